@@ -28,13 +28,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", group.url());
 
     let (frames, mut events) = input.start(&options, &learned.spec, group.live_flow());
-    let Frames::Channel(mut frames) = frames else {
+    let Frames::Live(mut frames) = frames else {
         return Err("a live input has a channel of frames".into());
     };
     loop {
         tokio::select! {
             frame = frames.recv() => match frame {
-                Some(frame) => group.send(frame.into()).await?,
+                Some(live) => group.send(live.frame.into()).await?,
                 None => break,
             },
             // Silence, a restarted encoder, a stream above its reserved rate.

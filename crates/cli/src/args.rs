@@ -283,8 +283,9 @@ pub struct Serve {
     /// Live: mean rates of BL, E1 and E2 instead of measured ones, e.g. 1Mbit/s,2Mbit/s,500kbit/s
     #[arg(long, value_name = "BL[,E1[,E2]]", value_delimiter = ',', num_args = 1..=3, value_parser = units::rate)]
     pub rates: Option<Vec<Rate>>,
-    /// Live: delay each frame by this time to absorb the jitter of the encoder
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::span)]
+    /// Live: most that frames wait so that they leave evenly spaced: absorbs the jitter of the encoder; 0 sends each
+    /// frame as it arrives
+    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = units::span)]
     pub lead: Span,
     /// Live: fail if no media arrive for this time at the start [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
@@ -311,9 +312,9 @@ pub struct Serve {
     #[arg(long, value_name = "NODE")]
     pub core: Option<String>,
     /// Spacing of packets: paper: a token bucket per flow (METS); serial: frame after frame at the rate that
-    /// receivers announce (join --drain); off: none
-    #[arg(long, value_name = "HOW", default_value = "paper")]
-    pub pacing: Pacing,
+    /// receivers announce (join --drain); off: the link alone paces [default: off for live media, else paper]
+    #[arg(long, value_name = "HOW")]
+    pub pacing: Option<Pacing>,
     /// Protect the base layer against loss: N+M sends M parities per N packets, e.g. 6+2 or reed-solomon:20+4;
     /// auto follows the reported loss [default: none]
     #[arg(long, value_name = "N+M|auto")]
@@ -549,7 +550,8 @@ pub struct Join {
     /// End with an error if the flow is away for this time, at the start or later, e.g. after the server died
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     pub patience: Span,
-    /// Playout delay after sending [default: the delay that the flow promises]
+    /// Fixed playout delay after sending, e.g. 120ms, the same at all receivers that share a clock [default: the
+    /// smallest at which less than one frame in a thousand is late, at most what the flow promises]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,
     /// Rate that this host receives without loss, all flows together, for senders with --pacing serial

@@ -10,7 +10,7 @@ use layercast_net::{
     Remote, list_flows, run_join, sink_protection,
 };
 use layercast_protect::JoinUrl;
-use layercast_transport::mets::{SinkConfig, SinkEvent};
+use layercast_transport::mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_wire::{Carriage, FlowInfo};
 use tokio::sync::mpsc;
 
@@ -93,9 +93,10 @@ pub fn run(args: &args::Join) -> Outcome {
         sink.asks_at_once = true;
         sink.seed = u64::from(id.0);
         sink.protection = Some(protection);
-        if let Some(delay) = args.playout {
-            sink.playout.delay = Some(delay);
-        }
+        sink.playout = PlayoutConfig {
+            delay: args.playout,
+            ..PlayoutConfig::live()
+        };
         let own_policy = args.on_scarce.is_some() || args.on_plenty.is_some();
         sink.policy.on_scarce = args.on_scarce.unwrap_or_default();
         sink.policy.on_plenty = args.on_plenty.unwrap_or_default();
@@ -395,6 +396,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         level: progress.level.get(),
         rate_bps: progress.rate.as_bps(),
         delay_ms: played.then(|| progress.delay.as_ms_f64()),
+        end_to_end_ms: progress.end_to_end.map(Into::into),
         frames: progress.frames,
         lost: progress.lost,
         late: progress.late.iter().map(|(_, late)| late).sum(),
@@ -407,12 +409,17 @@ fn moving(progress: &Progress, joined: bool) -> String {
         return format!("{:8.0} s  waiting for the flow", progress.t);
     }
     let late: u64 = progress.late.iter().map(|(_, late)| late).sum();
+    // Of live media the delay since they arrived at the source, which is what a viewer has.
+    let delay = match &progress.end_to_end {
+        Some(delay) => delay.total(),
+        None => progress.delay,
+    };
     format!(
         "{:8.0} s  {}  {}  delay {:.0} ms  late {late}  lost {}/{}/{}",
         progress.t,
         progress.level,
         progress.rate,
-        progress.delay.as_ms_f64(),
+        delay.as_ms_f64(),
         progress.lost.base,
         progress.lost.e1,
         progress.lost.e2
@@ -426,6 +433,13 @@ fn in_words(summary: &JoinSummary) -> String {
         text += &format!(
             "  {layer}  {:>7} frames played, {} lost\n",
             receiver.frames[layer], receiver.lost[layer]
+        );
+    }
+    if let Some(delay) = &receiver.end_to_end_ms {
+        text += &format!(
+            "  end to end p50 {:.0} ms, p99 {:.0} ms; mean {:.0} ms = ingest {:.0} + queue {:.0} + path {:.0} + playout \
+             {:.0}\n",
+            delay.p50, delay.p99, delay.mean, delay.ingest, delay.queue, delay.path, delay.playout
         );
     }
     text += &format!(

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use layercast_core::PerLayer;
+use layercast_core::{EndToEnd, PerLayer, Span};
 use layercast_net::FecTunnelStats;
 use layercast_switch::PathStats;
 use serde::{Deserialize, Serialize};
@@ -77,8 +77,11 @@ pub struct ReceiverStatus {
     pub level: u8,
     /// Bits per second of media in the last second.
     pub rate_bps: u64,
-    /// Largest end-to-end delay in the last second, in milliseconds.
+    /// Largest delay from emission to arrival in the last second, in milliseconds.
     pub delay_ms: Option<f64>,
+    /// Mean delay of live frames in the last second, from their arrival at the source to their hand-over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_to_end_ms: Option<EndToEndParts>,
     /// Frames played so far.
     pub frames: PerLayer<u64>,
     /// Frames lost so far that the level in force included.
@@ -88,6 +91,35 @@ pub struct ReceiverStatus {
     /// Milliseconds so far without a picture that can be decoded.
     #[serde(default)]
     pub outage_ms: u64,
+}
+
+/// Mean delay of live frames in milliseconds: the sum of the parts that follow.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct EndToEndParts {
+    /// From the arrival of the last byte at the source to the hand-over.
+    pub mean: f64,
+    /// Until the frame was complete and due at the source.
+    pub ingest: f64,
+    /// In scheduler and shaper of the source.
+    pub queue: f64,
+    /// From the source to the receiver.
+    pub path: f64,
+    /// Until the hand-over.
+    pub playout: f64,
+}
+
+impl From<EndToEnd> for EndToEndParts {
+    fn from(delay: EndToEnd) -> EndToEndParts {
+        let [ingest, queue, path, playout] =
+            [delay.ingest, delay.queue, delay.path, delay.playout].map(Span::as_ms_f64);
+        EndToEndParts {
+            mean: ingest + queue + path + playout,
+            ingest,
+            queue,
+            path,
+            playout,
+        }
+    }
 }
 
 /// How a server or switch does.

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use bytes::Bytes;
-use layercast_core::{FlowSpec, Layer, PerLayer, Rate};
-use layercast_media::{Clip, RtpSession};
-use layercast_net::{LiveEvent, LiveFrom, LiveOptions};
+use layercast_core::{Layer, PerLayer, Rate};
+use layercast_media::{Advice, Clip, RtpSession};
+use layercast_net::{Learned, LiveEvent, LiveFrom, LiveOptions};
 
 use crate::args;
 use crate::failure::Failure;
@@ -150,7 +150,13 @@ pub fn options(args: &args::Serve) -> LiveOptions {
 }
 
 /// What was learned of a live stream, as a table.
-pub fn describe(form: &str, spec: &FlowSpec) -> String {
+pub fn describe(learned: &Learned) -> String {
+    let Learned {
+        spec,
+        form,
+        estimated_from,
+        ..
+    } = learned;
     let mut table = Table::new(&["layer", "reserved Mb/s", "peak Mb/s", "cells/s"]);
     for (layer, rate) in spec.layers.iter() {
         let mbps = |rate: Rate| format!("{:.3}", rate.as_bps() as f64 / 1e6);
@@ -165,10 +171,14 @@ pub fn describe(form: &str, spec: &FlowSpec) -> String {
         spec.pictures_per_second().as_f64(),
         spec.gop().as_secs_f64(),
     );
-    format!(
-        "  {form}, {fps:.2} frames/s, GOPs of {gop:.2} s, rates with head-room\n\n{}",
-        table.render()
-    )
+    let gops = match estimated_from {
+        None => format!("GOPs of {gop:.2} s, rates with headroom"),
+        Some(seen) => format!(
+            "no whole GOP in the first {:.1} s, so that the rates are estimates with headroom (give them with --rates)",
+            seen.as_secs_f64()
+        ),
+    };
+    format!("  {form}, {fps:.2} frames/s, {gops}\n\n{}", table.render())
 }
 
 /// The text about an event of a live input for a person; nothing about the periodic counts.
@@ -179,6 +189,14 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Back => "media arrive again".to_owned(),
         LiveEvent::Resync => "the stream paused or jumped: its timeline begins again".to_owned(),
         LiveEvent::Source(note) => note.to_string(),
+        LiveEvent::LongGop(long) => {
+            let seconds = long.gop.as_secs_f64();
+            let advice = Advice::LongGop {
+                seconds,
+                or_more: !long.ended,
+            };
+            format!("warning: {advice}")
+        }
         LiveEvent::Dropped { frames } => format!(
             "{} came faster than the flow takes them; it continues at the next key frame",
             count(*frames, "frame")

@@ -35,7 +35,10 @@ pub fn run(args: &args::Probe) -> Outcome {
 pub fn notes(advice: &[Advice]) -> String {
     advice
         .iter()
-        .map(|it| format!("\n  note: {it}\n"))
+        .map(|it| match it.is_warning() {
+            true => format!("\n  warning: {it}\n"),
+            false => format!("\n  note: {it}\n"),
+        })
         .collect()
 }
 

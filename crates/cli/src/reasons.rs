@@ -274,6 +274,7 @@ mod tests {
             left: CellRate(0),
             rate: Rate::from_bps(0),
             delay: Span::ZERO,
+            end_to_end: None,
             highest: None,
             frames: PerLayer {
                 base: frames,

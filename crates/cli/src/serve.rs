@@ -103,9 +103,15 @@ pub fn run(args: &args::Serve) -> Outcome {
             .map(|protection| Signer::from_seed(&protection.identity.0).public().0);
         let own = config.identity.as_ref();
         let key = own.map_or_else(Vec::new, |own| own.fingerprint().to_string().into_bytes());
+        let pacing = args.pacing.unwrap_or(match is_live {
+            // Frames arrive paced by their encoder, and leave paced by the link.
+            true => args::Pacing::Off,
+            false => args::Pacing::Paper,
+        });
         config.sources.push(LocalSource {
             config: SourceConfig {
                 protection,
+                shaping: shaping(pacing),
                 ..source(args, &config.switch.name, &key, &flow, offer.spec, start)
             },
             frames: offer.frames,
@@ -238,9 +244,16 @@ async fn offer(
         learned = input.learn(&options, tell) => learned.map_err(Failure::net)?,
         () = stop.token.cancelled() => return Ok(None),
     };
-    let advice = advice(&learned.spec, learned.codec);
+    let mut advice = advice(&learned.spec, learned.codec);
+    if let Some(seen) = learned.estimated_from {
+        advice.retain(|it| !matches!(it, Advice::LongGop { .. }));
+        advice.push(Advice::LongGop {
+            seconds: seen.as_secs_f64(),
+            or_more: true,
+        });
+    }
     tell_advice(&advice, teller);
-    let described = live::describe(learned.form, &learned.spec);
+    let described = live::describe(&learned);
     let greeting = format!("{name}\n{described}{}", notes(&advice));
     let (frames, events) = input.start(&options, &learned.spec, flow);
     Ok(Some(Offer {
@@ -269,7 +282,11 @@ fn tell_advice(advice: &[Advice], teller: &Teller) {
     if let Teller::Json(_) = teller {
         for advice in advice {
             // If it cannot be printed, the final result still is.
-            let _ = teller.event(0.0, &advice.to_string());
+            let text = match advice.is_warning() {
+                true => format!("warning: {advice}"),
+                false => advice.to_string(),
+            };
+            let _ = teller.event(0.0, &text);
         }
     }
 }
@@ -397,13 +414,16 @@ fn source(
     };
     SourceConfig {
         start,
-        shaping: match args.pacing {
-            args::Pacing::Paper => Shaping::default(),
-            args::Pacing::Serial => Shaping::SERIAL,
-            args::Pacing::Off => Shaping::Off,
-        },
         parities: args.protect_base,
         ..SourceConfig::new(name, id, info, Carriage::Datagrams)
+    }
+}
+
+fn shaping(pacing: args::Pacing) -> Shaping {
+    match pacing {
+        args::Pacing::Paper => Shaping::default(),
+        args::Pacing::Serial => Shaping::SERIAL,
+        args::Pacing::Off => Shaping::Off,
     }
 }
 

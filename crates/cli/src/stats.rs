@@ -167,6 +167,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
         "late",
         "outage s",
         "delay ms",
+        "end to end ms",
         "why no more",
     ]);
     for member in members {
@@ -184,6 +185,10 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
             figure(|r| r.late.to_string()),
             figure(|r| format!("{:.1}", r.outage_ms as f64 / 1e3)),
             figure(|r| format!("{:.1}", r.delay_ms_p50)),
+            figure(|r| {
+                r.end_to_end_ms
+                    .map_or("-".into(), |it| format!("{:.0}", it.p50))
+            }),
             whys(member),
         ]);
     }

@@ -80,6 +80,10 @@ fn address(text: &str, with: impl Fn(u16) -> String) -> Result<SocketAddr, Strin
 
 /// Reads a time such as `15s`.
 pub fn span(text: &str) -> Result<Span, String> {
+    if text == "0" {
+        // Zero is the same in every unit.
+        return Ok(Span::ZERO);
+    }
     quantity(text)
 }
 

@@ -54,6 +54,30 @@ pub enum Cause {
     Undecodable,
 }
 
+/// Where the delay of a frame arose, from the arrival of its last byte at the source to its hand-over at the receiver;
+/// the parts add up to it.
+///
+/// Of frames that are not live the delay counts from the emission, and the queue of the source is part of the path.
+/// Without synchronised clocks the path counts from the delay of the first frame.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct EndToEnd {
+    /// From the arrival of the last byte until it was due: the rest of the picture was recognised, and the lead passed.
+    pub ingest: Span,
+    /// From then, or from a later arrival, until the first packet left: scheduler and shaper of the source.
+    pub queue: Span,
+    /// From then until the last packet was at the receiver.
+    pub path: Span,
+    /// From then until the hand-over.
+    pub playout: Span,
+}
+
+impl EndToEnd {
+    /// The sum of the parts.
+    pub fn total(&self) -> Span {
+        self.ingest + self.queue + self.path + self.playout
+    }
+}
+
 /// Something that happened, in the manner of qlog (draft-ietf-quic-qlog-main-schema).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -83,6 +107,9 @@ pub enum TraceEvent<'a> {
         layer: Layer,
         seq: u32,
         delay: Span,
+        /// Of a live frame.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        end_to_end: Option<EndToEnd>,
     },
     /// Frames or packets are missing, or something was dropped here.
     Lost {

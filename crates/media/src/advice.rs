@@ -5,10 +5,10 @@ use std::fmt;
 use layercast_core::{CellRate, FlowSpec, Layer, Media, Rate, Span};
 use serde::Serialize;
 
-use crate::VideoCodec;
+use crate::{LONG_GOP, VideoCodec};
 
-/// Key frames further apart than this make receivers wait.
-const LONG_GOP: Span = Span::from_ms(2_500);
+/// Key frames further apart than this are worth a note; further than [`LONG_GOP`], a warning.
+const RATHER_LONG_GOP: Span = Span::from_ms(2_500);
 
 /// A worst GOP of this multiple of the mean rate, in permille, fills the queues of links that carry the mean.
 const BURST_PERMILLE: u64 = 2_500;
@@ -99,7 +99,7 @@ pub(crate) fn advice_with_peak(
         found.push(Advice::NoDroppable);
     }
     let gop = spec.gop();
-    if gop > LONG_GOP && used(Layer::E1) {
+    if gop > RATHER_LONG_GOP && used(Layer::E1) {
         found.push(Advice::LongGop {
             seconds: gop.as_secs_f64(),
             or_more: spec.gop_n == u8::MAX,
@@ -131,6 +131,13 @@ fn kbit(bps: u64) -> String {
     let kbps = bps.div_ceil(1_000).max(1);
     let step = 10_u64.pow(kbps.ilog10().saturating_sub(1));
     format!("{}k", kbps.div_ceil(step) * step)
+}
+
+impl Advice {
+    /// Whether receivers are not served well, so that it is more than a note.
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Advice::LongGop { seconds, .. } if *seconds > LONG_GOP.as_secs_f64())
+    }
 }
 
 impl fmt::Display for Advice {
@@ -280,6 +287,8 @@ mod tests {
             None,
             &["10.2 s or more", "-g 25"],
         );
+        let is_warning = |gop_n| advice(&spec([500, 400, 300], gop_n), None)[0].is_warning();
+        assert_eq!([75, 100, 101].map(is_warning), [false, false, true]);
         says(spec([500, 400, 0], 2), None, &["every 2 pictures"]);
         says(
             spec([500, 400, 0], 25),

@@ -24,6 +24,7 @@ use layercast_protect::{LinkKey, LinkSealer};
 use layercast_switch::{PortConfig, SwitchConfig};
 use layercast_wire::{
     Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Payload, Signal,
+    Waited,
 };
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -91,6 +92,7 @@ fn packet(seq: u32) -> Vec<u8> {
         e2_count: 0,
         alf_len: PAYLOAD,
         offset: 0,
+        waited: Waited::default(),
     };
     let packet = MetsPacket {
         header,

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
-use layercast_core::{CellRate, Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Rate, Span, Time};
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_switch::{
     LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
@@ -289,6 +289,8 @@ pub struct Progress {
     pub rate: Rate,
     /// Largest one-way delay of the last second.
     pub delay: Span,
+    /// Mean parts of the delay of the live frames of the last second; `None` without live frames.
+    pub end_to_end: Option<EndToEnd>,
     /// Highest layer played in the last second.
     pub highest: Option<Layer>,
     /// Frames played since the start.

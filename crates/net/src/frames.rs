@@ -1,5 +1,6 @@
 use std::task::{Context, Poll};
 
+use layercast_qos::LiveTime;
 use layercast_transport::mets::AppFrame;
 use tokio::sync::mpsc;
 
@@ -10,11 +11,28 @@ pub enum Frames {
     /// A live producer, held back by the bound of the channel when it runs ahead of the flow. The
     /// flow ends once all senders are gone and what they sent has been taken.
     Channel(mpsc::Receiver<AppFrame>),
+    /// A live stream ([`LiveInput`](crate::LiveInput)): as a channel, with frames that are due on the clock.
+    Live(mpsc::Receiver<LiveFrame>),
+}
+
+/// A frame of a live stream.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LiveFrame {
+    /// The frame.
+    pub frame: AppFrame,
+    /// When it arrived and when it is due; `None` if its media time counts, of a stored stream.
+    pub live: Option<LiveTime>,
+}
+
+impl From<AppFrame> for LiveFrame {
+    fn from(frame: AppFrame) -> LiveFrame {
+        LiveFrame { frame, live: None }
+    }
 }
 
 /// A frame, if there is one now.
 pub(crate) enum Next {
-    Frame(AppFrame),
+    Frame(LiveFrame),
     NotYet,
     End,
 }
@@ -28,20 +46,23 @@ impl Frames {
     /// Takes the next frame without waiting.
     pub(crate) fn next(&mut self) -> Next {
         match self {
-            Frames::Iter(frames) => frames.next().map_or(Next::End, Next::Frame),
-            Frames::Channel(frames) => match frames.try_recv() {
-                Ok(frame) => Next::Frame(frame),
-                Err(mpsc::error::TryRecvError::Empty) => Next::NotYet,
-                Err(mpsc::error::TryRecvError::Disconnected) => Next::End,
-            },
+            Frames::Iter(frames) => frames
+                .next()
+                .map(LiveFrame::from)
+                .map_or(Next::End, Next::Frame),
+            Frames::Channel(frames) => received(frames.try_recv()),
+            Frames::Live(frames) => received(frames.try_recv()),
         }
     }
 
     /// Takes the next frame as soon as there is one.
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<AppFrame>> {
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<LiveFrame>> {
         match self {
-            Frames::Iter(frames) => Poll::Ready(frames.next()),
-            Frames::Channel(frames) => frames.poll_recv(context),
+            Frames::Iter(frames) => Poll::Ready(frames.next().map(LiveFrame::from)),
+            Frames::Channel(frames) => frames
+                .poll_recv(context)
+                .map(|frame| frame.map(LiveFrame::from)),
+            Frames::Live(frames) => frames.poll_recv(context),
         }
     }
 
@@ -50,12 +71,13 @@ impl Frames {
         match self {
             Frames::Iter(frames) => *frames = Box::new(std::iter::empty()),
             Frames::Channel(frames) => frames.close(),
+            Frames::Live(frames) => frames.close(),
         }
     }
 
     /// Whether frames come when they come.
     pub(crate) fn live(&self) -> bool {
-        matches!(self, Frames::Channel(_))
+        matches!(self, Frames::Channel(_) | Frames::Live(_))
     }
 
     /// Frames of a live producer that have not been taken.
@@ -63,6 +85,15 @@ impl Frames {
         match self {
             Frames::Iter(_) => 0,
             Frames::Channel(frames) => frames.len(),
+            Frames::Live(frames) => frames.len(),
         }
+    }
+}
+
+fn received<T: Into<LiveFrame>>(frame: Result<T, mpsc::error::TryRecvError>) -> Next {
+    match frame {
+        Ok(frame) => Next::Frame(frame.into()),
+        Err(mpsc::error::TryRecvError::Empty) => Next::NotYet,
+        Err(mpsc::error::TryRecvError::Disconnected) => Next::End,
     }
 }

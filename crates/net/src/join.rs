@@ -334,6 +334,7 @@ impl Runtime {
         JoinSummary {
             receiver: ReceiverSummary {
                 repair: sink.repair,
+                end_to_end_ms: sink.end_to_end_ms,
                 ..receiver.log.finish()
             },
             sink,

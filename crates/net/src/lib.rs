@@ -73,7 +73,7 @@ pub use config::{
 pub use connection::ChannelStats;
 pub use error::{CallError, NetError};
 pub use file_out::open_fifo;
-pub use frames::Frames;
+pub use frames::{Frames, LiveFrame};
 pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};
 pub use identity::{Exposed, Identity, IdentityError};

@@ -9,8 +9,8 @@ use std::thread;
 use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
-    Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, RtpNote, RtpSession,
-    SpecMeter, TimedFrame, VideoCodec,
+    GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload, RtpNote,
+    RtpSession, SpecMeter, TimedFrame, VideoCodec,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
@@ -31,8 +31,11 @@ const SOCKET_BUFFER: usize = 4 << 20;
 const READ_AHEAD: usize = 16;
 /// Frames on their way to the source; a live stream that finds no room loses a GOP.
 const FRAMES: usize = 512;
-/// A check of a stream takes at most this number of its windows.
-const WINDOWS: u64 = 5;
+/// A stream is offered this time after its first frame at the latest, whatever its GOP; longer if it is to be measured
+/// for longer.
+const OFFERED_WITHIN: Duration = Duration::from_secs(5);
+/// A pipe whose media come faster than this, in per cent of real time, holds a stored stream.
+const STORED_PERCENT: u32 = 150;
 /// After this time without input the user is notified.
 const SILENT: Duration = Duration::from_secs(3);
 
@@ -69,7 +72,7 @@ pub struct LiveOptions {
     pub headroom_percent: u32,
     /// Mean rates of the layers, if they are known.
     pub rates: Option<PerLayer<Rate>>,
-    /// How long frames wait for the ones that are late.
+    /// Most that frames wait so that they leave evenly spaced; zero: they leave as they arrive.
     pub lead: Span,
     /// How long nothing may come at the start.
     pub patience: Span,
@@ -84,6 +87,9 @@ pub struct LiveOptions {
 pub struct Learned {
     /// What it needs.
     pub spec: FlowSpec,
+    /// The media time that was seen if no whole GOP was in it: the rates are estimates, and the GOP is longer than
+    /// this.
+    pub estimated_from: Option<Span>,
     /// Its form, in words.
     pub form: &'static str,
     /// The codec of the video in a bare transport stream.
@@ -99,6 +105,8 @@ pub enum LiveEvent {
     Back,
     /// The stream paused, jumped or was started again; its timeline begins again.
     Resync,
+    /// Key frames are this far apart, more than [`LONG_GOP`](layercast_media::LONG_GOP).
+    LongGop(LongGop),
     /// A source on the RTP port is ignored, or takes the place of another one.
     Source(RtpNote),
     /// Frames found no room, up to a frame to start at.
@@ -131,7 +139,7 @@ impl Default for LiveOptions {
             measure: Span::from_secs(3),
             headroom_percent: 25,
             rates: None,
-            lead: Span::from_ms(200),
+            lead: Span::from_ms(40),
             patience: Span::from_secs(30),
             window: Span::from_secs(10),
             program: None,
@@ -144,8 +152,12 @@ pub struct LiveInput {
     name: String,
     bytes: Source,
     ingest: Ingest,
-    /// Frames of a pipe that were looked at: nothing of it is lost.
+    /// Puts live frames on the clock; it learns while the stream is looked at.
+    clock: LiveClock,
+    /// Frames of a stored stream in a pipe that were looked at: nothing of it is lost.
     kept: Vec<TimedFrame>,
+    /// It arrives live, not as fast as it is read.
+    is_live: bool,
 }
 
 enum Source {
@@ -190,8 +202,10 @@ impl LiveInput {
         };
         Ok(LiveInput {
             name,
+            is_live: matches!(bytes, Source::Udp(..)),
             bytes,
             ingest,
+            clock: LiveClock::learning(Span::ZERO),
             kept: Vec::new(),
         })
     }
@@ -220,20 +234,23 @@ impl LiveInput {
         mut tell: impl FnMut(&str),
     ) -> Result<Learned, NetError> {
         self.ingest = std::mem::take(&mut self.ingest).with_program(options.program);
+        self.clock = LiveClock::learning(options.lead);
         let mut meter = SpecMeter::new(options.measure);
         let (mut datagrams, mut form) = (0u64, "");
+        let measure = Duration::from_millis(options.measure.as_ms());
+        let mut first: Option<Instant> = None;
         let begun = Instant::now();
         let patience = Duration::from_millis(options.patience.as_ms());
         let mut until = begun + patience;
         let mut told = begun;
         tell(&format!("waiting for media at {}", self.name));
         loop {
-            let limit = until.min(told + SILENT);
+            let offer = first.map(|first| first + OFFERED_WITHIN.max(measure));
+            let limit = offer.unwrap_or(until).min(until).min(told + SILENT);
             match timeout_at(self.due(limit), self.bytes.next()).await {
                 Ok(Ok(Some(piece))) => {
                     if datagrams == 0 {
-                        let window = options.measure.as_ms() * WINDOWS;
-                        until = Instant::now() + patience.max(Duration::from_millis(window));
+                        until = Instant::now() + patience.max(OFFERED_WITHIN.max(measure));
                     }
                     datagrams += 1;
                     self.ingest.push(Clock::get().now(), &piece);
@@ -241,13 +258,16 @@ impl LiveInput {
                 Ok(Ok(None)) => {
                     self.ingest.finish();
                     self.look(&mut meter);
-                    return self.learned(&meter, options, datagrams);
+                    return self.learned(&meter, options, datagrams, true);
                 }
                 Ok(Err(source)) => return Err(failed(source)),
                 Err(_) if Instant::now() < until => self.ingest.on_timeout(Clock::get().now()),
-                Err(_) => return self.learned(&meter, options, datagrams),
+                Err(_) => return self.learned(&meter, options, datagrams, false),
             }
             self.look(&mut meter);
+            if first.is_none() && meter.has_pictures() {
+                first = Some(Instant::now());
+            }
             while let Some(note) = self.ingest.poll_note() {
                 tell(&note.to_string());
             }
@@ -261,8 +281,10 @@ impl LiveInput {
                 let seconds = options.measure.as_ms() as f64 / 1e3;
                 tell(&format!("{form} arrives; looking at {seconds:.1} s of it"));
             }
-            if meter.is_done() {
-                return self.learned(&meter, options, datagrams);
+            let is_due = || offer.is_some_and(|at| Instant::now() >= at);
+            if meter.is_done() || is_due() && meter.has_pictures() {
+                self.classify(&meter, first);
+                return self.learned(&meter, options, datagrams, false);
             }
             // Also while media arrive.
             if told.elapsed() >= SILENT {
@@ -283,8 +305,8 @@ impl LiveInput {
             starts => format!("{} whole GOPs seen", starts - 1),
         };
         format!(
-            "{seen} after {} s; the rates are measured over two whole GOPs at least: a key frame each second makes this \
-             short (ffmpeg: -g 25 at 25 frames/s; elsewhere: keyframe interval)",
+            "{seen} after {} s: a key frame each second makes the start short (ffmpeg: -g 25 at 25 frames/s; elsewhere: \
+             keyframe interval)",
             waited.as_secs()
         )
     }
@@ -292,9 +314,21 @@ impl LiveInput {
     fn look(&mut self, meter: &mut SpecMeter) {
         while let Some(timed) = self.ingest.poll() {
             meter.push(&timed);
-            if matches!(self.bytes, Source::Pipe(_)) {
+            self.clock.due(Clock::get().now(), timed.stamp);
+            if !self.is_live {
                 self.kept.push(timed);
             }
+        }
+    }
+
+    /// Tells a live stream in a pipe from a stored one by how fast it came. What was looked at of a live one is not
+    /// replayed: it would delay all that follows.
+    fn classify(&mut self, meter: &SpecMeter, first: Option<Instant>) {
+        let took = first.map_or(Duration::ZERO, |first| first.elapsed());
+        let real_time = took * STORED_PERCENT / 100;
+        if Duration::from_millis(meter.seen().as_ms()) <= real_time {
+            self.is_live = true;
+            self.kept = Vec::new();
         }
     }
 
@@ -303,6 +337,7 @@ impl LiveInput {
         meter: &SpecMeter,
         options: &LiveOptions,
         datagrams: u64,
+        ended: bool,
     ) -> Result<Learned, NetError> {
         let from = self.name.clone();
         let unusable = |problem: &str| NetError::Unusable {
@@ -322,10 +357,14 @@ impl LiveInput {
                 _ => unusable("too little of it came to tell what it carries"),
             });
         };
-        let spec = meter.flow_spec(media, options.headroom_percent, options.rates);
-        match spec {
+        let (headroom, rates) = (options.headroom_percent, options.rates);
+        let measured = meter.flow_spec(media, headroom, rates);
+        let estimated_from = measured.is_none().then(|| meter.seen());
+        let estimated = || meter.estimate(media, headroom, rates).filter(|_| !ended);
+        match measured.or_else(estimated) {
             Some(spec) => Ok(Learned {
                 spec,
+                estimated_from,
                 form: self.ingest.form(),
                 codec: self.ingest.codec(),
             }),
@@ -344,11 +383,12 @@ impl LiveInput {
     ///
     /// A stream that outgrows `spec` has `flow` renegotiated, unless its rates were given.
     pub fn start(
-        self,
+        mut self,
         options: &LiveOptions,
         spec: &FlowSpec,
         flow: LiveFlow,
     ) -> (Frames, mpsc::Receiver<LiveEvent>) {
+        self.clock.settle();
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
         let growth = options.rates.is_none().then_some(Growth {
@@ -357,19 +397,22 @@ impl LiveInput {
             asked: None,
         });
         let serving = Serving {
-            clock: LiveClock::new(options.lead),
+            clock: self.clock.clone(),
+            gops: GopWatch::known(spec.gop()),
             timeline: MediaTimeline::default(),
             load: LiveLoad::new(spec, options.window),
             growth,
             frames,
             events,
+            first_due: None,
             started: false,
             waiting: true,
             dropped: 0,
-            resyncs: 0,
+            resyncs: self.clock.resyncs(),
+            is_pipe: matches!(self.bytes, Source::Pipe(_)),
         };
         tokio::spawn(serving.run(self));
-        (Frames::Channel(taken), heard)
+        (Frames::Live(taken), heard)
     }
 }
 

@@ -1,14 +1,14 @@
 use std::task::{Context, Poll};
 
 use layercast_core::{FlowId, Span, Time, earliest};
-use layercast_transport::mets::{AppFrame, Source, SubmitError};
+use layercast_transport::mets::{Source, SubmitError};
 use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 use tokio::sync::oneshot;
 
 use crate::command::Pending;
 use crate::config::LocalSource;
 use crate::error::NetError;
-use crate::frames::{Frames, Next};
+use crate::frames::{Frames, LiveFrame, Next};
 
 /// How long the first frame waits for the demands of the members it waited for: an era, in which each sends RES,
 /// and half of one for switches on the way to merge them.
@@ -23,7 +23,7 @@ pub(crate) struct Running {
     pub source: Source,
     frames: Frames,
     /// A frame that arrived while it was not polled.
-    next: Option<AppFrame>,
+    next: Option<LiveFrame>,
     /// Members that still have to join before the first frame.
     waits_for: u32,
     /// Until when the first frame is held for members that have joined, but have not said at which level.
@@ -81,7 +81,7 @@ impl Running {
         while self.source.room() > 0 {
             let next = self.next.take().map(Next::Frame);
             match next.unwrap_or_else(|| self.frames.next()) {
-                Next::Frame(frame) => match self.source.submit(now, frame) {
+                Next::Frame(frame) => match self.submit(now, frame) {
                     Ok(()) | Err(SubmitError::TooLarge { .. }) => {}
                     // Neither can happen while there is room; stop rather than lose frames.
                     Err(
@@ -93,6 +93,17 @@ impl Running {
                 Next::NotYet => return,
                 Next::End => return self.end(now),
             }
+        }
+    }
+
+    fn submit(
+        &mut self,
+        now: Time,
+        LiveFrame { frame, live }: LiveFrame,
+    ) -> Result<(), SubmitError> {
+        match live {
+            Some(live) => self.source.submit_live(now, frame, live),
+            None => self.source.submit(now, frame),
         }
     }
 

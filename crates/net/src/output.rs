@@ -224,7 +224,7 @@ mod tests {
 
     use std::io::Write;
 
-    use layercast_wire::Payload;
+    use layercast_wire::{Payload, Waited};
 
     use super::*;
 
@@ -240,6 +240,7 @@ mod tests {
             arrived: Time::ZERO,
             deadline: Time::ZERO,
             delay: Span::ZERO,
+            waited: Waited::default(),
         }
     }
 

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FlowId, Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest,
+    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest,
 };
 use layercast_protect::{LinkOpener, OpenError, WallClock};
 use layercast_transport::mets::{
@@ -75,6 +75,8 @@ struct Meter {
     ends: Time,
     bytes: u64,
     delay: Span,
+    /// Live frames, and the sum of their delays.
+    live: (u64, EndToEnd),
     highest: Option<Layer>,
 }
 
@@ -127,6 +129,7 @@ impl Receiver {
                 ends: config.epoch + Span::from_secs(now.since(config.epoch).as_ms() / 1_000 + 1),
                 bytes: 0,
                 delay: Span::ZERO,
+                live: Default::default(),
                 highest: None,
             },
             left: CellRate(0),
@@ -368,7 +371,7 @@ impl Receiver {
         self.log.on_event(now, event);
         match event {
             SinkEvent::Frame(frame) => {
-                self.meter.frame(frame);
+                self.meter.frame(now, frame);
                 self.out.write(frame);
             }
             SinkEvent::End { last } => self.out.end(*last),
@@ -411,6 +414,7 @@ impl Receiver {
             left: self.left,
             rate: Rate::from_bps(meter.bytes * 8),
             delay: meter.delay,
+            end_to_end: meter.end_to_end(),
             highest: meter.highest,
             frames: stats.played,
             lost: stats.lost,
@@ -426,6 +430,7 @@ impl Receiver {
             meter.ends += Span::from_secs(1);
         }
         (meter.bytes, meter.delay, meter.highest) = (0, Span::ZERO, None);
+        meter.live = Default::default();
         self.tell(JoinEvent::Second(progress));
     }
 
@@ -474,7 +479,28 @@ impl Receiver {
 }
 
 impl Meter {
-    fn frame(&mut self, frame: &PlayedFrame) {
+    /// The mean of the parts.
+    fn end_to_end(&self) -> Option<EndToEnd> {
+        let (frames, sum) = self.live;
+        let mean = |part: Span| part.mul_div(1, frames);
+        (frames > 0).then(|| EndToEnd {
+            ingest: mean(sum.ingest),
+            queue: mean(sum.queue),
+            path: mean(sum.path),
+            playout: mean(sum.playout),
+        })
+    }
+
+    fn frame(&mut self, now: Time, frame: &PlayedFrame) {
+        if frame.waited.is_live() {
+            let delay = frame.end_to_end(now);
+            let (frames, sum) = &mut self.live;
+            *frames += 1;
+            sum.ingest += delay.ingest;
+            sum.queue += delay.queue;
+            sum.path += delay.path;
+            sum.playout += delay.playout;
+        }
         self.bytes += frame.payload.len() as u64;
         self.delay = self.delay.max(frame.delay);
         self.highest = self.highest.max(Some(frame.layer));

@@ -242,6 +242,7 @@ pub(crate) fn write_stream(
 mod tests {
     use super::*;
     use layercast_core::{Layer, Span, Time};
+    use layercast_wire::Waited;
 
     fn number(numbers: &mut Numbers, count: u32, seq: u32) -> u32 {
         let frame = PlayedFrame {
@@ -255,6 +256,7 @@ mod tests {
             arrived: Time::ZERO,
             deadline: Time::ZERO,
             delay: Span::ZERO,
+            waited: Waited::default(),
         };
         numbers.of(&frame).0
     }

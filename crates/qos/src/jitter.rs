@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{FrameRate, Span, Time};
 
+use crate::jitter_config::{GUARD, LOSSY_LEAST};
 use crate::recent::RecentDelays;
 use crate::stall::StallDetector;
 use crate::{JitterConfig, Margin, SignedSpan, SourceTime};
@@ -53,6 +54,8 @@ pub struct JitterFilter {
     play: Option<Schedule>,
     /// In force from the next GOP start on.
     next: Option<JitterConfig>,
+    /// When frames were missing last.
+    lossy: Option<Time>,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -73,6 +76,8 @@ struct Schedule {
     period_start: SourceTime,
     /// The playout point was pulled in and the old schedule has not run out yet.
     catching_up: bool,
+    /// When a smaller delay was looked for last; `None` if the next frame is to look.
+    looked: Option<Time>,
 }
 
 /// Errors above this are outliers (specs/mets.md 7).
@@ -87,6 +92,10 @@ const OUTLIER_LEAST: f64 = 1e9;
 const TARGET_GAIN: f64 = 0.2;
 const TARGET_START: f64 = 3.0;
 const TARGET_RANGE: (f64, f64) = (0.5, 50.0);
+/// Time without a late frame after which [`Margin::Smallest`] looks for a smaller delay.
+const CALM: Span = Span::from_secs(5);
+/// How long a path counts as lossy after a loss.
+const LOSSY: Span = Span::from_secs(60);
 /// Events kept for a caller that does not poll.
 const MAX_EVENTS: usize = 64;
 
@@ -95,7 +104,9 @@ impl JitterFilter {
     pub fn new(config: JitterConfig) -> JitterFilter {
         let r = match config.margin {
             Margin::Fixed(r) => r,
-            Margin::TargetLate { .. } | Margin::Quantile { .. } => TARGET_START,
+            Margin::TargetLate { .. } | Margin::Quantile { .. } | Margin::Smallest { .. } => {
+                TARGET_START
+            }
         };
         JitterFilter {
             config,
@@ -104,6 +115,7 @@ impl JitterFilter {
             r,
             recent: config.recent(),
             stalls: StallDetector::default(),
+            lossy: None,
             play: None,
             next: None,
             late_in_period: 0,
@@ -131,7 +143,7 @@ impl JitterFilter {
             .map_or(0, |play| play.delay.as_ps().saturating_sub(play.floor));
         let held_up = self.stalls.on_arrival(now, delay, range) && self.config.spares_stalls;
         let mut play = match self.play {
-            None => self.first(delay, emission),
+            None => self.first(now, delay, emission),
             Some(play) if held_up => play,
             Some(play) => {
                 self.estimate_from(delay);
@@ -150,6 +162,10 @@ impl JitterFilter {
             if let Some(config) = self.next.take() {
                 self.change(config, &mut play);
             }
+        }
+        let is_smallest = matches!(self.config.margin, Margin::Smallest { .. });
+        if is_smallest && self.config.moves && self.config.bound.is_none() {
+            self.keep_smallest(now, &mut play, emission, delay);
         }
         let deadline = match self.config.holds {
             true => self.schedule(&mut play, emission),
@@ -204,7 +220,7 @@ impl JitterFilter {
         self.events.pop_front()
     }
 
-    fn first(&mut self, delay: i64, emission: SourceTime) -> Schedule {
+    fn first(&mut self, now: Time, delay: i64, emission: SourceTime) -> Schedule {
         self.d = delay as f64;
         self.s = (self.d.abs() / 2.0).min(FIRST_DEVIATION_MOST);
         self.recent.iter_mut().for_each(|recent| recent.push(delay));
@@ -215,6 +231,7 @@ impl JitterFilter {
             deadline: Time::ZERO,
             period_start: emission,
             catching_up: false,
+            looked: Some(now),
         };
         play.delay = self.target(&play);
         play
@@ -249,7 +266,9 @@ impl JitterFilter {
         } else {
             self.clean_periods = 0;
         }
-        if !recompute || !self.config.moves {
+        // The smallest delay is kept frame by frame.
+        let is_smallest = matches!(self.config.margin, Margin::Smallest { .. });
+        if !recompute || !self.config.moves || is_smallest {
             return;
         }
         self.retarget(play);
@@ -257,7 +276,12 @@ impl JitterFilter {
 
     /// Moves the playout point to where the estimate calls for it.
     fn retarget(&mut self, play: &mut Schedule) {
-        let (from, to) = (play.delay, self.target(play));
+        let to = self.target(play);
+        self.move_to(play, to);
+    }
+
+    fn move_to(&mut self, play: &mut Schedule, to: SignedSpan) {
+        let from = play.delay;
         if from != to {
             play.catching_up = to < from;
             play.delay = to;
@@ -296,8 +320,13 @@ impl JitterFilter {
 
     /// The playout delay that the estimate calls for, within its bounds.
     fn target(&mut self, play: &Schedule) -> SignedSpan {
-        let quantile = self.recent.as_mut().and_then(RecentDelays::quantile);
-        let needed = quantile.unwrap_or((self.d + self.r * self.s) as i64);
+        let needed = match self.config.margin {
+            Margin::Smallest { .. } => self.smallest(play),
+            _ => {
+                let quantile = self.recent.as_mut().and_then(RecentDelays::quantile);
+                quantile.unwrap_or((self.d + self.r * self.s) as i64)
+            }
+        };
         let needed = SignedSpan::from_ps(needed);
         let most = self.config.bound.or(self.config.longest);
         if most.is_some_and(|most| needed > most.into()) {
@@ -308,6 +337,49 @@ impl JitterFilter {
         }
         let floored = needed.max(SignedSpan::from_ps(play.floor));
         most.map_or(floored, |most| floored.min(most.into()))
+    }
+
+    /// Frames of the flow are missing: the path loses packets.
+    pub fn on_loss(&mut self, now: Time) {
+        if self.lossy.replace(now).is_none()
+            && let Some(play) = &mut self.play
+        {
+            play.looked = None;
+        }
+    }
+
+    /// The delay that [`Margin::Smallest`] calls for, in picoseconds.
+    fn smallest(&mut self, play: &Schedule) -> i64 {
+        let kept_to = self.recent.as_mut().and_then(RecentDelays::kept_to);
+        let kept_to = kept_to.unwrap_or(play.floor).saturating_add(ps(GUARD));
+        match self.lossy {
+            Some(_) => kept_to.max(play.floor.saturating_add(ps(LOSSY_LEAST))),
+            None => kept_to,
+        }
+    }
+
+    /// Moves the playout point under [`Margin::Smallest`]: up with a frame that comes late, down after
+    /// [`CALM`] without one, and no further than the bound.
+    fn keep_smallest(&mut self, now: Time, play: &mut Schedule, emission: SourceTime, delay: i64) {
+        let most = self.config.longest.map_or(i64::MAX, ps);
+        let late = now > emission.plus(play.delay);
+        if late && delay <= most {
+            let to = delay.saturating_add(ps(GUARD)).min(most);
+            self.move_to(play, SignedSpan::from_ps(to));
+            play.looked = Some(now);
+            return;
+        }
+        if play.looked.is_some_and(|looked| now.since(looked) < CALM) {
+            return;
+        }
+        play.looked = Some(now);
+        self.lossy = self.lossy.filter(|&at| now.since(at) < LOSSY);
+        let to = self.target(play);
+        let (from, step) = (play.delay.as_ps(), ps(GUARD) / 2);
+        // A move that gains less than half the guard disturbs more than it helps.
+        if to.as_ps() > from || to.as_ps() < from.saturating_sub(step) {
+            self.move_to(play, to);
+        }
     }
 
     /// The deadline of a frame; deadlines of frames in order never run backwards.
@@ -344,6 +416,10 @@ impl JitterFilter {
             self.events.push_back(event);
         }
     }
+}
+
+fn ps(span: Span) -> i64 {
+    i64::try_from(span.as_ps()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

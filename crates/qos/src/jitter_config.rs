@@ -20,7 +20,21 @@ pub enum Margin {
         /// Late frames per thousand.
         permille: u16,
     },
+    /// The smallest delay that all but this many permille of the last frames kept to, and [`GUARD`] more; before
+    /// there are enough of them to tell, the largest one. For live media: a frame that comes late moves the
+    /// playout point and is played, and the playout point moves back at any frame, not only at GOP starts.
+    Smallest {
+        /// Frames per thousand that may move the playout point.
+        permille: u16,
+    },
 }
+
+/// What [`Margin::Smallest`] adds to the delay that frames keep to: the granularity of timers and of processes that
+/// share a processor.
+pub const GUARD: Span = Span::from_ms(10);
+/// Least playout delay above the least delay seen under [`Margin::Smallest`], while the path loses frames: one repair
+/// needs a round trip.
+pub const LOSSY_LEAST: Span = Span::from_ms(120);
 
 /// How a [`JitterFilter`](crate::JitterFilter) estimates and when it moves the playout point (specs/mets.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,7 +96,9 @@ impl JitterConfig {
     /// What the margin has to know of the last frames.
     pub(crate) fn recent(&self) -> Option<RecentDelays> {
         match self.margin {
-            Margin::Quantile { permille } => Some(RecentDelays::new(permille)),
+            Margin::Quantile { permille } | Margin::Smallest { permille } => {
+                Some(RecentDelays::new(permille))
+            }
             Margin::Fixed(_) | Margin::TargetLate { .. } => None,
         }
     }

@@ -554,3 +554,72 @@ fn the_quantile_may_be_asked_for_while_it_plays() {
     }
     assert_eq!(filter.playout(), ms(30.0).into());
 }
+
+fn smallest() -> JitterConfig {
+    JitterConfig {
+        margin: Margin::Smallest { permille: 1 },
+        longest: Some(ms(500.0)),
+        ..JitterConfig::new(FPS, 12)
+    }
+}
+
+#[test]
+fn the_smallest_delay_follows_a_late_frame_at_once_and_comes_back_when_frames_show_that_it_may() {
+    let spike = 100 * 1_000 / 24;
+    let (_, log) = play(smallest(), 2_500, |at| {
+        let emitted = at - 1_000.0;
+        match (spike as f64 - 1.0..spike as f64 + 1.0).contains(&emitted) {
+            true => 80.0,
+            false => 20.0,
+        }
+    });
+    let playout = |frame: usize| log[frame].playout.as_ms_f64().round();
+    assert_eq!([playout(0), playout(99), playout(100)], [30.0, 30.0, 90.0]);
+    // It is played, and nothing after it is late.
+    assert!(log.iter().all(|frame| !frame.late));
+    assert_eq!(log[100].deadline, log[100].arrival + ms(10.0));
+    // Until there are enough frames the largest delay counts; of 1,000 one may be above, of 2,000 two: the frame behind
+    // the late one waited for it.
+    assert_eq!([900, 1_900, 2_200].map(playout), [90.0, 48.0, 30.0]);
+    // Whatever the GOP.
+    let (_, long) = play(
+        JitterConfig {
+            gop_n: 240,
+            ..smallest()
+        },
+        200,
+        |at| if at > 3_000.0 { 45.0 } else { 20.0 },
+    );
+    assert_eq!(long[199].playout.as_ms_f64().round(), 55.0);
+}
+
+#[test]
+fn the_smallest_delay_loses_less_than_one_frame_in_a_thousand_and_keeps_its_bound() {
+    let mut stream = Stream::new(7, "delay");
+    let (filter, log) = play(smallest(), 20_000, |_| 20.0 + stream.exponential(6.0));
+    assert_eq!(late_share(&log), 0.0);
+    // The 99.9th percentile is 61 ms.
+    let mean = mean_playout_ms(&log);
+    assert!((50.0..90.0).contains(&mean), "{mean}");
+    assert_eq!(filter.late(), 0);
+    let (filter, log) = play(smallest(), 50, |at| if at > 2_000.0 { 600.0 } else { 20.0 });
+    assert!(log[49].late && filter.late() > 0);
+    assert_eq!(filter.playout(), SignedSpan::from(ms(30.0)));
+}
+
+#[test]
+fn a_path_that_loses_frames_gets_time_for_a_repair() {
+    let mut filter = JitterFilter::new(smallest());
+    let mut at = |k: u64| {
+        let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+        filter.on_arrival(emission + ms(20.0), emission.into(), k % GOP == 0);
+        if k == 3 {
+            filter.on_loss(emission + ms(20.0));
+        }
+        filter.playout().as_ms_f64().round()
+    };
+    let playout: Vec<f64> = (0..1_600).map(&mut at).collect();
+    assert_eq!(playout[3..5], [30.0, 140.0]);
+    // A minute without a loss later.
+    assert_eq!([playout[1_400], playout[1_599]], [140.0, 30.0]);
+}

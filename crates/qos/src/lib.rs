@@ -41,14 +41,14 @@ pub use deadlines::DeadlineWindow;
 pub use fair_share::{Demand, Grant, Want, fair_share};
 pub use histogram::DelayHistogram;
 pub use jitter::{JitterEvent, JitterFilter, Playout};
-pub use jitter_config::{JitterConfig, Margin};
+pub use jitter_config::{GUARD, JitterConfig, LOSSY_LEAST, Margin};
 pub use metric::{DelayMetric, LayerMetric, LossCount, QosMetric};
 pub use monitor::FlowMonitor;
 pub use pair::{LevelPair, Merge};
 pub use policer::{NoBucket, Probed, TokenBucket, token_bucket};
 pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
 pub use rate_probe::RateProbe;
-pub use scheduler::{FlowScheduler, Released, SchedulerConfig, SchedulerEvent};
+pub use scheduler::{FlowScheduler, LiveTime, Released, SchedulerConfig, SchedulerEvent};
 pub use shaper::{
     BucketError, BucketParams, PEAK_FACTOR, SerialHead, SerialPacer, SerialQueue, Shaper,
     ShaperConfig, ShaperError, ShaperStats, queue_bound,

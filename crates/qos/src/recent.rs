@@ -35,6 +35,12 @@ impl RecentDelays {
         self.delays.push_back(delay);
     }
 
+    /// As [`quantile`](RecentDelays::quantile); the largest of them as long as they are too few to tell.
+    pub fn kept_to(&mut self) -> Option<i64> {
+        self.quantile()
+            .or_else(|| self.delays.iter().max().copied())
+    }
+
     /// The least delay that all but `permille` of these frames kept to; `None` as long as they are too few
     /// to tell.
     pub fn quantile(&mut self) -> Option<i64> {

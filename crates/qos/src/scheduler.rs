@@ -53,8 +53,30 @@ pub struct Released<T> {
     pub k: u64,
     /// When it was due.
     pub deadline: Time,
+    /// When its last byte arrived, if it came with a deadline of its own.
+    pub arrived: Option<Time>,
     /// The frame.
     pub frame: T,
+}
+
+/// When a live frame leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LiveTime {
+    /// When it is due.
+    pub due: Time,
+    /// When its last byte arrived.
+    pub arrived: Time,
+}
+
+/// When a queued frame is due.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// At the next slot of the frame rate.
+    Slot,
+    /// At a media time, counted from the first frame.
+    Media(Span),
+    /// At a time of the clock. It was submitted at `since`, perhaps later than it is due.
+    Live { live: LiveTime, since: Time },
 }
 
 /// Releases frames at absolute deadlines `t0 + k * period`, so that drift cannot accumulate
@@ -63,10 +85,13 @@ pub struct Released<T> {
 /// `t0` is the time of the first frame. Every slot of the frame rate takes one frame: a source that
 /// sends fewer layers submits all frames and discards after release. A frame with a media time of
 /// its own is due at `t0 + time` instead; it may share its instant with others.
+///
+/// A live frame has a deadline on the clock. It leaves then, or when it is submitted if that is later: that deadline
+/// counts as met, no catch-up limit applies to it, and no schedule starts again.
 #[derive(Clone, Debug)]
 pub struct FlowScheduler<T> {
     config: SchedulerConfig,
-    queue: VecDeque<(Option<Span>, T)>,
+    queue: VecDeque<(When, T)>,
     /// What the schedule counts from.
     anchor: Option<Anchor>,
     /// Number of the next frame to release.
@@ -157,7 +182,18 @@ impl<T> FlowScheduler<T> {
             k: 0,
             media: Span::ZERO,
         });
-        self.queue.push_back((time, frame));
+        let when = time.map_or(When::Slot, When::Media);
+        self.queue.push_back((when, frame));
+        Ok(())
+    }
+
+    /// Queues a live frame; gives it back if the queue is full.
+    pub fn submit_live(&mut self, now: Time, live: LiveTime, frame: T) -> Result<(), T> {
+        if self.queue.len() >= self.config.queue_frames {
+            return Err(frame);
+        }
+        self.queue
+            .push_back((When::Live { live, since: now }, frame));
         Ok(())
     }
 
@@ -167,13 +203,27 @@ impl<T> FlowScheduler<T> {
             return None;
         }
         let mut deadline = self.deadline()?;
-        let (time, frame) = self.queue.pop_front()?;
+        let (when, frame) = self.queue.pop_front()?;
+        if let When::Live { live, since } = when {
+            self.account(now.since(deadline.max(since)) > self.config.slack);
+            let k = self.k;
+            self.k += 1;
+            return Some(Released {
+                k,
+                deadline,
+                arrived: Some(live.arrived),
+                frame,
+            });
+        }
         let late = now.since(deadline);
         if late > self.config.resync {
             self.anchor = Some(Anchor {
                 at: now,
                 k: self.k,
-                media: time.unwrap_or_default(),
+                media: match when {
+                    When::Media(time) => time,
+                    _ => Span::ZERO,
+                },
             });
             deadline = now;
             self.emit(SchedulerEvent::Resync { late });
@@ -182,7 +232,12 @@ impl<T> FlowScheduler<T> {
         self.k += 1;
         self.pace(now);
         self.account(late > self.config.slack);
-        Some(Released { k, deadline, frame })
+        Some(Released {
+            k,
+            deadline,
+            arrived: None,
+            frame,
+        })
     }
 
     /// Changes the frame rate: the frame released last, or else the next one, keeps its deadline,
@@ -208,7 +263,10 @@ impl<T> FlowScheduler<T> {
             return None;
         }
         let due = round_up(self.deadline()?, self.config.clock_tick);
-        Some(due.max(self.not_before))
+        match self.queue.front() {
+            Some((When::Live { .. }, _)) => Some(due),
+            _ => Some(due.max(self.not_before)),
+        }
     }
 
     /// Discards the queued frames and returns their count.
@@ -248,10 +306,14 @@ impl<T> FlowScheduler<T> {
 
     /// The deadline of the next frame, whether or not it is here.
     fn deadline(&self) -> Option<Time> {
+        let front = self.queue.front().map(|(when, _)| *when);
+        if let Some(When::Live { live, .. }) = front {
+            return Some(live.due);
+        }
         let anchor = self.anchor?;
-        let after = match self.queue.front() {
+        let after = match front {
             // A media time before the anchor's is due with it.
-            Some((Some(time), _)) => {
+            Some(When::Media(time)) => {
                 Span::from_ps(time.as_ps().saturating_sub(anchor.media.as_ps()))
             }
             _ => self.config.frame_rate.due(self.k - anchor.k),
@@ -407,6 +469,38 @@ mod tests {
             events(&mut scheduler)[..],
             [SchedulerEvent::Resync { .. }]
         ));
+    }
+
+    #[test]
+    fn a_live_frame_leaves_when_it_is_due_and_a_late_one_when_it_comes() {
+        let mut scheduler = FlowScheduler::new(SchedulerConfig::new(FPS, 12));
+        let live = |due, arrived| LiveTime {
+            due: ms(due),
+            arrived: ms(arrived),
+        };
+        // The first frames of a stream that has run for an hour: nothing waits for a GOP.
+        let hour = 3_600_000;
+        for (n, late) in [(0, 0), (1, 0), (2, 70), (3, 0)] {
+            let arrived = hour + n * 40 + late;
+            let frame = scheduler.submit_live(ms(arrived), live(hour + n * 40 + 20, arrived), n);
+            frame.unwrap();
+        }
+        let mut left = Vec::new();
+        for now in [20, 60, 150] {
+            let now = ms(hour + now);
+            assert!(scheduler.next_wake().is_some_and(|wake| wake <= now));
+            while let Some(released) = scheduler.pop_due(now) {
+                left.push((
+                    released.frame,
+                    now.since(released.deadline).as_ms(),
+                    now.since(released.arrived.unwrap()).as_ms(),
+                ));
+            }
+        }
+        assert_eq!(left, [(0, 0, 20), (1, 0, 20), (2, 50, 0), (3, 10, 30)]);
+        // The third came late: that is no missed deadline. The fourth was 10 ms late because of the wake-up.
+        assert_eq!(scheduler.missed_total(), 1);
+        assert_eq!(events(&mut scheduler), []);
     }
 
     #[test]

@@ -218,6 +218,9 @@ impl Partial {
         if header.flags.contains(Flags::DUMMY) {
             self.header.flags |= Flags::DUMMY;
         }
+        if start == 0 {
+            self.header.waited = header.waited;
+        }
         Ok(len)
     }
 }
@@ -253,7 +256,7 @@ fn join(fragments: &[(u32, u32, Payload)]) -> Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FrameType;
+    use crate::{FrameType, Waited};
     use bytes::Bytes;
     use layercast_core::FlowId;
     use proptest::prelude::*;
@@ -277,6 +280,7 @@ mod tests {
                 e2_count: 0,
                 alf_len,
                 offset,
+                waited: Waited::default(),
             },
             payload: Payload::Bytes(Bytes::copy_from_slice(payload)),
             congestion: false,

@@ -58,15 +58,17 @@ pub use link::{
     Carriage, DATAGRAM_CELLS, DATAGRAM_PAYLOAD, DecodeError, LinkPdu, UDP_IP_HEADER,
     decode_datagram,
 };
-pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
+pub use mets::{
+    Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Waited,
+};
 pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
 pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
-    FlowEnd, FlowInfo, Limit, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats,
-    Signal, SignalError, Via,
+    EndToEndMs, FlowEnd, FlowInfo, Limit, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport,
+    MemberStats, Signal, SignalError, Via,
 };
 pub use signal_reader::SignalReader;
 pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};

@@ -2,7 +2,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use bytes::{Buf, Bytes};
-use layercast_core::{FlowId, Layer, Serial};
+use layercast_core::{FlowId, Layer, Serial, Span};
 use thiserror::Error;
 
 use crate::Payload;
@@ -34,7 +34,7 @@ pub struct Flags(pub u8);
 /// | 8 | 4 | ALF sequence number |
 /// | 12 | 4 | emission timestamp, us |
 /// | 16 | 1 + 3 | E1 count, ALF length |
-/// | 20 | 1 + 3 | E2 count, fragment offset |
+/// | 20 | 1 + 3 | E2 count, fragment offset; in the first fragment, whose offset is 0, how long a live frame [`Waited`] |
 ///
 /// The specification gives lengths 32 bits; 24 are enough. The spare octets say how many E1 and
 /// E2 frames the source emitted up to and including this one, modulo 256. The sequence number
@@ -61,7 +61,18 @@ pub struct MetsHeader {
     pub alf_len: u32,
     /// Where in the frame the payload of this packet starts, in bytes, below 2^24.
     pub offset: u32,
+    /// How long the frame waited at its source; travels in the first fragment.
+    pub waited: Waited,
 }
+
+/// How long a live frame waited at its source: 24 bits in the first packet of the frame.
+///
+/// The upper 15 bits are the time from the arrival of the last byte to the emission timestamp in half milliseconds,
+/// less than zero if the frame arrived later than it was due; the next 8 bits are the time from then until this packet
+/// left the source, in milliseconds. Longer times are cut to the largest that fits. The last bit is set: all are zero
+/// for frames that are not live.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Waited(u32);
 
 /// A METS packet: header and a fragment of a media frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,6 +198,49 @@ impl BitOrAssign for Flags {
     }
 }
 
+impl Waited {
+    /// Times that fit.
+    const EARLY: std::ops::RangeInclusive<i64> = -(1 << 14)..=(1 << 14) - 1;
+    const QUEUED: u64 = (1 << 8) - 1;
+    const LIVE: u32 = 1;
+    const HALF_MS: i64 = 500_000_000;
+
+    /// A frame whose last byte came at `arrived`, on the clock of its emission timestamp `due`, both in picoseconds
+    /// of one clock, and that has not left yet.
+    pub fn new(arrived_ps: u64, due_ps: u64) -> Waited {
+        let early = (due_ps as i64).saturating_sub(arrived_ps as i64);
+        let halves = early.saturating_add(early.signum() * Self::HALF_MS / 2) / Self::HALF_MS;
+        let halves = halves.clamp(*Self::EARLY.start(), *Self::EARLY.end());
+        Waited((halves as u32 & 0x7fff) << 9 | Self::LIVE)
+    }
+
+    /// The same frame, which left `queued` after it was due and had arrived.
+    #[must_use]
+    pub fn left_after(self, queued: Span) -> Waited {
+        if !self.is_live() {
+            return self;
+        }
+        let ms = queued.as_ms().min(Self::QUEUED);
+        Waited(self.0 & !((Self::QUEUED as u32) << 1) | (ms as u32) << 1)
+    }
+
+    /// From the arrival of the last byte to the emission timestamp, in picoseconds; less than zero if it came late.
+    pub fn early_ps(self) -> i64 {
+        let halves = ((self.0 >> 9) as i64) << 49 >> 49;
+        halves * Self::HALF_MS
+    }
+
+    /// From the emission timestamp, or the later arrival of the last byte, until the first packet left.
+    pub fn queued(self) -> Span {
+        Span::from_ms(u64::from(self.0 >> 1) & Self::QUEUED)
+    }
+
+    /// Whether the frame is live.
+    pub fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+}
+
 impl MetsHeader {
     /// Checks the fields against each other and against a payload of `len` bytes.
     pub fn check(&self, len: usize) -> Result<(), MetsError> {
@@ -210,6 +264,7 @@ impl MetsHeader {
         }
         let first = self.offset == 0;
         let last = end == self.alf_len as usize;
+        debug_assert!(first || self.waited == Waited::default());
         if self.flags.contains(Flags::FIRST) != first || self.flags.contains(Flags::LAST) != last {
             return Err(MetsError::FragmentFlags(self.flags));
         }
@@ -227,10 +282,21 @@ impl MetsHeader {
         out[8..12].copy_from_slice(&self.seq.0.to_be_bytes());
         out[12..16].copy_from_slice(&self.timestamp_us.to_be_bytes());
         out[16..20].copy_from_slice(&self.alf_len.to_be_bytes());
-        out[20..24].copy_from_slice(&self.offset.to_be_bytes());
+        let offset = match self.flags.contains(Flags::FIRST) {
+            true => self.waited.0,
+            false => self.offset,
+        };
+        out[20..24].copy_from_slice(&offset.to_be_bytes());
         out[16] = self.e1_count;
         out[20] = self.e2_count;
         out
+    }
+
+    /// The same header without what changes on the way: the queueing of the source. Sealing and parities cover this.
+    #[must_use]
+    pub fn fixed(mut self) -> MetsHeader {
+        self.waited = self.waited.left_after(Span::ZERO);
+        self
     }
 
     /// Reads the header at the front of `bytes`; checks its version only, the rest needs the
@@ -242,16 +308,23 @@ impl MetsHeader {
         if b[3] != METS_VERSION {
             return Err(MetsError::Version(b[3]));
         }
+        let flags = Flags(b[2]);
+        let last = u32::from_be_bytes([0, b[21], b[22], b[23]]);
+        let (offset, waited) = match flags.contains(Flags::FIRST) {
+            true => (0, Waited(last)),
+            false => (last, Waited::default()),
+        };
         Ok(MetsHeader {
             kind: FrameType(u16::from_be_bytes([b[0], b[1]])),
-            flags: Flags(b[2]),
+            flags,
             flow: FlowId(u32::from_be_bytes([b[4], b[5], b[6], b[7]])),
             seq: Serial(u32::from_be_bytes([b[8], b[9], b[10], b[11]])),
             timestamp_us: u32::from_be_bytes([b[12], b[13], b[14], b[15]]),
             e1_count: b[16],
             e2_count: b[20],
             alf_len: u32::from_be_bytes([0, b[17], b[18], b[19]]),
-            offset: u32::from_be_bytes([0, b[21], b[22], b[23]]),
+            offset,
+            waited,
         })
     }
 }
@@ -284,6 +357,10 @@ impl MetsPacket {
                     flags,
                     alf_len: len as u32,
                     offset: start as u32,
+                    waited: match start {
+                        0 => frame.waited,
+                        _ => Waited::default(),
+                    },
                     ..frame
                 },
                 payload: payload.slice(start..end),

@@ -427,6 +427,29 @@ pub struct MemberReport {
     /// Milliseconds without a picture that can be decoded.
     #[serde(default)]
     pub outage_ms: u64,
+    /// Delay of live frames from their arrival at the source to their hand-over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_to_end_ms: Option<EndToEndMs>,
+}
+
+/// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in
+/// milliseconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct EndToEndMs {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Mean: the sum of the mean parts that follow.
+    pub mean: f64,
+    /// Until the frame was complete and due at the source.
+    pub ingest: f64,
+    /// In scheduler and shaper of the source.
+    pub queue: f64,
+    /// From the source to the receiver.
+    pub path: f64,
+    /// Until the hand-over.
+    pub playout: f64,
 }
 
 /// What a node knows of a member.
@@ -632,7 +655,15 @@ impl MemberReport {
                 return Err(SignalError::NotFinite(field));
             }
         }
-        Ok(())
+        let delay = self.end_to_end_ms.unwrap_or_default();
+        let (quantiles, parts) = (
+            [delay.p50, delay.p99, delay.mean],
+            [delay.ingest, delay.queue, delay.path, delay.playout],
+        );
+        match quantiles.iter().chain(&parts).all(|it| it.is_finite()) {
+            true => Ok(()),
+            false => Err(SignalError::NotFinite("end_to_end_ms")),
+        }
     }
 }
 

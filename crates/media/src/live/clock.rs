@@ -10,12 +10,12 @@ const WINDOW: i64 = 5 * HZ;
 /// How fast the timeline is moved, in parts of the time that passes.
 const SLEW: i64 = 200;
 
-/// Puts frames that arrive live on the timeline of their flow: each is due a lead after its arrival,
-/// as evenly spaced as its time stamps.
+/// Gives frames that arrive live the time at which they leave: as evenly spaced as their time stamps, and no later
+/// than a lead after the one of them that arrives last.
 ///
-/// The lead takes up the jitter of the encoder and the way from it. The clocks of encoder and
-/// host drift apart: the timeline follows, by at most half a per cent of the time that passes. After
-/// a pause, a jump or a restart of the stamps it begins again.
+/// The lead absorbs the jitter of the encoder and of the path from it. With a lead of zero there is no timeline: a
+/// frame is due when it arrives. The clocks of encoder and host drift apart: the timeline follows, by at most half a
+/// per cent of the time that passes. After a pause, a jump or a restart of the stamps it begins again.
 #[derive(Clone, Debug)]
 pub struct LiveClock {
     /// In ticks; also all that follows.
@@ -29,6 +29,8 @@ pub struct LiveClock {
     margin: i64,
     /// Still to be moved.
     correction: i64,
+    /// No frame has left yet, so that the timeline may jump.
+    learns: bool,
     resyncs: u64,
 }
 
@@ -51,7 +53,29 @@ impl LiveClock {
             window: 0,
             margin: i64::MAX,
             correction: 0,
+            learns: false,
             resyncs: 0,
+        }
+    }
+
+    /// A clock that looks at the arrival of frames that do not leave, until [`settle`](LiveClock::settle).
+    pub fn learning(lead: Span) -> LiveClock {
+        LiveClock {
+            learns: true,
+            ..LiveClock::new(lead)
+        }
+    }
+
+    /// Frames leave from now on: the one that arrived last of those seen so far would have had half the lead.
+    pub fn settle(&mut self) {
+        if !std::mem::take(&mut self.learns) || self.margin == i64::MAX {
+            return;
+        }
+        let early = self.margin - self.lead / 2;
+        self.offset -= early;
+        if let Some(last) = &mut self.last {
+            last.due = last.media + self.offset;
+            (self.window, self.margin) = (last.arrival, i64::MAX);
         }
     }
 
@@ -66,6 +90,7 @@ impl LiveClock {
         let start = *self.start.get_or_insert(now);
         let arrival = ticks(now.since(start));
         let due = match (stamp, self.last) {
+            (None, Some(last)) if self.lead == 0 => arrival.max(last.due),
             (None, Some(last)) => last.due,
             (None, None) => arrival + self.lead,
             (Some(stamp), None) => self.anchor(stamp, arrival, 0),
@@ -83,11 +108,21 @@ impl LiveClock {
         span_of(due)
     }
 
+    /// As [`due`](LiveClock::due), on the clock of `now`.
+    pub fn due_at(&mut self, now: Time, stamp: Option<Stamp>) -> Time {
+        let due = self.due(now, stamp);
+        self.start.unwrap_or(now).saturating_add(due)
+    }
+
     /// Begins a timeline at a frame.
     fn anchor(&mut self, stamp: Stamp, arrival: i64, after: i64) -> i64 {
         let due = (arrival + self.lead).max(after);
         self.offset = due;
-        (self.window, self.margin, self.correction) = (arrival, i64::MAX, 0);
+        let margin = match self.learns {
+            true => due - arrival,
+            false => i64::MAX,
+        };
+        (self.window, self.margin, self.correction) = (arrival, margin, 0);
         self.last = Some(Last {
             stamp,
             media: 0,
@@ -100,7 +135,7 @@ impl LiveClock {
     fn follow(&mut self, stamp: Stamp, arrival: i64, last: Last, step: i64) -> i64 {
         let media = last.media + step;
         self.margin = self.margin.min(media + self.offset - arrival);
-        if arrival - self.window > WINDOW {
+        if arrival - self.window > WINDOW && !self.learns {
             // The latest frame should come a good part of the lead before it is due, and not more.
             self.correction = if self.margin < self.lead / 4 {
                 self.lead / 2 - self.margin
@@ -115,7 +150,11 @@ impl LiveClock {
         let moved = self.correction.clamp(-most, most);
         self.correction -= moved;
         self.offset += moved;
-        let due = (media + self.offset).max(last.due);
+        let due = match self.lead {
+            0 => arrival,
+            _ => media + self.offset,
+        };
+        let due = due.max(last.due);
         self.last = Some(Last {
             stamp,
             media,
@@ -173,6 +212,32 @@ mod tests {
             }
             assert_eq!(clock.resyncs(), 0);
         }
+    }
+
+    #[test]
+    fn a_clock_that_learns_gives_the_latest_frame_half_the_lead() {
+        let mut clock = LiveClock::learning(LEAD);
+        for k in 0..200u64 {
+            // The first frame is the latest of all: by 90 ms.
+            let late = if k == 0 { 90 } else { (k * 37) % 60 };
+            clock.due_at(at(k * 40 + late), stamp(k * 40));
+        }
+        clock.settle();
+        for k in 200..210u64 {
+            let due = clock.due_at(at(k * 40), stamp(k * 40));
+            assert_eq!(due, at(k * 40 + 90 + 100), "{k}");
+        }
+    }
+
+    #[test]
+    fn without_a_lead_a_frame_is_due_when_it_arrives() {
+        let mut clock = LiveClock::new(Span::ZERO);
+        for (k, late) in [(0, 0), (1, 30), (2, 0), (3, 5)] {
+            let due = clock.due_at(at(k * 40 + late), stamp(k * 40));
+            assert_eq!(due, at(k * 40 + late), "{k}");
+        }
+        assert_eq!(clock.due_at(at(130), None), at(130));
+        assert_eq!(clock.resyncs(), 0);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Ingest {
     detector: Detector,
     /// The program of a transport stream that is served.
     program: Option<u16>,
+    /// When something came last.
+    now: Time,
 }
 
 #[derive(Debug)]
@@ -68,8 +70,9 @@ impl Ingest {
 
     /// Takes a datagram, or the next bytes of a pipe, that arrives `now`.
     pub fn push(&mut self, now: Time, data: &[u8]) {
+        self.now = now;
         match &mut self.form {
-            Some(Form::Transport(splitter)) => splitter.push(data),
+            Some(Form::Transport(splitter)) => splitter.push_at(now, data),
             Some(Form::Rtp(receiver)) => {
                 receiver.push(now, data);
                 // RTP that shows nothing does not keep a transport stream off the port.
@@ -93,7 +96,7 @@ impl Ingest {
         self.form = Some(match found {
             Found::Transport(bytes) => {
                 let mut splitter = Box::new(TsSplitter::of_program(self.program));
-                splitter.push(&bytes);
+                splitter.push_at(now, &bytes);
                 Form::Transport(splitter)
             }
             Found::Rtp(datagrams) => {
@@ -159,7 +162,7 @@ impl Ingest {
         if self.form.is_none()
             && let Some(found) = self.detector.finish()
         {
-            self.found(Time::ZERO, found);
+            self.found(self.now, found);
         }
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.finish(),
@@ -170,11 +173,13 @@ impl Ingest {
 
     /// The next frame.
     pub fn poll(&mut self) -> Option<TimedFrame> {
-        match &mut self.form {
+        let mut frame = match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.poll(),
             Some(Form::Rtp(receiver)) => receiver.poll(),
             None => None,
-        }
+        }?;
+        frame.arrived.get_or_insert(self.now);
+        Some(frame)
     }
 
     /// What the stream is, once that is known.

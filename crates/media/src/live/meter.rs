@@ -2,12 +2,17 @@ use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Sp
 
 use super::TimedFrame;
 use super::stamp::on_a_timeline;
-use crate::{Clip, ClipInfo, Container};
+use crate::{Clip, ClipInfo, Container, Frame, Picture};
 
 /// Frames kept while measuring.
 const MAX_FRAMES: usize = 16_384;
 /// Smallest limit for a frame: the next scene may be harder than the measured one.
 const MIN_MAX_FRAME: u32 = 256 * 1_024;
+
+/// Estimated size of a key frame that has not been seen, in mean pictures.
+const KEY_FRAME: u32 = 10;
+/// Limit for a frame of a stream of which no key frame has been seen.
+const UNSEEN_MAX_FRAME: u32 = 4 << 20;
 
 /// Learns the flow specification of a live stream from a look at it: rates of the layers with
 /// head-room, GOP, frame rate.
@@ -26,9 +31,9 @@ impl SpecMeter {
         }
     }
 
-    /// Takes a frame; those before the first start do not count. Bytes are not kept.
+    /// Takes a frame. Bytes are not kept.
     pub fn push(&mut self, timed: &TimedFrame) {
-        if self.frames.is_empty() && !timed.frame.gop_start || self.frames.len() >= MAX_FRAMES {
+        if self.frames.len() >= MAX_FRAMES {
             return;
         }
         let mut timed = timed.clone();
@@ -43,22 +48,26 @@ impl SpecMeter {
 
     /// Whether enough was seen.
     pub fn is_done(&self) -> bool {
-        let ends = (self.frames.first(), self.frames.last());
-        let long = match ends {
-            (Some(first), Some(last)) => match (first.stamp, last.stamp) {
-                (Some(first), Some(last)) => {
-                    super::stamp::span_of(last.since(first)) >= self.window
-                }
-                _ => self.frames.len() >= MAX_FRAMES,
-            },
-            _ => false,
-        };
         let full = self.frames.len() >= MAX_FRAMES;
-        (long && self.gops() >= 3 || full) && self.gops() >= 2
+        let started = || self.frames.iter().position(|it| it.frame.gop_start);
+        let long = || started().is_some_and(|at| span(&self.frames[at..]) >= self.window);
+        (full || self.gops() >= 3 && long()) && self.gops() >= 2
+    }
+
+    /// Media time that was seen.
+    pub fn seen(&self) -> Span {
+        span(&self.frames)
+    }
+
+    /// Whether pictures came, so that [`estimate`](SpecMeter::estimate) has something to go by.
+    pub fn has_pictures(&self) -> bool {
+        let mut frames = self.frames.iter();
+        frames.any(|it| it.frame.picture != Picture::Data)
     }
 
     /// What the stream needs: means of whole GOPs and the worst of them, each `headroom_percent` more
-    /// than seen; `rates` are taken as they are given. `None` before a whole GOP was seen.
+    /// than seen; `rates` are taken as they are given. `None` before a whole GOP was seen. Frames before the first
+    /// start do not count.
     pub fn flow_spec(
         &self,
         media: Media,
@@ -66,12 +75,59 @@ impl SpecMeter {
         rates: Option<PerLayer<Rate>>,
     ) -> Option<FlowSpec> {
         let starts = |it: &TimedFrame| it.frame.gop_start;
-        let end = self
-            .frames
-            .iter()
-            .rposition(starts)
-            .filter(|&end| end > 0)?;
-        let (frames, frame_rate) = on_a_timeline(self.frames[..end].to_vec());
+        let begin = self.frames.iter().position(starts)?;
+        let end = self.frames.iter().rposition(starts)?;
+        (end > begin)
+            .then(|| self.spec_of(&self.frames[begin..end], media, headroom_percent, rates))
+    }
+
+    /// What a stream needs of which no whole GOP has been seen: the mean rates of all that was seen. The key frame
+    /// counts once in this time; one that was not seen counts as ten mean pictures. The GOP is as long as this time.
+    /// `None` without pictures.
+    pub fn estimate(
+        &self,
+        media: Media,
+        headroom_percent: u32,
+        rates: Option<PerLayer<Rate>>,
+    ) -> Option<FlowSpec> {
+        if !self.has_pictures() {
+            return None;
+        }
+        let mut frames = self.frames.clone();
+        if self.gops() == 0 {
+            let is_picture = |it: &&TimedFrame| it.frame.picture != Picture::Data;
+            let sizes = frames
+                .iter()
+                .filter(is_picture)
+                .map(|it| u64::from(it.frame.size));
+            let mean = sizes.clone().sum::<u64>() / sizes.count().max(1) as u64;
+            let size = u32::try_from(mean * u64::from(KEY_FRAME)).unwrap_or(u32::MAX);
+            let first = &mut frames[0];
+            let frame = Frame {
+                gop_start: true,
+                ..Frame::sized(Picture::I, size.min(UNSEEN_MAX_FRAME))
+            };
+            *first = TimedFrame {
+                frame,
+                ..first.clone()
+            };
+        }
+        let mut spec = self.spec_of(&frames, media, headroom_percent, rates);
+        spec.gop_n = u8::try_from(frames.len()).unwrap_or(u8::MAX);
+        if self.gops() == 0 {
+            spec.max_frame = spec.max_frame.max(UNSEEN_MAX_FRAME);
+        }
+        Some(spec)
+    }
+
+    fn spec_of(
+        &self,
+        frames: &[TimedFrame],
+        media: Media,
+        headroom_percent: u32,
+        rates: Option<PerLayer<Rate>>,
+    ) -> FlowSpec {
+        let (frames, frame_rate) = on_a_timeline(frames.to_vec());
         let clip = Clip {
             info: ClipInfo {
                 container: Container::MpegTs,
@@ -104,7 +160,16 @@ impl SpecMeter {
         let largest = spec.max_frame.saturating_mul(4).max(MIN_MAX_FRAME);
         spec.max_frame = largest.min(FlowSpec::MAX_FRAME);
         debug_assert!(spec.top_level() <= Level::FULL);
-        Some(spec)
+        spec
+    }
+}
+
+/// Media time from the first of these frames to the last; without stamps none.
+fn span(frames: &[TimedFrame]) -> Span {
+    let stamp = |it: Option<&TimedFrame>| it.and_then(|it| it.stamp);
+    match (stamp(frames.first()), stamp(frames.last())) {
+        (Some(first), Some(last)) => super::stamp::span_of(last.since(first)),
+        _ => Span::ZERO,
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod clock;
 mod detect;
+mod gop;
 mod ingest;
 mod load;
 mod meter;
 mod stamp;
 
 pub use clock::LiveClock;
+pub use gop::{GopWatch, LONG_GOP, LongGop};
 pub use ingest::{Ingest, IngestStats};
 pub use load::{LiveLoad, Overload};
 pub use meter::SpecMeter;

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use layercast_core::{FrameRate, Span};
+use layercast_core::{FrameRate, Span, Time};
 
 use crate::Frame;
 
@@ -22,6 +22,9 @@ pub struct TimedFrame {
     pub frame: Frame,
     /// When it is to be decoded, if the stream says so.
     pub stamp: Option<Stamp>,
+    /// When its last byte arrived, of a stream that arrives live. A picture of a transport stream is known to be
+    /// complete later: when the next one begins.
+    pub arrived: Option<Time>,
 }
 
 impl Stamp {
@@ -114,7 +117,10 @@ impl MediaTimeline {
 pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> (Vec<Frame>, FrameRate) {
     let mut timeline = MediaTimeline::default();
     let mut frames = Vec::with_capacity(timed.len());
-    for TimedFrame { mut frame, stamp } in timed {
+    for TimedFrame {
+        mut frame, stamp, ..
+    } in timed
+    {
         frame.time = Some(timeline.due(stamp));
         frames.push(frame);
     }
@@ -182,6 +188,7 @@ mod tests {
         let timed = stamps.map(|ticks| TimedFrame {
             frame: Frame::sized(Picture::I, 1),
             stamp: Some(Stamp::pes(ticks & ((1 << 33) - 1))),
+            arrived: None,
         });
         let (frames, rate) = on_a_timeline(timed.into());
         let times: Vec<u64> = frames

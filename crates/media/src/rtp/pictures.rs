@@ -157,7 +157,11 @@ impl H264Pictures {
         };
         let stamp = Some(stamp.minus(early.min(16) * period));
         let frame = unit.into_frame();
-        Some(TimedFrame { frame, stamp })
+        Some(TimedFrame {
+            frame,
+            stamp,
+            arrived: None,
+        })
     }
 }
 
@@ -269,7 +273,11 @@ impl MpegPictures {
             ..Frame::sized(coded.picture, 0)
         };
         let stamp = Some(stamp.minus(early * period));
-        let frame = TimedFrame { frame, stamp };
+        let frame = TimedFrame {
+            frame,
+            stamp,
+            arrived: None,
+        };
         match coded.is_field() {
             true => self.field = Some((coded, frame, data)),
             false => out.push(frame.with_data(data)),

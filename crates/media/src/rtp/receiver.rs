@@ -280,7 +280,7 @@ impl RtpReceiver {
         }
         let out = &mut self.scratch;
         match &mut self.content {
-            Some(Content::Transport(splitter)) => splitter.push(packet.payload),
+            Some(Content::Transport(splitter)) => splitter.push_at(now, packet.payload),
             Some(Content::Mpeg(pictures)) => pictures.packet(packet, after_loss, out),
             Some(Content::H264(pictures)) => pictures.packet(now, packet, after_loss, out),
             None => {}

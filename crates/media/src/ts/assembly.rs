@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use layercast_core::FrameRate;
+use layercast_core::{FrameRate, Time};
 
 use super::codec::VideoCodec;
 use super::packet::{Adaptation, Packet, TS_PACKET};
@@ -45,6 +45,8 @@ pub(super) struct Assembly {
     scrambled: bool,
     /// A packet of it is missing.
     lossy: bool,
+    /// When the last packet of what is gathered came.
+    came: Time,
     units: Vec<Unit>,
 }
 
@@ -63,6 +65,8 @@ pub(super) struct Unit {
     pub coded: Coded,
     pub packets: Vec<u8>,
     pub stamp: Option<Stamp>,
+    /// When its last packet came.
+    pub came: Time,
 }
 
 impl Assembly {
@@ -80,6 +84,7 @@ impl Assembly {
             headless: false,
             scrambled: false,
             lossy: false,
+            came: Time::ZERO,
             units: Vec::new(),
         }
     }
@@ -94,9 +99,9 @@ impl Assembly {
         std::mem::take(&mut self.units)
     }
 
-    /// Takes a packet of the stream; `lost` tells that packets before it are missing. `false` if nothing of it is
+    /// Takes a packet of the stream that came `now`; `lost` tells that packets before it are missing. `false` if nothing of it is
     /// used: it continues a PES packet whose beginning is missing.
-    pub fn push(&mut self, packet: &Packet, lost: bool) -> bool {
+    pub fn push(&mut self, now: Time, packet: &Packet, lost: bool) -> bool {
         let mut payload = packet.payload();
         if packet.starts() {
             let header = PesHeader::parse(payload);
@@ -107,6 +112,7 @@ impl Assembly {
         } else if self.heads.is_empty() {
             return false;
         }
+        self.came = now;
         self.lossy |= lost;
         self.scrambled |= packet.scrambled();
         if let Some(pcr) = packet.pcr().filter(|_| self.clocks.len() < MAX_CLOCKS) {
@@ -237,6 +243,7 @@ impl Assembly {
                     coded: piece.coded,
                     packets,
                     stamp,
+                    came: self.came,
                 });
             }
         } else {
@@ -256,6 +263,7 @@ impl Assembly {
                     coded: piece.coded,
                     packets,
                     stamp,
+                    came: self.came,
                 });
             }
         }

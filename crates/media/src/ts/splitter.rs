@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use layercast_core::Media;
+use layercast_core::{Media, Time};
 
 use super::assembly::{Assembly, MAX_FRAME, Unit};
 use super::codec::VideoCodec;
@@ -53,6 +53,9 @@ pub struct TsSplitter {
     /// A stream that the tables do not name is video.
     unnamed: bool,
     others: Vec<u8>,
+    /// When the bytes at hand came, and when the last of `others` did.
+    now: Time,
+    others_came: Time,
     last_pcr: Option<u64>,
     /// Clock at the last frame, and at the last start, of a stream without video.
     cut_at: Option<u64>,
@@ -109,6 +112,8 @@ impl TsSplitter {
             field: None,
             unnamed: false,
             others: Vec::new(),
+            now: Time::ZERO,
+            others_came: Time::ZERO,
             last_pcr: None,
             cut_at: None,
             start_at: None,
@@ -116,6 +121,12 @@ impl TsSplitter {
             frames: VecDeque::new(),
             stats: TsStats::default(),
         }
+    }
+
+    /// Takes bytes of a stream that arrives live, at `now`; otherwise as [`push`](TsSplitter::push).
+    pub fn push_at(&mut self, now: Time, bytes: &[u8]) {
+        self.now = now;
+        self.push(bytes);
     }
 
     /// Takes bytes of the stream, cut anywhere.
@@ -221,7 +232,7 @@ impl TsSplitter {
         }
         match &mut self.video {
             Some(video) if video.pid == pid => {
-                let taken = video.push(&packet, follows == Follows::Lost);
+                let taken = video.push(self.now, &packet, follows == Follows::Lost);
                 // The clock in a packet of a picture whose beginning is missing is still of use.
                 if !taken && packet.pcr().is_some() && !packet.has_payload() {
                     self.on_other(&packet);
@@ -298,10 +309,12 @@ impl TsSplitter {
             mut coded,
             packets,
             stamp,
+            came,
         } = unit;
-        if let Some((first, frame, mut data)) = self.field.take() {
+        if let Some((first, mut frame, mut data)) = self.field.take() {
             if coded.completes(&first) && data.len() + packets.len() <= MAX_FRAME {
                 data.extend_from_slice(&packets);
+                frame.arrived = Some(came);
                 let whole = frame.with_data(data);
                 self.emit(whole);
                 return self.end_others(stamp);
@@ -330,6 +343,7 @@ impl TsSplitter {
                 ..Frame::sized(coded.picture, 0)
             },
             stamp,
+            arrived: Some(came),
         };
         if coded.is_field() {
             self.field = Some((coded, frame, data));
@@ -348,6 +362,7 @@ impl TsSplitter {
         } else if self.tables.carries(pid) {
             self.others.extend_from_slice(packet.bytes());
         }
+        self.others_came = self.now;
         let is_video = |payload: &[u8]| matches!(payload, [0, 0, 1, 0xE0..=0xEF, ..]);
         if self.video.is_none() && packet.starts() && is_video(packet.payload()) {
             let mut streams = self.tables.map().into_iter().flat_map(|map| &map.streams);
@@ -363,7 +378,7 @@ impl TsSplitter {
         if !self.others.is_empty() {
             let data = std::mem::take(&mut self.others);
             let frame = Frame::sized(Picture::Data, 0);
-            self.emit(TimedFrame { frame, stamp }.with_data(data));
+            self.emit_others(frame, stamp, data);
         }
     }
 
@@ -388,7 +403,16 @@ impl TsSplitter {
             ..Frame::sized(Picture::Data, 0)
         };
         let stamp = Some(Stamp::pes(pcr / 300));
-        self.emit(TimedFrame { frame, stamp }.with_data(data));
+        self.emit_others(frame, stamp, data);
+    }
+
+    fn emit_others(&mut self, frame: Frame, stamp: Option<Stamp>, data: Vec<u8>) {
+        let frame = TimedFrame {
+            frame,
+            stamp,
+            arrived: Some(self.others_came),
+        };
+        self.emit(frame.with_data(data));
     }
 
     fn emit(&mut self, frame: TimedFrame) {

@@ -1,15 +1,17 @@
 //! A live stream on its way into a flow.
 
-use layercast_core::Span;
-use layercast_media::{LiveClock, LiveLoad, MediaTimeline, TimedFrame};
+use layercast_core::{Span, Time};
+use layercast_media::{GopWatch, LiveClock, LiveLoad, MediaTimeline, TimedFrame};
+use layercast_qos::LiveTime;
 use layercast_transport::mets::AppFrame;
 use layercast_wire::Payload;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use super::growth::Growth;
-use super::{LiveEvent, LiveInput, SILENT, Source};
+use super::{LiveEvent, LiveInput, SILENT};
 use crate::clock::Clock;
+use crate::frames::LiveFrame;
 
 /// Interval of reports about the input.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
@@ -20,19 +22,24 @@ pub(super) struct Serving {
     pub timeline: MediaTimeline,
     pub load: LiveLoad,
     pub growth: Option<Growth>,
-    pub frames: mpsc::Sender<AppFrame>,
+    pub gops: GopWatch,
+    pub frames: mpsc::Sender<LiveFrame>,
     pub events: mpsc::Sender<LiveEvent>,
+    /// When the first live frame that was passed on is due.
+    pub first_due: Option<Time>,
     /// A frame was passed on.
     pub started: bool,
     /// For a frame to start at.
     pub waiting: bool,
     pub dropped: u64,
     pub resyncs: u64,
+    /// The stream comes through a pipe.
+    pub is_pipe: bool,
 }
 
 impl Serving {
     pub async fn run(mut self, mut input: LiveInput) {
-        let live = matches!(input.bytes, Source::Udp(..));
+        let live = input.is_live;
         for timed in std::mem::take(&mut input.kept) {
             if !self.frame(timed, live).await {
                 return;
@@ -90,32 +97,47 @@ impl Serving {
 
     /// Passes on a frame; `false` if the receiver is gone.
     async fn frame(&mut self, timed: TimedFrame, live: bool) -> bool {
-        let TimedFrame { frame, stamp } = timed;
-        let time = match live {
-            true => self.clock.due(Clock::get().now(), stamp),
-            false => self.timeline.due(stamp),
-        };
+        let TimedFrame {
+            frame,
+            stamp,
+            arrived,
+        } = timed;
+        let now = Clock::get().now();
+        let due = live.then(|| self.clock.due_at(now, stamp));
+        let media = self.timeline.due(stamp);
+        if let Some(long) = self.gops.frame(stamp, frame.gop_start) {
+            self.tell(LiveEvent::LongGop(long));
+        }
         if self.clock.resyncs() != self.resyncs {
             self.resyncs = self.clock.resyncs();
             self.tell(LiveEvent::Resync);
         }
-        self.hold_against(time, &frame);
+        self.hold_against(media, &frame);
         let Some(data) = frame.data else { return true };
         if self.waiting && !frame.gop_start {
             self.dropped += 1;
             return true;
         }
-        let app = AppFrame {
-            layer: frame.layer,
-            gop_start: frame.gop_start,
-            time: Some(time),
-            payload: Payload::Bytes(data),
+        // Media times of a live stream count from its first frame.
+        let time = due.map_or(media, |due| due.since(*self.first_due.get_or_insert(due)));
+        let frame = LiveFrame {
+            frame: AppFrame {
+                layer: frame.layer,
+                gop_start: frame.gop_start,
+                time: Some(time),
+                payload: Payload::Bytes(data),
+            },
+            live: due.map(|due| LiveTime {
+                due,
+                arrived: arrived.unwrap_or(now),
+            }),
         };
-        if !live {
+        if self.is_pipe {
+            // A pipe waits for its reader.
             self.waiting = false;
-            return self.frames.send(app).await.is_ok();
+            return self.frames.send(frame).await.is_ok();
         }
-        match self.frames.try_send(app) {
+        match self.frames.try_send(frame) {
             Ok(()) => {
                 self.waiting = false;
                 let frames = std::mem::take(&mut self.dropped);

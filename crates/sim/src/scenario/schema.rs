@@ -529,6 +529,7 @@ impl Default for PlayoutSpec {
             hold_gops,
             quantile,
             spares_stalls,
+            ..
         } = PlayoutConfig::default();
         PlayoutSpec {
             delay,
@@ -556,6 +557,7 @@ impl From<PlayoutSpec> for PlayoutConfig {
             hold_gops: spec.hold_gops,
             quantile: spec.quantile,
             spares_stalls: spec.spares_stalls,
+            ..PlayoutConfig::default()
         }
     }
 }

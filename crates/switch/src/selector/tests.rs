@@ -1,5 +1,5 @@
 use super::*;
-use layercast_wire::{MetsPacket, Payload, Segmenter};
+use layercast_wire::{MetsPacket, Payload, Segmenter, Waited};
 
 const FLOW: FlowId = FlowId(7);
 
@@ -19,6 +19,7 @@ fn packet(seq: u32, layer: Layer, gop_start: bool, len: u32) -> MetsPacket {
             e2_count: 0,
             alf_len: len,
             offset: 0,
+            waited: Waited::default(),
         },
         payload: Payload::Zeros(len),
         congestion: false,

@@ -1,5 +1,5 @@
-use layercast_core::{Layer, Serial, Span, Time};
-use layercast_wire::Payload;
+use layercast_core::{EndToEnd, Layer, Serial, Span, Time};
+use layercast_wire::{Payload, Waited};
 
 /// A media frame as the application hands it over: one picture, one ALF.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,4 +40,23 @@ pub struct PlayedFrame {
     /// One-way delay from emission to arrival; zero if the clocks make it negative. Without
     /// synchronised clocks it counts from the delay of the first frame.
     pub delay: Span,
+    /// How long it waited at its source, if it is live.
+    pub waited: Waited,
+}
+
+impl PlayedFrame {
+    /// Where its delay arose, if it was handed over at `handed`.
+    pub fn end_to_end(&self, handed: Time) -> EndToEnd {
+        let early = self.waited.early_ps();
+        let early_by = Span::from_ps(u64::try_from(early).unwrap_or(0));
+        let late_by = Span::from_ps(u64::try_from(-early).unwrap_or(0));
+        let away = self.delay.saturating_sub(late_by);
+        let queue = self.waited.queued().min(away);
+        EndToEnd {
+            ingest: early_by,
+            queue,
+            path: away.saturating_sub(queue),
+            playout: handed.since(self.arrived),
+        }
+    }
 }

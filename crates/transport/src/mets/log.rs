@@ -1,6 +1,6 @@
 use layercast_core::{CellRate, Layer, Level, PerLayer, Span, Time, aal5_cells};
 use layercast_qos::DelayHistogram;
-use layercast_wire::{AdapterKind, METS_HEADER};
+use layercast_wire::{AdapterKind, EndToEndMs, METS_HEADER};
 use serde::Serialize;
 
 use super::{LevelReason, PlayedFrame, RepairStats, SinkEvent};
@@ -46,6 +46,9 @@ pub struct ReceiverSummary {
     /// Effect of the base layer's parities, if it has any; set by the owner of the sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairStats>,
+    /// Delay of live frames from their arrival at the source to their hand-over; set by the owner of the sink.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_to_end_ms: Option<EndToEndMs>,
 }
 
 /// Quantiles of the one-way delay in milliseconds; zero if nothing arrived.
@@ -163,6 +166,7 @@ impl FlowLog {
                 psnr_db: None,
                 off_boundary: 0,
                 repair: None,
+                end_to_end_ms: None,
             },
             delays: DelayHistogram::default(),
             level: Level::BASE,
@@ -336,7 +340,7 @@ fn push<T>(list: &mut Vec<T>, entry: T) {
 mod tests {
     use super::*;
     use layercast_core::Serial;
-    use layercast_wire::Payload;
+    use layercast_wire::{Payload, Waited};
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(1_000 + ms)
@@ -358,6 +362,7 @@ mod tests {
             arrived: at(ms + 20),
             deadline: at(ms + 50),
             delay: Span::from_ms(20),
+            waited: Waited::default(),
         };
         log.on_event(at(ms + 50), &SinkEvent::Frame(frame));
     }

@@ -4,10 +4,10 @@ use layercast_wire::{MetsPacket, Payload};
 /// Memory that packets are written into, one after the other.
 pub(super) const CHUNK: usize = 1 << 16;
 
-/// A packet in octets, header and all, in a piece of `memory`.
+/// A packet in octets, header and all but for what changes on the way, in a piece of `memory`.
 pub(super) fn whole(memory: &mut BytesMut, packet: &MetsPacket) -> Bytes {
     reserve(memory, packet.encoded_len());
-    memory.put_slice(&packet.header.encode());
+    memory.put_slice(&packet.header.fixed().encode());
     match &packet.payload {
         Payload::Bytes(bytes) => memory.put_slice(bytes),
         Payload::Zeros(len) => memory.put_bytes(0, *len as usize),

@@ -9,7 +9,7 @@ use layercast_transport::mets::{SinkInput, SourceInput};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, Flags, FlowEnd, FrameType, LinkPdu,
     Member, MemberReport, MetsHeader, MetsPacket, Payload, Pti, Refusal, Resource, Signal, Upward,
-    decode_datagram,
+    Waited, decode_datagram,
 };
 use proptest::prelude::*;
 
@@ -69,6 +69,7 @@ fn packet() -> impl Strategy<Value = LinkPdu> {
                 e2_count: counts[1],
                 alf_len,
                 offset,
+                waited: Waited::default(),
             },
             payload: Payload::Zeros(len as u32),
             congestion,

@@ -5,6 +5,7 @@ mod common;
 mod control;
 mod delivery;
 mod hostile;
+mod live;
 mod manage;
 mod parity;
 mod policy;

@@ -11,6 +11,7 @@ use layercast_transport::mets::{
 };
 use layercast_wire::{
     Carriage, Flags, FrameType, LinkPdu, MetsHeader, MetsPacket, ParityTable, Payload, Run, Signal,
+    Waited,
 };
 use proptest::prelude::*;
 
@@ -379,6 +380,7 @@ fn forged() -> impl Strategy<Value = LinkPdu> {
                 e2_count: 0,
                 alf_len: out.len() as u32,
                 offset: 0,
+                waited: Waited::default(),
             },
             payload: out.freeze().into(),
             congestion: false,

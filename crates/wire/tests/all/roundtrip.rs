@@ -1,10 +1,10 @@
 //! What is encoded decodes to itself; what decodes encodes to its bytes.
 
 use bytes::Bytes;
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial};
+use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span};
 use layercast_wire::{
     ADAPTER_VCI, AdapterError, AdapterKind, AdapterMsg, Carriage, Cell, DecodeError, Flags,
-    FrameType, LinkPdu, METS_HEADER, MetsError, MetsHeader, MetsPacket, Payload, Pti,
+    FrameType, LinkPdu, METS_HEADER, MetsError, MetsHeader, MetsPacket, Payload, Pti, Waited,
     decode_datagram,
 };
 use proptest::collection::vec;
@@ -30,9 +30,27 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
     ];
     let place = prop_oneof![Just((0, 0)), (0..70_000u32, 0..70_000u32)];
     let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
-    let rest = (any::<(u8, u8)>(), any::<(bool, bool)>(), any::<bool>());
+    let waited = prop_oneof![
+        Just(Waited::default()),
+        (any::<u32>(), any::<u32>(), 0..400u64).prop_map(|(arrived, due, ms)| {
+            let ps = |us: u32| u64::from(us) * 1_000_000;
+            Waited::new(ps(arrived), ps(due)).left_after(Span::from_ms(ms))
+        }),
+    ];
+    let rest = (
+        any::<(u8, u8)>(),
+        any::<(bool, bool)>(),
+        any::<bool>(),
+        waited,
+    );
     (kinds, place, numbers, rest, payloads()).prop_map(
-        |(kind, (before, after), (flow, seq, time), (counts, marks, congestion), payload)| {
+        |(
+            kind,
+            (before, after),
+            (flow, seq, time),
+            (counts, marks, congestion, waited),
+            payload,
+        )| {
             let mut packet =
                 samples::fragment(kind, before + payload.len() as u32 + after, before, payload);
             let places = packet.header.flags.0 & (Flags::FIRST | Flags::LAST).0;
@@ -43,6 +61,10 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
                 timestamp_us: time,
                 e1_count: counts.0,
                 e2_count: counts.1,
+                waited: match before {
+                    0 => waited,
+                    _ => Waited::default(),
+                },
                 ..packet.header
             };
             packet.congestion = congestion;
@@ -156,6 +178,25 @@ proptest! {
         bytes[at] ^= flip;
         checks::adapter(&bytes);
     }
+}
+
+#[test]
+fn the_time_that_a_live_frame_waited_is_in_its_first_packet() {
+    let ms = |ms: u64| ms * 1_000_000_000;
+    let mut packet = samples::packet(FrameType::BL, Payload::Zeros(9));
+    packet.header.waited = Waited::new(ms(1_000), ms(1_060)).left_after(Span::from_ms(7));
+    let header = MetsHeader::decode(&packet.header.encode()).unwrap();
+    assert_eq!(header, packet.header);
+    assert_eq!(header.waited.early_ps(), 60_000_000_000);
+    assert_eq!(header.waited.queued(), Span::from_ms(7));
+    assert!(header.waited.is_live() && header.fixed().waited.queued() == Span::ZERO);
+    // Later than it was due, and more than fits.
+    let late = Waited::new(ms(1_000), ms(980));
+    assert_eq!(late.early_ps(), -20_000_000_000);
+    let most = Waited::new(ms(0), ms(60_000)).left_after(Span::from_secs(60));
+    assert_eq!(most.early_ps(), 8_191_500_000_000);
+    assert_eq!(most.queued(), Span::from_ms(255));
+    assert!(!Waited::default().is_live());
 }
 
 #[test]

@@ -6,7 +6,8 @@ use layercast_core::{
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Downward, Flags, FlowInfo, FrameType, LinkPdu, Mark, Member,
-    MetsHeader, MetsPacket, Payload, Reassembler, Refusal, Segmenter, Signal, Upward, packet_of,
+    MetsHeader, MetsPacket, Payload, Reassembler, Refusal, Segmenter, Signal, Upward, Waited,
+    packet_of,
 };
 
 const GOP: [Layer; 12] = {
@@ -233,6 +234,7 @@ pub fn packet(
             e2_count: 0,
             alf_len: len,
             offset,
+            waited: Waited::default(),
         },
         payload: Payload::Zeros(part),
         congestion: false,

@@ -31,6 +31,10 @@ pub struct PlayoutConfig {
     pub quantile: bool,
     /// Whether frames held up by a stall of the path leave the playout delay alone.
     pub spares_stalls: bool,
+    /// Whether the playout delay is the smallest that frames keep to but for `target_late_permille` of them
+    /// ([`Margin::Smallest`]); the `delay_max` of the flow is then the most it may be.
+    #[serde(skip)]
+    pub smallest: bool,
 }
 
 /// What a [`Sink`](super::Sink) wants and how it plays.
@@ -108,6 +112,7 @@ impl Default for PlayoutConfig {
             hold_gops: 8,
             quantile: false,
             spares_stalls: false,
+            smallest: false,
         }
     }
 }
@@ -121,6 +126,15 @@ impl PlayoutConfig {
         }
     }
 
+    /// For live media: the smallest delay that loses less than one frame in a thousand.
+    pub fn live() -> PlayoutConfig {
+        PlayoutConfig {
+            target_late_permille: 1,
+            smallest: true,
+            ..PlayoutConfig::default()
+        }
+    }
+
     pub(super) fn for_flow(&self, spec: &FlowSpec, policy: &QosPolicy) -> JitterConfig {
         let flow = JitterConfig::for_flow(spec);
         let permille = self.target_late_permille;
@@ -129,6 +143,7 @@ impl PlayoutConfig {
             beta: self.beta,
             margin: match self.r {
                 Some(r) => Margin::Fixed(r),
+                None if self.smallest => Margin::Smallest { permille },
                 None if self.quantile => Margin::Quantile { permille },
                 None => Margin::TargetLate { permille },
             },
@@ -137,8 +152,8 @@ impl PlayoutConfig {
             hold_gops: self.hold_gops,
             moves: policy.mode != MaintMode::Signal,
             holds: policy.filters.contains(&FilterKind::Jitter),
-            bound: self.delay.or(flow.bound),
-            longest: self.longest,
+            bound: self.delay.or(flow.bound.filter(|_| !self.smallest)),
+            longest: self.longest.or(flow.bound.filter(|_| self.smallest)),
             ..flow
         }
     }

@@ -1,6 +1,7 @@
 mod adapter;
 mod clock;
 mod config;
+mod delays;
 mod early;
 mod gaps;
 mod history;
@@ -15,7 +16,7 @@ use layercast_core::{
     CellRate, FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status,
 };
 use layercast_qos::{QosMetric, Raised, SignedSpan};
-use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
+use layercast_wire::{AdapterMsg, EndToEndMs, FlowInfo, LinkPdu, Refusal, Signal};
 use serde::Serialize;
 
 pub use config::{PlayoutConfig, SinkConfig, SinkProtection};
@@ -261,6 +262,9 @@ pub struct SinkStats {
     /// What the parities of the base layer did, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairStats>,
+    /// Delay of live frames from their arrival at the source to their hand-over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_to_end_ms: Option<EndToEndMs>,
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -62,7 +62,7 @@ impl Opener {
             offset: header.offset,
         };
         let opened = cipher.ok_or(MediaError::NoKey).and_then(|cipher| {
-            let len = cipher.open(layer, place, &header.encode(), &mut sealed)?;
+            let len = cipher.open(layer, place, &header.fixed().encode(), &mut sealed)?;
             Ok((len, cipher.epoch()))
         });
         // A layer that we may not have is no reason to ask.

@@ -16,6 +16,7 @@ use layercast_wire::{
 };
 
 use super::clock::SourceClock;
+use super::delays::Delays;
 use super::gaps::{Gap, GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
@@ -68,6 +69,7 @@ pub(super) struct Receiver {
     deadlines: DeadlineWindow,
     missed_threshold: u32,
     clock: SourceClock,
+    delays: Delays,
     /// In play-out order.
     buffer: VecDeque<Slot>,
     /// Slots of the buffer that open a new count.
@@ -145,6 +147,7 @@ impl Receiver {
             deadlines: DeadlineWindow::new(WINDOW),
             missed_threshold: u32::from(config.policy.missed_deadline_threshold),
             clock: SourceClock::default(),
+            delays: Delays::default(),
             buffer: VecDeque::new(),
             opening: 0,
             history: History::default(),
@@ -292,6 +295,7 @@ impl Receiver {
         let mut stats = self.stats.clone();
         stats.repair = self.repair.as_ref().map(Repair::stats);
         stats.outage_ms = self.outages.total().as_ms();
+        stats.end_to_end_ms = self.delays.figures();
         stats.dropped.evicted += self.assembler.evicted();
         stats.dropped.malformed += self.gaps.contradictions();
         for (layer, &count) in self.unstarted().lost.iter() {
@@ -545,6 +549,7 @@ impl Receiver {
             arrived: now,
             deadline: playout.deadline,
             delay: delay.clamped(),
+            waited: header.waited,
         };
         let passed = !opens && self.passed(seq);
         if passed || playout.late_by.is_some() {

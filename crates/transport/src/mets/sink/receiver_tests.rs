@@ -1,6 +1,6 @@
 use super::*;
 use layercast_core::{FlowSpec, Layer, NodeId, Off};
-use layercast_wire::{Carriage, FrameType, MetsHeader, Payload};
+use layercast_wire::{Carriage, FrameType, MetsHeader, Payload, Waited};
 
 fn receiver() -> Receiver {
     let flow = FlowInfo {
@@ -27,6 +27,7 @@ fn whole(seq: u32, layer: Layer, gop_start: bool) -> MetsPacket {
             e2_count: 0,
             alf_len: 9,
             offset: 0,
+            waited: Waited::default(),
         },
         payload: Payload::Zeros(9),
         congestion: false,

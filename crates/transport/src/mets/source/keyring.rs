@@ -279,7 +279,7 @@ impl Keyring {
             seq: header.seq,
             offset: header.offset,
         };
-        let header = header.encode();
+        let header = header.fixed().encode();
         let trailer = self
             .cipher
             .seal(layer, place, &header, &mut buffer[start..]);

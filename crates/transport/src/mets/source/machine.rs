@@ -5,12 +5,14 @@ mod session;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    AdaptMode, CellRate, FlowSpec, Layer, Level, Machine, Observer, PerLayer, QosPolicy, Span,
-    Subject, Time, TraceEvent, earliest,
+    AdaptMode, CellRate, FlowSpec, Layer, Level, Machine, Observer, PerLayer, QosPolicy, Serial,
+    Span, Subject, Time, TraceEvent, earliest,
 };
 use layercast_media::{FilterRule, FlowFilter};
 use layercast_protect::WallClock;
-use layercast_qos::{Alarms, FlowMonitor, FlowScheduler, SchedulerConfig, SchedulerEvent};
+use layercast_qos::{
+    Alarms, FlowMonitor, FlowScheduler, LiveTime, SchedulerConfig, SchedulerEvent,
+};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, Downward, FlowInfo, LinkPdu, MemberStats, Signal,
 };
@@ -183,6 +185,27 @@ impl Source {
 
     /// Queues the next frame of the flow; frames of every layer, in coded order.
     pub fn submit(&mut self, now: Time, frame: AppFrame) -> Result<(), SubmitError> {
+        self.submit_with(now, frame, None)
+    }
+
+    /// Queues a frame of a live stream, which leaves when it is due on the clock, whatever its media time. It is due at
+    /// the start of the flow at the earliest.
+    pub fn submit_live(
+        &mut self,
+        now: Time,
+        frame: AppFrame,
+        live: LiveTime,
+    ) -> Result<(), SubmitError> {
+        let due = live.due.max(self.config.start);
+        self.submit_with(now, frame, Some(LiveTime { due, ..live }))
+    }
+
+    fn submit_with(
+        &mut self,
+        now: Time,
+        frame: AppFrame,
+        live: Option<LiveTime>,
+    ) -> Result<(), SubmitError> {
         if !self.config.registered {
             return Err(SubmitError::NotRegistered);
         }
@@ -195,9 +218,12 @@ impl Source {
             let bytes = frame.payload.len();
             return Err(SubmitError::TooLarge { bytes, max_frame });
         }
-        self.scheduler
-            .submit_at(now.max(self.config.start), frame.time, frame)
-            .map_err(SubmitError::QueueFull)?;
+        let now = now.max(self.config.start);
+        let queued = match live {
+            Some(live) => self.scheduler.submit_live(now, live, frame),
+            None => self.scheduler.submit_at(now, frame.time, frame),
+        };
+        queued.map_err(SubmitError::QueueFull)?;
         self.asked = false;
         self.stats.submitted += 1;
         Ok(())
@@ -469,6 +495,21 @@ fn drs_of(flow: &FlowInfo) -> Option<FlowFilter> {
         .then(|| FlowFilter::new(FilterRule::Drs, &flow.spec))
 }
 
+/// Notes in the first packet of a live frame how long it was queued here.
+fn note_queueing(now: Time, pdu: &mut LinkPdu) {
+    let LinkPdu::Mets(packet) = pdu else { return };
+    let header = &mut packet.header;
+    if !header.waited.is_live() {
+        return;
+    }
+    // The time stamp has the low 32 bits of the time.
+    let since_due = Serial(now.as_us() as u32).diff(Serial(header.timestamp_us));
+    let early_us = header.waited.early_ps() / 1_000_000;
+    let queued = i64::from(since_due) + early_us.min(0);
+    let queued = Span::from_us(u64::try_from(queued).unwrap_or(0));
+    header.waited = header.waited.left_after(queued);
+}
+
 /// RES or ADAPT in a cell of its circuit.
 fn res_in(cell: &Cell) -> Option<AdapterMsg> {
     (cell.vci == layercast_wire::ADAPTER_VCI)
@@ -513,7 +554,7 @@ impl Machine for Source {
         self.drained(now);
     }
 
-    fn poll_transmit<O: Observer>(&mut self, _: Time, _: &mut O) -> Option<SourceTransmit> {
+    fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<SourceTransmit> {
         if let Some(signal) = self.signals.pop_front() {
             return Some(SourceTransmit::Signal(signal));
         }
@@ -533,7 +574,8 @@ impl Machine for Source {
                 body,
             }));
         }
-        let pdu = self.pacer.pop()?;
+        let mut pdu = self.pacer.pop()?;
+        note_queueing(now, &mut pdu);
         self.stats.cells += u64::from(pdu.cells());
         Some(SourceTransmit::Pdu(pdu))
     }

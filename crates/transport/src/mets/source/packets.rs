@@ -2,8 +2,10 @@ use bytes::BytesMut;
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
     Carriage, Epoch, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload,
-    Segmenter,
+    Segmenter, Waited,
 };
+
+use layercast_qos::Released;
 
 use super::keyring::Keyring;
 use super::parity::Parities;
@@ -17,6 +19,8 @@ pub(super) struct Numbered {
     pub e2_count: u8,
     /// When it was due: the emission time of the wire.
     pub emission: Time,
+    /// When its last byte arrived, if it is live.
+    pub arrived: Option<Time>,
     pub frame: AppFrame,
 }
 
@@ -28,7 +32,13 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    pub fn number(&mut self, frame: AppFrame, emission: Time) -> Numbered {
+    pub fn number(&mut self, released: Released<AppFrame>) -> Numbered {
+        let Released {
+            frame,
+            deadline: emission,
+            arrived,
+            ..
+        } = released;
         let (seq, e1, e2) = match self.last {
             Some(last) => (last.seq.plus(1), last.e1_count, last.e2_count),
             None => (Serial(0), 0, 0),
@@ -44,6 +54,7 @@ impl Numbering {
             e1_count: end.e1_count,
             e2_count: end.e2_count,
             emission,
+            arrived,
             frame,
         }
     }
@@ -184,6 +195,9 @@ impl Packetiser {
             e2_count: numbered.e2_count,
             alf_len: frame.payload.len() as u32,
             offset: 0,
+            waited: numbered.arrived.map_or(Waited::default(), |arrived| {
+                Waited::new(arrived.as_ps(), emission.as_ps())
+            }),
         }
     }
 }
@@ -221,6 +235,15 @@ mod tests {
         }
     }
 
+    fn released(frame: AppFrame, deadline: Time) -> Released<AppFrame> {
+        Released {
+            k: 0,
+            deadline,
+            arrived: None,
+            frame,
+        }
+    }
+
     proptest! {
         #[test]
         fn packets_are_valid_cost_what_was_said_and_hold_the_frame(
@@ -230,7 +253,7 @@ mod tests {
             let packetiser = packetiser(carriage, mtu);
             let bytes: Bytes = (0..len).map(|i| i as u8).collect();
             let emission = Time::from_ps(u64::MAX / 2);
-            let numbered = Numbering::default().number(frame(Layer::E1, bytes.clone()), emission);
+            let numbered = Numbering::default().number(released(frame(Layer::E1, bytes.clone()), emission));
             prop_assert_eq!(numbered.e1_count, 1);
             let (mut cost, mut whole) = (0, Vec::new());
             packetiser.cut(Time::ZERO, &numbered, None, None, |pdu| {
@@ -250,7 +273,8 @@ mod tests {
     #[test]
     fn packets_share_the_memory_of_the_frame() {
         let bytes = Bytes::from(vec![1; 3_000]);
-        let numbered = Numbering::default().number(frame(Layer::Base, bytes.clone()), Time::ZERO);
+        let numbered =
+            Numbering::default().number(released(frame(Layer::Base, bytes.clone()), Time::ZERO));
         let mut at = bytes.as_ptr();
         packetiser(Carriage::Datagrams, 1_176)
             .cut(Time::ZERO, &numbered, None, None, |pdu| {

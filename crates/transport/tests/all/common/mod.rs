@@ -17,7 +17,7 @@ use layercast_transport::mets::{
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, MetsHeader, MetsPacket,
-    Payload, Signal,
+    Payload, Signal, Waited,
 };
 
 /// Coded order of IBBPBBPBBPBB.
@@ -354,6 +354,7 @@ pub fn any_packet() -> LinkPdu {
             e2_count: 0,
             alf_len: 100,
             offset: 0,
+            waited: Waited::default(),
         },
         payload: Payload::Zeros(10),
         congestion: false,

@@ -1,7 +1,9 @@
 //! Valid PDUs for tests and for the fuzz corpus.
 
 use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial};
-use layercast_wire::{AdapterKind, AdapterMsg, Flags, FrameType, MetsHeader, MetsPacket, Payload};
+use layercast_wire::{
+    AdapterKind, AdapterMsg, Flags, FrameType, MetsHeader, MetsPacket, Payload, Waited,
+};
 
 /// A whole frame in one packet.
 pub fn packet(kind: FrameType, payload: Payload) -> MetsPacket {
@@ -31,6 +33,7 @@ pub fn fragment(kind: FrameType, alf_len: u32, offset: u32, payload: Payload) ->
             e2_count: 8,
             alf_len,
             offset,
+            waited: Waited::default(),
         },
         payload,
         congestion: false,

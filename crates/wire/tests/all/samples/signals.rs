@@ -4,8 +4,9 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    BasePackets, BaseParities, Carriage, Control, Downward, Epoch, FlowEnd, FlowInfo, Identity,
-    Limit, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Secret, Signal, Upward, Via,
+    BasePackets, BaseParities, Carriage, Control, Downward, EndToEndMs, Epoch, FlowEnd, FlowInfo,
+    Identity, Limit, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Secret, Signal,
+    Upward, Via,
 };
 
 /// One of each session message.
@@ -65,6 +66,15 @@ pub fn signals() -> Vec<Signal> {
         }),
         marked: 12,
         outage_ms: 2_400,
+        end_to_end_ms: Some(EndToEndMs {
+            p50: 92.5,
+            p99: 130.25,
+            mean: 95.0,
+            ingest: 60.5,
+            queue: 0.25,
+            path: 14.0,
+            playout: 20.25,
+        }),
     };
     let refusal = Refusal {
         node: "chuff".into(),

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Cause, Layer, Level, Observer, Serial, Span, Time, TraceEvent};
+use layercast_core::{Cause, Layer, Level, Observer, PerLayer, Serial, Span, Time, TraceEvent};
 use layercast_wire::FlowEnd;
 
 use super::{Phase, REORDERED, Receiver, SLACK, Slot};
@@ -87,12 +87,14 @@ impl Receiver {
             self.stats.played[frame.layer] += 1;
             self.stats.damaged += u64::from(frame.damaged);
             self.stats.bytes += frame.payload.len() as u64;
+            let end_to_end = self.delays.frame(now, &frame);
             let flow = self.flow;
             obs.on(now, self.subject(), || TraceEvent::Played {
                 flow,
                 layer: frame.layer,
                 seq: frame.seq.0,
                 delay: frame.delay,
+                end_to_end,
             });
             let missed = now.since(frame.deadline) > SLACK;
             self.events.push_back(SinkEvent::Frame(frame));
@@ -162,6 +164,9 @@ impl Receiver {
             return;
         }
         self.count(gap);
+        if gap.lost != PerLayer::default() {
+            self.jitter.on_loss(now);
+        }
         for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
             let flow = self.flow;
             obs.on(now, self.subject(), || TraceEvent::Lost {

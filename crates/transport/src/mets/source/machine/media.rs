@@ -31,7 +31,7 @@ impl Source {
                         }
                         self.begin_epoch(now);
                     }
-                    let mut numbered = self.numbering.number(released.frame, released.deadline);
+                    let mut numbered = self.numbering.number(released);
                     let layer = numbered.frame.layer;
                     let sends = self.adapter.sending().level.includes(layer);
                     if let Some(drs) = &mut self.drs {

@@ -8,7 +8,7 @@ use layercast_core::{FlowSpec, NodeId, Span, Time};
 use layercast_fec::{ConfigError, Encoder};
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, Flags, FrameType, METS_HEADER, MetsHeader, MetsPacket,
-    ParityTable, Run,
+    ParityTable, Run, Waited,
 };
 use serde::Serialize;
 
@@ -239,6 +239,7 @@ impl Parities {
                     flags: (Flags::FIRST | Flags::LAST).with_life(newest.flags.life()),
                     alf_len: payload.len() as u32,
                     offset: 0,
+                    waited: Waited::default(),
                     ..newest
                 },
                 payload: payload.into(),
