@@ -157,25 +157,20 @@ fn whys(member: &MemberStats) -> String {
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
-    let mut table = Table::new(&[
-        "member",
-        "flow",
-        "at",
-        "level",
-        "played",
-        "lost",
-        "late",
-        "outage s",
-        "delay ms",
-        "end to end ms",
-        "why no more",
-    ]);
+    let end_to_end = |member: &MemberStats| member.report.and_then(|report| report.end_to_end_ms);
+    let is_live = members.iter().any(|member| end_to_end(member).is_some());
+    let mut columns = vec![
+        "member", "flow", "at", "level", "played", "lost", "late", "outage s", "delay ms",
+    ];
+    columns.extend(is_live.then_some("end to end ms"));
+    columns.push("why no more");
+    let mut table = Table::new(&columns);
     for member in members {
         let flow = flows.iter().find(|flow| flow.id == member.flow);
         let figure = |get: fn(&layercast_wire::MemberReport) -> String| {
             member.report.as_ref().map_or("-".to_owned(), get)
         };
-        table.row([
+        let mut row = vec![
             member.member.name.clone(),
             flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
             member.node.clone(),
@@ -185,12 +180,12 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
             figure(|r| r.late.to_string()),
             figure(|r| format!("{:.1}", r.outage_ms as f64 / 1e3)),
             figure(|r| format!("{:.1}", r.delay_ms_p50)),
-            figure(|r| {
-                r.end_to_end_ms
-                    .map_or("-".into(), |it| format!("{:.0}", it.p50))
-            }),
-            whys(member),
-        ]);
+        ];
+        if is_live {
+            row.push(end_to_end(member).map_or("-".to_owned(), |it| format!("{:.0}", it.p50)));
+        }
+        row.push(whys(member));
+        table.row(row);
     }
     table.render()
 }

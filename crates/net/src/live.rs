@@ -31,8 +31,8 @@ const SOCKET_BUFFER: usize = 4 << 20;
 const READ_AHEAD: usize = 16;
 /// Frames on their way to the source; a live stream that finds no room loses a GOP.
 const FRAMES: usize = 512;
-/// A stream is offered this time after its first frame at the latest, whatever its GOP; longer if it is to be measured
-/// for longer.
+/// A stream is offered this time after it was recognised, whatever its GOP, if pictures of it can be read by then;
+/// longer if it is to be measured for longer.
 const OFFERED_WITHIN: Duration = Duration::from_secs(5);
 /// A pipe whose media come faster than this, in per cent of real time, holds a stored stream.
 const STORED_PERCENT: u32 = 150;
@@ -246,7 +246,8 @@ impl LiveInput {
         tell(&format!("waiting for media at {}", self.name));
         loop {
             let offer = first.map(|first| first + OFFERED_WITHIN.max(measure));
-            let limit = offer.unwrap_or(until).min(until).min(told + SILENT);
+            let wake = offer.filter(|at| *at > Instant::now()).unwrap_or(until);
+            let limit = wake.min(until).min(told + SILENT);
             match timeout_at(self.due(limit), self.bytes.next()).await {
                 Ok(Ok(Some(piece))) => {
                     if datagrams == 0 {
@@ -265,7 +266,7 @@ impl LiveInput {
                 Err(_) => return self.learned(&meter, options, datagrams, false),
             }
             self.look(&mut meter);
-            if first.is_none() && meter.has_pictures() {
+            if first.is_none() && self.ingest.media().is_some() {
                 first = Some(Instant::now());
             }
             while let Some(note) = self.ingest.poll_note() {

@@ -612,7 +612,7 @@ fn a_path_that_loses_frames_gets_time_for_a_repair() {
     let mut filter = JitterFilter::new(smallest());
     let mut at = |k: u64| {
         let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
-        filter.on_arrival(emission + ms(20.0), emission.into(), k % GOP == 0);
+        filter.on_arrival(emission + ms(20.0), emission.into(), k.is_multiple_of(GOP));
         if k == 3 {
             filter.on_loss(emission + ms(20.0));
         }
