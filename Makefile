@@ -180,6 +180,11 @@ bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages,
 bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/src/results/bench-media.md)
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
+.PHONY: bench-latency
+bench-latency: build venv ## Delay of a live stream from UDP in to UDP out beside SRT (docs/src/how-to/latency.md)
+	scripts/install_tools.sh $(PY) srt-live-transmit
+	$(URGENT) $(PY) scripts/peers/latency.py $(LAYERCAST) $(TARGET)/bench
+
 .PHONY: bench-multicast
 bench-multicast: build venv ## Files to 1, 5 and 20 receivers beside uftp and NORM, in network namespaces, as root (BENCH_MB, default 500; BENCH_ONLY)
 	scripts/install_tools.sh $(PY) uftp libnorm nft ethtool ip
