@@ -88,6 +88,22 @@ pub struct LayerRate {
 }
 
 /// What a flow needs from the network and the hosts (specs/mets.md 2.3).
+///
+/// ```
+/// use layercast_core::{CellRate, FlowSpec, Level};
+///
+/// let mut spec = FlowSpec::default();
+/// spec.layers.base.mean = CellRate(480);
+/// spec.layers.e1.mean = CellRate(960);
+/// assert_eq!(spec.rate_at(Level::BASE), CellRate(480));
+/// assert_eq!(spec.rate_at(Level::E1), CellRate(1_440));
+/// spec.validate()?;
+/// // A second enhancement layer needs the first one.
+/// spec.layers.e1.mean = CellRate(0);
+/// spec.layers.e2.mean = CellRate(960);
+/// assert_eq!(spec.validate().unwrap_err().field, "layers");
+/// # Ok::<(), layercast_core::SpecError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowSpec {

@@ -19,6 +19,42 @@ impl PortId {
 /// [`on_timeout`](Machine::on_timeout), drain [`poll_transmit`](Machine::poll_transmit) and
 /// [`poll_event`](Machine::poll_event) until both give `None`, then ask
 /// [`next_timeout`](Machine::next_timeout). `now` never goes backwards.
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use layercast_core::{Machine, Observer, Off, Span, Time};
+///
+/// /// Delays each number by 10 ms.
+/// #[derive(Default)]
+/// struct Delay(Option<(Time, u32)>);
+///
+/// impl Machine for Delay {
+///     type Input = u32;
+///     type Transmit = u32;
+///     type Event = Infallible;
+///
+///     fn handle<O: Observer>(&mut self, now: Time, input: u32, _: &mut O) {
+///         self.0 = Some((now + Span::from_ms(10), input));
+///     }
+///     fn on_timeout<O: Observer>(&mut self, _: Time, _: &mut O) {}
+///     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<u32> {
+///         self.0.take_if(|(at, _)| *at <= now).map(|(_, number)| number)
+///     }
+///     fn poll_event(&mut self) -> Option<Infallible> {
+///         None
+///     }
+///     fn next_timeout(&self) -> Option<Time> {
+///         self.0.map(|(at, _)| at)
+///     }
+/// }
+///
+/// let mut machine = Delay::default();
+/// machine.handle(Time::ZERO, 7, &mut Off);
+/// assert_eq!(machine.poll_transmit(Time::ZERO, &mut Off), None);
+/// let at = machine.next_timeout().unwrap();
+/// assert_eq!(machine.poll_transmit(at, &mut Off), Some(7));
+/// ```
 pub trait Machine {
     /// An input, with its origin (port or application).
     type Input;

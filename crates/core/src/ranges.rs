@@ -3,6 +3,17 @@
 ///
 /// Adjacent ranges are merged. Memory grows with the number of gaps, so code that inserts numbers from the
 /// network bounds [`len`](RangeSet::len).
+///
+/// ```
+/// use layercast_core::RangeSet;
+///
+/// let mut arrived = RangeSet::new();
+/// arrived.insert(0, 100);
+/// arrived.insert(150, 200);
+/// assert_eq!(arrived.gaps(0, 200).collect::<Vec<_>>(), [(100, 150)]);
+/// arrived.insert(100, 150);
+/// assert_eq!(arrived.holding(42), Some((0, 200)));
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RangeSet(Vec<(u64, u64)>);
 

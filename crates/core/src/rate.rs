@@ -5,6 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::{CELL_BITS, Span};
 
 /// A bit rate in bit/s, counted with every header on the link in question.
+///
+/// ```
+/// use layercast_core::{CellRate, Rate, Span};
+///
+/// let line = Rate::from_bps(10_000_000);
+/// assert_eq!(line.time_for(1_250), Span::from_ms(1));
+/// assert_eq!(line.cells(), CellRate(23_584));
+/// assert_eq!(CellRate(1_000).rate(), Rate::from_bps(424_000));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rate(u64);

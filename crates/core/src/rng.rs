@@ -6,6 +6,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The same run seed and name give the same numbers on every machine (xoshiro256++, seeded by
 /// SplitMix64 of the seed and the FNV-1a hash of the name). Implements [`RngCore`], so the
 /// distributions of `rand_distr` draw from it.
+///
+/// ```
+/// use layercast_core::Stream;
+///
+/// let draw = |seed, name| Stream::new(seed, name).below(1_000_000);
+/// assert_eq!(draw(1, "a-b/loss"), draw(1, "a-b/loss"));
+/// assert_ne!(draw(1, "a-b/loss"), draw(1, "a-b/jitter"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 
@@ -23,7 +31,9 @@ impl Stream {
 
     /// Uniform in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+        let drawn = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        debug_assert!((0.0..1.0).contains(&drawn));
+        drawn
     }
 
     /// Uniform in `0..n` without modulo bias (Lemire 2019); zero for `n = 0`.
@@ -34,7 +44,9 @@ impl Stream {
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(n);
             if (product as u64) >= n.wrapping_neg() % n {
-                return (product >> 64) as u64;
+                let drawn = (product >> 64) as u64;
+                debug_assert!(drawn < n);
+                return drawn;
             }
         }
     }

@@ -6,11 +6,30 @@ use serde::{Deserialize, Serialize};
 /// An instant: picoseconds since the start of the run (213 days fit into 64 bits).
 ///
 /// The simulator starts at [`Time::ZERO`]; the socket runtime maps `CLOCK_MONOTONIC` onto it.
+///
+/// ```
+/// use layercast_core::{Span, Time};
+///
+/// let sent = Time::ZERO + Span::from_ms(40);
+/// let arrived = sent + Span::from_us(1_500);
+/// assert_eq!(arrived.since(sent), Span::from_us(1_500));
+/// // A difference never becomes negative.
+/// assert_eq!(sent.since(arrived), Span::ZERO);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(u64);
 
 /// A length of time in picoseconds.
+///
+/// ```
+/// use layercast_core::Span;
+///
+/// let frame = Span::from_secs(1).mul_div(1, 24);
+/// assert_eq!(frame.as_us(), 41_666);
+/// // Rounded down to a picosecond.
+/// assert!(frame.times(24) < Span::from_secs(1));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Span(u64);

@@ -23,6 +23,7 @@ impl DeadlineWindow {
         self.seen += 1;
         self.missed += u32::from(missed);
         self.total += u64::from(missed);
+        debug_assert!(self.missed <= self.seen && self.seen <= self.window);
         if self.seen < self.window {
             return None;
         }

@@ -84,6 +84,17 @@ impl Demand {
         }
     }
 
+    /// Whether a flow with this demand may get `granted`.
+    fn permits(&self, granted: Grant) -> bool {
+        match self.want {
+            Want::Rate(most) => granted.rate <= most,
+            Want::Levels { min, max, .. } => {
+                [Level::BASE, min, max].contains(&granted.level)
+                    && granted.rate.0 == self.cost(granted.level)
+            }
+        }
+    }
+
     /// Whether `granted` is all it asks for.
     pub fn is_met(&self, granted: Grant) -> bool {
         match self.want {
@@ -114,6 +125,23 @@ impl Grant {
 ///
 /// `grants` is cleared and then holds one grant per demand, in the order of `demands`; the order has no
 /// influence on the grants, since within a pass no flow takes more than its share.
+///
+/// ```
+/// use layercast_core::{CellRate, FlowId, Level};
+/// use layercast_qos::{Demand, Want, fair_share};
+///
+/// let (l1, l2) = (CellRate(960), CellRate(2_880));
+/// let layered = |flow| {
+///     let want = Want::Levels { min: Level::E1, max: Level::FULL, l1, l2 };
+///     Demand { flow: FlowId(flow), want }
+/// };
+/// let mut grants = Vec::new();
+/// let rest = fair_share(CellRate(4_000), &[layered(1), layered(2)], &mut grants);
+/// // Neither half holds both layers, but each holds the first.
+/// assert!(grants.iter().all(|grant| grant.rate >= l1));
+/// let granted: u32 = grants.iter().map(|grant| grant.rate.0).sum();
+/// assert_eq!(granted + rest.0, 4_000);
+/// ```
 pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Grant>) -> CellRate {
     grants.clear();
     grants.resize(demands.len(), Grant::default());
@@ -148,6 +176,13 @@ pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Grant
             break;
         }
     }
+    debug_assert!(
+        demands
+            .iter()
+            .zip(&*grants)
+            .all(|(demand, grant)| demand.permits(*grant)),
+        "a grant outside of its demand"
+    );
     let granted: u64 = grants.iter().map(|grant| u64::from(grant.rate.0)).sum();
     debug_assert_eq!(granted + u64::from(pool), u64::from(residual.0));
     CellRate(pool)

@@ -25,8 +25,11 @@ impl Default for DelayHistogram {
 impl DelayHistogram {
     /// Counts one delay.
     pub fn record(&mut self, delay: Span) {
-        self.counts[bucket(delay.as_us())] += 1;
+        let bucket = bucket(delay.as_us());
+        debug_assert!(bucket < BUCKETS);
+        self.counts[bucket] += 1;
         self.total += 1;
+        debug_assert!(self.counts[bucket] <= self.total);
     }
 
     /// How many delays were counted.

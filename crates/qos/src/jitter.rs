@@ -396,6 +396,7 @@ impl JitterFilter {
         } else {
             play.deadline
         };
+        debug_assert!(earliest >= play.deadline, "deadlines run backwards");
         play.newest = emission;
         play.deadline = natural.max(earliest);
         play.deadline

@@ -33,6 +33,7 @@ impl RecentDelays {
             self.delays.pop_front();
         }
         self.delays.push_back(delay);
+        debug_assert!(self.delays.len() <= self.window);
     }
 
     /// As [`quantile`](RecentDelays::quantile); the largest of them as long as they are too few to tell.

@@ -228,6 +228,7 @@ impl<T> FlowScheduler<T> {
             deadline = now;
             self.emit(SchedulerEvent::Resync { late });
         }
+        debug_assert!(deadline <= now, "a frame before its deadline");
         let k = self.k;
         self.k += 1;
         self.pace(now);
@@ -316,7 +317,10 @@ impl<T> FlowScheduler<T> {
             Some(When::Media(time)) => {
                 Span::from_ps(time.as_ps().saturating_sub(anchor.media.as_ps()))
             }
-            _ => self.config.frame_rate.due(self.k - anchor.k),
+            _ => {
+                debug_assert!(anchor.k <= self.k, "the anchor is a released frame");
+                self.config.frame_rate.due(self.k - anchor.k)
+            }
         };
         Some(anchor.at.saturating_add(after))
     }

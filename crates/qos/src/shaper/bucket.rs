@@ -6,6 +6,17 @@ use thiserror::Error;
 pub const PEAK_FACTOR: f64 = 2.4;
 
 /// Depth and refresh interval of a token bucket (specs/mets.md 2.5).
+///
+/// ```
+/// use layercast_core::{CellRate, Span};
+/// use layercast_qos::BucketParams;
+///
+/// let bucket = BucketParams::for_rate(CellRate(4_000));
+/// assert_eq!((bucket.b(), bucket.p()), (4, 1));
+/// // 240 cells leave in 60 ticks of 1 ms.
+/// assert_eq!(bucket.drain(240), Span::from_ms(60));
+/// assert!(BucketParams::new(0, 1).is_err());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct BucketParams {
     b: u32,
@@ -109,6 +120,7 @@ impl Bucket {
     }
 
     pub(super) fn reconfigure(&mut self, params: BucketParams) {
+        debug_assert!(params.p > 0, "no time between refreshes");
         self.credit = self.credit.min(i64::from(params.b));
         self.pending = (params != self.params).then_some(params);
     }
@@ -136,6 +148,8 @@ impl Bucket {
             .unwrap_or(i64::MAX)
             .saturating_mul(b);
         self.credit = self.credit.saturating_add(refilled).min(b);
+        debug_assert!(self.refresh > tick, "a refresh in the past");
+        debug_assert!(self.credit <= b, "more credit than the bucket holds");
     }
 
     /// The tick after `tick` at which it may send next; `None` while paused.

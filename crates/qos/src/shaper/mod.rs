@@ -276,6 +276,7 @@ impl<T> Shaper<T> {
     /// Runs refreshes and the rotation of every tick up to `tick`.
     fn advance(&mut self, tick: u64) {
         let flows = self.flows.len().max(1);
+        debug_assert!(tick >= self.tick, "ticks run backwards");
         let rotation = (tick - self.tick) % flows as u64;
         self.start = (self.start + rotation as usize) % flows;
         self.tick = tick;

@@ -78,6 +78,7 @@ impl<T> FlowQueue<T> {
     /// Takes an item there is room for.
     pub(super) fn push(&mut self, layer: Layer, key: u32, cost: u32, item: T) {
         let frame = (layer, key);
+        debug_assert!(cost > 0, "an item without cost");
         self.waiting[layer] += u64::from(cost);
         self.items.push_back(Item { frame, cost, item });
     }
@@ -97,6 +98,7 @@ impl<T> FlowQueue<T> {
             }
             !gone
         });
+        self.check_empty();
         self.refused = Some(frame);
         self.dropped[frame.0] += 1;
     }
@@ -104,6 +106,7 @@ impl<T> FlowQueue<T> {
     pub(super) fn pop(&mut self) -> Option<(u32, T)> {
         let Item { frame, cost, item } = self.items.pop_front()?;
         self.waiting[frame.0] -= u64::from(cost);
+        self.check_empty();
         self.started = Some(frame);
         Some((cost, item))
     }
@@ -119,6 +122,11 @@ impl<T> FlowQueue<T> {
         self.waiting = PerLayer::default();
         let items = std::mem::take(&mut self.items);
         items.into_iter().map(|item| (item.frame.1, item.item))
+    }
+
+    /// Credits wait exactly as long as items do.
+    fn check_empty(&self) {
+        debug_assert_eq!(self.items.is_empty(), self.cost() == 0);
     }
 
     fn newest_unsent(&self, layer: Layer) -> Option<FrameKey> {
