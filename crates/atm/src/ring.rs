@@ -60,6 +60,7 @@ impl<T: Copy> Ring<T> {
         if self.len == self.places.len() {
             self.grow(value);
         }
+        debug_assert!(self.places.len().is_power_of_two() && self.len < self.places.len());
         let place = self.place(self.len);
         self.places[place] = value;
         self.len += 1;

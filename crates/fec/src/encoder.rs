@@ -56,6 +56,45 @@ struct Kept {
 /// Source packets are sent immediately, after the header that [`push`](Encoder::push) returns. A block is closed when
 /// it is full or its flush timer expires; then its parities can be [polled](Encoder::poll_parity). Buffers are
 /// reused: no allocation in steady state.
+///
+/// ```
+/// use bytes::Bytes;
+/// use layercast_core::{Span, Time};
+/// use layercast_fec::{Decoder, DecoderConfig, DecoderEvent, Encoder, EncoderConfig, Scheme};
+///
+/// let config = EncoderConfig {
+///     scheme: Scheme::XorShift,
+///     n: 4,
+///     m: 1,
+///     mtu: 1_400,
+///     flush: Span::from_ms(50),
+///     interleave: 1,
+///     keep: 0,
+/// };
+/// let (mut encoder, mut decoder) = (Encoder::new(config)?, Decoder::new(DecoderConfig::default()));
+/// for n in 0..4u8 {
+///     let payload = vec![n; 100];
+///     let header = encoder.push(Time::ZERO, payload.clone().into()).unwrap();
+///     // The second packet is lost.
+///     if n != 1 {
+///         decoder.handle(Time::ZERO, &Bytes::from([&header.encode()[..], &payload].concat()));
+///     }
+/// }
+/// let mut parity = Vec::new();
+/// while encoder.poll_parity(&mut parity) {
+///     decoder.handle(Time::ZERO, &Bytes::from(parity.clone()));
+/// }
+/// let mut recovered = Vec::new();
+/// while let Some(event) = decoder.poll_event() {
+///     if let DecoderEvent::Source { index, .. } = event {
+///         recovered.push(index);
+///     }
+/// }
+/// recovered.sort();
+/// assert_eq!(recovered, [0, 1, 2, 3]);
+/// assert_eq!(decoder.stats().recovered, 1);
+/// # Ok::<(), layercast_fec::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Encoder {
     config: EncoderConfig,
@@ -143,6 +182,7 @@ impl Encoder {
             self.next = self.next.plus(1);
         }
         lane.payloads.push(payload);
+        debug_assert!(lane.payloads.len() <= usize::from(self.config.n));
         let full = lane.payloads.len() == usize::from(self.config.n);
         let header = Header {
             block: lane.block,

@@ -204,6 +204,22 @@ impl<T: Clone> Link<T> {
             let place = self.flying.partition_point(|(other, _)| *other <= at);
             self.flying.insert(place, (at, item));
         }
+        debug_assert!(self.flying.len() <= MAX_IN_FLIGHT);
+    }
+
+    /// Each item, copies included, was lost or dropped, is in flight, or has arrived.
+    fn check_conservation(&self) {
+        let LinkStats {
+            sent,
+            lost,
+            duplicated,
+            overflow,
+            delivered,
+        } = self.stats;
+        debug_assert_eq!(
+            sent + duplicated,
+            lost + overflow + delivered + self.flying.len() as u64
+        );
     }
 
     fn report<O: Observer>(&self, now: Time, cause: Cause, obs: &mut O) {
@@ -238,6 +254,7 @@ impl<T: Clone> Machine for Link<T> {
             self.fly(now, input.ready, input.item.clone(), obs);
         }
         self.fly(now, input.ready, input.item, obs);
+        self.check_conservation();
     }
 
     fn on_timeout<O: Observer>(&mut self, _: Time, _: &mut O) {}

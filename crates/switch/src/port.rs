@@ -199,6 +199,10 @@ impl<P: Carried> Port<P> {
         self.waiting += cells;
         self.stats.max_queue = self.stats.max_queue.max(self.waiting);
         let was_empty = self.queue.is_empty();
+        debug_assert!(
+            self.queue.back().is_none_or(|last| last.start <= start),
+            "transmissions out of order"
+        );
         self.queue.push_back(Queued {
             pdu,
             cells,
@@ -226,9 +230,15 @@ impl<P: Carried> Port<P> {
             }
             let (at, cells) = (unit.start, unit.cells);
             self.measure(at);
+            debug_assert!(cells <= self.waiting, "more cells leave than wait");
             self.waiting -= cells;
             self.started += 1;
         }
+        debug_assert!(self.started <= self.queue.len());
+        debug_assert!(
+            self.started < self.queue.len() || self.waiting == 0,
+            "cells wait in an empty queue"
+        );
     }
 
     /// Adds up the waiting until `now`.
