@@ -4,6 +4,15 @@ use layercast_transport::mets::{AppFrame, PlayedFrame};
 use layercast_wire::Payload;
 
 /// A media frame as a source sends it: one picture, or whatever is decoded at a time.
+///
+/// ```
+/// use layercast::{Frame, Layer, Span};
+///
+/// let frame = Frame::e1(vec![7; 300]).at(Span::from_ms(40));
+/// assert_eq!((frame.layer, frame.data.len()), (Layer::E1, 300));
+/// // A frame of the base layer opens a group of pictures.
+/// assert!(Frame::base(vec![0; 900]).gop_start);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// Its layer: base (BL), or what is added with more bandwidth (E1, E2).

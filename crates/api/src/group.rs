@@ -28,6 +28,19 @@ const AHEAD: usize = 8;
 const DELAY_MAX: Span = Span::from_ms(500);
 
 /// A group as it is to be opened: what `openGroup` takes (specs/mets.md 2.2). Only the name is needed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> layercast::Result<()> {
+/// use layercast::{Group, Server, Span};
+///
+/// let server = Server::bind("127.0.0.1:0").await?;
+/// let film = Group::new("film").frame_rate(25, 1).delay_max(Span::from_ms(200));
+/// let film = server.open_group(film).await?;
+/// assert!(film.url().contains("/film"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Group {
     name: String,

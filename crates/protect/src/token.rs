@@ -45,6 +45,24 @@ struct Capability {
 /// A capability with the secret of its holder: it permits a receiver to join a flow.
 ///
 /// Possession of the text is permission to use it; others are shown a [`Proof`] instead.
+///
+/// ```
+/// use layercast_core::{FlowId, Level, NodeId};
+/// use layercast_protect::{Claimant, Claims, ProofError, Signer, Token};
+///
+/// let source = Signer::from_seed(&[1; 32]);
+/// let claims = Claims { flow: "film".into(), member: None, level: Level::BASE, expires: 2_000 };
+/// let token = Token::issue(&source, claims, [2; 32]);
+/// assert_eq!(token.to_string().parse(), Ok(token.clone()));
+///
+/// let (flow, id) = (FlowId(7), NodeId(3));
+/// let proof = token.prove(flow, ("dwp", id), [3; 32], 1_000);
+/// let claimant = Claimant { flow_name: "film", flow, member: "dwp", id, now: 1_001 };
+/// assert_eq!(proof.verify(&source.public(), &claimant), Ok(token.claims()));
+/// // The proof is of no use to another member.
+/// let other = Claimant { member: "rook", ..claimant };
+/// assert_eq!(proof.verify(&source.public(), &other), Err(ProofError::Holder));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     capability: Capability,

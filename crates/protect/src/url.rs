@@ -14,6 +14,17 @@ use crate::identity::{Fingerprint, FingerprintError};
 /// Everything behind the port may be missing. `layercast://HOST:PORT/FLOW`, or just `HOST:PORT/FLOW`, is a
 /// node that speaks in the clear, over TCP or, with `?control=xtp`, over XTP. In a flow's name, octets other than letters, digits and `-._~` are
 /// written `%XX`.
+///
+/// ```
+/// use layercast_protect::{Expect, JoinUrl};
+///
+/// let url: JoinUrl = "layercasts://192.0.2.1:7400/my%20film?fp=any".parse()?;
+/// assert_eq!(url.host, "192.0.2.1:7400");
+/// assert_eq!(url.flow.as_deref(), Some("my film"));
+/// assert_eq!(url.expect, Some(Expect::Anyone));
+/// assert_eq!(url.to_string().parse(), Ok(url));
+/// # Ok::<(), layercast_protect::UrlError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JoinUrl {
     /// Whether the link to the node is protected (`layercasts`).

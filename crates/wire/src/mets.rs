@@ -75,6 +75,32 @@ pub struct MetsHeader {
 pub struct Waited(u32);
 
 /// A METS packet: header and a fragment of a media frame.
+///
+/// ```
+/// use layercast_core::{FlowId, Serial};
+/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Payload};
+///
+/// let frame = MetsHeader {
+///     kind: FrameType::BL,
+///     flags: Flags::GOP_START,
+///     flow: FlowId(7),
+///     seq: Serial(1),
+///     timestamp_us: 40_000,
+///     e1_count: 0,
+///     e2_count: 0,
+///     alf_len: 0,
+///     offset: 0,
+/// };
+/// let packets: Vec<_> = MetsPacket::fragments(frame, &Payload::Zeros(2_500), 1_176).collect();
+/// assert_eq!(packets.len(), 3);
+/// let mut octets = Vec::new();
+/// packets[2].encode_into(&mut octets);
+/// let decoded = MetsPacket::decode(octets.into(), false)?;
+/// assert_eq!(decoded.header, packets[2].header);
+/// assert_eq!(decoded.payload.len(), 2_500 - 2 * 1_176);
+/// assert_eq!(MetsPacket::decode(vec![0; 5].into(), false), Err(MetsError::Short(5)));
+/// # Ok::<(), MetsError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetsPacket {
     /// The 24-byte header.
