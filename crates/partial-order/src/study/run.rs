@@ -156,7 +156,8 @@ struct World<'a> {
     receiver: Receiver,
     forward: Direction,
     back: Direction,
-    heap: BinaryHeap<Reverse<(Time, u64)>>,
+    /// Instant, rank, number: submissions of one instant come by flow, after what arrives.
+    heap: BinaryHeap<Reverse<(Time, usize, u64)>>,
     events: std::collections::BTreeMap<u64, Event>,
     next_id: u64,
     wake: Option<Time>,
@@ -198,7 +199,7 @@ impl World<'_> {
         }
         let mut next = vec![0_u64; self.flows.len()];
         let mut closing = false;
-        while let Some(Reverse((now, id))) = self.heap.pop() {
+        while let Some(Reverse((now, _, id))) = self.heap.pop() {
             if now > end + CLOSING {
                 break;
             }
@@ -240,8 +241,9 @@ impl World<'_> {
     }
 
     fn at(&mut self, time: Time, event: Event) {
+        let rank = if let Event::Submit(flow) = event { 1 + flow } else { 0 };
         self.events.insert(self.next_id, event);
-        self.heap.push(Reverse((time, self.next_id)));
+        self.heap.push(Reverse((time, rank, self.next_id)));
         self.next_id += 1;
     }
 
