@@ -334,7 +334,7 @@ fn the_schema_that_is_printed_is_that_of_the_repository() {
         ("--schema=mets", "mets.schema.json"),
     ] {
         let printed = run(&["sim", option]).stdout;
-        let kept = std::fs::read(repository("scenarios").join(file)).unwrap();
+        let kept = std::fs::read(repository(&format!("scenarios/{file}"))).unwrap();
         assert!(printed == kept, "{option}");
     }
 }

@@ -156,7 +156,7 @@ struct World<'a> {
     receiver: Receiver,
     forward: Direction,
     back: Direction,
-    /// Instant, rank, number: submissions of one instant come by flow, after what arrives.
+    /// Instant, rank, number: submissions of one instant come by flow, after packets that arrive.
     heap: BinaryHeap<Reverse<(Time, usize, u64)>>,
     events: std::collections::BTreeMap<u64, Event>,
     next_id: u64,
@@ -241,7 +241,11 @@ impl World<'_> {
     }
 
     fn at(&mut self, time: Time, event: Event) {
-        let rank = if let Event::Submit(flow) = event { 1 + flow } else { 0 };
+        let rank = if let Event::Submit(flow) = event {
+            1 + flow
+        } else {
+            0
+        };
         self.events.insert(self.next_id, event);
         self.heap.push(Reverse((time, rank, self.next_id)));
         self.next_id += 1;
