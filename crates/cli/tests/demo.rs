@@ -145,7 +145,7 @@ fn a_missing_clip_says_how_to_make_it() {
     let output = run(&["demo", "--scenario", scenario.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        complaint(&output).contains("make clips"),
+        complaint(&output).contains("ffmpeg -i any.mp4"),
         "{}",
         complaint(&output)
     );

@@ -405,6 +405,6 @@ fn silence_and_strange_bytes_are_named() {
     );
     noise.join().expect("a thread");
 
-    let wrong = run(&["serve", &from, "--loop"]);
+    let wrong = run(&["serve", &from, "--loop", "--listen", "127.0.0.1:0"]);
     assert_eq!(wrong.status.code(), Some(2));
 }

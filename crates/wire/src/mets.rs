@@ -78,7 +78,7 @@ pub struct Waited(u32);
 ///
 /// ```
 /// use layercast_core::{FlowId, Serial};
-/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Payload};
+/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Payload, Waited};
 ///
 /// let frame = MetsHeader {
 ///     kind: FrameType::BL,
@@ -90,6 +90,7 @@ pub struct Waited(u32);
 ///     e2_count: 0,
 ///     alf_len: 0,
 ///     offset: 0,
+///     waited: Waited::default(),
 /// };
 /// let packets: Vec<_> = MetsPacket::fragments(frame, &Payload::Zeros(2_500), 1_176).collect();
 /// assert_eq!(packets.len(), 3);

@@ -189,7 +189,7 @@ def wrong_rows(wrong: Mapping[str, np.ndarray], lost: Mapping[str, np.ndarray]) 
         Row(
             "E2c-7 drain rate not advertised",
             "–",
-            f"{spread(wrong['not told'])}: the bucket of 2.4 times the mean of each flow",
+            f"{spread(wrong['not advertised'])}: the bucket of 2.4 times the mean of each flow",
             "no worse than no shaper",
             judge(fallback <= 0, trend=fallback <= 10),
             "n·b is above the drain there: specs/mets.md 4.9",

@@ -133,7 +133,7 @@ fn addresses_without_a_part_are_refused_with_a_suggestion() {
             ["has no port", "[::1]:7400"],
         ),
         (
-            &["serve", "udp://127.0.0.1"],
+            &["serve", "udp://127.0.0.1", "--listen", "127.0.0.1:0"],
             ["has no port", "udp://127.0.0.1:5000"],
         ),
         (
@@ -182,7 +182,8 @@ fn a_missing_clip_of_a_scenario_is_named_with_its_line_and_a_command() {
                 .expect("the binary runs");
             assert_eq!(output.status.code(), Some(1), "{command:?}");
             let said = complaint(&output);
-            let place = format!("demo.toml:119: the clip {clip} does not exist");
+            let line = 1 + text.lines().take_while(|it| !it.contains(clip)).count();
+            let place = format!("demo.toml:{line}: the clip {clip} does not exist");
             assert!(said.contains(&place) && said.contains(says), "{said}");
         }
     }

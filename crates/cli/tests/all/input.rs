@@ -156,7 +156,7 @@ fn a_packet_capture_is_named_with_the_command_that_takes_the_stream_out() {
     let text = path.to_str().expect("UTF-8");
     for args in [
         &["probe", text][..],
-        &["serve", text],
+        &["serve", text, "--listen", "127.0.0.1:0"],
         &["workload", "analyze", "video", text],
         &["workload", "analyze", "http", text],
     ] {

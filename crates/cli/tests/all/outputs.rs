@@ -100,9 +100,11 @@ fn inputs_without_an_end_are_refused_with_the_cause() {
 #[test]
 fn a_fifo_that_no_program_writes_is_told() {
     let fifo = make_fifo(&folder("unwritten-fifo").join("fifo"));
-    for (command, name, code) in [("probe", "-INT", 130), ("serve", "-TERM", 143)] {
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    for (command, name, code) in [(&["probe"][..], "-INT", 130), (&serve, "-TERM", 143)] {
         let mut child = layercast()
-            .args([command, &fifo])
+            .args(command)
+            .arg(&fifo)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

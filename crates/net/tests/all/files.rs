@@ -607,7 +607,7 @@ async fn emulated(kind: Emulated, receivers: u32, port: u16, machine: SenderConf
     assert!(told.complete > 0 && told.sent >= told.joined, "{told:?}");
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn many_receivers_of_one_process_lose_each_for_itself() {
     let mars = Emulated::Mars {
         loss: 0.03,
@@ -618,7 +618,7 @@ async fn many_receivers_of_one_process_lose_each_for_itself() {
     emulated(mars, 40, 47_820, machine).await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn who_only_says_yes_is_heard_one_after_the_other() {
     let lares = Emulated::Lares {
         gap: Span::from_us(200),
