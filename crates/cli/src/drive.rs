@@ -18,7 +18,7 @@ use crate::line::{Line, NodeStatus};
 use crate::live;
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
 use crate::output::{Lines, Table, count as count_of};
-use crate::teller::Teller;
+use crate::reporter::Reporter;
 
 /// A node about to run.
 pub struct Drive<'a> {
@@ -42,13 +42,13 @@ pub struct Drive<'a> {
 pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let teller = Teller::new(true, Lines::Stdout);
+        let reporter = Reporter::new(true, Lines::Stdout);
         let begun = parent(&stop);
         // Now is the time to find out that the address is taken.
         let node = bind(place.node_config(name, Time::ZERO)?).await?;
         let address = node.local_addr();
         drop(node);
-        teller.ready(name, Some(address), "")?;
+        reporter.ready(name, Some(address), "")?;
         let Ok(epoch) = begun.await else {
             return Ok(());
         };
@@ -61,7 +61,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
             live: None,
             trace,
         };
-        drive.run(&stop, &teller).await
+        drive.run(&stop, &reporter).await
     })
 }
 
@@ -72,7 +72,7 @@ pub async fn bind(config: NodeConfig) -> Result<Node, Failure> {
 
 impl Drive<'_> {
     /// Runs the node until it is stopped or has sent everything.
-    pub async fn run(self, stop: &Stop, teller: &Teller) -> Outcome {
+    pub async fn run(self, stop: &Stop, reporter: &Reporter) -> Outcome {
         let node = self.node;
         let config = node.config();
         let name = config.switch.name.clone();
@@ -85,7 +85,7 @@ impl Drive<'_> {
             ..url_of(address, own, control, self.flow.as_deref())
         };
         let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
-        teller.callable(&name, address, &url, &greeting)?;
+        reporter.callable(&name, address, &url, &greeting)?;
         // In a scenario all nodes start at the same instant, here and in the simulator: what is drawn
         // at random, such as the phases of eras, counts from there.
         wait_until(self.epoch, stop).await;
@@ -110,7 +110,7 @@ impl Drive<'_> {
                         && failures.is_news(&event)
                         && rates.is_news(&event);
                     if let Some(text) = describe(&event).filter(|_| heard) {
-                        teller.event(t_s, &text)?;
+                        reporter.event(t_s, &text)?;
                     }
                 }
                 event = next(&mut live) => match event {
@@ -120,7 +120,7 @@ impl Drive<'_> {
                         }
                         let t_s = clock.now().since(self.epoch).as_secs_f64();
                         if let Some(text) = live::in_words(&event) {
-                            teller.event(t_s, &text)?;
+                            reporter.event(t_s, &text)?;
                         }
                     }
                     None => live = None,
@@ -128,7 +128,7 @@ impl Drive<'_> {
                 _ = second.tick() => {
                     status.t_s = clock.now().since(self.epoch).as_secs_f64();
                     let line = Line::Node(status.clone());
-                    teller.status(&line, || {
+                    reporter.status(&line, || {
                         format!(
                             "{:8.0} s  {}, {}",
                             status.t_s,
@@ -145,7 +145,7 @@ impl Drive<'_> {
         if let Some(input) = status.input {
             value["input"] = input;
         }
-        teller.summary(&value, &in_words(&summary))?;
+        reporter.summary(&value, &in_words(&summary))?;
         stop.outcome()
     }
 }

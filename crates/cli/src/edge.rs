@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::line::{EdgeStatus, Line};
 use crate::node::{Stop, runtime};
 use crate::output::Lines;
-use crate::teller::Teller;
+use crate::reporter::Reporter;
 use crate::units;
 
 /// `layercast fec edge`.
@@ -96,28 +96,28 @@ pub fn run(args: &FecEdge) -> Outcome {
             },
         };
         let tunnel = FecTunnel::bind(&config).map_err(not_opened)?;
-        let teller = Teller::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(args.json, Lines::Stdout);
         let (addr, inside) = (tunnel.local_addr(), tunnel.inside_addr());
         let greeting = format!(
             "tunnel from {addr} to {peer}; send to {inside}, answers come from there; stop it with Ctrl-C"
         );
-        teller.ready("edge", Some(addr), &greeting)?;
-        teller.event(0.0, &format!("programs send to {inside}"))?;
+        reporter.ready("edge", Some(addr), &greeting)?;
+        reporter.event(0.0, &format!("programs send to {inside}"))?;
         let clock = Clock::get();
         let start = clock.now();
         let mut watch = Watch::new(args);
         let told = |stats: &FecTunnelStats| {
             let t_s = clock.now().since(start).as_secs_f64();
             for warning in watch.look(t_s, stats) {
-                drop(teller.event(t_s, &warning));
+                drop(reporter.event(t_s, &warning));
             }
             let status = EdgeStatus { t_s, stats: *stats };
             // The output may be closed: that is no reason to stop carrying packets.
-            drop(teller.status(&Line::Edge(Box::new(status)), || moving(t_s, stats)));
+            drop(reporter.status(&Line::Edge(Box::new(status)), || moving(t_s, stats)));
         };
         let stats = tunnel.run(stop.token.clone(), told).await;
         let stats = stats.map_err(Failure::net)?;
-        teller.summary(&stats, &in_words(args, &stats))?;
+        reporter.summary(&stats, &in_words(args, &stats))?;
         stop.outcome()
     })
 }

@@ -12,8 +12,8 @@ use crate::failure::{Failure, Outcome};
 use crate::line::{Line, PathStatus};
 use crate::node::{Stop, runtime};
 use crate::output::{Lines, Table, count};
+use crate::reporter::Reporter;
 use crate::serve::cells_of;
-use crate::teller::Teller;
 
 /// Clients a path keeps apart.
 const MAX_CLIENTS: usize = 256;
@@ -41,11 +41,11 @@ pub fn run(args: &args::Emulate) -> Outcome {
     };
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let teller = Teller::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(args.json, Lines::Stdout);
         let relay = Relay::bind(config).await.map_err(Failure::net)?;
         let address = relay.local_addr();
         let greeting = format!("path from {address} to {to}; stop it with Ctrl-C");
-        teller.ready("path", Some(address), &greeting)?;
+        reporter.ready("path", Some(address), &greeting)?;
         let clock = Clock::get();
         let epoch = clock.now();
         let (told, mut heard) = mpsc::channel(16);
@@ -57,11 +57,11 @@ pub fn run(args: &args::Emulate) -> Outcome {
                     let t_s = clock.now().since(epoch).as_secs_f64();
                     let (there, back) = (stats.there, stats.back);
                     let line = Line::Path(PathStatus { t_s, there, back });
-                    teller.status(&line, || moving(t_s, &stats))?;
+                    reporter.status(&line, || moving(t_s, &stats))?;
                 }
             }
         };
-        teller.summary(&stats, &in_words(&stats))?;
+        reporter.summary(&stats, &in_words(&stats))?;
         stop.outcome()
     })
 }

@@ -23,12 +23,12 @@ use crate::name;
 use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
 use crate::output::{Lines, complain};
 use crate::reasons::{Arrivals, Below};
+use crate::reporter::Reporter;
 use crate::scheme;
 use crate::secret;
 use crate::serve::node_id;
 use crate::signals;
 use crate::stats;
-use crate::teller::Teller;
 
 /// How long a flow may be unknown: a switch that has just started is yet to hear of it.
 const FLOW_WITHIN: Span = Span::from_secs(5);
@@ -83,7 +83,7 @@ pub fn run(args: &args::Join) -> Outcome {
             (None, None) => name::unique("receiver", own.as_deref()),
         };
         let stop = Stop::listen()?;
-        let teller = teller(args);
+        let reporter = reporter(args);
         let clock = Clock::get();
         let epoch = clock.now();
         let id = node_id(&name);
@@ -115,17 +115,17 @@ pub fn run(args: &args::Join) -> Outcome {
             link_name: url.host.clone(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
-        receive(config, args, &stop, &teller).await
+        receive(config, args, &stop, &reporter).await
     })
 }
 
-fn teller(args: &args::Join) -> Teller {
+fn reporter(args: &args::Join) -> Reporter {
     // With --out - standard output is the stream.
     let lines = match args.out.as_deref() {
         Some(out) if out == Path::new("-") => Lines::Stderr,
         _ => Lines::Stdout,
     };
-    Teller::new(args.json, lines)
+    Reporter::new(args.json, lines)
 }
 
 fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
@@ -226,9 +226,9 @@ fn named(url: &JoinUrl, flow: &str) -> JoinUrl {
 fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let teller = teller(args);
+        let reporter = reporter(args);
         let begun = parent(&stop);
-        teller.ready(name, None, "")?;
+        reporter.ready(name, None, "")?;
         let Ok(epoch) = begun.await else {
             return Ok(());
         };
@@ -258,11 +258,16 @@ fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
             )
         };
         wait_until(after(epoch, receiver.join), &stop).await;
-        receive(config, args, &stop, &teller).await
+        receive(config, args, &stop, &reporter).await
     })
 }
 
-async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Teller) -> Outcome {
+async fn receive(
+    config: JoinConfig,
+    args: &args::Join,
+    stop: &Stop,
+    reporter: &Reporter,
+) -> Outcome {
     let epoch = config.epoch;
     let leave_at = config.leave_at;
     let flow = config.sink.flow.clone();
@@ -302,12 +307,12 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                     && joined
                     && let Some(text) = arrivals.look(progress)
                 {
-                    teller.event(t_s, &text)?;
+                    reporter.event(t_s, &text)?;
                 }
                 if let (JoinEvent::Second(progress), Some(flow), true) = (&event, &offer, joined)
                     && let Some(text) = below.look(progress, flow)
                 {
-                    teller.event(t_s, &text)?;
+                    reporter.event(t_s, &text)?;
                 }
                 match &event {
                     // It is called again and again; what is wrong is reported once.
@@ -320,10 +325,10 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                     _ => {}
                 }
                 match event {
-                    JoinEvent::Closed { .. } if over => teller.event(t_s, "left the flow")?,
+                    JoinEvent::Closed { .. } if over => reporter.event(t_s, "left the flow")?,
                     // That the level falls with the flow goes without saying.
                     JoinEvent::Level { .. } if over => {}
-                    event => tell(teller, t_s, joined, &event)?,
+                    event => tell(reporter, t_s, joined, &event)?,
                 }
             }
         }
@@ -338,7 +343,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     if silent_pipe {
         return Err(Failure::BrokenPipe);
     }
-    teller.summary(&value, &in_words(&summary))?;
+    reporter.summary(&value, &in_words(&summary))?;
     if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
         let failure = Failure::new(format!("cannot write {}: {error}", path.display()));
         // A signal gives the exit code; the error is printed all the same.
@@ -362,11 +367,11 @@ fn offered(event: JoinEvent) -> Option<Box<FlowInfo>> {
     }
 }
 
-fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
+fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
     let text = match event {
         JoinEvent::Second(progress) => {
             let status = status(progress, joined);
-            return teller.status(&Line::Receiver(status), || moving(progress, joined));
+            return reporter.status(&Line::Receiver(status), || moving(progress, joined));
         }
         JoinEvent::Connected {
             upstream,
@@ -385,7 +390,7 @@ fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
         JoinEvent::Closed { .. } => "the flow is over".to_owned(),
         JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
     };
-    teller.event(t_s, &text)
+    reporter.event(t_s, &text)
 }
 
 fn status(progress: &Progress, joined: bool) -> ReceiverStatus {

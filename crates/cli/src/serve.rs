@@ -26,9 +26,9 @@ use crate::name;
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
 use crate::probe::{describe, notes};
+use crate::reporter::Reporter;
 use crate::scheme;
 use crate::signals;
-use crate::teller::Teller;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
 const QUEUE: Span = Span::from_secs(1);
@@ -83,14 +83,14 @@ pub fn run(args: &args::Serve) -> Outcome {
     };
     runtime.block_on(async {
         let stop = Stop::listen()?;
-        let teller = Teller::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(args.json, Lines::Stdout);
         let clock = Clock::get();
         let epoch = clock.now();
         let live = LiveFlow {
             name: flow.clone(),
             node: node_commands,
         };
-        let offering = offer(input, args, path, live, epoch, &stop, &teller);
+        let offering = offer(input, args, path, live, epoch, &stop, &reporter);
         let Some(offer) = offering.await? else {
             return stop.outcome();
         };
@@ -118,7 +118,7 @@ pub fn run(args: &args::Serve) -> Outcome {
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
         if let Some(text) = too_slow(config, &args.link) {
-            teller.event(clock.now().since(epoch).as_secs_f64(), &text)?;
+            reporter.event(clock.now().since(epoch).as_secs_f64(), &text)?;
         }
         let drive = Drive {
             node,
@@ -129,7 +129,7 @@ pub fn run(args: &args::Serve) -> Outcome {
             live: offer.events,
             trace: args.trace.as_deref(),
         };
-        drive.run(&stop, &teller).await
+        drive.run(&stop, &reporter).await
     })
 }
 
@@ -213,13 +213,13 @@ async fn offer(
     flow: LiveFlow,
     epoch: Time,
     stop: &Stop,
-    teller: &Teller,
+    reporter: &Reporter,
 ) -> Result<Option<Offer>, Failure> {
     let name = path.display();
     let from = match input {
         Input::Clip(clip) => {
             let advice = clip.advice();
-            tell_advice(&advice, teller);
+            tell_advice(&advice, reporter);
             let greeting = format!("{name}\n{}{}", describe(&clip), notes(&advice));
             return Ok(Some(Offer {
                 spec: clip.flow_spec(),
@@ -238,7 +238,7 @@ async fn offer(
     let tell = |text: &str| {
         let t_s = Clock::get().now().since(epoch).as_secs_f64();
         // If it cannot be printed, the final result still is.
-        let _ = teller.event(t_s, text);
+        let _ = reporter.event(t_s, text);
     };
     let learned = tokio::select! {
         learned = input.learn(&options, tell) => learned.map_err(Failure::net)?,
@@ -252,7 +252,7 @@ async fn offer(
             or_more: true,
         });
     }
-    tell_advice(&advice, teller);
+    tell_advice(&advice, reporter);
     let described = live::describe(&learned);
     let greeting = format!("{name}\n{described}{}", notes(&advice));
     let (frames, events) = input.start(&options, &learned.spec, flow);
@@ -278,15 +278,15 @@ fn input_in_use(error: NetError, path: &Path) -> Failure {
 }
 
 /// Programs get as events what people read in the greeting.
-fn tell_advice(advice: &[Advice], teller: &Teller) {
-    if let Teller::Json(_) = teller {
+fn tell_advice(advice: &[Advice], reporter: &Reporter) {
+    if let Reporter::Json(_) = reporter {
         for advice in advice {
             // If it cannot be printed, the final result still is.
             let text = match advice.is_warning() {
                 true => format!("warning: {advice}"),
                 false => advice.to_string(),
             };
-            let _ = teller.event(0.0, &text);
+            let _ = reporter.event(0.0, &text);
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::failure::Outcome;
 use crate::name;
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
+use crate::reporter::Reporter;
 use crate::serve::node;
 use crate::signals;
-use crate::teller::Teller;
 
 /// Runs the command.
 pub fn run(args: &args::Switch) -> Outcome {
@@ -29,7 +29,7 @@ pub fn run(args: &args::Switch) -> Outcome {
     }
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let teller = Teller::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(args.json, Lines::Stdout);
         let unique = |identity: Option<&Identity>| {
             name::unique("switch", identity.filter(|_| args.own.is_kept()))
         };
@@ -80,6 +80,6 @@ pub fn run(args: &args::Switch) -> Outcome {
             live: None,
             trace: args.trace.as_deref(),
         };
-        drive.run(&stop, &teller).await
+        drive.run(&stop, &reporter).await
     })
 }

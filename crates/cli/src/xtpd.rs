@@ -15,7 +15,7 @@ use tokio::time::Duration;
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, runtime};
 use crate::output::{Lines, Table, count, print, print_json};
-use crate::teller::Teller;
+use crate::reporter::Reporter;
 
 /// How long accepted data have to reach the peers at the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ pub fn run(args: &Xtpd) -> Outcome {
             memory: u64::from(args.memory) << 20,
         };
         let daemon = XtpDaemon::bind(&args.path, node, limits).map_err(not_served)?;
-        let teller = Teller::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(args.json, Lines::Stdout);
         let (address, path) = (daemon.local_addr(), args.path.display());
         let carrier = match args.raw_ip {
             Some(_) => "IP, protocol 36",
@@ -94,16 +94,16 @@ pub fn run(args: &Xtpd) -> Outcome {
         };
         let greeting =
             format!("XTP over {carrier} at {address}, for clients at xtp+daemon://{path}");
-        teller.ready("xtpd", Some(address), &greeting)?;
+        reporter.ready("xtpd", Some(address), &greeting)?;
         let clock = Clock::get();
         let start = clock.now();
         // The output may be closed: that is no reason to leave the clients alone.
         let tell = |event| {
             let t_s = clock.now().since(start).as_secs_f64();
-            drop(teller.event(t_s, &describe(event)));
+            drop(reporter.event(t_s, &describe(event)));
         };
         let stats = daemon.run(stop.token.clone(), GRACE, tell).await?;
-        teller.summary(&stats, &in_words(&stats))?;
+        reporter.summary(&stats, &in_words(&stats))?;
         stop.outcome()
     })
 }

@@ -10,12 +10,12 @@ use crate::command::JoinCommand;
 use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
 use crate::connection::PeerEvent;
 use crate::error::{CallError, NetError};
+use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
 use crate::hello::Hello;
 use crate::identity::own_or_new;
 use crate::peer::Peers;
 use crate::receiver::{Hearing, Receiver};
 use crate::timer::{Lateness, Timer};
-use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
 
 /// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
@@ -81,7 +81,7 @@ pub async fn run_join<O: Observer>(
         missing: None,
         receiver: Receiver::new(config, events, Clock::get().now())?,
     };
-    let ended = turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
+    let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
     // Also after an error the output is complete, and the neighbour learns that the receiver is gone.
     let summary = runtime.finish(inbox.peers, timer.lateness()).await;
     ended.map(|()| summary)
@@ -163,12 +163,12 @@ impl Actor for Runtime {
         self.receiver.flush(&mut self.udp)
     }
 
-    fn end_turn<O: Observer>(
+    fn end_iteration<O: Observer>(
         &mut self,
         now: Time,
         stopping: bool,
         obs: &mut O,
-    ) -> Result<Turn, NetError> {
+    ) -> Result<Iteration, NetError> {
         let leave = self.limits.leave_at.is_some_and(|at| at <= now);
         let given_up = self.watch_flow(now);
         if (leave || given_up) && !stopping {
@@ -179,10 +179,10 @@ impl Actor for Runtime {
         }
         if leave || stopping || given_up {
             self.receiver.input(now, SinkInput::Leave, obs);
-            return Ok(Turn::Over);
+            return Ok(Iteration::Over);
         }
         if self.receiver.closed && self.limits.until_closed {
-            return Ok(Turn::Over);
+            return Ok(Iteration::Over);
         }
         if let Some(refusal) = self.receiver.refused.take() {
             return Err(NetError::Refused(refusal));
@@ -198,7 +198,10 @@ impl Actor for Runtime {
         let patience = self.away.zip(self.limits.patience);
         let give_up = patience.map(|(since, patience)| since.saturating_add(patience));
         let wake = earliest(earliest(self.limits.leave_at, missing), give_up);
-        Ok(Turn::Next(earliest(self.receiver.next_timeout(), wake)))
+        Ok(Iteration::Next(earliest(
+            self.receiver.next_timeout(),
+            wake,
+        )))
     }
 
     async fn ready(&mut self, blocked: bool) {

@@ -142,7 +142,7 @@ impl Running {
         }
     }
 
-    /// Waits for a frame there is room for; it is kept for the next turn.
+    /// Waits for a frame there is room for; it is kept for the next iteration.
     pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.ended || self.waits() || self.source.room() == 0 || self.next.is_some() {
             return Poll::Pending;

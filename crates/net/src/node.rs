@@ -13,6 +13,7 @@ use crate::command::NodeCommand;
 use crate::config::{Connect, NodeConfig, NodeEvent, NodeSummary};
 use crate::connection::PeerEvent;
 use crate::error::NetError;
+use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
 use crate::hello::Hello;
 use crate::identity::own_or_new;
 use crate::local::FAREWELL;
@@ -22,8 +23,7 @@ use crate::ports::Ports;
 use crate::quic;
 use crate::rates::Rates;
 use crate::timer::{Lateness, Timer};
-use crate::turn::{Actor, Inbox, Turn, turn_until_done};
-use crate::udp::{BATCHES_PER_TURN, Udp};
+use crate::udp::{BATCHES_PER_ITERATION, Udp};
 use crate::xtp::{XtpDoor, XtpNode};
 
 /// How long sources get to send what is queued when the node is asked to stop.
@@ -215,7 +215,7 @@ impl Node {
             peers: queue,
             commands: config.commands,
         };
-        let ended = turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
+        let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
         // Also after an error: neighbours learn immediately that the node is gone.
         let summary = runtime.finish(inbox.peers, timer.lateness()).await;
         ended.map(|()| summary)
@@ -248,7 +248,7 @@ impl Actor for Runtime {
     }
 
     fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
-        for _ in 0..BATCHES_PER_TURN {
+        for _ in 0..BATCHES_PER_ITERATION {
             let mut receiving = Receiving {
                 machines: &mut self.machines,
                 now,
@@ -266,12 +266,12 @@ impl Actor for Runtime {
         self.machines.flush(&mut self.udp)
     }
 
-    fn end_turn<O: Observer>(
+    fn end_iteration<O: Observer>(
         &mut self,
         now: Time,
         stopping: bool,
         obs: &mut O,
-    ) -> Result<Turn, NetError> {
+    ) -> Result<Iteration, NetError> {
         if self.stop_at.is_none() && stopping {
             self.machines.end_sources(now, obs);
             let grace = match self.machines.finished() {
@@ -285,10 +285,10 @@ impl Actor for Runtime {
             self.stop_at = earliest(self.stop_at, Some(now + FAREWELL));
         }
         if self.stop_at.is_some_and(|at| at <= now) {
-            return Ok(Turn::Over);
+            return Ok(Iteration::Over);
         }
         let wake = earliest(self.machines.next_timeout(), self.stop_at);
-        Ok(Turn::Next(wake))
+        Ok(Iteration::Next(wake))
     }
 
     async fn ready(&mut self, blocked: bool) {

@@ -21,7 +21,7 @@ const MAX_RECV: usize = 65_536;
 /// not keep a 64 KiB receive buffer alive.
 const ARENA: usize = 256 << 10;
 /// Batches of datagrams taken from a socket before the next look at others, timers and signals.
-pub const BATCHES_PER_TURN: usize = 8;
+pub const BATCHES_PER_ITERATION: usize = 8;
 
 /// One UDP socket with batched, congestion-marked input and output.
 pub struct Udp {
@@ -214,9 +214,9 @@ impl Udp {
         true
     }
 
-    /// Takes what is there, but not forever: [`BATCHES_PER_TURN`] batches at most; says whether there may be more.
+    /// Takes what is there, but not forever: [`BATCHES_PER_ITERATION`] batches at most; says whether there may be more.
     pub fn receive_turn<I: Inbound>(&mut self, inbound: &mut I) -> bool {
-        (0..BATCHES_PER_TURN).all(|_| self.receive(inbound))
+        (0..BATCHES_PER_ITERATION).all(|_| self.receive(inbound))
     }
 
     /// Hands `outbox` to the kernel; `false` if the kernel is full and it must be tried again.

@@ -30,8 +30,8 @@ use crate::internet::capture::Capture;
 use crate::internet::{Override, load, table};
 use crate::line::Line;
 use crate::output::{Lines, Table, count};
+use crate::reporter::Reporter;
 use crate::sim::on_interrupt;
-use crate::teller::Teller;
 use lateness::{Lateness, LatenessReport};
 use ports::{PortCounts, Ports};
 
@@ -112,8 +112,8 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
     // By default the kernel wakes sleepers up to 50 us late to save power.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let ports = Ports::open(&attachments, &network, args.namespaces)?;
-    let teller = Teller::new(args.json, Lines::Stdout);
-    teller.ready("emulation", None, &greeting(&network, &ports))?;
+    let reporter = Reporter::new(args.json, Lines::Stdout);
+    reporter.ready("emulation", None, &greeting(&network, &ports))?;
     let mut emulation = Emulation {
         internet,
         ports,
@@ -124,7 +124,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
         is_behind: false,
         fell_behind: 0,
     };
-    let stopped = emulation.run(&mut watch, &teller)?;
+    let stopped = emulation.run(&mut watch, &reporter)?;
     let report = emulation.internet.finish(stopped, &mut watch);
     let summary = EmulationSummary {
         summary: Summary {
@@ -143,7 +143,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
     if let Some(capture) = watch.capture {
         capture.finish()?;
     }
-    teller.summary(&summary, &in_words(&summary))?;
+    reporter.summary(&summary, &in_words(&summary))?;
     match stopped {
         None => Ok(()),
         Some(Stopped::Interrupted) => Err(Failure::Interrupted),
@@ -167,7 +167,11 @@ struct Emulation {
 }
 
 impl Emulation {
-    fn run(&mut self, watch: &mut Watcher, teller: &Teller) -> Result<Option<Stopped>, Failure> {
+    fn run(
+        &mut self,
+        watch: &mut Watcher,
+        reporter: &Reporter,
+    ) -> Result<Option<Stopped>, Failure> {
         let mut told = Duration::ZERO;
         loop {
             let stopped = self.catch_up(watch);
@@ -189,7 +193,7 @@ impl Emulation {
             self.hand_out();
             if now - told >= STATUS {
                 told = now;
-                self.tell(now, teller)?;
+                self.tell(now, reporter)?;
             }
             self.wait(told + STATUS);
         }
@@ -221,7 +225,7 @@ impl Emulation {
         }
     }
 
-    fn tell(&mut self, now: Duration, teller: &Teller) -> Outcome {
+    fn tell(&mut self, now: Duration, reporter: &Reporter) -> Outcome {
         let next = self.internet.next_event();
         let behind = next.map_or(Duration::ZERO, |next| late(now, next));
         let t_s = now.as_secs_f64();
@@ -229,9 +233,9 @@ impl Emulation {
         if self.is_behind && !was_behind {
             self.fell_behind += 1;
             let ms = behind.as_millis();
-            teller.event(t_s, &format!("the simulator does not keep up with real time: it is {ms} ms behind; give it less traffic or slower links"))?;
+            reporter.event(t_s, &format!("the simulator does not keep up with real time: it is {ms} ms behind; give it less traffic or slower links"))?;
         } else if was_behind && !self.is_behind {
-            teller.event(t_s, "the simulator keeps up again")?;
+            reporter.event(t_s, "the simulator keeps up again")?;
         }
         let external = self.internet.external_counts();
         let status = EmulationStatus {
@@ -242,7 +246,7 @@ impl Emulation {
             events: self.events.report(),
             packets: self.packets.report(),
         };
-        teller.status(&Line::Emulation(status), || moving(&status))
+        reporter.status(&Line::Emulation(status), || moving(&status))
     }
 
     /// Sleeps until a timer, input or report is due.

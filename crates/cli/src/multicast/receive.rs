@@ -65,7 +65,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
                 failure => failure,
             }
         })?;
-        let mut teller = Teller {
+        let mut reporter = Reporter {
             say: Say::new(args.json),
             last: (Instant::now(), 0),
             files: 0,
@@ -75,7 +75,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
             Some(group) => format!("group {group}"),
             None => receiver.local_addr().to_string(),
         };
-        teller.say.event(
+        reporter.say.event(
             json!({"report": "ready", "name": name, "address": receiver.local_addr(), "group": args.group}),
             &format!("{name}: waiting for a sender at {from}"),
         )?;
@@ -83,9 +83,9 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let telling = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 // A reader that left sees no more; the files continue.
-                let _ = teller.event(event);
+                let _ = reporter.event(event);
             }
-            teller
+            reporter
         });
         let mut trace = Trace::open(args.trace.as_deref(), &name)?;
         let started = Instant::now();
@@ -93,19 +93,19 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
             .run(stop.token.clone(), told, trace.observer())
             .await;
         trace.finish()?;
-        let teller = telling.await.map_err(Failure::new)?;
-        teller.say.end();
+        let reporter = telling.await.map_err(Failure::new)?;
+        reporter.say.end();
         let seconds = started.elapsed().as_secs_f64();
         let (files, ended) = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
                 let failure = Failure::net(error);
-                teller.summary(&[], None, seconds)?;
+                reporter.summary(&[], None, seconds)?;
                 return Err(failure);
             }
         };
-        teller.summary(&files, Some(ended), seconds)?;
-        teller.say.close()?;
+        reporter.summary(&files, Some(ended), seconds)?;
+        reporter.say.close()?;
         if ended == Ended::All && files.iter().all(|it| it.path.is_some()) {
             // Nothing is left to be resumed under it; a folder of files alone remains.
             let _ = fs::remove_file(args.out.join(IDENTITY_FILE));
@@ -195,7 +195,7 @@ fn judge(files: &[ReceivedFile], ended: Ended) -> Outcome {
 }
 
 /// Tells what happens.
-struct Teller {
+struct Reporter {
     say: Say,
     /// The last report, and the packet count then.
     last: (Instant, u64),
@@ -204,7 +204,7 @@ struct Teller {
     is_verbose: bool,
 }
 
-impl Teller {
+impl Reporter {
     /// Something usual of one of perhaps many files.
     fn usual(&self, json: Value, human: &str) -> Outcome {
         match self.files > FEW && !self.is_verbose && !self.say.json {

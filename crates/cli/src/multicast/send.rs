@@ -1,6 +1,6 @@
 //! `layercast send`.
 
-mod teller;
+mod reporter;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use layercast_wire::multicast::MemberId;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use self::teller::Teller;
+use self::reporter::Reporter;
 use super::args::{PORT, Profile, Send, Speed};
 use super::summary::{self, FEW, Summary};
 use super::{Say, estimate, hex, key, member, octets, words};
@@ -60,7 +60,7 @@ pub fn run(args: &Send) -> Outcome {
         let (told, mut events) = mpsc::channel(EVENTS);
         let names = args.members.iter().chain(&args.key_members);
         let names = names.map(|name| (member(name), name.clone()));
-        let teller = Teller {
+        let reporter = Reporter {
             is_long: plan.files() > FEW && !args.verbose,
             say,
             names: names.collect(),
@@ -68,23 +68,23 @@ pub fn run(args: &Send) -> Outcome {
             done: (0, plan.files()),
         };
         let telling = tokio::spawn(async move {
-            let mut teller = teller;
+            let mut reporter = reporter;
             while let Some(event) = events.recv().await {
                 // A reader that left sees no more; the files continue.
-                let _ = teller.event(event);
+                let _ = reporter.event(event);
             }
-            teller
+            reporter
         });
         let sent = send_plan(plan, config, stop.token.clone(), told, trace.observer()).await;
         trace.finish()?;
-        let teller = telling.await.map_err(Failure::new)?;
-        teller.say.end();
+        let reporter = telling.await.map_err(Failure::new)?;
+        reporter.say.end();
         let sent = sent.unwrap_or_else(|error| SendReport {
             error: Some(error),
             ..SendReport::default()
         });
-        Summary::new(&teller.names, &sent, teller.is_long).tell(&teller.say)?;
-        teller.say.close()?;
+        Summary::new(&reporter.names, &sent, reporter.is_long).tell(&reporter.say)?;
+        reporter.say.close()?;
         stop.outcome()?;
         judge(args, sent)
     })

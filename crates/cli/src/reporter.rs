@@ -13,8 +13,8 @@ use crate::line_out::LineOut;
 use crate::output::{Lines, print};
 use crate::progress::style;
 
-/// Tells it.
-pub enum Teller {
+/// Reports events of a running node.
+pub enum Reporter {
     /// One JSON object a line.
     Json(LineOut),
     /// A terminal: events as lines, and one line that moves, on standard error.
@@ -23,16 +23,16 @@ pub enum Teller {
     Plain(LineOut),
 }
 
-impl Teller {
+impl Reporter {
     /// A reporter; JSON is written to `lines`.
-    pub fn new(json: bool, lines: Lines) -> Teller {
+    pub fn new(json: bool, lines: Lines) -> Reporter {
         if json {
-            return Teller::Json(LineOut::new(lines));
+            return Reporter::Json(LineOut::new(lines));
         }
         if !stderr().is_terminal() {
-            return Teller::Plain(LineOut::new(Lines::Stderr));
+            return Reporter::Plain(LineOut::new(Lines::Stderr));
         }
-        Teller::Terminal(ProgressBar::new_spinner().with_style(style("{msg}")))
+        Reporter::Terminal(ProgressBar::new_spinner().with_style(style("{msg}")))
     }
 
     /// The node runs.
@@ -56,7 +56,7 @@ impl Teller {
         self.tell(&line, human)?;
         match self {
             // If the pipe is closed, the URL is not needed; the node serves all the same.
-            Teller::Terminal(_) | Teller::Plain(_) if !stdout().is_terminal() => {
+            Reporter::Terminal(_) | Reporter::Plain(_) if !stdout().is_terminal() => {
                 let _ = print(&format!("{url}\n"));
             }
             _ => {}
@@ -76,12 +76,12 @@ impl Teller {
     /// How things stand; in words for a terminal.
     pub fn status(&self, line: &Line, human: impl FnOnce() -> String) -> Outcome {
         match self {
-            Teller::Json(lines) => lines.json(line),
-            Teller::Terminal(bar) => {
+            Reporter::Json(lines) => lines.json(line),
+            Reporter::Terminal(bar) => {
                 bar.set_message(human());
                 Ok(())
             }
-            Teller::Plain(_) => Ok(()),
+            Reporter::Plain(_) => Ok(()),
         }
     }
 
@@ -92,24 +92,24 @@ impl Teller {
     pub fn summary(&self, summary: &impl Serialize, human: &str) -> Outcome {
         let value = serde_json::to_value(summary).map_err(Failure::new)?;
         match self {
-            Teller::Json(lines) => lines.end_with_json(&Line::Summary(value)),
-            Teller::Terminal(bar) => {
+            Reporter::Json(lines) => lines.end_with_json(&Line::Summary(value)),
+            Reporter::Terminal(bar) => {
                 bar.finish_and_clear();
                 bar.println(human);
                 Ok(())
             }
-            Teller::Plain(lines) => lines.end_with(human),
+            Reporter::Plain(lines) => lines.end_with(human),
         }
     }
 
     fn tell(&self, line: &Line, human: &str) -> Outcome {
         match self {
-            Teller::Json(lines) => lines.json(line),
-            Teller::Terminal(bar) => {
+            Reporter::Json(lines) => lines.json(line),
+            Reporter::Terminal(bar) => {
                 bar.println(human);
                 Ok(())
             }
-            Teller::Plain(lines) => lines.text(human),
+            Reporter::Plain(lines) => lines.text(human),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::NetError;
 use crate::timer::Timer;
 
 /// Signals and commands served before the next look at the sockets.
-const INPUTS_PER_TURN: usize = 64;
+const INPUTS_PER_ITERATION: usize = 64;
 
 /// An iteration this late reads the sockets before the timers: code that judges silence must see the messages
 /// received meanwhile.
@@ -43,20 +43,20 @@ pub(crate) trait Actor {
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
     fn flush(&mut self) -> bool;
 
-    /// Looks whether this was the last turn, `stopping` if the user wants it to be.
-    fn end_turn<O: Observer>(
+    /// Looks whether this was the last iteration, `stopping` if the user wants it to be.
+    fn end_iteration<O: Observer>(
         &mut self,
         now: Time,
         stopping: bool,
         obs: &mut O,
-    ) -> Result<Turn, NetError>;
+    ) -> Result<Iteration, NetError>;
 
     /// Waits for the sockets, to write too if `blocked`, and for whatever else brings work.
     async fn ready(&mut self, blocked: bool);
 }
 
 /// The next step after an iteration.
-pub(crate) enum Turn {
+pub(crate) enum Iteration {
     /// Nothing.
     Over,
     /// The next one, at the latest then.
@@ -102,7 +102,7 @@ impl<C> Inbox<C> {
 }
 
 /// Serves whatever is due, waits for more, and again: until the actor is done.
-pub(crate) async fn turn_until_done<A: Actor, O: Observer>(
+pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
     actor: &mut A,
     inbox: &mut Inbox<A::Command>,
     timer: &mut Timer,
@@ -132,19 +132,19 @@ pub(crate) async fn turn_until_done<A: Actor, O: Observer>(
                 Said::User(command) => actor.on_command(now, command, obs),
             }
             served += 1;
-            if served >= INPUTS_PER_TURN {
+            if served >= INPUTS_PER_ITERATION {
                 break;
             }
         }
         let more = actor.receive(now, obs);
         let blocked = !actor.flush();
         let stopping = shutdown.is_cancelled();
-        let wake = match actor.end_turn(now, stopping, obs)? {
-            Turn::Over => return Ok(()),
-            Turn::Next(wake) => wake,
+        let wake = match actor.end_iteration(now, stopping, obs)? {
+            Iteration::Over => return Ok(()),
+            Iteration::Next(wake) => wake,
         };
-        if more || served >= INPUTS_PER_TURN {
-            // There is more to do immediately, but other tasks want their turn too.
+        if more || served >= INPUTS_PER_ITERATION {
+            // There is more to do immediately, but other tasks want to run too.
             yield_now().await;
             continue;
         }
@@ -167,7 +167,7 @@ mod tests {
     /// Is held up while it waits for the first time, with a timer due.
     #[derive(Default)]
     struct Sleepy {
-        turns: u32,
+        iterations: u32,
         calls: Vec<(u32, &'static str)>,
     }
 
@@ -175,7 +175,7 @@ mod tests {
         type Command = ();
 
         fn on_timeout<O: Observer>(&mut self, _: Time, _: &mut O) {
-            self.calls.push((self.turns, "timers"));
+            self.calls.push((self.iterations, "timers"));
         }
 
         fn on_peer<O: Observer>(
@@ -190,7 +190,7 @@ mod tests {
         fn on_command<O: Observer>(&mut self, _: Time, (): (), _: &mut O) {}
 
         fn receive<O: Observer>(&mut self, _: Time, _: &mut O) -> bool {
-            self.calls.push((self.turns, "sockets"));
+            self.calls.push((self.iterations, "sockets"));
             false
         }
 
@@ -198,16 +198,16 @@ mod tests {
             true
         }
 
-        fn end_turn<O: Observer>(
+        fn end_iteration<O: Observer>(
             &mut self,
             now: Time,
             _: bool,
             _: &mut O,
-        ) -> Result<Turn, NetError> {
-            self.turns += 1;
-            Ok(match self.turns {
-                1 => Turn::Next(Some(now.saturating_add(Span::from_ms(1)))),
-                _ => Turn::Over,
+        ) -> Result<Iteration, NetError> {
+            self.iterations += 1;
+            Ok(match self.iterations {
+                1 => Iteration::Next(Some(now.saturating_add(Span::from_ms(1)))),
+                _ => Iteration::Over,
             })
         }
 
@@ -226,7 +226,7 @@ mod tests {
         };
         let mut timer = Timer::new().unwrap();
         let shutdown = CancellationToken::new();
-        turn_until_done(&mut actor, &mut inbox, &mut timer, &shutdown, &mut Off)
+        run_event_loop(&mut actor, &mut inbox, &mut timer, &shutdown, &mut Off)
             .await
             .unwrap();
         let second: Vec<_> = actor.calls.iter().filter(|call| call.0 == 1).collect();

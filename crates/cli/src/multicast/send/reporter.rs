@@ -3,7 +3,7 @@
 use super::*;
 
 /// Tells what happens.
-pub(super) struct Teller {
+pub(super) struct Reporter {
     pub(super) say: Say,
     pub(super) names: BTreeMap<MemberId, String>,
     /// The last report, and the amount sent then.
@@ -14,7 +14,7 @@ pub(super) struct Teller {
     pub(super) is_long: bool,
 }
 
-impl Teller {
+impl Reporter {
     /// Something usual of one of perhaps many files.
     fn usual(&self, json: Value, human: &str) -> Outcome {
         match self.is_long && !self.say.json {
@@ -141,20 +141,20 @@ mod tests {
 
     #[test]
     fn the_rate_of_each_file_counts_from_its_own_beginning() {
-        let mut teller = Teller {
+        let mut reporter = Reporter {
             say: Say::new(false),
             names: BTreeMap::new(),
             last: (Instant::now(), 1_000_000),
             done: (0, 2),
             is_long: false,
         };
-        teller
+        reporter
             .event(SendEvent::Opened {
                 name: "second".into(),
                 size: 1,
                 receivers: 1,
             })
             .unwrap();
-        assert!(teller.rate(100_000) > 0.0);
+        assert!(reporter.rate(100_000) > 0.0);
     }
 }
