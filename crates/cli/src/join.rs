@@ -339,13 +339,17 @@ async fn receive(
     value["receiver"]["flow"] = flow.into();
     value["outage_ms"] = summary.sink.outage_ms.into();
     value["first_picture"] = value["output"]["stream"]["first"].clone();
-    let silent_pipe = args.out.as_deref() == Some(Path::new("-")) && summary.output.error.is_some();
-    if silent_pipe {
+    let to_stdout = args.out.as_deref() == Some(Path::new("-"));
+    if to_stdout && summary.output.reader_left {
         return Err(Failure::BrokenPipe);
     }
     reporter.summary(&value, &in_words(&summary))?;
     if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
-        let failure = Failure::new(format!("cannot write {}: {error}", path.display()));
+        let name = match to_stdout {
+            true => "standard output".to_owned(),
+            false => path.display().to_string(),
+        };
+        let failure = Failure::new(format!("cannot write {name}: {error}"));
         // A signal gives the exit code; the error is printed all the same.
         stop.outcome()
             .inspect_err(|_| complain(&failure.to_string()))?;

@@ -1,5 +1,6 @@
 //! Lines on standard output or standard error whose reader may stall: the command does not wait for it.
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -36,6 +37,8 @@ enum State {
 struct Writer {
     lines: SyncSender<String>,
     ended: Receiver<io::Result<()>>,
+    /// Why the thread has ended, once that was asked.
+    cause: OnceCell<Option<io::Error>>,
 }
 
 impl LineOut {
@@ -58,7 +61,11 @@ impl LineOut {
         LineOut {
             to,
             state: Mutex::new(match spawned {
-                Ok(_) => State::Open(Writer { lines, ended }),
+                Ok(_) => State::Open(Writer {
+                    lines,
+                    ended,
+                    cause: OnceCell::new(),
+                }),
                 Err(_) => State::Direct,
             }),
             left_out: AtomicU64::new(0),
@@ -138,7 +145,10 @@ impl LineOut {
                 }
             }
         }
-        let Writer { lines, ended } = writer;
+        if writer.cause.get().is_some() {
+            return Err(writer.failure());
+        }
+        let Writer { lines, ended, .. } = writer;
         drop(lines);
         match ended.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(written) => written?,
@@ -172,9 +182,10 @@ impl LineOut {
 impl Writer {
     /// Why the thread has ended.
     fn failure(&self) -> Failure {
-        match self.ended.try_recv() {
-            Ok(Err(error)) => error.into(),
-            _ => Failure::BrokenPipe,
+        // It takes no more lines, so the result is there or on its way.
+        match self.cause.get_or_init(|| self.ended.recv().ok()?.err()) {
+            Some(error) => io::Error::new(error.kind(), error.to_string()).into(),
+            None => Failure::BrokenPipe,
         }
     }
 }
@@ -193,6 +204,20 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    #[test]
+    fn a_full_device_is_the_cause_however_often_it_is_asked() {
+        let out = LineOut::writing(Lines::Stdout, |_| Err(io::ErrorKind::StorageFull.into()));
+        let mut failures = Vec::new();
+        while failures.len() < 3 {
+            failures.extend(out.text("a line").err());
+        }
+        failures.extend(out.end().err());
+        assert_eq!(failures.len(), 4);
+        for failure in failures {
+            assert!(matches!(failure, Failure::Failed { .. }), "{failure:?}");
+        }
+    }
 
     #[test]
     fn a_stalled_reader_costs_lines_and_at_most_two_seconds() {

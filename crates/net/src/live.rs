@@ -305,6 +305,10 @@ impl LiveInput {
             2 => "1 whole GOP seen".to_owned(),
             starts => format!("{} whole GOPs seen", starts - 1),
         };
+        // Key frames are close together, and the look takes as long as it is to take.
+        if starts > 2 {
+            return format!("{seen} after {} s", waited.as_secs());
+        }
         format!(
             "{seen} after {} s: a key frame each second makes the start short (ffmpeg: -g 25 at 25 frames/s; elsewhere: \
              keyframe interval)",

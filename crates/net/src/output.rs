@@ -59,6 +59,9 @@ pub struct OutputStats {
     pub stream: WriterStats,
     /// Why writing ended early.
     pub error: Option<String>,
+    /// The reader has closed its end of the pipe.
+    #[serde(skip)]
+    pub reader_left: bool,
 }
 
 /// Passes on played frames without waiting for their consumer.
@@ -298,8 +301,27 @@ mod tests {
             out.write(&frame(seq));
         }
         let stats = out.finish().await;
-        assert!(stats.error.is_some());
+        assert!(stats.error.is_some() && stats.reader_left);
         assert!(stats.dropped > 0);
+    }
+
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_device_is_no_reader_that_left() {
+        let mut out = spawn(Full);
+        out.write(&frame(0));
+        let stats = out.finish().await;
+        assert!(stats.error.is_some() && !stats.reader_left);
     }
 
     #[test]

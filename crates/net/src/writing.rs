@@ -234,7 +234,10 @@ pub(crate) fn write_stream(
         Some(broken) => stats.stream = stats.stream.plus(broken.stats()),
         None => {}
     }
-    stats.error = written.err().map(|error| error.to_string());
+    if let Err(error) = written {
+        stats.reader_left = error.kind() == io::ErrorKind::BrokenPipe;
+        stats.error = Some(error.to_string());
+    }
     stats
 }
 

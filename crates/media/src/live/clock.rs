@@ -7,15 +7,22 @@ use super::stamp::{HZ, span_of};
 const RESYNC: i64 = HZ;
 /// Over how long the earliest arrival is looked for, in ticks.
 const WINDOW: i64 = 5 * HZ;
+/// The same after the timeline began, for this number of windows: what arrived late is over then.
+const FIRST_WINDOW: i64 = HZ;
+const FIRST_WINDOWS: u8 = 3;
 /// How fast the timeline is moved, in parts of the time that passes.
 const SLEW: i64 = 200;
+/// The same while frames wait longer than the lead by more than `BEHIND`, as after a pause whose media arrive together.
+const CATCH_UP: i64 = 4;
+const BEHIND: i64 = HZ / 50;
 
 /// Gives frames that arrive live the time at which they leave: as evenly spaced as their time stamps, and no later
 /// than a lead after the one of them that arrives last.
 ///
 /// The lead absorbs the jitter of the encoder and of the path from it. With a lead of zero there is no timeline: a
 /// frame is due when it arrives. The clocks of encoder and host drift apart: the timeline follows, by at most half a
-/// per cent of the time that passes. After a pause, a jump or a restart of the stamps it begins again.
+/// per cent of the time that passes. After a pause, a jump or a restart of the stamps it begins again. If the media of
+/// the pause arrive together, frames leave a quarter closer together until the delay is as before.
 #[derive(Clone, Debug)]
 pub struct LiveClock {
     /// In ticks; also all that follows.
@@ -27,6 +34,8 @@ pub struct LiveClock {
     /// Since when, and by how much at least, frames of the window were early.
     window: i64,
     margin: i64,
+    /// Short windows that are left.
+    first_windows: u8,
     /// Still to be moved.
     correction: i64,
     /// No frame has left yet, so that the timeline may jump.
@@ -52,6 +61,7 @@ impl LiveClock {
             offset: 0,
             window: 0,
             margin: i64::MAX,
+            first_windows: FIRST_WINDOWS,
             correction: 0,
             learns: false,
             resyncs: 0,
@@ -76,6 +86,7 @@ impl LiveClock {
         if let Some(last) = &mut self.last {
             last.due = last.media + self.offset;
             (self.window, self.margin) = (last.arrival, i64::MAX);
+            self.first_windows = FIRST_WINDOWS;
         }
     }
 
@@ -123,6 +134,7 @@ impl LiveClock {
             false => i64::MAX,
         };
         (self.window, self.margin, self.correction) = (arrival, margin, 0);
+        self.first_windows = FIRST_WINDOWS;
         self.last = Some(Last {
             stamp,
             media: 0,
@@ -135,7 +147,12 @@ impl LiveClock {
     fn follow(&mut self, stamp: Stamp, arrival: i64, last: Last, step: i64) -> i64 {
         let media = last.media + step;
         self.margin = self.margin.min(media + self.offset - arrival);
-        if arrival - self.window > WINDOW && !self.learns {
+        let window = match self.first_windows {
+            0 => WINDOW,
+            _ => FIRST_WINDOW,
+        };
+        if arrival - self.window > window && !self.learns {
+            self.first_windows = self.first_windows.saturating_sub(1);
             // The latest frame should come a good part of the lead before it is due, and not more.
             self.correction = if self.margin < self.lead / 4 {
                 self.lead / 2 - self.margin
@@ -146,7 +163,11 @@ impl LiveClock {
             };
             (self.window, self.margin) = (arrival, i64::MAX);
         }
-        let most = step.max(0) / SLEW;
+        let speed = match self.correction < -BEHIND {
+            true => CATCH_UP,
+            false => SLEW,
+        };
+        let most = step.max(0) / speed;
         let moved = self.correction.clamp(-most, most);
         self.correction -= moved;
         self.offset += moved;
@@ -226,6 +247,39 @@ mod tests {
         for k in 200..210u64 {
             let due = clock.due_at(at(k * 40), stamp(k * 40));
             assert_eq!(due, at(k * 40 + 90 + 100), "{k}");
+        }
+    }
+
+    /// Media that arrive together after a pause, while the stream is looked at or later, delay what follows for seconds only.
+    #[test]
+    fn after_a_pause_whose_media_arrive_together_the_delay_returns() {
+        for (pause, while_learning) in [(600, false), (4_000, false), (800, true), (4_000, true)] {
+            let mut clock = match while_learning {
+                true => LiveClock::learning(LEAD),
+                false => LiveClock::new(LEAD),
+            };
+            // From 2 s on nothing arrives; at the end of the pause all of it does.
+            let arrival = |k: u64| match k * 40 {
+                media if (2_000..2_000 + pause).contains(&media) => 2_000 + pause,
+                media => media,
+            };
+            let (mut last, mut settled) = (at(0), !while_learning);
+            for k in 0..1_000u64 {
+                if !settled && k * 40 > 2_000 + pause + 500 {
+                    clock.settle();
+                    (settled, last) = (true, at(0));
+                }
+                let (now, before) = (at(arrival(k)), last);
+                last = clock.due_at(now, stamp(k * 40));
+                if k * 40 > 2_000 + pause + 1_000 {
+                    assert!(last.since(before) >= Span::from_ms(29), "{pause} {k}");
+                }
+                if k * 40 > 2_000 + 5 * pause + 9_000 {
+                    let wait = last.since(now);
+                    assert!(wait <= LEAD + Span::from_ms(41), "{pause} {k}: {wait:?}");
+                    assert!(wait >= Span::from_ms(50), "{pause} {k}: {wait:?}");
+                }
+            }
         }
     }
 
