@@ -5,6 +5,7 @@ use std::fmt;
 use layercast_core::{CellRate, FlowSpec, Layer, Media, Rate, Span};
 use serde::Serialize;
 
+use crate::levels::two_digits;
 use crate::{LONG_GOP, VideoCodec};
 
 /// Key frames further apart than this are worth a note; further than [`LONG_GOP`], a warning.
@@ -126,11 +127,9 @@ pub(crate) fn advice_with_peak(
 /// Bits of media in a cell.
 const CELL_PAYLOAD_BITS: u64 = 48 * 8;
 
-/// A rate for ffmpeg, in kbit/s of two significant digits, rounded up: `2300k`.
+/// A rate for ffmpeg, at least `1k`, rounded up: `2300k`.
 fn kbit(bps: u64) -> String {
-    let kbps = bps.div_ceil(1_000).max(1);
-    let step = 10_u64.pow(kbps.ilog10().saturating_sub(1));
-    format!("{}k", kbps.div_ceil(step) * step)
+    format!("{}k", two_digits(bps.max(1), true))
 }
 
 impl Advice {

@@ -37,7 +37,7 @@ fn delay_max_ms(spec: &FlowSpec, rate: Rate) -> u64 {
 }
 
 /// In kbit/s of two significant digits, rounded down, or up.
-fn two_digits(bps: u64, up: bool) -> u64 {
+pub(crate) fn two_digits(bps: u64, up: bool) -> u64 {
     let kbps = (bps / 1_000).max(1);
     let step = 10_u64.pow(kbps.ilog10().saturating_sub(1));
     let steps = match up {
