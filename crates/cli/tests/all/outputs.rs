@@ -20,6 +20,19 @@ fn make_fifo(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// How a command ends that gets a signal after a time: `None` if a signal itself killed it.
+fn signalled(args: &[&str], after: Duration, name: &str) -> Option<i32> {
+    let mut child = layercast()
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    sleep(after);
+    signal(&child, name);
+    ends_within(&mut child, SOON)
+}
+
 #[real_time]
 fn a_fifo_that_no_program_reads_does_not_keep_join() {
     if !have_ffmpeg() {
@@ -37,15 +50,9 @@ fn a_fifo_that_no_program_reads_does_not_keep_join() {
     assert!(begun.elapsed() < SOON);
     for option in ["--out", "--trace"] {
         for (name, code) in [("-INT", 130), ("-TERM", 143)] {
-            let mut join = layercast()
-                .args(["join", &server.url, option, &fifo])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the binary runs");
-            sleep(Duration::from_secs(1));
-            signal(&join, name);
-            assert_eq!(ends_within(&mut join, SOON), Some(code), "{option} {name}");
+            let args = ["join", &server.url, option, &fifo];
+            let ended = signalled(&args, Duration::from_secs(1), name);
+            assert_eq!(ended, Some(code), "{option} {name}");
         }
     }
 }
@@ -128,15 +135,8 @@ fn commands_that_wait_end_with_the_code_of_the_signal() {
             &["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"],
         ];
         for args in commands {
-            let mut child = layercast()
-                .args(args)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the binary runs");
-            sleep(Duration::from_secs(1));
-            signal(&child, name);
-            assert_eq!(ends_within(&mut child, SOON), Some(code), "{args:?}");
+            let ended = signalled(args, Duration::from_secs(1), name);
+            assert_eq!(ended, Some(code), "{args:?}");
         }
         // No sender came: nothing stays of the receiver.
         assert_eq!(fs::read_dir(&out).expect("the folder").count(), 0);
@@ -258,16 +258,8 @@ fn a_signal_ends_the_wait_for_a_url_in_a_file() {
     ];
     for args in commands {
         for (name, code) in [("-INT", 130), ("-TERM", 143)] {
-            let mut child = layercast()
-                .args(args)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the binary runs");
-            sleep(Duration::from_millis(500));
-            signal(&child, name);
-            // A process that the signal itself kills has no exit code.
-            assert_eq!(ends_within(&mut child, SOON), Some(code), "{args:?}");
+            let ended = signalled(args, Duration::from_millis(500), name);
+            assert_eq!(ended, Some(code), "{args:?}");
         }
     }
 }
