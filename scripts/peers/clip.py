@@ -87,3 +87,11 @@ class Clip:
         """The luminance of the original, frame by frame."""
         pixels = np.fromfile(self.original, np.uint8)
         return pixels.reshape(-1, HEIGHT, WIDTH)[:FRAMES]
+
+
+def presentation_time(pes: bytes) -> int | None:
+    """The PTS in the head of a PES packet."""
+    if len(pes) < 14 or not pes[7] & 0x80:
+        return None
+    a, b, c = pes[9], int.from_bytes(pes[10:12], "big"), int.from_bytes(pes[12:14], "big")
+    return (a >> 1 & 7) << 30 | (b >> 1) << 15 | c >> 1

@@ -20,7 +20,9 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-FPS = 25
+from clip import FPS, presentation_time
+from nodes import free_port
+
 PACKET = 188
 DATAGRAM = 7 * PACKET
 # What is in transit at the start does not count: the URL, the join and the first GOP.
@@ -58,10 +60,9 @@ def pictures(datagram: bytes):
             continue
         start = 4 + (1 + packet[4] if packet[3] & 0x20 else 0)
         pes = packet[start:]
-        if len(pes) < 14 or pes[:3] != b"\0\0\1" or not 0xE0 <= pes[3] <= 0xEF or not pes[7] & 0x80:
-            continue
-        high, mid, low = pes[9], int.from_bytes(pes[10:12], "big"), int.from_bytes(pes[12:14], "big")
-        yield (high >> 1 & 7) << 30 | mid >> 1 << 15 | low >> 1
+        is_video = len(pes) > 3 and pes[:3] == b"\0\0\1" and 0xE0 <= pes[3] <= 0xEF
+        if is_video and (time_stamp := presentation_time(pes)) is not None:
+            yield time_stamp
 
 
 class Tap(threading.Thread):
@@ -90,13 +91,6 @@ class Tap(threading.Thread):
                 self.seen.setdefault(pts, now)
 
 
-def free_port() -> int:
-    """A UDP port that is free now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def start(command: list[str]) -> subprocess.Popen:
     """Start a process whose lines are read."""
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -115,7 +109,10 @@ def url_of(process: subprocess.Popen) -> str:
 def layercast(
     binary: str, setting: str, port: int, out: int, seconds: int
 ) -> tuple[list, subprocess.Popen, float]:
-    """Server, switch and receiver; the receiver ends by itself. Also when the URL was there."""
+    """Starts a server, a switch and a receiver, which ends after `seconds`.
+
+    Returns the nodes, the receiver, and the time until the server printed its URL, in seconds.
+    """
     serve, join = SETTINGS[setting]
     own = ["--listen", "127.0.0.1:0", "--json"]
     begun = time.monotonic()

@@ -16,7 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream
+from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream, presentation_time
 from draw import draw
 from nodes import Programs, free_port, hurry
 from quality import FROM, TO, decode, summary, watch
@@ -108,14 +108,6 @@ def arrivals(stream: Stream, got: list[tuple[float, bytes]]) -> dict[int, float]
             if current is not None:
                 times[current] = at
     return times
-
-
-def presentation_time(pes: bytes) -> int | None:
-    """The PTS in the head of a PES packet."""
-    if len(pes) < 14 or not pes[7] & 0x80:
-        return None
-    a, b, c = pes[9], int.from_bytes(pes[10:12], "big"), int.from_bytes(pes[12:14], "big")
-    return (a >> 1 & 7) << 30 | (b >> 1) << 15 | c >> 1
 
 
 def quantile(values: list[float], share: float) -> float | None:

@@ -79,7 +79,8 @@ impl<T> Pacer<T> {
         self.allowance = (self.allowance + u64::from(octets)).min(BURST.1);
     }
 
-    /// Takes `octets` of repairs from what is allowed; `false` if there is not enough. A rate limits by itself.
+    /// Spends the allowance for repairs; `false` if fewer than `octets` are left. Where a rate is set, the rate limits
+    /// repairs, and there is no allowance.
     pub fn spend(&mut self, octets: u32) -> bool {
         if self.rate.is_some() {
             return true;
