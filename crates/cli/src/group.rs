@@ -54,7 +54,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
             trace.finish()?;
             summary
         }
-        None => simulate(group, Off, &stop).map_err(failed)?,
+        None => simulate(group, &mut Off, &stop).map_err(failed)?,
     };
     match args.json {
         true => print_json(&summary)?,
@@ -69,9 +69,9 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
 }
 
 /// Runs a group with a progress bar, until its end or `stop`.
-fn simulate<O: Observer>(
+fn simulate(
     group: Group,
-    obs: O,
+    obs: &mut (dyn Observer + Send),
     stop: &AtomicBool,
 ) -> Result<GroupSummary, GroupError> {
     let started = Instant::now();

@@ -125,7 +125,7 @@ pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 /// Runs the simulation with a progress bar on standard error, until its end or `stop`.
 pub fn simulate(
     network: Network,
-    obs: &mut impl Observer,
+    obs: &mut (dyn Observer + Send),
     pcap: Option<&mut dyn Write>,
     stop: &AtomicBool,
 ) -> Result<SimSummary, Failure> {

@@ -39,7 +39,9 @@ pub use machine::{Machine, PortId, earliest};
 pub use manage::{
     GroupInfo, GroupState, LayerEntry, LeaveReason, QosOption, RequestId, Role, Status,
 };
-pub use observe::{Cause, EndToEnd, JsonSeq, Observer, Off, Record, Subject, TraceEvent};
+pub use observe::{
+    AnyObserver, Cause, EndToEnd, JsonSeq, Observer, Off, Record, Subject, TraceEvent,
+};
 pub use policy::{
     AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,
     QosPolicy,

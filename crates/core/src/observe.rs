@@ -1,4 +1,4 @@
-use std::io;
+use std::{fmt, io};
 
 use serde::Serialize;
 
@@ -227,6 +227,39 @@ impl<O: Observer> Observer for &mut O {
     #[inline(always)]
     fn enabled(&self) -> bool {
         (**self).enabled()
+    }
+}
+
+/// Any observer, or none, behind a pointer: a driver that takes this one is compiled once, not once for each kind of
+/// observer.
+///
+/// Whether records are wanted is asked once, at the start.
+#[derive(Default)]
+pub struct AnyObserver<'a>(Option<&'a mut (dyn Observer + Send)>);
+
+impl<'a> AnyObserver<'a> {
+    /// Borrows `observer` for one run.
+    pub fn new(observer: &'a mut (dyn Observer + Send)) -> AnyObserver<'a> {
+        AnyObserver(observer.enabled().then_some(observer))
+    }
+}
+
+impl Observer for AnyObserver<'_> {
+    fn record(&mut self, record: &Record<'_>) {
+        if let Some(observer) = &mut self.0 {
+            observer.record(record);
+        }
+    }
+
+    #[inline(always)]
+    fn enabled(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl fmt::Debug for AnyObserver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyObserver").field(&self.enabled()).finish()
     }
 }
 

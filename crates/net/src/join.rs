@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use layercast_core::{Observer, Span, Time, earliest};
+use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_transport::mets::{ReceiverSummary, SinkInput};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +28,13 @@ const NAME_WITHIN: Span = Span::from_secs(4);
 /// # Errors
 /// The upstream neighbour cannot be reached (with [`Connect::FailFast`]), has no such flow, or refuses the
 /// join; the output cannot be created; the system refuses sockets or timers.
-pub async fn run_join<O: Observer>(
+pub async fn run_join(
     mut config: JoinConfig,
     shutdown: CancellationToken,
     events: mpsc::Sender<JoinEvent>,
-    obs: &mut O,
+    obs: &mut (dyn Observer + Send),
 ) -> Result<JoinSummary, NetError> {
+    let obs = &mut AnyObserver::new(obs);
     let here = SocketAddr::new(source_towards(config.upstream.addr), 0);
     let udp = Udp::bind(here).map_err(|source| NetError::bind(here, source))?;
     let join_group = |(group, interface)| {

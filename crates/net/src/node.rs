@@ -2,7 +2,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use layercast_core::{Observer, Span, Time, earliest};
+use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_protect::Control;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -56,11 +56,11 @@ enum Door {
 /// # Errors
 /// The address is in use, an upstream neighbour cannot be reached (with [`Connect::FailFast`]), a source cannot
 /// run as configured, the system refuses sockets or timers.
-pub async fn run_node<O: Observer>(
+pub async fn run_node(
     config: NodeConfig,
     shutdown: CancellationToken,
     events: mpsc::Sender<NodeEvent>,
-    obs: &mut O,
+    obs: &mut (dyn Observer + Send),
 ) -> Result<NodeSummary, NetError> {
     Node::bind(config).await?.run(shutdown, events, obs).await
 }
@@ -133,12 +133,13 @@ impl Node {
     ///
     /// # Errors
     /// As [`run_node`].
-    pub async fn run<O: Observer>(
+    pub async fn run(
         self,
         shutdown: CancellationToken,
         events: mpsc::Sender<NodeEvent>,
-        obs: &mut O,
+        obs: &mut (dyn Observer + Send),
     ) -> Result<NodeSummary, NetError> {
+        let obs = &mut AnyObserver::new(obs);
         let Node {
             config,
             listener,

@@ -1,7 +1,7 @@
 //! What machines say to one another: from the end of a link into a node, through its machines, and
 //! out again.
 
-use layercast_core::{Machine, Observer, PortId, Span};
+use layercast_core::{Machine, PortId, Span};
 use layercast_switch::host::ends_packet;
 use layercast_switch::{SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{SinkEvent, SinkInput, SinkTransmit, SourceInput};
@@ -13,7 +13,7 @@ use crate::wire_check;
 use crate::wires::Wire;
 use crate::world::World;
 
-impl<O: Observer> World<'_, O> {
+impl World<'_> {
     /// A PDU at the end of a link.
     pub fn arrive(&mut self, wire: usize, pdu: LinkPdu) {
         let Wire {
@@ -43,7 +43,11 @@ impl<O: Observer> World<'_, O> {
                 .times(u64::from(pdu.cells()));
             cpu.push(self.now, cost, (to_port, pdu));
         } else if let Some(switch) = &mut node.switch {
-            switch.handle(self.now, SwitchInput::Pdu { port: to_port, pdu }, self.obs);
+            switch.handle(
+                self.now,
+                SwitchInput::Pdu { port: to_port, pdu },
+                &mut self.obs,
+            );
             return self.drain_node(to);
         } else if let Some(host) = &mut node.receiving {
             host.arrive(self.now, to_port, pdu);
@@ -63,7 +67,7 @@ impl<O: Observer> World<'_, O> {
                 let cell = self.net.nodes[place].profile.switch_cell;
                 let copy = cell.times(u64::from(pdu.cells()));
                 let before = switch.copies();
-                switch.handle(now, SwitchInput::Pdu { port, pdu }, self.obs);
+                switch.handle(now, SwitchInput::Pdu { port, pdu }, &mut self.obs);
                 let more = (switch.copies() - before).saturating_sub(1);
                 cpu.busy_for(now, copy.times(more));
             }
@@ -71,7 +75,7 @@ impl<O: Observer> World<'_, O> {
         } else if let (Some(cpu), Some(switch)) = (&mut node.sending, &mut node.switch) {
             let port = PortId::LOCAL;
             while let Some(pdu) = cpu.poll(now) {
-                switch.handle(now, SwitchInput::Pdu { port, pdu }, self.obs);
+                switch.handle(now, SwitchInput::Pdu { port, pdu }, &mut self.obs);
             }
             self.drain_node(place);
         } else {
@@ -114,7 +118,7 @@ impl<O: Observer> World<'_, O> {
                 port: to_port,
                 signal,
             };
-            switch.handle(self.now, input, self.obs);
+            switch.handle(self.now, input, &mut self.obs);
             self.drain_node(to);
         } else {
             for &place in &self.net.nodes[to].receivers {
@@ -126,7 +130,7 @@ impl<O: Observer> World<'_, O> {
     /// Gives a sink something, if it is there.
     pub fn tell_sink(&mut self, place: usize, input: SinkInput) {
         if let Some(sink) = &mut self.sinks[place].machine {
-            sink.handle(self.now, input, self.obs);
+            sink.handle(self.now, input, &mut self.obs);
             self.drain_sink(place);
         }
     }
@@ -141,7 +145,7 @@ impl<O: Observer> World<'_, O> {
         };
         loop {
             let mut moved = false;
-            while let Some(transmit) = switch.poll_transmit(now, self.obs) {
+            while let Some(transmit) = switch.poll_transmit(now, &mut self.obs) {
                 match transmit {
                     SwitchTransmit::Pdu {
                         port: PortId::LOCAL,
@@ -152,7 +156,7 @@ impl<O: Observer> World<'_, O> {
                         for &flow in &config.sources {
                             if is_for(&pdu, &self.net.flows[flow]) {
                                 let input = SourceInput::Pdu(pdu.clone());
-                                self.sources[flow].handle(now, input, self.obs);
+                                self.sources[flow].handle(now, input, &mut self.obs);
                             }
                         }
                     }
@@ -164,7 +168,7 @@ impl<O: Observer> World<'_, O> {
                         for &flow in &config.sources {
                             if concerns(&signal, &self.net.flows[flow]) {
                                 let input = SourceInput::Signal(signal.clone());
-                                self.sources[flow].handle(now, input, self.obs);
+                                self.sources[flow].handle(now, input, &mut self.obs);
                             }
                         }
                     }
@@ -179,21 +183,21 @@ impl<O: Observer> World<'_, O> {
                             capture.write(wire, start, &pdu);
                         }
                         let ready = start.saturating_add(tx);
-                        self.wires[wire].send(now, ready, pdu, &mut self.kernel, self.obs);
+                        self.wires[wire].send(now, ready, pdu, &mut self.kernel, &mut self.obs);
                     }
                     SwitchTransmit::Signal { port, signal } => {
                         let wire = out_wire(self.net, place, port);
-                        self.wires[wire].signal(now, signal, &mut self.kernel, self.obs);
+                        self.wires[wire].signal(now, signal, &mut self.kernel, &mut self.obs);
                     }
                 }
             }
             for &flow in &config.sources {
                 let source = &mut self.sources[flow];
-                moved |= source.drain(now, &mut node.sending, switch, self.obs);
+                moved |= source.drain(now, &mut node.sending, switch, &mut self.obs);
             }
             if !moved {
                 let sources = &mut self.sources;
-                moved = node.pacer.run(now, self.obs, |turn| {
+                moved = node.pacer.run(now, &mut self.obs, |turn| {
                     for &flow in &config.sources {
                         if let Some(source) = &mut sources[flow].machine {
                             turn(source);
@@ -229,11 +233,11 @@ impl<O: Observer> World<'_, O> {
         let Some(sink) = &mut state.machine else {
             return;
         };
-        while let Some(transmit) = sink.poll_transmit(now, self.obs) {
+        while let Some(transmit) = sink.poll_transmit(now, &mut self.obs) {
             let wire = out_wire(self.net, home, PortId(0));
             match transmit {
                 SinkTransmit::Signal(signal) => {
-                    self.wires[wire].signal(now, signal, &mut self.kernel, self.obs);
+                    self.wires[wire].signal(now, signal, &mut self.kernel, &mut self.obs);
                 }
                 SinkTransmit::Pdu(pdu) => {
                     let rate = self.net.nodes[home].ports[0].config.rate;
@@ -244,7 +248,7 @@ impl<O: Observer> World<'_, O> {
                     if let Some(capture) = &mut self.capture {
                         capture.write(wire, start, &pdu);
                     }
-                    self.wires[wire].send(now, ready, pdu, &mut self.kernel, self.obs);
+                    self.wires[wire].send(now, ready, pdu, &mut self.kernel, &mut self.obs);
                 }
             }
         }

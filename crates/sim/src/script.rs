@@ -1,6 +1,6 @@
 //! What happens from outside: receivers come and go, nodes and links fail and come back.
 
-use layercast_core::{Machine, Observer, RequestId, Time};
+use layercast_core::{Machine, RequestId, Time};
 use layercast_switch::SwitchInput;
 use layercast_transport::mets::SinkInput;
 
@@ -26,7 +26,7 @@ pub(crate) enum Action {
     ChannelUp(usize),
 }
 
-impl<O: Observer> World<'_, O> {
+impl World<'_> {
     /// Puts the whole scenario on the agenda.
     pub fn plan_scenario(&mut self) {
         for node in 0..self.nodes.len() {
@@ -124,7 +124,7 @@ impl<O: Observer> World<'_, O> {
                     true => SwitchInput::PortUp { port },
                     false => SwitchInput::PortDown { port },
                 };
-                switch.handle(self.now, input, self.obs);
+                switch.handle(self.now, input, &mut self.obs);
                 self.drain_node(node);
             } else {
                 for &place in &self.net.nodes[node].receivers {

@@ -1,6 +1,6 @@
 //! What a run gives.
 
-use layercast_core::{CellRate, Observer, RequestId, Status, Time};
+use layercast_core::{CellRate, RequestId, Status, Time};
 use layercast_switch::{FilterStats, LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
@@ -122,7 +122,7 @@ fn received(sink: &SinkState) -> ReceiverSummary {
     }
 }
 
-impl<O: Observer> World<'_, O> {
+impl World<'_> {
     /// How the requests about a flow ended.
     fn answers(&self, flow: usize) -> Vec<AnswerSummary> {
         let answer =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 
-use layercast_core::{Machine, Observer, Span, Stream, Time};
+use layercast_core::{AnyObserver, Machine, Observer, Span, Stream, Time};
 use layercast_switch::SwitchInput;
 use layercast_switch::host::Stalls;
 use layercast_transport::mets::{FlowLog, Sink, SinkInput};
@@ -53,9 +53,9 @@ pub struct Simulation {
 }
 
 /// Everything that changes during a run.
-pub(crate) struct World<'a, O: Observer> {
+pub(crate) struct World<'a> {
     pub net: &'a Network,
-    pub obs: &'a mut O,
+    pub obs: AnyObserver<'a>,
     pub capture: Option<Capture<'a>>,
     pub now: Time,
     pub kernel: Kernel,
@@ -108,18 +108,27 @@ impl Simulation {
     /// `obs` sees every machine; `pcap` gets a pcapng of every link direction; `progress` is
     /// called once for each second of the run and may break it off: the capture is then complete up
     /// to that second, and so is the summary, which says so in `sim_seconds`.
-    pub fn run<O: Observer>(
+    pub fn run(
         &self,
-        obs: &mut O,
+        obs: &mut (dyn Observer + Send),
         pcap: Option<&mut dyn io::Write>,
         mut progress: impl FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
-        let mut world = World::new(&self.net, obs);
+        self.run_watched(obs, pcap, &mut progress)
+    }
+
+    fn run_watched(
+        &self,
+        obs: &mut (dyn Observer + Send),
+        pcap: Option<&mut dyn io::Write>,
+        progress: &mut dyn FnMut(Time) -> ControlFlow<()>,
+    ) -> io::Result<SimSummary> {
+        let mut world = World::new(&self.net, AnyObserver::new(obs));
         if let Some(out) = pcap {
             world.capture = Some(Capture::new(out, &self.net, &world.wires)?);
         }
         world.plan_scenario();
-        world.now = world.run(Time::ZERO + self.net.duration, &mut progress);
+        world.now = world.run(Time::ZERO + self.net.duration, progress);
         let summary = world.summary();
         match world.capture {
             Some(capture) => capture.finish().map(|()| summary),
@@ -128,8 +137,8 @@ impl Simulation {
     }
 }
 
-impl<'a, O: Observer> World<'a, O> {
-    fn new(net: &'a Network, obs: &'a mut O) -> World<'a, O> {
+impl<'a> World<'a> {
+    fn new(net: &'a Network, obs: AnyObserver<'a>) -> World<'a> {
         let mut kernel = Kernel::new(net.ties, net.seed);
         let mut actors = Vec::new();
         let agenda_event = kernel.add();
@@ -192,7 +201,7 @@ impl<'a, O: Observer> World<'a, O> {
     }
 
     /// Follows the kernel to `end`, or to the second at which `progress` breaks it off.
-    fn run(&mut self, end: Time, progress: &mut impl FnMut(Time) -> ControlFlow<()>) -> Time {
+    fn run(&mut self, end: Time, progress: &mut dyn FnMut(Time) -> ControlFlow<()>) -> Time {
         let mut tick = Time::ZERO;
         while let Some((at, source)) = self.kernel.next()
             && at <= end
@@ -219,19 +228,19 @@ impl<'a, O: Observer> World<'a, O> {
             Actor::Agenda => self.follow_agenda(),
             Actor::Switch(node) => {
                 if let Some(switch) = &mut self.nodes[node].switch {
-                    switch.on_timeout(now, self.obs);
+                    switch.on_timeout(now, &mut self.obs);
                     self.drain_node(node);
                 }
             }
             Actor::Source(flow) => {
                 if let Some(source) = &mut self.sources[flow].machine {
-                    source.on_timeout(now, self.obs);
+                    source.on_timeout(now, &mut self.obs);
                     self.drain_node(self.net.flows[flow].node);
                 }
             }
             Actor::Sink(place) => {
                 if let Some(sink) = &mut self.sinks[place].machine {
-                    sink.on_timeout(now, self.obs);
+                    sink.on_timeout(now, &mut self.obs);
                     self.drain_sink(place);
                 }
             }
@@ -239,7 +248,7 @@ impl<'a, O: Observer> World<'a, O> {
             Actor::Pacer(node) => self.drain_node(node),
             Actor::Stall(place) => self.stall(place),
             Actor::Data(wire) => {
-                while let Some(pdu) = self.wires[wire].data.poll_transmit(now, self.obs) {
+                while let Some(pdu) = self.wires[wire].data.poll_transmit(now, &mut self.obs) {
                     self.arrive(wire, pdu);
                 }
                 let wire = &self.wires[wire];
@@ -247,7 +256,8 @@ impl<'a, O: Observer> World<'a, O> {
                     .schedule(wire.data_event, wire.data.next_timeout());
             }
             Actor::Signals(wire) => {
-                while let Some(signal) = self.wires[wire].signals.poll_transmit(now, self.obs) {
+                while let Some(signal) = self.wires[wire].signals.poll_transmit(now, &mut self.obs)
+                {
                     self.arrive_signal(wire, signal);
                 }
                 let wire = &self.wires[wire];
@@ -293,7 +303,7 @@ impl<'a, O: Observer> World<'a, O> {
         let side = usize::from(ends.ends[0] == receiver.node);
         let (neighbour, port) = (ends.ends[side], ends.ports[side]);
         if let Some(switch) = &mut self.nodes[neighbour].switch {
-            switch.handle(self.now, SwitchInput::PortUp { port }, self.obs);
+            switch.handle(self.now, SwitchInput::PortUp { port }, &mut self.obs);
             self.drain_node(neighbour);
         }
     }

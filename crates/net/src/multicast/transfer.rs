@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use layercast_core::Observer;
+use layercast_core::{AnyObserver, Observer};
 use layercast_fec::Scheme;
 use layercast_multicast::{Failure, Members, Outcome, Sender, Source, Trigger};
 use layercast_wire::multicast::manifest::{Kind, Modified, Withdrawal};
@@ -40,7 +40,7 @@ pub async fn send_files(
     config: SendConfig,
     shutdown: CancellationToken,
     events: mpsc::Sender<SendEvent>,
-    obs: &mut impl Observer,
+    obs: &mut (dyn Observer + Send),
 ) -> Result<SendReport, NetError> {
     let plan = SendPlan::of(&config.files, TreeOptions::default()).map_err(NetError::Inputs)?;
     send_plan(plan, config, shutdown, events, obs).await
@@ -55,8 +55,9 @@ pub async fn send_plan(
     config: SendConfig,
     shutdown: CancellationToken,
     events: mpsc::Sender<SendEvent>,
-    obs: &mut impl Observer,
+    obs: &mut (dyn Observer + Send),
 ) -> Result<SendReport, NetError> {
+    let obs = &mut AnyObserver::new(obs);
     let clock = Clock::get();
     let started = clock.now();
     let mut transfer = Transfer {

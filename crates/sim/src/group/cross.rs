@@ -4,7 +4,7 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::VecDeque;
 
-use layercast_core::{Machine, Observer, Span, Stream, Time, earliest};
+use layercast_core::{Machine, Span, Stream, Time, earliest};
 use layercast_transport::tcp::{ConnId, Endpoint, TcpConfig, TcpConfigError, TcpEvent, TcpPacket};
 use layercast_wire::Payload;
 use rand_core::RngCore;
@@ -160,7 +160,7 @@ pub(super) fn crosses(group: &Group, tree: &Nodes) -> Result<Vec<Cross>, TcpConf
     Ok(made)
 }
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// When connections begin.
     pub(super) fn begin_cross(&mut self) {
         for (cross, it) in (0..).zip(&self.crosses) {

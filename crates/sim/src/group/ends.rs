@@ -1,6 +1,6 @@
 //! The two ends: when machines are asked, woken and listened to.
 
-use layercast_core::{Observer, Span, Time};
+use layercast_core::{Span, Time};
 use layercast_multicast::{ReceiverEvent, SenderEvent, To};
 
 use super::config::FaultKind;
@@ -11,7 +11,7 @@ const LEAVING: u32 = 32;
 /// A machine without output at its announced time is polled again after this time.
 pub(super) const AGAIN: Span = Span::from_us(1);
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// The sender runs what is due and sends what it may.
     pub(super) fn turn_of_source(&mut self) {
         let now = self.now;

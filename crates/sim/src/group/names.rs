@@ -4,7 +4,7 @@ use layercast_core::Observer;
 
 use super::world::Simulation;
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// Names the machines, if anybody looks.
     pub(super) fn name_all(&mut self) {
         if !self.obs.enabled() {

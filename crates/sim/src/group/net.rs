@@ -1,7 +1,6 @@
 //! How packets move: copied at each node on their way down, alone on their way up.
 
 use bytes::Bytes;
-use layercast_core::Observer;
 use layercast_multicast::{Peer, To};
 use layercast_wire::multicast::Body;
 
@@ -9,7 +8,7 @@ use super::item::Cargo;
 use super::tree::NONE;
 use super::world::{Due, SENDER, Simulation};
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// A packet of the sender leaves its host.
     pub(super) fn send_down(&mut self, item: u32) {
         match self.items.get(item).to {

@@ -1,6 +1,6 @@
 //! What a run gives.
 
-use layercast_core::{Observer, Time};
+use layercast_core::Time;
 use layercast_multicast::ReceiverStats;
 use serde::Serialize;
 
@@ -206,7 +206,7 @@ pub struct MemberSummary {
     pub taken: u64,
 }
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// What the run gave.
     pub fn summary(&self) -> GroupSummary {
         let stats = self.sender.stats();

@@ -1,6 +1,6 @@
 //! Aggregators: the machines that speak for the receivers below their nodes.
 
-use layercast_core::{Observer, Time};
+use layercast_core::Time;
 use layercast_multicast::{Aggregator, AggregatorConfig, Outcome, Peer};
 use layercast_wire::multicast::MemberId;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(super) fn speakers(tree: &Nodes, above: &[u32]) -> Vec<Speaker> {
         .collect()
 }
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// An aggregator hears a packet.
     pub(super) fn tell_speaker(&mut self, speaker: u32, item: u32) {
         let it = self.items.get(item);

@@ -1,7 +1,7 @@
 //! The application of a stream: packets at even times at the sender, a process that takes them at each receiver
 //! (specs/fully-reliable-multicast.md 3, 4).
 
-use layercast_core::{Observer, Span, Time};
+use layercast_core::{Span, Time};
 use layercast_multicast::SendError;
 use layercast_wire::Payload;
 
@@ -116,7 +116,7 @@ impl Application {
     }
 }
 
-impl<O: Observer> Simulation<O> {
+impl Simulation<'_> {
     /// The application makes its next packet.
     pub(super) fn submit(&mut self) {
         let Some(application) = &mut self.application else {

@@ -1,6 +1,6 @@
 //! The event loop: one entry for a packet on all links of a node that take the same time, and a draw for each.
 
-use layercast_core::{Observer, Off, Span, Time};
+use layercast_core::{AnyObserver, Observer, Span, Time};
 use layercast_multicast::{ConfigError, Peer, Sender, To, Transmit, Virtual};
 use thiserror::Error;
 
@@ -77,10 +77,10 @@ impl Waits for Due {
     }
 }
 
-/// A group as it runs; `O` sees its machines.
+/// A group as it runs.
 #[derive(Debug)]
-pub struct Simulation<O = Off> {
-    pub(super) obs: O,
+pub struct Simulation<'a> {
+    pub(super) obs: AnyObserver<'a>,
     pub(super) group: Group,
     pub(super) now: Time,
     pub(super) calendar: Calendar<Due>,
@@ -125,16 +125,21 @@ pub(super) const SENDER: Peer = Peer(0);
 /// Events between progress reports.
 const TELL: u64 = 1 << 14;
 
-impl Simulation {
+impl<'a> Simulation<'a> {
     /// Builds the simulation, without an observer.
-    pub fn new(group: Group) -> Result<Simulation, GroupError> {
-        Simulation::observed(group, Off)
+    pub fn new(group: Group) -> Result<Simulation<'static>, GroupError> {
+        Simulation::build(group, AnyObserver::default())
     }
-}
 
-impl<O: Observer> Simulation<O> {
-    /// Lays everything out; `obs` sees the sender, receivers and aggregators, and TCP beside them.
-    pub fn observed(group: Group, obs: O) -> Result<Simulation<O>, GroupError> {
+    /// Builds the simulation; `obs` sees the sender, receivers and aggregators, and TCP beside them.
+    pub fn observed(
+        group: Group,
+        obs: &'a mut (dyn Observer + Send),
+    ) -> Result<Simulation<'a>, GroupError> {
+        Simulation::build(group, AnyObserver::new(obs))
+    }
+
+    fn build(group: Group, obs: AnyObserver<'a>) -> Result<Simulation<'a>, GroupError> {
         let mut tree = Nodes::new(&group.branches);
         let laws: Vec<Law> = group.branches.iter().map(|it| Law::new(&it.link)).collect();
         let links = (0..).zip(&tree.nodes).skip(1);
@@ -190,6 +195,10 @@ impl<O: Observer> Simulation<O> {
 
     /// Runs to the end, or until `go_on` says no.
     pub fn run(&mut self, mut go_on: impl FnMut(GroupProgress) -> bool) {
+        self.run_while(&mut go_on);
+    }
+
+    fn run_while(&mut self, go_on: &mut dyn FnMut(GroupProgress) -> bool) {
         self.begin_cross();
         self.sender.start(self.now);
         self.turn_of_source();

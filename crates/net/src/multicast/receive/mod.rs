@@ -10,7 +10,7 @@ mod validation;
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use layercast_core::{Observer, Span, Time, earliest};
+use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_multicast::{Limits, ReceiverConfig};
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
@@ -118,8 +118,9 @@ impl FileReceiver {
         mut self,
         shutdown: CancellationToken,
         events: mpsc::Sender<ReceiveEvent>,
-        obs: &mut impl Observer,
+        obs: &mut (dyn Observer + Send),
     ) -> Result<(Vec<ReceivedFile>, Ended), NetError> {
+        let obs = &mut AnyObserver::new(obs);
         let clock = Clock::get();
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
         let mut save_at = clock.now() + SAVE;
