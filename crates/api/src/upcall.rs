@@ -252,7 +252,7 @@ pub(crate) fn of_sink(event: SinkEvent) -> Option<QosSignal> {
         SinkEvent::Metric(metric) => return Some(QosSignal::Signal(metric)),
         SinkEvent::Late { layer, by, .. } => QosEvent::LatePacket { layer, by },
         SinkEvent::Lost { layer, count } => QosEvent::Loss { layer, count },
-        SinkEvent::Playout { from, to } => QosEvent::Playout { from, to },
+        SinkEvent::Playout { from, to, .. } => QosEvent::Playout { from, to },
         SinkEvent::DelayBound { needed } => QosEvent::DelayBound { needed },
         SinkEvent::BufferOverflow { layer } => QosEvent::BufferOverflow { layer },
         SinkEvent::MissedDeadline { missed, window } => QosEvent::MissedDeadline { missed, window },

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use layercast_core::{FrameRate, Span, Time};
 
 use crate::jitter_config::{GUARD, LOSSY_LEAST};
+use crate::outage::OutageDetector;
 use crate::recent::RecentDelays;
 use crate::stall::StallDetector;
 use crate::{JitterConfig, Margin, SignedSpan, SourceTime};
@@ -16,6 +17,17 @@ pub struct Playout {
     pub late_by: Option<Span>,
 }
 
+/// Why the playout delay moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveCause {
+    /// A frame came after its deadline.
+    Late,
+    /// The path loses frames, and a repair needs a round trip.
+    Loss,
+    /// The delays of the last frames call for it, or the configuration.
+    Estimate,
+}
+
 /// What the filter tells flow management.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JitterEvent {
@@ -25,6 +37,8 @@ pub enum JitterEvent {
         from: SignedSpan,
         /// New playout delay.
         to: SignedSpan,
+        /// Why.
+        cause: MoveCause,
     },
     /// The delay bound is too tight for the delays seen.
     DelayBound {
@@ -51,6 +65,7 @@ pub struct JitterFilter {
     /// Under [`Margin::Quantile`].
     recent: Option<RecentDelays>,
     stalls: StallDetector,
+    outages: OutageDetector,
     play: Option<Schedule>,
     /// In force from the next GOP start on.
     next: Option<JitterConfig>,
@@ -115,6 +130,7 @@ impl JitterFilter {
             r,
             recent: config.recent(),
             stalls: StallDetector::default(),
+            outages: OutageDetector::default(),
             lossy: None,
             play: None,
             next: None,
@@ -142,9 +158,13 @@ impl JitterFilter {
             .play
             .map_or(0, |play| play.delay.as_ps().saturating_sub(play.floor));
         let held_up = self.stalls.on_arrival(now, delay, range) && self.config.spares_stalls;
+        let is_smallest = self.keeps_smallest();
+        let in_outage = self
+            .play
+            .is_some_and(|play| self.outages.on_arrival(now, delay, play.delay.as_ps()));
         let mut play = match self.play {
             None => self.first(now, delay, emission),
-            Some(play) if held_up => play,
+            Some(play) if held_up || is_smallest && in_outage => play,
             Some(play) => {
                 self.estimate_from(delay);
                 play
@@ -163,8 +183,7 @@ impl JitterFilter {
                 self.change(config, &mut play);
             }
         }
-        let is_smallest = matches!(self.config.margin, Margin::Smallest { .. });
-        if is_smallest && self.config.moves && self.config.bound.is_none() {
+        if self.keeps_smallest() {
             self.keep_smallest(now, &mut play, emission, delay);
         }
         let deadline = match self.config.holds {
@@ -179,6 +198,12 @@ impl JitterFilter {
             self.adapt_margin(late_by.is_some());
         }
         Playout { deadline, late_by }
+    }
+
+    /// Whether the playout point is kept frame by frame.
+    fn keeps_smallest(&self) -> bool {
+        let is_smallest = matches!(self.config.margin, Margin::Smallest { .. });
+        is_smallest && self.config.moves && self.config.bound.is_none()
     }
 
     /// The playout delay D; zero before the first frame.
@@ -277,15 +302,15 @@ impl JitterFilter {
     /// Moves the playout point to where the estimate calls for it.
     fn retarget(&mut self, play: &mut Schedule) {
         let to = self.target(play);
-        self.move_to(play, to);
+        self.move_to(play, to, MoveCause::Estimate);
     }
 
-    fn move_to(&mut self, play: &mut Schedule, to: SignedSpan) {
+    fn move_to(&mut self, play: &mut Schedule, to: SignedSpan, cause: MoveCause) {
         let from = play.delay;
         if from != to {
             play.catching_up = to < from;
             play.delay = to;
-            self.emit(JitterEvent::PlayoutMoved { from, to });
+            self.emit(JitterEvent::PlayoutMoved { from, to, cause });
         }
     }
 
@@ -365,7 +390,7 @@ impl JitterFilter {
         let late = now > emission.plus(play.delay);
         if late && delay <= most {
             let to = delay.saturating_add(ps(GUARD)).min(most);
-            self.move_to(play, SignedSpan::from_ps(to));
+            self.move_to(play, SignedSpan::from_ps(to), MoveCause::Late);
             play.looked = Some(now);
             return;
         }
@@ -378,7 +403,11 @@ impl JitterFilter {
         let (from, step) = (play.delay.as_ps(), ps(GUARD) / 2);
         // A move that gains less than half the guard disturbs more than it helps.
         if to.as_ps() > from || to.as_ps() < from.saturating_sub(step) {
-            self.move_to(play, to);
+            let cause = match self.lossy {
+                Some(_) if to.as_ps() > from => MoveCause::Loss,
+                _ => MoveCause::Estimate,
+            };
+            self.move_to(play, to, cause);
         }
     }
 

@@ -593,6 +593,55 @@ fn the_smallest_delay_follows_a_late_frame_at_once_and_comes_back_when_frames_sh
     assert_eq!(long[199].playout.as_ms_f64().round(), 55.0);
 }
 
+/// Delays of 20 ms, and pauses of 400 ms at these seconds behind which all comes in one burst or at `drain` times the rate
+/// of the media; gives the playout delay at each frame in ms.
+fn paused(at_s: &[u64], drain: f64) -> Vec<f64> {
+    let (_, log) = play(smallest(), 24 * 100, |at| {
+        let of_pause = |&start: &u64| {
+            let since = at - 1_000.0 - start as f64 * 1e3;
+            let left = 400.0 - since * (1.0 - 1.0 / drain);
+            (since >= 0.0 && left > 0.0).then_some(left)
+        };
+        20.0 + at_s.iter().find_map(of_pause).unwrap_or(0.0)
+    });
+    assert!(log.iter().all(|frame| !frame.late), "{at_s:?} {drain}");
+    log.iter().map(|frame| frame.playout.as_ms_f64()).collect()
+}
+
+#[test]
+fn a_single_outage_raises_the_smallest_delay_for_seconds_and_frequent_ones_are_jitter() {
+    let second = |at: u64| 24 * at as usize;
+    for drain in [1e9, 1.5] {
+        let playout = paused(&[20, 60], drain);
+        assert!((29.9..30.1).contains(&playout[second(19)]));
+        for pause in [20, 60] {
+            let raised = playout[second(pause) + 12];
+            assert!(
+                (400.0..431.0).contains(&raised),
+                "{drain} {pause}: {raised}"
+            );
+            let after = &playout[second(pause + 8)..second(pause + 30)];
+            assert!(
+                after.iter().all(|it| (29.9..30.1).contains(it)),
+                "{drain} {pause}: {after:?}"
+            );
+        }
+    }
+    // Of those that follow within 30 s the frames count.
+    let playout = paused(&[20, 35, 50], 1e9);
+    assert!(playout[second(30)] < 31.0);
+    let after = &playout[second(42)..second(49)];
+    assert!(after.iter().all(|it| *it > 300.0), "{after:?}");
+    // A path that has become longer is no outage.
+    let (_, log) = play(
+        smallest(),
+        24 * 60,
+        |at| if at < 21_000.0 { 20.0 } else { 90.0 },
+    );
+    let longer = &log[second(21)..];
+    assert!(longer.iter().all(|frame| frame.playout >= ms(99.0).into()));
+}
+
 #[test]
 fn the_smallest_delay_loses_less_than_one_frame_in_a_thousand_and_keeps_its_bound() {
     let mut stream = Stream::new(7, "delay");

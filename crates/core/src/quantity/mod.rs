@@ -111,10 +111,17 @@ impl Quantity for Rate {
                                     \"10 Tbit/s\"";
 
     fn parse(text: &str) -> Result<Rate, QuantityError> {
-        match read::<Rate>(text, &[BITS], u128::from(FASTEST.as_bps()))? {
-            0 => Err(QuantityError::new::<Rate>(format!(
+        let zero = || {
+            Err(QuantityError::new::<Rate>(format!(
                 "{text:?} is zero, a link of rate zero carries nothing"
-            ))),
+            )))
+        };
+        // Zero has no unit that could be missing.
+        if text.trim().parse() == Ok(0.0) {
+            return zero();
+        }
+        match read::<Rate>(text, &[BITS], u128::from(FASTEST.as_bps()))? {
+            0 => zero(),
             bps => Ok(Rate::from_bps(bps as u64)),
         }
     }

@@ -57,6 +57,7 @@ fn errors_name_the_cause_and_the_accepted_forms() {
         (said::<Rate>("5 Mbit"), ["unknown unit", "\"5 Mbit/s\""]),
         (said::<Rate>("10 MB/s"), ["in bytes", "8 Mbit/s"]),
         (said::<Rate>("0 Mbit/s"), ["is zero", "above 0"]),
+        (said::<Rate>("0"), ["is zero", "above 0"]),
         (said::<Rate>("10"), ["has no unit", "100 Mbit/s"]),
         (said::<Rate>("11 Tbit/s"), ["too large", "10 Tbit/s"]),
         (

@@ -43,6 +43,16 @@ pub(crate) struct Gap {
     pub withheld: PerLayer<u32>,
 }
 
+impl Gap {
+    /// Adds the frames of another gap.
+    pub fn add(&mut self, more: Gap) {
+        for layer in Layer::ALL {
+            self.lost[layer] = self.lost[layer].saturating_add(more.lost[layer]);
+            self.withheld[layer] = self.withheld[layer].saturating_add(more.withheld[layer]);
+        }
+    }
+}
+
 /// Tells loss from layers withheld, frame by frame in play-out order.
 ///
 /// The sequence number counts every frame, the header counts E1 and E2 frames besides, so the
@@ -64,10 +74,15 @@ impl GapCounter {
     pub fn new(spec: &FlowSpec) -> GapCounter {
         let n = u64::from(spec.gop_n.max(1));
         let anchors = n.div_ceil(u64::from(spec.gop_m.max(1)));
+        // The other frames are sound and data, in the base layer.
+        let pictures = match &spec.picture_rate {
+            Some(rate) => rate.frames_in(spec.gop()).clamp(anchors, n),
+            None => n,
+        };
         GapCounter {
             last: None,
             gop_level: Level::BASE,
-            gop: (n, anchors - 1, n - anchors),
+            gop: (n, anchors - 1, pictures - anchors),
             contradictions: 0,
         }
     }

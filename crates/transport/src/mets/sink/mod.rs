@@ -10,18 +10,21 @@ mod opener;
 mod outages;
 mod receiver;
 mod repair;
+mod unstarted;
 
 use bytes::Bytes;
 use layercast_core::{
     CellRate, FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status,
 };
-use layercast_qos::{QosMetric, Raised, SignedSpan};
+use layercast_qos::{MoveCause, QosMetric, Raised, SignedSpan};
 use layercast_wire::{AdapterMsg, EndToEndMs, FlowInfo, LinkPdu, Refusal, Signal};
 use serde::Serialize;
 
 pub use config::{PlayoutConfig, SinkConfig, SinkProtection};
+pub use delays::LateMs;
 pub use machine::Sink;
 pub use repair::RepairStats;
+pub use unstarted::CutStarts;
 
 pub(crate) use opener::Opener;
 
@@ -143,6 +146,8 @@ pub enum SinkEvent {
         from: SignedSpan,
         /// New playout delay.
         to: SignedSpan,
+        /// Why.
+        cause: MoveCause,
     },
     /// The delay bound is too tight for the delays seen.
     DelayBound {
@@ -245,6 +250,12 @@ pub struct SinkStats {
     pub outage_ms: u64,
     /// Frames that came before the first GOP start.
     pub before_start: u64,
+    /// GOP starts of which packets came, and that did not come whole, while it waited for one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cut_starts: CutStarts,
+    /// By how much the late frames came after their deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_ms: Option<LateMs>,
     /// Frames dropped because the playout buffer was full.
     pub overflow: PerLayer<u64>,
     /// Packets or cells dropped, by cause.
@@ -265,6 +276,10 @@ pub struct SinkStats {
     /// Delay of live frames from their arrival at the source to their hand-over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_ms: Option<EndToEndMs>,
+}
+
+fn is_default(starts: &CutStarts) -> bool {
+    *starts == CutStarts::default()
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -11,17 +11,18 @@ use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
 };
 use layercast_wire::{
-    Assembler, Cell, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark, MetsHeader,
-    MetsPacket, Reassembler, ReassemblyError, WholeFrame, packet_of,
+    Assembler, Cell, EndToEndMs, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark,
+    MetsHeader, MetsPacket, Reassembler, ReassemblyError, WholeFrame, packet_of,
 };
 
 use super::clock::SourceClock;
-use super::delays::Delays;
-use super::gaps::{Gap, GapCounter, Mark};
+use super::delays::{Delays, Lateness};
+use super::gaps::{GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
 use super::outages::Outages;
 use super::repair::Repair;
+use super::unstarted::Unstarted;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
 
@@ -29,9 +30,6 @@ use crate::mets::PlayedFrame;
 const MAX_JUMP: i32 = 3_000;
 /// How far a frame of the same count may come out of order.
 const REORDERED: i32 = 64;
-/// GOP starts that may be cut while a receiver joins, or joins again: what follows them is no loss. If more of them in a
-/// row never come whole, the path loses them, and all of them are lost.
-const CUT_STARTS: u32 = 4;
 /// Entries of the playout buffer, dropped frames included.
 const MAX_SLOTS: usize = 8_192;
 /// Deadlines in a window, and how late a frame may be handed over without missing its own
@@ -70,6 +68,7 @@ pub(super) struct Receiver {
     missed_threshold: u32,
     clock: SourceClock,
     delays: Delays,
+    lateness: Lateness,
     /// In play-out order.
     buffer: VecDeque<Slot>,
     /// Slots of the buffer that open a new count.
@@ -84,8 +83,8 @@ pub(super) struct Receiver {
     newest_us: Serial,
     /// A frame far off: the next one near it opens a new count.
     stray: Option<Serial>,
-    /// While it waits for a GOP start that is whole: the first and the newest one that began to come, and how many.
-    begun: Option<(Mark, Mark, u32)>,
+    /// While it waits for a GOP start that is whole: those that began to come.
+    unstarted: Option<Unstarted>,
     /// What the flow becomes from the frame of this number on.
     change: Option<(Serial, FlowSpec)>,
     outages: Outages,
@@ -111,8 +110,6 @@ struct Slot {
     frame: Option<PlayedFrame>,
     /// Opens a new count of sequence numbers.
     opens: bool,
-    /// The first GOP start that began to come before this one.
-    begun: Option<Mark>,
     /// Follows a loss of the session channel: what is missing before it passed by.
     after_outage: bool,
 }
@@ -148,6 +145,7 @@ impl Receiver {
             missed_threshold: u32::from(config.policy.missed_deadline_threshold),
             clock: SourceClock::default(),
             delays: Delays::default(),
+            lateness: Lateness::default(),
             buffer: VecDeque::new(),
             opening: 0,
             history: History::default(),
@@ -157,7 +155,7 @@ impl Receiver {
             newest: Serial(0),
             newest_us: Serial(0),
             stray: None,
-            begun: None,
+            unstarted: None,
             change: None,
             outages: Outages::new(&flow.spec),
             stats: SinkStats::default(),
@@ -197,9 +195,16 @@ impl Receiver {
         self.phase = Phase::Starting;
     }
 
-    /// Notes that a GOP start began to come, while it waits for one.
-    fn note_start(&mut self, header: &MetsHeader, layer: Layer, level: Level) {
-        if self.phase != Phase::Starting || header.offset != 0 {
+    /// Notes that `came` bytes of a GOP start came, while it waits for one that is whole.
+    fn note_start(
+        &mut self,
+        now: Time,
+        header: &MetsHeader,
+        layer: Layer,
+        level: Level,
+        came: usize,
+    ) {
+        if self.phase != Phase::Starting {
             return;
         }
         let mark = Mark {
@@ -210,31 +215,31 @@ impl Receiver {
             e2_count: header.e2_count,
             level,
         };
-        match &mut self.begun {
-            Some((_, newest, count)) if mark.seq.is_after(newest.seq) => {
-                *newest = mark;
-                *count = count.saturating_add(1);
+        match &mut self.unstarted {
+            Some(unstarted) => unstarted.packet(now, &self.gaps, mark, header.alf_len, came),
+            // The beginning of the first one may have passed before the receiver was there.
+            None if header.offset == 0 => {
+                self.unstarted = Some(Unstarted::new(now, mark, header.alf_len, came));
             }
-            Some(_) => {}
-            None => self.begun = Some((mark, mark, 1)),
-        }
-    }
-
-    /// What is missing of the GOPs whose starts began to come, up to the newest one, which may still come whole.
-    fn unstarted(&self) -> Gap {
-        match &self.begun {
-            Some((first, newest, count)) if *count > CUT_STARTS => {
-                self.gaps.missing_before(*first, *newest)
-            }
-            _ => Gap::default(),
+            None => {}
         }
     }
 
     /// Accounts for what is missing of the GOPs that never started: the receiver leaves, or another life begins.
     pub fn settle(&mut self) {
-        let gap = self.unstarted();
-        self.begun = None;
-        self.count(gap);
+        if let Some(unstarted) = self.unstarted.take() {
+            self.stats.cut_starts.add(unstarted.cut());
+            self.count(unstarted.missing());
+        }
+    }
+
+    /// Accounts for what is missing before the first GOP start that is whole.
+    fn started<O: Observer>(&mut self, now: Time, mark: Mark, obs: &mut O) {
+        if let Some(unstarted) = self.unstarted.take() {
+            let gap = unstarted.missing_before(&self.gaps, mark);
+            self.stats.cut_starts.add(unstarted.cut_before_newest());
+            self.attribute(now, gap, false, obs);
+        }
     }
 
     /// The policy or the bounds of the user changed: the playout follows at the next GOP start.
@@ -298,10 +303,19 @@ impl Receiver {
         stats.end_to_end_ms = self.delays.figures();
         stats.dropped.evicted += self.assembler.evicted();
         stats.dropped.malformed += self.gaps.contradictions();
-        for (layer, &count) in self.unstarted().lost.iter() {
-            stats.lost[layer] += u64::from(count);
+        if let Some(unstarted) = &self.unstarted {
+            stats.cut_starts.add(unstarted.cut_before_newest());
+            for (layer, &count) in unstarted.missing().lost.iter() {
+                stats.lost[layer] += u64::from(count);
+            }
         }
+        stats.late_ms = self.lateness.figures();
         stats
+    }
+
+    /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them.
+    pub fn recent_delays(&self, now: Time) -> Option<EndToEndMs> {
+        self.delays.recent(now)
     }
 
     /// Takes a cell of the flow's circuit; `level` is the level granted now.
@@ -419,7 +433,7 @@ impl Receiver {
             return;
         }
         if opens {
-            self.note_start(&header, layer, level);
+            self.note_start(now, &header, layer, level, travelled);
         }
         let whole = self.assembler.insert(packet, travelled, layer, level);
         if let (Ok(_), Some(copy), Some(repair)) = (&whole, copy, &mut self.repair) {
@@ -518,6 +532,17 @@ impl Receiver {
         if opens || after_outage {
             self.phase = Phase::Running;
         }
+        let mark = Mark {
+            seq,
+            layer,
+            gop_start: whole.gop_start(),
+            e1_count: header.e1_count,
+            e2_count: header.e2_count,
+            level: whole.level,
+        };
+        if opens {
+            self.started(now, mark, obs);
+        }
         if opens || seq.is_after(self.newest) {
             self.newest = seq;
             self.newest_epoch = self.epoch;
@@ -565,25 +590,10 @@ impl Receiver {
             return;
         }
         let slot = Slot {
-            mark: Mark {
-                seq,
-                layer,
-                gop_start: frame.gop_start,
-                e1_count: header.e1_count,
-                e2_count: header.e2_count,
-                level: whole.level,
-            },
+            mark,
             deadline: playout.deadline,
             frame: playout.late_by.is_none().then_some(frame),
             opens,
-            begun: match opens {
-                true => self
-                    .begun
-                    .take()
-                    .filter(|(.., count)| *count > CUT_STARTS)
-                    .map(|(first, ..)| first),
-                false => None,
-            },
             after_outage,
         };
         self.opening += u32::from(opens);
@@ -619,7 +629,9 @@ impl Receiver {
         self.monitor.set_playout(self.jitter.playout());
         while let Some(event) = self.jitter.poll_event() {
             self.events.push_back(match event {
-                JitterEvent::PlayoutMoved { from, to } => SinkEvent::Playout { from, to },
+                JitterEvent::PlayoutMoved { from, to, cause } => {
+                    SinkEvent::Playout { from, to, cause }
+                }
                 JitterEvent::DelayBound { needed } => SinkEvent::DelayBound { needed },
                 JitterEvent::GopStartMissing => SinkEvent::GopStartMissing,
             });

@@ -129,3 +129,65 @@ fn frames_of_gops_whose_starts_never_come_whole_are_lost() {
     receiver.settle();
     assert_eq!((told(&receiver), receiver.stats().lost), (gops(5), gops(5)));
 }
+
+#[test]
+fn starts_that_come_in_part_show_the_loss_of_the_path() {
+    let mut receiver = receiver();
+    for gop in 0..3 {
+        push(&mut receiver, gop_start(gop, false));
+    }
+    // Half of each came; the newest may still come whole.
+    let cut = receiver.stats().cut_starts;
+    assert_eq!((cut.starts, cut.bytes, cut.came), (2, 36, 18));
+    assert_eq!(cut.lost_percent(), Some(50));
+    assert_eq!(receiver.stats().lost, layercast_core::PerLayer::default());
+    // GOPs of 8 s: after 5 s what does not come whole is lost, though the starts are few.
+    receiver.on_packet(
+        Time::ZERO + Span::from_secs(8),
+        gop_start(3, false),
+        Level::FULL,
+        &mut Off,
+    );
+    assert_eq!(receiver.stats().lost.base, 3);
+    receiver.settle();
+    assert_eq!(receiver.stats().cut_starts.starts, 4);
+}
+
+#[test]
+fn losses_of_long_gops_with_sound_are_exact_before_the_first_whole_start() {
+    // 100 pictures a GOP, with as many frames of sound in the base layer.
+    let spec = FlowSpec {
+        frame_rate: layercast_core::FrameRate { num: 50, den: 1 },
+        picture_rate: Some(layercast_core::FrameRate { num: 25, den: 1 }),
+        gop_n: 200,
+        gop_m: 6,
+        ..FlowSpec::default()
+    };
+    let mut receiver = receiver();
+    receiver.gaps.set_spec(&spec);
+    for gop in 0..8u32 {
+        let mut packet = gop_start(0, false);
+        packet.header.seq = Serial(200 * gop);
+        packet.header.e1_count = (33 * gop) as u8;
+        packet.header.e2_count = (66 * gop) as u8;
+        push(&mut receiver, packet);
+    }
+    let lost = receiver.stats().lost;
+    assert_eq!((lost.base, lost.e1, lost.e2), (7 * 101, 7 * 33, 7 * 66));
+}
+
+#[test]
+fn late_frames_tell_by_how_much() {
+    let mut receiver = receiver();
+    push(&mut receiver, whole(0, Layer::Base, true));
+    assert_eq!(receiver.stats().late_ms, None);
+    // The delay bound of 1 s is the playout delay.
+    receiver.on_packet(
+        Time::ZERO + Span::from_ms(1_300),
+        whole(1, Layer::E1, false),
+        Level::FULL,
+        &mut Off,
+    );
+    let late = receiver.stats().late_ms.expect("a late frame");
+    assert!((290.0..310.0).contains(&late.p50), "{late:?}");
+}

@@ -157,7 +157,7 @@ impl Sink {
             packets: stats.repair.map(|repair| repair.packets),
             marked: stats.marked,
             outage_ms: stats.outage_ms,
-            end_to_end_ms: stats.end_to_end_ms,
+            end_to_end_ms: active.receiver.recent_delays(now),
         };
         if self.session == Session::Joined {
             let flow = flow.id;

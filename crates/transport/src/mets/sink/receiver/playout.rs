@@ -26,6 +26,7 @@ impl Receiver {
             *lost = lost.saturating_sub(1);
         }
         self.stats.late[layer] += 1;
+        self.lateness.frame(by);
         self.monitor.on_late(layer);
         obs.on(now, self.subject(), || TraceEvent::Late {
             flow,
@@ -115,9 +116,6 @@ impl Receiver {
         if slot.opens {
             self.opening -= 1;
             self.gaps.reset();
-            if let Some(first) = slot.begun.filter(|first| seq.is_after(first.seq)) {
-                self.gaps.begin_at(first);
-            }
             self.history = History::default();
         }
         let gap = self.gaps.advance(slot.mark);
@@ -145,12 +143,20 @@ impl Receiver {
         let here = here.saturating_sub(self.stats.before_start);
         let gap = self.gaps.finish(end, level, here);
         // Those of them that began to come are among these.
-        self.begun = None;
+        if let Some(unstarted) = self.unstarted.take() {
+            self.stats.cut_starts.add(unstarted.cut());
+        }
         self.attribute(now, gap, after_outage, obs);
     }
 
     /// Counts and tells what is missing.
-    fn attribute<O: Observer>(&mut self, now: Time, gap: Gap, after_outage: bool, obs: &mut O) {
+    pub(super) fn attribute<O: Observer>(
+        &mut self,
+        now: Time,
+        gap: Gap,
+        after_outage: bool,
+        obs: &mut O,
+    ) {
         if gap.lost.base > 0 {
             self.outages.broken();
         }
