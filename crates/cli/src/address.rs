@@ -131,7 +131,8 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
         let (waited, shown) = (begun.elapsed(), file.display());
         let remedy = |verb: &str| {
             format!(
-                "{verb} the node with its standard output in this file: layercast serve CLIP > {shown} &"
+                "{verb} the server or the switch whose URL is wanted with its standard output in this file (layercast serve \
+                 CLIP > {shown} &, or layercast switch --upstream URL > {shown} &)"
             )
         };
         if waited > within {

@@ -18,10 +18,11 @@ use crate::line::{Line, NodeStatus};
 use crate::live;
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
 use crate::output::{Lines, Table, count as count_of};
+use crate::repeats::Repeats;
 use crate::reporter::Reporter;
 
 /// A node about to run.
-pub struct Drive<'a> {
+pub struct Drive {
     /// It, with its ports taken.
     pub node: Node,
     /// Instant zero of what it tells.
@@ -35,7 +36,7 @@ pub struct Drive<'a> {
     /// What happens to its live input, if it has one.
     pub live: Option<mpsc::Receiver<LiveEvent>>,
     /// Where events of the machines go.
-    pub trace: Option<&'a Path>,
+    pub trace: Trace,
 }
 
 /// Runs the node `name` of a scenario as a child of a demo.
@@ -44,6 +45,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
         let stop = Stop::listen()?;
         let reporter = Reporter::new(true, Lines::Stdout);
         let begun = parent(&stop);
+        let trace = Trace::open(trace, name)?;
         // Now is the time to find out that the address is taken.
         let node = bind(place.node_config(name, Time::ZERO)?).await?;
         let address = node.local_addr();
@@ -70,13 +72,13 @@ pub async fn bind(config: NodeConfig) -> Result<Node, Failure> {
     Node::bind(config).await.map_err(Failure::net)
 }
 
-impl Drive<'_> {
+impl Drive {
     /// Runs the node until it is stopped or has sent everything.
     pub async fn run(self, stop: &Stop, reporter: &Reporter) -> Outcome {
         let node = self.node;
         let config = node.config();
         let name = config.switch.name.clone();
-        let mut trace = Trace::open(self.trace, &name)?;
+        let mut trace = self.trace;
         let own = config.identity.as_ref().map(|own| own.fingerprint());
         let control = config.control;
         let address = node.local_addr();
@@ -95,6 +97,7 @@ impl Drive<'_> {
         let clock = Clock::get();
         let mut status = NodeStatus::default();
         let mut live = self.live;
+        let mut repeats = Repeats::default();
         let mut failures = Failures::default();
         let mut rates = Rates::default();
         // Frames that receivers of a flow reported late, as of the last report.
@@ -118,15 +121,20 @@ impl Drive<'_> {
                         if let LiveEvent::Counted { stats } | LiveEvent::End { stats } = &event {
                             status.input = Some(serde_json::to_value(stats).map_err(Failure::new)?);
                         }
-                        let t_s = clock.now().since(self.epoch).as_secs_f64();
-                        if let Some(text) = live::in_words(&event) {
-                            reporter.event(t_s, &text)?;
+                        let now = clock.now();
+                        let prints = live::kind(&event).is_none_or(|kind| repeats.prints(now, kind));
+                        if let Some(text) = live::in_words(&event).filter(|_| prints) {
+                            reporter.event(now.since(self.epoch).as_secs_f64(), &text)?;
                         }
                     }
                     None => live = None,
                 },
                 _ = second.tick() => {
-                    status.t_s = clock.now().since(self.epoch).as_secs_f64();
+                    let now = clock.now();
+                    status.t_s = now.since(self.epoch).as_secs_f64();
+                    for text in repeats.over(now) {
+                        reporter.event(status.t_s, &text)?;
+                    }
                     let line = Line::Node(status.clone());
                     reporter.status(&line, || {
                         format!(
@@ -141,6 +149,10 @@ impl Drive<'_> {
         };
         drop(running);
         trace.finish()?;
+        let t_s = clock.now().since(self.epoch).as_secs_f64();
+        for text in repeats.rest() {
+            reporter.event(t_s, &text)?;
+        }
         let mut value = serde_json::to_value(&summary).map_err(Failure::new)?;
         if let Some(input) = status.input {
             value["input"] = input;

@@ -16,13 +16,16 @@ use tokio::sync::mpsc;
 
 use crate::address;
 use crate::args;
+use crate::below::Below;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::name;
-use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
+use crate::node::{Place, Stop, Trace, after, check_output, parent, runtime, wait_until};
 use crate::output::{Lines, complain};
-use crate::reasons::{Arrivals, Below};
+use crate::playout::PlayoutMoves;
+use crate::reasons::Arrivals;
+use crate::repeats::Repeats;
 use crate::reporter::Reporter;
 use crate::scheme;
 use crate::secret;
@@ -42,6 +45,7 @@ pub fn run(args: &args::Join) -> Outcome {
     if let (Some(place), Some(receiver)) = (Place::load(&args.role)?, &args.receiver) {
         return child(&place, receiver, args);
     }
+    check_outputs(args)?;
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
     let address = args.address.as_deref().unwrap_or_default();
@@ -126,6 +130,16 @@ fn reporter(args: &args::Join) -> Reporter {
         _ => Lines::Stdout,
     };
     Reporter::new(args.json, lines)
+}
+
+/// Checks before anything starts that all outputs can be written.
+fn check_outputs(args: &args::Join) -> Outcome {
+    check_output(args.trace.as_deref())?;
+    match output(args, "flow")? {
+        Output::File(path) => check_output(Some(&path)),
+        Output::Rtp { sdp, .. } => check_output(sdp.as_deref()),
+        _ => Ok(()),
+    }
 }
 
 fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
@@ -279,6 +293,7 @@ async fn receive(
     let (mut joined, mut offer) = (false, None);
     let mut trouble = None;
     let (mut below, mut arrivals) = (Below::new(args.level), Arrivals::default());
+    let (mut playout, mut repeats) = (PlayoutMoves::default(), Repeats::default());
     let summary = loop {
         tokio::select! {
             summary = &mut running => {
@@ -303,14 +318,28 @@ async fn receive(
                     offer = Some(flow);
                     continue;
                 }
-                if let JoinEvent::Second(progress) = &event
-                    && joined
-                    && let Some(text) = arrivals.look(progress)
-                {
+                let (report, kind) = match &event {
+                    JoinEvent::Second(progress) if joined => (arrivals.look(progress), "missing media"),
+                    JoinEvent::Sink(SinkEvent::Playout { from, to, cause }) => {
+                        (playout.look(*from, *to, *cause), "changes of the playout delay")
+                    }
+                    JoinEvent::Sink(SinkEvent::MissedDeadline { missed, window }) => {
+                        arrivals.missed_deadlines(*missed, *window);
+                        (None, "")
+                    }
+                    _ => (None, ""),
+                };
+                if let Some(text) = report.filter(|_| repeats.prints(now, kind)) {
                     reporter.event(t_s, &text)?;
+                }
+                if let JoinEvent::Second(_) = &event {
+                    for text in repeats.over(now) {
+                        reporter.event(t_s, &text)?;
+                    }
                 }
                 if let (JoinEvent::Second(progress), Some(flow), true) = (&event, &offer, joined)
                     && let Some(text) = below.look(progress, flow)
+                    && repeats.prints(now, "reasons for the level")
                 {
                     reporter.event(t_s, &text)?;
                 }
@@ -335,15 +364,19 @@ async fn receive(
     };
     drop(running);
     trace.finish()?;
+    let t_s = clock.now().since(epoch).as_secs_f64();
+    for text in repeats.rest() {
+        reporter.event(t_s, &text)?;
+    }
     let mut value = serde_json::to_value(&summary).map_err(Failure::new)?;
     value["receiver"]["flow"] = flow.into();
     value["outage_ms"] = summary.sink.outage_ms.into();
     value["first_picture"] = value["output"]["stream"]["first"].clone();
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
+    reporter.summary(&value, &in_words(&summary))?;
     if to_stdout && summary.output.reader_left {
         return Err(Failure::BrokenPipe);
     }
-    reporter.summary(&value, &in_words(&summary))?;
     if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
         let name = match to_stdout {
             true => "standard output".to_owned(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
 use layercast_media::{Advice, Clip, RtpSession};
-use layercast_net::{Learned, LiveEvent, LiveFrom, LiveOptions};
+use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
 
 use crate::args;
 use crate::failure::Failure;
@@ -84,6 +84,12 @@ fn resolve(url: &str, address: &str) -> Result<SocketAddr, Failure> {
     if address.is_empty() {
         return wrong("has no address and no port", whole("127.0.0.1", "5000"));
     }
+    if let Some(port) = address
+        .strip_prefix(':')
+        .filter(|port| port.parse::<u16>().is_ok())
+    {
+        return wrong("has no address", whole("127.0.0.1", port));
+    }
     if address.parse::<u16>().is_ok() {
         return wrong("has no address", whole("127.0.0.1", address));
     }
@@ -154,7 +160,7 @@ pub fn describe(learned: &Learned) -> String {
     let Learned {
         spec,
         form,
-        estimated_from,
+        estimated,
         ..
     } = learned;
     let mut table = Table::new(&["layer", "reserved Mb/s", "peak Mb/s", "cells/s"]);
@@ -171,14 +177,32 @@ pub fn describe(learned: &Learned) -> String {
         spec.pictures_per_second().as_f64(),
         spec.gop().as_secs_f64(),
     );
-    let gops = match estimated_from {
+    let gops = match estimated {
         None => format!("GOPs of {gop:.2} s, rates with headroom"),
-        Some(seen) => format!(
-            "no whole GOP in the first {:.1} s, so that the rates are estimates with headroom (give them with --rates)",
+        Some(Estimated { seen, gop }) => format!(
+            "GOPs of {:.1} s or more: no whole GOP came in {:.1} s, so the rates are estimates with headroom until one \
+             has come (or give them with --rates)",
+            gop.as_secs_f64(),
             seen.as_secs_f64()
         ),
     };
     format!("  {form}, {fps:.2} frames/s, {gops}\n\n{}", table.render())
+}
+
+/// The kind of an event of a live input, of which a few in a minute are printed; `None` for one that is always printed.
+pub fn kind(event: &LiveEvent) -> Option<&'static str> {
+    Some(match event {
+        LiveEvent::Silent | LiveEvent::Back => "pauses of the encoder",
+        LiveEvent::Resync => "pauses or jumps of the stream",
+        LiveEvent::Source(_) => "sources on the port",
+        LiveEvent::LongGop(_) => "key frames that are far apart",
+        LiveEvent::Dropped { .. } => "media that came too fast",
+        LiveEvent::Overload(_) => "layers above their reservation",
+        LiveEvent::Granted(_) | LiveEvent::Refused(_) => "renegotiations",
+        LiveEvent::Measured { .. } | LiveEvent::Counted { .. } | LiveEvent::End { .. } => {
+            return None;
+        }
+    })
 }
 
 /// The text about an event of a live input for a person; nothing about the periodic counts.
@@ -200,6 +224,10 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Dropped { frames } => format!(
             "{} came faster than the flow takes them; it continues at the next key frame",
             count(*frames, "frame")
+        ),
+        LiveEvent::Measured { gop } => format!(
+            "the first whole GOP came ({:.1} s): the rates are measured now, and the reservation follows",
+            gop.as_secs_f64()
         ),
         LiveEvent::Overload(over) => format!(
             "{} takes {}, more than the {} reserved for it",
@@ -268,6 +296,13 @@ mod tests {
                 assert!(failure.to_string().contains(part), "{url}: {failure}");
             }
         }
+        // An output has to go to a host.
+        let failure = output(Path::new("rtp://:1")).unwrap_err();
+        let said = failure.to_string();
+        assert!(
+            said.contains("rtp://:1 has no address") && said.contains("rtp://127.0.0.1:1"),
+            "{said}"
+        );
         let out = output(Path::new("rtp://127.0.0.1:5004")).unwrap();
         assert_eq!(out, Some(("127.0.0.1:5004".parse().unwrap(), true)));
         assert_eq!(output(Path::new("got.ts")).unwrap(), None);

@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod below;
 mod check;
 mod demo;
 mod drive;
@@ -18,10 +19,12 @@ mod join;
 mod line;
 mod line_out;
 mod live;
+mod loss;
 mod multicast;
 mod name;
 mod node;
 mod output;
+mod playout;
 mod policer;
 mod probe;
 mod progress;
@@ -29,6 +32,7 @@ mod reasons;
 #[cfg(test)]
 mod reference;
 mod repair;
+mod repeats;
 mod report;
 mod reporter;
 mod scenario;

@@ -257,6 +257,15 @@ impl Trace {
     }
 }
 
+/// Checks before anything starts that the file of an option can be written.
+///
+/// # Errors
+/// As [`layercast_net::check_output`].
+pub fn check_output(path: Option<&Path>) -> Outcome {
+    let Some(path) = path else { return Ok(()) };
+    layercast_net::check_output(path).map_err(|error| Failure::file(path, "write", &error))
+}
+
 /// The instant of a run on sockets that is `time` of the scenario.
 pub fn after(epoch: Time, time: Time) -> Time {
     epoch.saturating_add(time.since(Time::ZERO))

@@ -1,147 +1,39 @@
-//! Why a receiver gets less than it wants, from its figures of each second.
+//! What a receiver misses, and why, from its figures of each second.
 
-use std::fmt;
-
-use layercast_core::{CellRate, FlowSpec, Level, PerLayer, Rate};
+use layercast_core::PerLayer;
 use layercast_net::Progress;
-use layercast_wire::FlowInfo;
+use layercast_transport::mets::{CutStarts, LateMs};
 
+use crate::loss::Loss;
 use crate::output::count;
 
-/// Seconds below the requested level before the command prints the reason.
-const PATIENCE: u32 = 3;
-
-/// Whether a receiver stays below the level it asked for.
-pub struct Below {
-    wanted: Level,
-    seconds: u32,
-    /// The level whose reason was reported.
-    reported: Option<Level>,
-}
-
-impl Below {
-    /// A receiver that wants this level.
-    pub fn new(wanted: Level) -> Below {
-        Below {
-            wanted,
-            seconds: 0,
-            reported: None,
-        }
-    }
-
-    /// Takes the figures of a second; gives what to tell, once for each level.
-    pub fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
-        let (spec, level) = (&flow.spec, progress.level);
-        if level >= self.wanted.min(spec.top_level()) {
-            (self.seconds, self.reported) = (0, None);
-            return None;
-        }
-        self.seconds += 1;
-        if self.seconds < PATIENCE || self.reported == Some(level) {
-            return None;
-        }
-        self.reported = Some(level);
-        let next = level.up();
-        let (has, needs) = (
-            spec.measured_above_base(level)
-                .saturating_add(progress.left),
-            spec.measured_above_base(next),
-        );
-        let base = spec.layers.base.mean.rate();
-        let busiest = peak(spec, next);
-        Some(if has < needs {
-            format!(
-                "level {level}: besides base layers ({base} for this flow) the last link has {} for it, level {next} needs {}",
-                has.rate(),
-                needs.rate()
-            )
-        } else if progress.asked <= level {
-            format!(
-                "level {level}: this receiver asks for no more, since a queue on the path filled up (congestion marks); \
-                 the last link carries the mean rate of level {next}, but its busiest GOPs take up to {busiest}. It asks \
-                 again after a quiet time; encode with -maxrate and -bufsize, or raise the rate of the link"
-            )
-        } else {
-            format!(
-                "level {level}, although this receiver asks for level {} and the last link has room for level {next}: a \
-                 node further up gives no more (layercast stats at each node up to the server tells which)",
-                progress.asked
-            )
-        })
-    }
-}
-
-/// What a flow takes up to `level` while every layer has its busiest GOP.
-fn peak(spec: &FlowSpec, level: Level) -> Rate {
-    let layers = spec
-        .layers
-        .iter()
-        .filter(|(layer, _)| level.includes(*layer));
-    let sum = layers.fold(CellRate(0), |sum, (_, layer)| {
-        sum.saturating_add(layer.peak)
-    });
-    sum.rate()
-}
-
-/// Seconds without a picture before the command says so.
+/// Seconds without a frame before the command says so.
 const SILENCE: u32 = 3;
+/// Seconds of an outage before the command says so; it is counted from 1 s without a picture on, or one and a half GOPs.
+const DARK: u32 = 2;
+/// Seconds for which this host counts as overloaded after it has handed frames over late.
+const OVERLOADED: u32 = 5;
 /// Seconds over which losses are looked at.
 const LOSS_WINDOW: u32 = 5;
 /// Lost frames of a window, per mille and at least, that are worth a word; at the base level a few frames are all there are.
 const WORTH: (u64, u64) = (50, 3);
 
-/// Losses, and what tells their cause.
-///
-/// A switch marks packets while its queue is half full, so a queue that overflows has marked before. It drops enhancement
-/// frames first. Losses without marks are those of the path: of a radio link, a policer, an overloaded host, or a router
-/// that does not mark.
-#[derive(Clone, Copy, Debug)]
-pub struct Loss {
-    /// Lost frames of the base layer, after repair.
-    pub base: u64,
-    /// Packets with the congestion mark.
-    pub marked: u64,
-    /// Packets of the base layer that parities repaired or could repair; `None` without parities.
-    pub repaired: Option<u64>,
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_path = self.marked == 0 || self.repaired.is_some_and(|repaired| repaired > 0);
-        match (is_path, self.repaired, self.base) {
-            (false, ..) => f.write_str(
-                "a queue on the path was full (congestion marks): raise the rate of that link, or limit the rate of the \
-                 encoder (-maxrate and -bufsize: layercast probe suggests values)",
-            ),
-            (true, None, _) => f.write_str(
-                "no queue was full (no congestion marks), so the path itself loses packets: serve --protect-base auto \
-                 lets receivers repair the base layer; enhancement layers are not repaired",
-            ),
-            (true, Some(repaired), 0) => write!(
-                f,
-                "the path itself loses packets: the parities repaired all of the base layer ({}); enhancement layers \
-                 are not repaired",
-                count(repaired, "packet")
-            ),
-            (true, Some(_), _) => f.write_str(
-                "the path itself loses more packets than the parities repair: a stronger code helps (serve \
-                 --protect-base 8+4, or auto)",
-            ),
-        }
-    }
-}
-
 /// Whether packets come, whether frames are played, and how many are lost.
 #[derive(Default)]
 pub struct Arrivals {
-    /// The figures of the last look, when the running window began, and when a frame was played last.
+    /// The figures of the last look, when the running window began, when a frame was played last, and when a picture was
+    /// shown last.
     last: Seen,
     window: Seen,
     played: Seen,
-    /// Seconds of the window, without a packet, and without a frame played.
+    shown: Seen,
+    /// Seconds of the window, without a packet, without a frame played, and of the running outage.
     seconds: u32,
     silent: u32,
     unplayed: u32,
+    dark: u32,
+    /// Seconds for which this host still counts as overloaded.
+    overloaded: u32,
     reported: bool,
 }
 
@@ -151,10 +43,16 @@ struct Seen {
     packets: u64,
     played: u64,
     late: u64,
+    late_base: u64,
     lost: u64,
     lost_base: u64,
     marked: u64,
     repaired: Option<u64>,
+    outage_ms: u64,
+    cut: CutStarts,
+    /// Of all late frames.
+    late_ms: Option<LateMs>,
+    overloaded: bool,
 }
 
 impl Seen {
@@ -164,10 +62,15 @@ impl Seen {
             packets: progress.packets,
             played: sum(&progress.frames),
             late: sum(&progress.late),
+            late_base: progress.late.base,
             lost: sum(&progress.lost),
             lost_base: progress.lost.base,
             marked: progress.marked,
             repaired: progress.repaired,
+            outage_ms: progress.outage_ms,
+            cut: progress.cut_starts,
+            late_ms: progress.late_ms,
+            overloaded: false,
         }
     }
 
@@ -177,11 +80,24 @@ impl Seen {
             packets: self.packets.saturating_sub(before.packets),
             played: self.played.saturating_sub(before.played),
             late: self.late.saturating_sub(before.late),
+            late_base: self.late_base.saturating_sub(before.late_base),
             lost: self.lost.saturating_sub(before.lost),
             lost_base: self.lost_base.saturating_sub(before.lost_base),
             marked: self.marked.saturating_sub(before.marked),
             repaired: repaired.map(|now| now.saturating_sub(before.repaired.unwrap_or(0))),
+            outage_ms: self.outage_ms.saturating_sub(before.outage_ms),
+            cut: CutStarts {
+                starts: self.cut.starts.saturating_sub(before.cut.starts),
+                bytes: self.cut.bytes.saturating_sub(before.cut.bytes),
+                came: self.cut.came.saturating_sub(before.cut.came),
+            },
+            ..self
         }
+    }
+
+    /// Frames and starts of GOPs that were not played.
+    fn missed(self) -> u64 {
+        self.lost + self.late + self.cut.starts
     }
 
     fn loss(self) -> Loss {
@@ -189,14 +105,24 @@ impl Seen {
             base: self.lost_base,
             marked: self.marked,
             repaired: self.repaired,
+            overloaded: self.overloaded,
         }
     }
 }
 
 impl Arrivals {
+    /// This host has handed over `missed` of `window` frames after their time, because it woke the command late.
+    pub fn missed_deadlines(&mut self, missed: u32, window: u32) {
+        if missed.saturating_mul(4) >= window {
+            self.overloaded = OVERLOADED;
+        }
+    }
+
     /// Takes the figures of a second; gives what to tell.
     pub fn look(&mut self, progress: &Progress) -> Option<String> {
-        let now = Seen::of(progress);
+        let mut now = Seen::of(progress);
+        now.overloaded = self.overloaded > 0;
+        self.overloaded = self.overloaded.saturating_sub(1);
         let new = now.since(self.last);
         self.last = now;
         self.seconds += 1;
@@ -205,6 +131,11 @@ impl Arrivals {
         if new.played > 0 {
             (self.unplayed, self.played) = (0, now);
         }
+        let outage = now.since(self.shown);
+        self.dark += 1;
+        if new.outage_ms == 0 {
+            (self.dark, self.shown) = (0, now);
+        }
         if self.silent == SILENCE {
             return Some(format!(
                 "no packet came for {SILENCE} s: the source pauses, its GOPs are longer, or the path is cut"
@@ -212,12 +143,28 @@ impl Arrivals {
         }
         // Packets come. After a join their playout takes a GOP and the playout delay: only losses are a reason.
         let missed = now.since(self.played);
-        if self.unplayed >= SILENCE && self.silent == 0 && missed.lost + missed.late > 0 {
-            let is_news =
-                self.unplayed == SILENCE || missed.lost + missed.late == new.lost + new.late;
+        if self.unplayed >= SILENCE && self.silent == 0 && missed.missed() > 0 {
+            let is_news = self.unplayed == SILENCE || missed.missed() == new.missed();
             if is_news {
-                return Some(missed.unplayed(self.unplayed));
+                let seconds = self.unplayed;
+                return Some(format!(
+                    "nothing was played for {seconds} s although packets come: {}",
+                    missed.cause()
+                ));
             }
+        }
+        // Sound may be played all the while.
+        if self.dark == DARK && self.unplayed < SILENCE && outage.lost_base + outage.late_base > 0 {
+            return Some(format!(
+                "no picture was shown for {:.1} s although frames are played: {}",
+                outage.outage_ms as f64 / 1e3,
+                Seen {
+                    lost: outage.lost_base,
+                    late: outage.late_base,
+                    ..outage
+                }
+                .cause()
+            ));
         }
         if self.seconds < LOSS_WINDOW {
             return None;
@@ -241,19 +188,27 @@ impl Arrivals {
 }
 
 impl Seen {
-    /// Why nothing was played for some seconds although packets came.
-    fn unplayed(self, seconds: u32) -> String {
-        match (self.lost, self.late) {
-            (lost, late) if lost >= late => format!(
-                "nothing was played for {seconds} s although packets come: {} lost on the path, and with each start of \
-                 a GOP all that follows it; {}",
-                count(lost, "frame"),
+    /// Why these frames were not played, and what helps.
+    fn cause(self) -> String {
+        if self.late > self.lost {
+            let by = self.late_ms.map_or(String::new(), |late| {
+                format!(", by {:.0} ms (median)", late.p50)
+            });
+            return format!(
+                "{} too late{by}; a longer playout delay helps (join --playout, serve --delay-max)",
+                count(self.late, "frame")
+            );
+        }
+        match self.cut.lost_percent() {
+            Some(percent) if self.lost == 0 => format!(
+                "no key frame came whole ({percent} % of the bytes of {} are missing); {}",
+                count(self.cut.starts, "key frame"),
                 self.loss()
             ),
-            (_, late) => format!(
-                "nothing was played for {seconds} s although packets come: {} too late; a longer playout delay helps \
-                 (join --playout, serve --delay-max)",
-                count(late, "frame")
+            _ => format!(
+                "{} lost on the path, and with each start of a GOP all that follows it; {}",
+                count(self.lost, "frame"),
+                self.loss()
             ),
         }
     }
@@ -261,7 +216,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::Span;
+    use layercast_core::{CellRate, Level, Rate, Span};
 
     use super::*;
 
@@ -289,6 +244,8 @@ mod tests {
             marked: 0,
             repaired: None,
             outage_ms: 0,
+            cut_starts: CutStarts::default(),
+            late_ms: None,
             output_dropped: 0,
             output_broken: false,
         }
@@ -350,23 +307,59 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_losses_follows_the_evidence() {
-        let loss = |base, marked, repaired| {
-            Loss {
-                base,
-                marked,
-                repaired,
-            }
-            .to_string()
+    fn late_pictures_are_reported_although_sound_is_played() {
+        let dark = |n: u64| Progress {
+            late: PerLayer {
+                base: n / 2,
+                ..PerLayer::default()
+            },
+            late_ms: Some(LateMs {
+                p50: 83.0,
+                p99: 120.0,
+            }),
+            outage_ms: if n < 3 { 0 } else { 1_000 * n },
+            ..second(40 * n, 0, 100 * n)
         };
-        assert!(loss(0, 9, None).contains("a queue on the path was full"));
-        assert!(loss(0, 0, None).contains("serve --protect-base"));
-        assert!(loss(5, 0, None).contains("serve --protect-base"));
-        assert!(loss(0, 0, Some(40)).contains("repaired all of the base layer (40 packets)"));
-        assert!(loss(3, 0, Some(40)).contains("a stronger code"));
-        // Enhancement frames dropped by a queue: nothing was to be repaired.
-        assert!(loss(0, 9, Some(0)).contains("a queue on the path was full"));
-        // A key frame that fills a queue on a path that also loses packets.
-        assert!(loss(0, 2, Some(40)).contains("the path itself loses packets"));
+        let said = reported((1..20).map(dark));
+        assert_eq!(said.len(), 1, "{said:?}");
+        for part in [
+            "no picture was shown for",
+            "too late, by 83 ms",
+            "join --playout",
+        ] {
+            assert!(said[0].contains(part), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn key_frames_that_never_come_whole_are_a_loss() {
+        let cut = |n: u64| Progress {
+            cut_starts: CutStarts {
+                starts: n,
+                bytes: 1_000 * n,
+                came: 710 * n,
+            },
+            ..second(0, 0, 100 * n)
+        };
+        let said = reported((1..20).map(cut));
+        assert_eq!(said.len(), 1, "{said:?}");
+        for part in ["29 % of the bytes of 3 key frames", "--protect-base"] {
+            assert!(said[0].contains(part), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn an_overloaded_host_is_the_cause_before_a_queue() {
+        let mut arrivals = Arrivals::default();
+        let mut said = Vec::new();
+        for n in 1..10 {
+            arrivals.missed_deadlines(9, 24);
+            let progress = Progress {
+                marked: 50 * n,
+                ..second(18 * n, 7 * n, 90 * n)
+            };
+            said.extend(arrivals.look(&progress));
+        }
+        assert!(said[0].contains("this host is overloaded"), "{said:?}");
     }
 }

@@ -23,7 +23,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::live::{self, Input};
 use crate::name;
-use crate::node::{Place, Stop, runtime};
+use crate::node::{Place, Stop, Trace, check_output, runtime};
 use crate::output::Lines;
 use crate::probe::{describe, notes};
 use crate::reporter::Reporter;
@@ -45,6 +45,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         .as_deref()
         .ok_or(Failure::Usage("serve needs a clip".into()))?;
     scheme::check_path(path, scheme::Place::Input)?;
+    check_output(args.trace.as_deref())?;
     let _lock = lock(path);
     signals::exit_on_first()?;
     let of_server = |identity: Option<&Identity>| name::of_server(&args.own, identity, args.listen);
@@ -63,6 +64,7 @@ pub fn run(args: &args::Serve) -> Outcome {
     // The ports are taken before the input is read or measured: a port in use is reported immediately.
     let runtime = runtime()?;
     let mut node = runtime.block_on(drive::bind(config))?;
+    let trace = Trace::open(args.trace.as_deref(), &node.config().switch.name)?;
     let input = live::open(path, args.program)?;
     let is_live = matches!(input, Input::Live(_));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
@@ -127,7 +129,7 @@ pub fn run(args: &args::Serve) -> Outcome {
             flow: Some(flow),
             signed_by,
             live: offer.events,
-            trace: args.trace.as_deref(),
+            trace,
         };
         drive.run(&stop, &reporter).await
     })
@@ -245,12 +247,12 @@ async fn offer(
         () = stop.token.cancelled() => return Ok(None),
     };
     let mut advice = advice(&learned.spec, learned.codec);
-    if let Some(seen) = learned.estimated_from {
-        advice.retain(|it| !matches!(it, Advice::LongGop { .. }));
-        advice.push(Advice::LongGop {
-            seconds: seen.as_secs_f64(),
-            or_more: true,
-        });
+    if learned.estimated.is_some() {
+        for found in &mut advice {
+            if let Advice::LongGop { or_more, .. } = found {
+                *or_more = true;
+            }
+        }
     }
     tell_advice(&advice, reporter);
     let described = live::describe(&learned);

@@ -1,17 +1,17 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
-use layercast_core::{Level, Rate};
+use layercast_core::{Level, PerLayer, Rate};
 use layercast_media::advice;
 use layercast_net::{Remote, XtpPlace, get_stats, list_flows};
-use layercast_wire::{FlowInfo, Limit, MemberStats};
+use layercast_wire::{FlowInfo, Limit, MemberReport, MemberStats};
 use serde_json::{Value, json};
 
 use crate::address;
 use crate::args;
 use crate::failure::{Failure, Outcome};
+use crate::loss::Loss;
 use crate::node::runtime;
 use crate::output::{Table, print, print_json};
-use crate::reasons::Loss;
 use crate::signals;
 use crate::xtpd;
 
@@ -127,33 +127,62 @@ fn why(limit: Limit) -> String {
     }
 }
 
-/// Lost frames of a member, per mille of what it was to get, that are worth a word.
-const LOSS_WORTH: u64 = 20;
+/// Lost or late frames of a member, per mille of what it was to get, that are worth a word.
+const WORTH: u64 = 20;
 
 /// What keeps a member from getting all of its flow, in words.
 fn whys(member: &MemberStats) -> String {
-    let lost = member.report.as_ref().and_then(|report| {
-        let sum = |count: u64, (_, &n): (_, &u64)| count + n;
-        let (played, lost) = (
-            report.frames.iter().fold(0, sum),
-            report.lost.iter().fold(0, sum),
-        );
-        let due = played + lost;
-        (lost * 1_000 > due * LOSS_WORTH).then(|| {
-            let percent = 100.0 * lost as f64 / due as f64;
-            let repaired = report
-                .packets
-                .map(|it| it.expected.saturating_sub(it.received));
-            let helps = Loss {
-                base: report.lost.base,
-                marked: report.marked,
-                repaired,
-            };
-            format!("{percent:.0} % of its frames were lost on the path; {helps}")
-        })
-    });
-    let all = [member.limit.map(why), lost];
+    let report = member.report.as_ref();
+    let all = [
+        member.limit.map(why),
+        report.and_then(lost),
+        report.and_then(late),
+    ];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn sum(frames: &PerLayer<u64>) -> u64 {
+    frames.iter().map(|(_, &count)| count).sum()
+}
+
+/// The share `part` of `all` in per cent, if it is worth a word.
+fn share(part: u64, all: u64) -> Option<f64> {
+    (part * 1_000 > all * WORTH).then(|| 100.0 * part as f64 / all as f64)
+}
+
+/// That frames of a member are lost, and why.
+fn lost(report: &MemberReport) -> Option<String> {
+    let lost = sum(&report.lost);
+    let percent = share(lost, sum(&report.frames) + lost)?;
+    let repaired = report
+        .packets
+        .map(|it| it.expected.saturating_sub(it.received));
+    let helps = Loss {
+        base: report.lost.base,
+        marked: report.marked,
+        repaired,
+        overloaded: false,
+    };
+    Some(format!(
+        "{percent:.0} % of its frames were lost on the path; {helps}"
+    ))
+}
+
+/// That frames of a member come too late, and what helps.
+fn late(report: &MemberReport) -> Option<String> {
+    let percent = share(report.late, sum(&report.frames) + report.late)?;
+    let dark = match report.outage_ms {
+        0 => String::new(),
+        ms => format!(
+            ", and no picture was shown for {:.1} s in all",
+            ms as f64 / 1e3
+        ),
+    };
+    Some(format!(
+        "{percent:.0} % of its frames came after their time with a playout delay of {:.0} ms{dark}; a longer one helps (join \
+         --playout, serve --delay-max)",
+        report.playout_ms
+    ))
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
@@ -188,4 +217,34 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
         table.row(row);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_frames_have_a_reason_of_their_own() {
+        let report = MemberReport {
+            frames: PerLayer {
+                base: 900,
+                ..PerLayer::default()
+            },
+            late: 100,
+            playout_ms: 20.0,
+            outage_ms: 12_300,
+            ..MemberReport::default()
+        };
+        let text = late(&report).expect("worth a word");
+        for part in [
+            "10 % of its frames",
+            "playout delay of 20 ms",
+            "12.3 s",
+            "--playout",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(lost(&report), None);
+        assert_eq!(late(&MemberReport { late: 10, ..report }), None);
+    }
 }

@@ -10,10 +10,10 @@ use crate::args;
 use crate::drive::{self, Drive};
 use crate::failure::Outcome;
 use crate::name;
-use crate::node::{Place, Stop, runtime};
+use crate::node::{self, Place, Stop, Trace, runtime};
 use crate::output::Lines;
 use crate::reporter::Reporter;
-use crate::serve::node;
+use crate::serve;
 use crate::signals;
 
 /// Runs the command.
@@ -21,6 +21,7 @@ pub fn run(args: &args::Switch) -> Outcome {
     if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
         return drive::child(&place, node, args.trace.as_deref());
     }
+    node::check_output(args.trace.as_deref())?;
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
     let mut upstreams = Vec::new();
@@ -33,7 +34,7 @@ pub fn run(args: &args::Switch) -> Outcome {
         let unique = |identity: Option<&Identity>| {
             name::unique("switch", identity.filter(|_| args.own.is_kept()))
         };
-        let mut config = node(
+        let mut config = serve::node(
             args.name.as_deref(),
             unique,
             args.listen,
@@ -71,6 +72,7 @@ pub fn run(args: &args::Switch) -> Outcome {
                 members: group.members.clone(),
             });
         }
+        let trace = Trace::open(args.trace.as_deref(), &config.switch.name)?;
         let drive = Drive {
             node: drive::bind(config).await?,
             epoch: Clock::get().now(),
@@ -78,7 +80,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             flow: None,
             signed_by: None,
             live: None,
-            trace: args.trace.as_deref(),
+            trace,
         };
         drive.run(&stop, &reporter).await
     })

@@ -385,7 +385,7 @@ fn silence_and_strange_bytes_are_named() {
     assert_eq!(silent.status.code(), Some(1));
     let said = complaint(&silent);
     assert!(
-        said.contains(&format!("nothing arrives at 127.0.0.1:{port} for 1 s")),
+        said.contains(&format!("nothing arrives at 127.0.0.1:{port} for 1s")),
         "{said}"
     );
 

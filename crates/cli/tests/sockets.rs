@@ -238,6 +238,10 @@ fn a_player_that_quits_ends_the_receiver() {
     pipe.read_exact(&mut [0; 1_000]).unwrap();
     drop(pipe);
     assert_eq!(ends_within(&mut receiver, SOON), Some(0));
+    let mut said = String::new();
+    let mut errors = receiver.stderr.take().unwrap();
+    errors.read_to_string(&mut said).unwrap();
+    assert!(said.contains("frames played"), "{said}");
 }
 
 #[real_time]

@@ -8,7 +8,8 @@ use layercast_switch::{
     LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
 };
 use layercast_transport::mets::{
-    ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig, SourceEvent, SourceStats,
+    CutStarts, LateMs, ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig,
+    SourceEvent, SourceStats,
 };
 use layercast_wire::{FlowInfo, Refusal};
 use serde::Serialize;
@@ -307,6 +308,10 @@ pub struct Progress {
     pub repaired: Option<u64>,
     /// Milliseconds without a picture that can be decoded, since the start.
     pub outage_ms: u64,
+    /// GOP starts since the start that came in part only, while the receiver waited for a whole one.
+    pub cut_starts: CutStarts,
+    /// By how much late frames came after their deadline, since the start.
+    pub late_ms: Option<LateMs>,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use layercast_core::Span;
+use layercast_core::quantity::Quantity;
 use layercast_transport::mets::SourceError;
 use layercast_wire::Refusal;
 use thiserror::Error;
@@ -114,8 +115,8 @@ pub enum NetError {
     },
     /// A live input is silent.
     #[error(
-        "nothing arrives at {from} for {} s: does the encoder send there?",
-        waited.as_ms() / 1_000
+        "nothing arrives at {from} for {}: does the encoder send there?",
+        waited.write()
     )]
     Silent {
         /// Where it should come in.

@@ -35,6 +35,32 @@ pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Checks that `path` can be written, and leaves it as it is.
+///
+/// # Errors
+/// It is a folder or a socket, may not be written, is used by another program of Layercast, or its folder
+/// is missing or may not be written.
+pub fn check_output(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(meta) if meta.file_type().is_socket() => {
+            Err(Error::new(ErrorKind::InvalidInput, "it is a socket"))
+        }
+        Ok(meta) if meta.is_file() || meta.is_dir() => {
+            let file = OpenOptions::new().write(true).open(path)?;
+            lock(&file)
+        }
+        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = match path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// A file that is created, or emptied, when its first bytes are written.
 pub(crate) struct FileOut {
     path: PathBuf,
@@ -44,30 +70,12 @@ pub(crate) struct FileOut {
 }
 
 impl FileOut {
-    /// Checks that `path` can be written, and leaves it as it is.
+    /// The file at `path`, which is left as it is until something is written.
     ///
     /// # Errors
-    /// It is a folder or a socket, may not be written, is used by another program of Layercast, or its folder
-    /// is missing or may not be written.
+    /// As [`check_output`].
     pub fn new(path: PathBuf, ended: Arc<AtomicBool>) -> io::Result<FileOut> {
-        match path.metadata() {
-            Ok(meta) if meta.file_type().is_socket() => {
-                return Err(Error::new(ErrorKind::InvalidInput, "it is a socket"));
-            }
-            Ok(meta) if meta.is_file() || meta.is_dir() => {
-                let file = OpenOptions::new().write(true).open(&path)?;
-                lock(&file)?;
-            }
-            Ok(_) => access(&path, Access::WRITE_OK)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let folder = match path.parent() {
-                    Some(folder) if folder != Path::new("") => folder,
-                    _ => Path::new("."),
-                };
-                access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
-            }
-            Err(error) => return Err(error),
-        }
+        check_output(&path)?;
         Ok(FileOut {
             path,
             file: None,

@@ -1,7 +1,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
-use layercast_transport::mets::{ReceiverSummary, SinkInput};
+use layercast_qos::GUARD;
+use layercast_transport::mets::{ReceiverSummary, SinkInput, SinkStats};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +75,7 @@ pub async fn run_join(
             flow_within: config.flow_within,
             must_receive: config.must_receive,
             patience: config.patience,
+            playout: config.sink.playout.delay,
         },
         flow_by: None,
         name_by: None,
@@ -112,6 +114,8 @@ struct Limits {
     flow_within: Option<Span>,
     must_receive: bool,
     patience: Option<Span>,
+    /// The playout delay, if the user has fixed it.
+    playout: Option<Span>,
 }
 
 /// Everything a running receiver consists of.
@@ -300,12 +304,8 @@ impl Runtime {
                 known: receiver.known_flows(),
             });
         }
-        if stats.lost.base > 0 || stats.late.base > 0 {
-            let (lost, late) = (stats.lost.base, stats.late.base);
-            return nothing(format!(
-                "the flow was joined, but no frame came whole and in time ({lost} base-layer frames lost, {late} late); \
-                 look at the path"
-            ));
+        if let Some(why) = why_nothing_played(&stats, self.limits.playout) {
+            return nothing(why);
         }
         let elsewhere = self.udp.stats().unknown;
         if elsewhere > 0 {
@@ -354,10 +354,123 @@ impl Runtime {
     }
 }
 
+/// Why nothing was played of a flow of which media came, and what helps; `playout` is the playout delay if it is fixed.
+/// `None` if nothing was lost and nothing late.
+fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String> {
+    let (lost, late) = (stats.lost.base, stats.late.base);
+    let cut = &stats.cut_starts;
+    if let Some(by) = stats.late_ms.filter(|_| late > 0 && late >= lost) {
+        let after = format!(
+            "the flow was joined, but every frame came after its time, by {:.0} ms (median; {:.0} ms at most for 99 % of \
+             {late} base-layer frames)",
+            by.p50, by.p99
+        );
+        return Some(match playout {
+            Some(playout) => {
+                let playout = playout.as_ms_f64();
+                format!(
+                    "{after}: the playout delay of {playout:.0} ms is too short for this path; leave --playout out, or give \
+                     at least --playout {:.0}ms",
+                    (playout + by.p99).ceil() + GUARD.as_ms_f64()
+                )
+            }
+            None => format!(
+                "{after}: the path takes longer than the delay bound of the flow; serve it with a --delay-max that is at \
+                 least {:.0} ms longer",
+                by.p99.ceil()
+            ),
+        });
+    }
+    let cause = match stats.marked {
+        0 => {
+            "the path loses packets; let the server protect the base layer (serve --protect-base auto), or mend the path"
+        }
+        _ => {
+            "a queue on the path was full (congestion marks); raise the rate of that link, or limit the rate of the \
+             encoder (-maxrate and -bufsize)"
+        }
+    };
+    match cut.lost_percent() {
+        Some(percent) => Some(format!(
+            "the flow was joined, but no key frame came whole: {percent} % of the bytes of {} key frames are missing, and \
+             {lost} base-layer frames are lost: {cause}",
+            cut.starts
+        )),
+        None => (lost > 0).then(|| {
+            format!("the flow was joined, but no frame came whole ({lost} base-layer frames are lost): {cause}")
+        }),
+    }
+}
+
 async fn readable(socket: Option<&Udp>) {
     match socket {
         // An error is one of the socket's error queue: receiving clears it.
         Some(socket) => drop(socket.readable().await),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::PerLayer;
+    use layercast_transport::mets::{CutStarts, LateMs};
+
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_flow_without_a_picture_is_named_with_its_remedy() {
+        let base = |base| PerLayer {
+            base,
+            ..PerLayer::default()
+        };
+        let says = |stats: &SinkStats, playout, parts: &[&str]| {
+            let why = why_nothing_played(stats, playout).expect("a cause");
+            for part in parts {
+                assert!(why.contains(part), "{part}: {why}");
+            }
+        };
+        assert_eq!(why_nothing_played(&SinkStats::default(), None), None);
+        let late = SinkStats {
+            late: base(423),
+            late_ms: Some(LateMs {
+                p50: 12.0,
+                p99: 61.5,
+            }),
+            ..SinkStats::default()
+        };
+        says(
+            &late,
+            Some(Span::ZERO),
+            &[
+                "after its time, by 12 ms",
+                "playout delay of 0 ms",
+                "--playout 72ms",
+            ],
+        );
+        says(&late, None, &["--delay-max", "62 ms longer"]);
+        let cut = SinkStats {
+            cut_starts: CutStarts {
+                starts: 11,
+                bytes: 1_000,
+                came: 700,
+            },
+            ..SinkStats::default()
+        };
+        says(
+            &cut,
+            None,
+            &["30 % of the bytes of 11 key frames", "--protect-base auto"],
+        );
+        let full = SinkStats { marked: 5, ..cut };
+        says(&full, None, &["a queue on the path was full", "-maxrate"]);
+        let lost = SinkStats {
+            lost: base(50),
+            ..SinkStats::default()
+        };
+        says(
+            &lost,
+            Some(Span::ZERO),
+            &["50 base-layer frames are lost", "--protect-base"],
+        );
     }
 }

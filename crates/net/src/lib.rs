@@ -72,7 +72,7 @@ pub use config::{
 };
 pub use connection::ChannelStats;
 pub use error::{CallError, NetError};
-pub use file_out::open_fifo;
+pub use file_out::{check_output, open_fifo};
 pub use frames::{Frames, LiveFrame};
 pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};
@@ -80,7 +80,7 @@ pub use identity::{Exposed, Identity, IdentityError};
 pub use join::run_join;
 pub use layercast_protect::{Control, Fingerprint, FingerprintError};
 pub use layercast_transport::mets::ControlError;
-pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
+pub use live::{Estimated, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
     IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,

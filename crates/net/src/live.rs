@@ -1,10 +1,10 @@
 mod growth;
 mod serving;
+mod source;
 
 use std::fmt;
 use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::thread;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
@@ -12,8 +12,6 @@ use layercast_media::{
     GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload, RtpNote,
     RtpSession, SpecMeter, TimedFrame, VideoCodec,
 };
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
@@ -22,18 +20,17 @@ use crate::error::NetError;
 use crate::frames::Frames;
 use growth::Growth;
 use serving::Serving;
+use source::{Source, bind, read_pipe};
 
 pub use growth::LiveFlow;
 
-/// Asked of the kernel, so that a busy moment costs no datagram.
-const SOCKET_BUFFER: usize = 4 << 20;
-/// Pieces of a pipe that are read ahead.
-const READ_AHEAD: usize = 16;
 /// Frames on their way to the source; a live stream that finds no room loses a GOP.
 const FRAMES: usize = 512;
 /// A stream is offered this time after it was recognised, whatever its GOP, if pictures of it can be read by then;
 /// longer if it is to be measured for longer.
 const OFFERED_WITHIN: Duration = Duration::from_secs(5);
+/// An estimate of a stream is of the pictures of at least this time.
+const LEAST_LOOK: Duration = Duration::from_secs(1);
 /// A pipe whose media come faster than this, in per cent of real time, holds a stored stream.
 const STORED_PERCENT: u32 = 150;
 /// After this time without input the user is notified.
@@ -87,13 +84,21 @@ pub struct LiveOptions {
 pub struct Learned {
     /// What it needs.
     pub spec: FlowSpec,
-    /// The media time that was seen if no whole GOP was in it: the rates are estimates, and the GOP is longer than
-    /// this.
-    pub estimated_from: Option<Span>,
+    /// Set if no whole GOP was seen: the rates are estimates.
+    pub estimated: Option<Estimated>,
     /// Its form, in words.
     pub form: &'static str,
     /// The codec of the video in a bare transport stream.
     pub codec: Option<VideoCodec>,
+}
+
+/// What the rates of a stream are estimated from of which no whole GOP was seen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimated {
+    /// The media time that was seen.
+    pub seen: Span,
+    /// Key frames are at least this far apart.
+    pub gop: Span,
 }
 
 /// What happens at a live input.
@@ -113,6 +118,11 @@ pub enum LiveEvent {
     Dropped {
         /// How many.
         frames: u64,
+    },
+    /// The first whole GOP of a stream whose rates are estimated was seen; what it takes is asked for.
+    Measured {
+        /// How long a GOP is.
+        gop: Span,
     },
     /// A layer takes more than is reserved for it; what follows is what came of asking for more, unless
     /// its rates are fixed.
@@ -158,24 +168,8 @@ pub struct LiveInput {
     kept: Vec<TimedFrame>,
     /// It arrives live, not as fast as it is read.
     is_live: bool,
-}
-
-enum Source {
-    Udp(UdpSocket, Vec<u8>),
-    Pipe(mpsc::Receiver<Bytes>),
-}
-
-impl Source {
-    /// The next bytes; `None` at the end.
-    async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        match self {
-            Source::Udp(socket, buffer) => {
-                let (len, _) = socket.recv_from(buffer).await?;
-                Ok(Some(Bytes::copy_from_slice(&buffer[..len])))
-            }
-            Source::Pipe(pieces) => Ok(pieces.recv().await),
-        }
-    }
+    /// Measures a stream until a whole GOP was seen.
+    meter: Option<SpecMeter>,
 }
 
 impl LiveInput {
@@ -189,7 +183,8 @@ impl LiveInput {
                 let socket = bind(address)?;
                 let buffer = vec![0; 65_536];
                 (
-                    address.to_string(),
+                    // The port that the system chose, if none was named.
+                    socket.local_addr().unwrap_or(address).to_string(),
                     Source::Udp(socket, buffer),
                     Ingest::new(),
                 )
@@ -207,6 +202,7 @@ impl LiveInput {
             ingest,
             clock: LiveClock::learning(Span::ZERO),
             kept: Vec::new(),
+            meter: None,
         })
     }
 
@@ -238,14 +234,14 @@ impl LiveInput {
         let mut meter = SpecMeter::new(options.measure);
         let (mut datagrams, mut form) = (0u64, "");
         let measure = Duration::from_millis(options.measure.as_ms());
-        let mut first: Option<Instant> = None;
+        let (mut first, mut pictured): (Option<Instant>, Option<Instant>) = (None, None);
         let begun = Instant::now();
         let patience = Duration::from_millis(options.patience.as_ms());
         let mut until = begun + patience;
         let mut told = begun;
         tell(&format!("waiting for media at {}", self.name));
         loop {
-            let offer = first.map(|first| first + OFFERED_WITHIN.max(measure));
+            let offer = offer_at(first, pictured, measure);
             let wake = offer.filter(|at| *at > Instant::now()).unwrap_or(until);
             let limit = wake.min(until).min(told + SILENT);
             match timeout_at(self.due(limit), self.bytes.next()).await {
@@ -259,15 +255,21 @@ impl LiveInput {
                 Ok(Ok(None)) => {
                     self.ingest.finish();
                     self.look(&mut meter);
-                    return self.learned(&meter, options, datagrams, true);
+                    return self.learned(meter, options, datagrams, Length::Whole);
                 }
                 Ok(Err(source)) => return Err(failed(source)),
                 Err(_) if Instant::now() < until => self.ingest.on_timeout(Clock::get().now()),
-                Err(_) => return self.learned(&meter, options, datagrams, false),
+                Err(_) => {
+                    let watched = Length::Watched(elapsed(first));
+                    return self.learned(meter, options, datagrams, watched);
+                }
             }
             self.look(&mut meter);
             if first.is_none() && self.ingest.media().is_some() {
                 first = Some(Instant::now());
+            }
+            if pictured.is_none() && meter.has_pictures() {
+                pictured = Some(Instant::now());
             }
             while let Some(note) = self.ingest.poll_note() {
                 tell(&note.to_string());
@@ -282,10 +284,14 @@ impl LiveInput {
                 let seconds = options.measure.as_ms() as f64 / 1e3;
                 tell(&format!("{form} arrives; looking at {seconds:.1} s of it"));
             }
-            let is_due = || offer.is_some_and(|at| Instant::now() >= at);
-            if meter.is_done() || is_due() && meter.has_pictures() {
+            let is_due = || {
+                pictured.is_some()
+                    && offer_at(first, pictured, measure).is_some_and(|at| Instant::now() >= at)
+            };
+            if meter.is_done() || is_due() {
                 self.classify(&meter, first);
-                return self.learned(&meter, options, datagrams, false);
+                let watched = Length::Watched(elapsed(first));
+                return self.learned(meter, options, datagrams, watched);
             }
             // Also while media arrive.
             if told.elapsed() >= SILENT {
@@ -302,6 +308,7 @@ impl LiveInput {
         }
         let seen = match starts {
             0 => "no key frame came yet".to_owned(),
+            1 => "one key frame came, and no whole GOP yet".to_owned(),
             2 => "1 whole GOP seen".to_owned(),
             starts => format!("{} whole GOPs seen", starts - 1),
         };
@@ -338,11 +345,11 @@ impl LiveInput {
     }
 
     fn learned(
-        &self,
-        meter: &SpecMeter,
+        &mut self,
+        meter: SpecMeter,
         options: &LiveOptions,
         datagrams: u64,
-        ended: bool,
+        length: Length,
     ) -> Result<Learned, NetError> {
         let from = self.name.clone();
         let unusable = |problem: &str| NetError::Unusable {
@@ -364,15 +371,27 @@ impl LiveInput {
         };
         let (headroom, rates) = (options.headroom_percent, options.rates);
         let measured = meter.flow_spec(media, headroom, rates);
-        let estimated_from = measured.is_none().then(|| meter.seen());
-        let estimated = || meter.estimate(media, headroom, rates).filter(|_| !ended);
-        match measured.or_else(estimated) {
-            Some(spec) => Ok(Learned {
-                spec,
-                estimated_from,
-                form: self.ingest.form(),
-                codec: self.ingest.codec(),
-            }),
+        let estimate = match length {
+            Length::Watched(watched) if measured.is_none() => {
+                meter.estimate(media, headroom, rates, watched)
+            }
+            _ => None,
+        };
+        let estimated = estimate.as_ref().map(|it| Estimated {
+            seen: it.seen,
+            gop: it.gop,
+        });
+        match measured.or(estimate.map(|it| it.spec)) {
+            Some(spec) => {
+                // Rates that were given are not measured.
+                self.meter = (estimated.is_some() && rates.is_none()).then_some(meter);
+                Ok(Learned {
+                    spec,
+                    estimated,
+                    form: self.ingest.form(),
+                    codec: self.ingest.codec(),
+                })
+            }
             None if meter.gops() == 0 => Err(unusable(
                 "no picture to start at came; let the encoder make a key frame every second or two, with \
                  its headers (ffmpeg: -g 25)",
@@ -414,6 +433,8 @@ impl LiveInput {
             waiting: true,
             dropped: 0,
             resyncs: self.clock.resyncs(),
+            meter: self.meter.take(),
+            media: self.ingest.media(),
             is_pipe: matches!(self.bytes, Source::Pipe(_)),
         };
         tokio::spawn(serving.run(self));
@@ -421,33 +442,28 @@ impl LiveInput {
     }
 }
 
-/// A socket for datagrams to `address`; if that is a group, it is joined.
-fn bind(address: SocketAddr) -> Result<UdpSocket, NetError> {
-    let refused = |source| NetError::bind(address, source);
-    let domain = Domain::for_address(address);
-    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(refused)?;
-    // Smaller than asked for is no reason to stop.
-    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
-    let group = address.ip().is_multicast();
-    if group {
-        socket.set_reuse_address(true).map_err(refused)?;
-    }
-    socket.bind(&address.into()).map_err(refused)?;
-    let joined = |source| NetError::Group {
-        group: address,
-        source,
-    };
-    match address.ip() {
-        IpAddr::V4(ip) if group => socket
-            .join_multicast_v4(&ip, &Ipv4Addr::UNSPECIFIED)
-            .map_err(joined)?,
-        IpAddr::V6(ip) if group && ip != Ipv6Addr::UNSPECIFIED => {
-            socket.join_multicast_v6(&ip, 0).map_err(joined)?;
-        }
-        _ => {}
-    }
-    socket.set_nonblocking(true).map_err(refused)?;
-    UdpSocket::from_std(socket.into()).map_err(refused)
+/// How much of a stream was looked at.
+enum Length {
+    /// All of it: it is over.
+    Whole,
+    /// The time since it was recognised.
+    Watched(Span),
+}
+
+/// When a stream is offered of which no whole GOP has come: `first` is when it was recognised, `pictured` when its
+/// first picture came.
+fn offer_at(
+    first: Option<Instant>,
+    pictured: Option<Instant>,
+    measure: Duration,
+) -> Option<Instant> {
+    let offer = first? + OFFERED_WITHIN.max(measure);
+    Some(pictured.map_or(offer, |at| offer.max(at + LEAST_LOOK.min(measure))))
+}
+
+fn elapsed(since: Option<Instant>) -> Span {
+    let elapsed = since.map_or(Duration::ZERO, |since| since.elapsed());
+    Span::from_us(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
 }
 
 fn failed(source: io::Error) -> NetError {
@@ -455,28 +471,4 @@ fn failed(source: io::Error) -> NetError {
         what: "reading live media",
         source,
     }
-}
-
-/// Reads a pipe on a thread of its own, no further ahead than its frames are taken.
-fn read_pipe(
-    first: Bytes,
-    mut rest: Box<dyn Read + Send>,
-) -> Result<mpsc::Receiver<Bytes>, NetError> {
-    let (pieces, taken) = mpsc::channel(READ_AHEAD);
-    thread::Builder::new()
-        .name("input".into())
-        .spawn(move || {
-            if pieces.blocking_send(first).is_err() {
-                return;
-            }
-            let mut buffer = vec![0; 64 * 188];
-            while let Ok(len @ 1..) = rest.read(&mut buffer) {
-                let piece = Bytes::copy_from_slice(&buffer[..len]);
-                if pieces.blocking_send(piece).is_err() {
-                    return;
-                }
-            }
-        })
-        .map_err(NetError::system("starting the input thread"))?;
-    Ok(taken)
 }

@@ -423,6 +423,8 @@ impl Receiver {
             marked: stats.marked,
             repaired: stats.repair.map(|repair| repair.recovered),
             outage_ms: stats.outage_ms,
+            cut_starts: stats.cut_starts,
+            late_ms: stats.late_ms,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

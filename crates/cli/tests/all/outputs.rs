@@ -164,8 +164,20 @@ fn each_output_that_cannot_be_made_is_named_with_a_remedy() {
     let clip = common::repository("crates/cli/tests/all/main.rs");
     let node = "127.0.0.1:9/film";
     let listen = ["--listen", "127.0.0.1:0"];
-    let commands: [&[&str]; 9] = [
+    // Before media or a URL are waited for.
+    let no_url = format!("@{}", folder.join("no-url").display());
+    let commands: [&[&str]; 12] = [
         &["join", node, "--out", &missing],
+        &["join", &no_url, "--out", &missing],
+        &["join", &no_url, "--trace", &missing],
+        &[
+            "serve",
+            "udp://127.0.0.1:0",
+            "--trace",
+            &missing,
+            listen[0],
+            listen[1],
+        ],
         &["join", node, "--trace", &missing],
         &["join", node, "--identity", &missing],
         &["sim", &sim, "--pcap", &missing],

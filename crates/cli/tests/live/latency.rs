@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::common::{Running, have_ffmpeg, layercast, real_time};
+use super::common::{Running, have_ffmpeg, layercast, real_time, run};
 use super::{Helper, encoder, port};
 
 const PACKET: usize = 188;
@@ -171,6 +171,9 @@ fn a_stream_with_rare_key_frames_is_offered_soon_and_with_a_warning() {
     let to = format!("udp://127.0.0.1:{input}?pkt_size=1316");
     let x264 = "-c:v libx264 -preset ultrafast -g 200 -bf 2 -x264-params scenecut=0:b-pyramid=none";
     let from = format!("udp://127.0.0.1:{input}");
+    // The server begins in the middle of a GOP.
+    let _encoder = encoder(x264, &["-f", "mpegts", &to]);
+    thread::sleep(Duration::from_millis(1_500));
     let mut child = layercast()
         .args(["serve", &from, "--listen", "127.0.0.1:0", "--json"])
         .stdout(Stdio::piped())
@@ -179,7 +182,6 @@ fn a_stream_with_rare_key_frames_is_offered_soon_and_with_a_warning() {
         .expect("the binary runs");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let begun = Instant::now();
-    let _encoder = encoder(x264, &["-f", "mpegts", &to]);
     let _server = Helper(child);
     let mut lines =
         lines.map(|line| serde_json::from_str::<Value>(&line.expect("a line")).expect("JSON"));
@@ -195,6 +197,18 @@ fn a_stream_with_rare_key_frames_is_offered_soon_and_with_a_warning() {
     let took = begun.elapsed();
     // ffmpeg needs a moment to start.
     assert!(warned && took < Duration::from_secs(8), "{warned} {took:?}");
+    let flow = || {
+        let stats = run(&["stats", &url, "--json"]);
+        let stats: Value = serde_json::from_slice(&stats.stdout).expect("JSON");
+        stats["flows"][0].clone()
+    };
+    // Frame rate and layers are those of the pictures before the first key frame.
+    let offered = flow();
+    let level = |flow: &Value, level: usize| flow["level_bps"][level].as_f64().expect("a rate");
+    let fps = |flow: &Value| flow["fps"].as_f64().expect("a rate");
+    assert!((24.0..26.0).contains(&fps(&offered)), "{offered}");
+    assert!(level(&offered, 0) < level(&offered, 1), "{offered}");
+    assert!(level(&offered, 1) < level(&offered, 2), "{offered}");
     let receiver = layercast()
         .args(["join", &url, "--name", "ann", "--for", "12s", "--json"])
         .stdout(Stdio::piped())
@@ -208,6 +222,15 @@ fn a_stream_with_rare_key_frames_is_offered_soon_and_with_a_warning() {
             .is_some_and(|it| it.contains("8.0 s apart"))
     });
     assert!(long.is_some());
+    // Then the reservation follows.
+    let measured = lines.find(|line| {
+        line["text"]
+            .as_str()
+            .is_some_and(|it| it.starts_with("renegotiated: reserved are now"))
+    });
+    assert!(measured.is_some());
+    let measured = flow();
+    assert!((24.9..25.1).contains(&fps(&measured)), "{measured}");
     let output = receiver.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stdout);
     let summary: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");

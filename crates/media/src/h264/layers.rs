@@ -76,6 +76,8 @@ pub(crate) struct UnitInfo {
     pub first: Option<Slice>,
     /// How its slices are coded: B if any is, else P if any is.
     kind: Option<Picture>,
+    /// The same of slices that came before the first parameter sets, and whether others refer to the picture.
+    early: Option<(Picture, bool)>,
     /// It is a random access point of an open GOP.
     recovery: bool,
     /// From a prefix NAL unit or a sub-sequence.
@@ -93,7 +95,8 @@ pub(crate) struct UnitInfo {
 impl UnitInfo {
     /// How it is coded; nothing of a unit without a slice that can be read.
     pub fn picture(&self) -> Picture {
-        self.kind.unwrap_or(Picture::Data)
+        let early = self.early.map(|(kind, _)| kind);
+        self.kind.or(early).unwrap_or(Picture::Data)
     }
 
     pub fn is_idr(&self) -> bool {
@@ -112,7 +115,7 @@ impl UnitInfo {
 
     /// Whether a receiver can start here: IDR, or the I picture of an open GOP.
     pub fn gop_start(&self) -> bool {
-        self.is_idr() || self.recovery && self.picture() == Picture::I
+        self.is_idr() || self.recovery && self.kind == Some(Picture::I)
     }
 
     /// The layer that carries it.
@@ -120,7 +123,9 @@ impl UnitInfo {
     /// I pictures and new parameter sets are BL. Of a stream with temporal layers the lowest is BL,
     /// the next E1, all above E2. Of others, pictures that others refer to are E1, the rest E2.
     pub fn layer(&self) -> Layer {
-        let reference = self.first.as_ref().is_none_or(|slice| slice.reference);
+        let first = self.first.as_ref().map(|slice| slice.reference);
+        let early = self.early.map(|(_, reference)| reference);
+        let reference = first.or(early).unwrap_or(true);
         match (self.picture(), self.temporal) {
             _ if self.new_sets => Layer::Base,
             (Picture::I | Picture::Data, _) | (_, Some(0)) => Layer::Base,
@@ -159,6 +164,31 @@ pub(crate) enum Part {
     Unread,
 }
 
+/// Order of the kinds of slices: that of a picture is the highest of its slices.
+fn rank(kind: Option<Picture>) -> u8 {
+    match kind {
+        Some(Picture::P) => 1,
+        Some(Picture::B) => 2,
+        _ => 0,
+    }
+}
+
+/// Kind of a slice by the elements of its header that need no parameter sets (7.3.3). A receiver that tunes in between
+/// key frames can tell the layers of pictures by it, though it cannot decode them.
+fn early_kind(unit: &[u8]) -> Option<Picture> {
+    let front = &unit[..unit.len().min(SLICE_HEADER)];
+    let nal = RefNal::new(front, &[], front.len() == unit.len());
+    let mut bits = nal.rbsp_bits();
+    bits.read_ue("first_mb_in_slice").ok()?;
+    // Table 7-6.
+    match bits.read_ue("slice_type").ok()? {
+        0 | 3 | 5 | 8 => Some(Picture::P),
+        1 | 6 => Some(Picture::B),
+        2 | 4 | 7 | 9 => Some(Picture::I),
+        _ => None,
+    }
+}
+
 /// Why a slice is of no use.
 enum NoSlice {
     /// Of a redundant coded picture.
@@ -195,18 +225,21 @@ impl Inspector {
     pub fn add(&mut self, unit: &[u8], part: Part, info: &mut UnitInfo) {
         match (part, nal::kind(unit)) {
             (Part::Slice(slice), _) => {
-                let coded = |kind| match kind {
-                    Some(Picture::P) => 1,
-                    Some(Picture::B) => 2,
-                    _ => 0,
-                };
-                if coded(Some(slice.kind)) >= coded(info.kind) {
+                if rank(Some(slice.kind)) >= rank(info.kind) {
                     info.kind = Some(slice.kind);
                 }
                 info.tops[slice.parity()] |= slice.top;
                 info.first.get_or_insert(slice);
             }
-            (Part::Unread, _) => self.unread += 1,
+            (Part::Unread, _) => {
+                self.unread += 1;
+                let kind = early_kind(unit).filter(|_| !self.sets.are_complete());
+                if let Some(kind) = kind
+                    && rank(Some(kind)) >= rank(info.early.map(|(kind, _)| kind))
+                {
+                    info.early = Some((kind, nal::is_reference(unit)));
+                }
+            }
             (_, kind @ (nal::SPS | nal::PPS)) => {
                 info.has_sps |= kind == nal::SPS;
                 info.has_pps |= kind == nal::PPS;

@@ -30,6 +30,11 @@ pub(crate) mod nal {
     pub const PREFIX: u8 = 14;
     pub const RESERVED_18: u8 = 18;
 
+    /// Whether other pictures refer to the picture of a NAL unit (`nal_ref_idc`).
+    pub fn is_reference(nal: &[u8]) -> bool {
+        nal.first().is_some_and(|byte| byte & 0x60 != 0)
+    }
+
     /// The type in the first byte of a NAL unit.
     pub fn kind(nal: &[u8]) -> u8 {
         nal.first().map_or(0, |byte| byte & 31)

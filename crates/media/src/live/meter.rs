@@ -1,7 +1,8 @@
-use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Span};
+use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Span, aal5_cells};
 
 use super::TimedFrame;
 use super::stamp::on_a_timeline;
+use crate::rates::METS_HEADER;
 use crate::{Clip, ClipInfo, Container, Frame, Picture};
 
 /// Frames kept while measuring.
@@ -33,7 +34,7 @@ impl SpecMeter {
 
     /// Takes a frame. Bytes are not kept.
     pub fn push(&mut self, timed: &TimedFrame) {
-        if self.frames.len() >= MAX_FRAMES {
+        if self.is_full() {
             return;
         }
         let mut timed = timed.clone();
@@ -46,23 +47,41 @@ impl SpecMeter {
         self.frames.iter().filter(|it| it.frame.gop_start).count()
     }
 
+    /// Mean length of the whole GOPs that were seen.
+    pub fn gop(&self) -> Option<Span> {
+        let starts = |it: &TimedFrame| it.frame.gop_start;
+        let begin = self.frames.iter().position(starts)?;
+        let end = self.frames.iter().rposition(starts)?;
+        let whole = self.gops().checked_sub(1).filter(|&gops| gops > 0)?;
+        Some(span(&self.frames[begin..=end]).mul_div(1, whole as u64))
+    }
+
     /// Whether enough was seen.
     pub fn is_done(&self) -> bool {
-        let full = self.frames.len() >= MAX_FRAMES;
+        let full = self.is_full();
         let started = || self.frames.iter().position(|it| it.frame.gop_start);
         let long = || started().is_some_and(|at| span(&self.frames[at..]) >= self.window);
         (full || self.gops() >= 3 && long()) && self.gops() >= 2
     }
 
-    /// Media time that was seen.
+    /// Whether the meter takes no more frames.
+    pub fn is_full(&self) -> bool {
+        self.frames.len() >= MAX_FRAMES
+    }
+
+    /// Media time from the first frame to the last.
     pub fn seen(&self) -> Span {
         span(&self.frames)
     }
 
     /// Whether pictures came, so that [`estimate`](SpecMeter::estimate) has something to go by.
     pub fn has_pictures(&self) -> bool {
-        let mut frames = self.frames.iter();
-        frames.any(|it| it.frame.picture != Picture::Data)
+        self.first_picture().is_some()
+    }
+
+    fn first_picture(&self) -> Option<usize> {
+        let is_picture = |it: &TimedFrame| it.frame.picture != Picture::Data;
+        self.frames.iter().position(is_picture)
     }
 
     /// What the stream needs: means of whole GOPs and the worst of them, each `headroom_percent` more
@@ -77,97 +96,158 @@ impl SpecMeter {
         let starts = |it: &TimedFrame| it.frame.gop_start;
         let begin = self.frames.iter().position(starts)?;
         let end = self.frames.iter().rposition(starts)?;
-        (end > begin)
-            .then(|| self.spec_of(&self.frames[begin..end], media, headroom_percent, rates))
+        (end > begin).then(|| {
+            let clip = clip_of(&self.frames[begin..end], media);
+            with_headroom(clip.flow_spec(), headroom_percent, rates)
+        })
     }
 
-    /// What a stream needs of which no whole GOP has been seen: the mean rates of all that was seen. The key frame
-    /// counts once in this time; one that was not seen counts as ten mean pictures. The GOP is as long as this time.
-    /// `None` without pictures.
+    /// What a stream needs of which no whole GOP has been seen; `None` without pictures, and after a whole GOP.
+    ///
+    /// Frame rate, layers and the rates of the layers are those of the frames from the first picture on. The key frame
+    /// is apart: one came, or none, in `watched`, the time since the stream was recognised (the media time seen counts
+    /// where it is longer). So key frames are at least as far apart as the longer of the times before and after it,
+    /// and the base layer takes at most one in this time. A key frame that has not been seen counts as ten mean
+    /// pictures.
     pub fn estimate(
         &self,
         media: Media,
         headroom_percent: u32,
         rates: Option<PerLayer<Rate>>,
-    ) -> Option<FlowSpec> {
-        if !self.has_pictures() {
+        watched: Span,
+    ) -> Option<Estimate> {
+        if self.gops() > 1 {
             return None;
         }
-        let mut frames = self.frames.clone();
-        if self.gops() == 0 {
-            let is_picture = |it: &&TimedFrame| it.frame.picture != Picture::Data;
-            let sizes = frames
-                .iter()
-                .filter(is_picture)
-                .map(|it| u64::from(it.frame.size));
-            let mean = sizes.clone().sum::<u64>() / sizes.count().max(1) as u64;
-            let size = u32::try_from(mean * u64::from(KEY_FRAME)).unwrap_or(u32::MAX);
-            let first = &mut frames[0];
-            let frame = Frame {
-                gop_start: true,
-                ..Frame::sized(Picture::I, size.min(UNSEEN_MAX_FRAME))
-            };
-            *first = TimedFrame {
-                frame,
-                ..first.clone()
-            };
-        }
-        let mut spec = self.spec_of(&frames, media, headroom_percent, rates);
-        spec.gop_n = u8::try_from(frames.len()).unwrap_or(u8::MAX);
-        if self.gops() == 0 {
-            spec.max_frame = spec.max_frame.max(UNSEEN_MAX_FRAME);
-        }
-        Some(spec)
-    }
-
-    fn spec_of(
-        &self,
-        frames: &[TimedFrame],
-        media: Media,
-        headroom_percent: u32,
-        rates: Option<PerLayer<Rate>>,
-    ) -> FlowSpec {
-        let (frames, frame_rate) = on_a_timeline(frames.to_vec());
-        let clip = Clip {
-            info: ClipInfo {
-                container: Container::MpegTs,
-                codec: media,
-                width: 0,
-                height: 0,
-                frame_rate,
-                video: None,
-                truncated: None,
-            },
-            frames,
-        };
+        let clip = clip_of(&self.frames[self.first_picture()?..], media);
         let mut spec = clip.flow_spec();
-        let more = |n| more(n, headroom_percent);
-        for layer in Layer::ALL {
-            let rate = &mut spec.layers[layer];
-            rate.mean = CellRate(more(rate.mean.0));
-            rate.peak = CellRate(more(rate.peak.0));
-            rate.burst = more(rate.burst);
-            if let Some(rates) = &rates {
-                rate.mean = rates[layer].cells();
-                rate.peak = rate.peak.max(rate.mean);
+        let frames = &clip.frames;
+        let seen = clip.info.frame_rate.due(frames.len() as u64);
+        let unseen = watched.saturating_sub(seen);
+        let key = frames.iter().find(|it| it.gop_start);
+        let gop = match key {
+            Some(key) => {
+                let before = key.time.unwrap_or_default();
+                (before + unseen).max(seen.saturating_sub(before))
             }
-        }
-        spec.headroom_permille = match rates {
-            None => headroom_permille(headroom_percent),
-            Some(_) => 0,
+            None => seen + unseen,
         };
-        fill_gap(&mut spec);
-        let largest = spec.max_frame.saturating_mul(4).max(MIN_MAX_FRAME);
-        spec.max_frame = largest.min(FlowSpec::MAX_FRAME);
-        debug_assert!(spec.top_level() <= Level::FULL);
-        spec
+        let key_size = key.map_or_else(|| unseen_key_frame(frames), |key| key.size);
+        let key_cells = cells(key_size);
+        let others = frames.iter().filter(|it| !it.gop_start);
+        let mut sums = PerLayer::<u64>::default();
+        for frame in others {
+            sums[frame.layer()] += u64::from(cells(frame.size));
+        }
+        for (layer, sum) in sums.iter() {
+            let mut mean = per_second(*sum, seen);
+            if layer == Layer::Base {
+                mean = mean.saturating_add(per_second(key_cells.into(), gop));
+            }
+            let rate = &mut spec.layers[layer];
+            (rate.mean, rate.peak) = (CellRate(mean), CellRate(mean));
+        }
+        let burst = &mut spec.layers.base.burst;
+        *burst = (*burst).max(key_cells);
+        let length = clip.info.frame_rate.frames_in(gop).clamp(1, 255);
+        spec.gop_n = u8::try_from(length).unwrap_or(u8::MAX);
+        spec.gop_m = spec.gop_m.min(spec.gop_n);
+        spec.max_frame = match key {
+            Some(_) => spec.max_frame,
+            None => spec.max_frame.max(UNSEEN_MAX_FRAME),
+        };
+        Some(Estimate {
+            spec: with_headroom(spec, headroom_percent, rates),
+            seen,
+            gop,
+        })
     }
 }
 
-/// Media time from the first of these frames to the last; without stamps none.
+/// What is known of a stream before its first whole GOP ([`SpecMeter::estimate`]).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Estimate {
+    /// What it needs.
+    pub spec: FlowSpec,
+    /// The media time from which the rates are taken.
+    pub seen: Span,
+    /// Key frames are at least this far apart.
+    pub gop: Span,
+}
+
+/// Size of a key frame that has not been seen, from the pictures that have.
+fn unseen_key_frame(frames: &[Frame]) -> u32 {
+    let pictures = frames.iter().filter(|it| it.picture != Picture::Data);
+    let (count, sum) = pictures.fold((0u64, 0u64), |(count, sum), it| {
+        (count + 1, sum + u64::from(it.size))
+    });
+    let mean = sum / count.max(1);
+    let size = u32::try_from(mean * u64::from(KEY_FRAME)).unwrap_or(u32::MAX);
+    size.min(UNSEEN_MAX_FRAME)
+}
+
+/// Cells of a frame of `size` bytes with its header.
+fn cells(size: u32) -> u32 {
+    aal5_cells(size as usize + METS_HEADER)
+}
+
+/// `count` in `time`, per second, rounded up.
+fn per_second(count: u64, time: Span) -> u32 {
+    let ps = u128::from(time.as_ps().max(1));
+    let rate = (u128::from(count) * 1_000_000_000_000).div_ceil(ps);
+    u32::try_from(rate).unwrap_or(u32::MAX)
+}
+
+/// The frames as a clip.
+fn clip_of(frames: &[TimedFrame], media: Media) -> Clip {
+    let (frames, frame_rate) = on_a_timeline(frames.to_vec());
+    Clip {
+        info: ClipInfo {
+            container: Container::MpegTs,
+            codec: media,
+            width: 0,
+            height: 0,
+            frame_rate,
+            video: None,
+            truncated: None,
+        },
+        frames,
+    }
+}
+
+/// What is reserved for a stream that needs `spec`.
+fn with_headroom(
+    mut spec: FlowSpec,
+    headroom_percent: u32,
+    rates: Option<PerLayer<Rate>>,
+) -> FlowSpec {
+    let more = |n| more(n, headroom_percent);
+    for layer in Layer::ALL {
+        let rate = &mut spec.layers[layer];
+        rate.mean = CellRate(more(rate.mean.0));
+        rate.peak = CellRate(more(rate.peak.0));
+        rate.burst = more(rate.burst);
+        if let Some(rates) = &rates {
+            rate.mean = rates[layer].cells();
+            rate.peak = rate.peak.max(rate.mean);
+        }
+    }
+    spec.headroom_permille = match rates {
+        None => headroom_permille(headroom_percent),
+        Some(_) => 0,
+    };
+    fill_gap(&mut spec);
+    let largest = spec.max_frame.saturating_mul(4).max(MIN_MAX_FRAME);
+    spec.max_frame = largest.min(FlowSpec::MAX_FRAME);
+    debug_assert!(spec.top_level() <= Level::FULL);
+    spec
+}
+
+/// Media time from the first of these frames that has a stamp to the last; without stamps none.
 fn span(frames: &[TimedFrame]) -> Span {
-    let stamp = |it: Option<&TimedFrame>| it.and_then(|it| it.stamp);
-    match (stamp(frames.first()), stamp(frames.last())) {
+    let first = frames.iter().find_map(|it| it.stamp);
+    let last = frames.iter().rev().find_map(|it| it.stamp);
+    match (first, last) {
         (Some(first), Some(last)) => super::stamp::span_of(last.since(first)),
         _ => Span::ZERO,
     }
@@ -189,5 +269,134 @@ pub(super) fn fill_gap(spec: &mut FlowSpec) {
     if spec.layers.e2.mean.0 > 0 && spec.layers.e1.mean.0 == 0 {
         spec.layers.e1.mean = CellRate(1);
         spec.layers.e1.peak = CellRate(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stamp;
+
+    /// Pictures of a GOP of 8 s at 25 pictures/s, and their sizes.
+    const GOP: u64 = 200;
+    const SIZES: [(Picture, u32); 4] = [
+        (Picture::I, 60_000),
+        (Picture::P, 5_000),
+        (Picture::B, 1_000),
+        (Picture::Data, 500),
+    ];
+
+    fn size(picture: Picture) -> u32 {
+        let found = SIZES.into_iter().find(|(kind, _)| *kind == picture);
+        found.expect("a size").1
+    }
+
+    /// The frames of pictures `from` to `to`, each with a frame of sound before it. Of sound before the first picture
+    /// no time is known, as in a transport stream.
+    fn frames(from: u64, to: u64) -> Vec<TimedFrame> {
+        let one = |picture, stamp| TimedFrame {
+            frame: Frame {
+                gop_start: picture == Picture::I,
+                ..Frame::sized(picture, size(picture))
+            },
+            stamp,
+            arrived: None,
+        };
+        (from..to)
+            .flat_map(|n| {
+                let picture = match n % GOP {
+                    0 => Picture::I,
+                    n if n % 3 == 1 => Picture::P,
+                    _ => Picture::B,
+                };
+                // The stamps wrap.
+                let stamp = Stamp::pes(((1 << 33) - 500_000 + n * 3_600) & ((1 << 33) - 1));
+                let sound = Some(stamp).filter(|_| n > from);
+                [one(Picture::Data, sound), one(picture, Some(stamp))]
+            })
+            .collect()
+    }
+
+    fn meter(frames: &[TimedFrame]) -> SpecMeter {
+        let mut meter = SpecMeter::new(Span::from_secs(3));
+        frames.iter().for_each(|it| meter.push(it));
+        meter
+    }
+
+    #[test]
+    fn a_stream_that_begins_anywhere_in_a_long_gop_is_estimated_from_what_came() {
+        let whole = meter(&frames(0, 2 * GOP + 1));
+        let truth = whole.flow_spec(Media::MpegTs, 0, None).expect("whole GOPs");
+        assert_eq!(whole.gop(), Some(Span::from_secs(8)));
+        assert_eq!(truth.pictures_per_second().as_f64(), 25.0);
+        let ratio = |a: CellRate, b: CellRate| f64::from(a.0) / f64::from(b.0);
+        // From 1 s of pictures up to all but one of a GOP.
+        for length in [25, 60, 125, GOP - 1] {
+            for begin in 0..GOP {
+                let meter = meter(&frames(begin, begin + length));
+                let at = format!("{length} pictures from {begin} on");
+                assert_eq!((meter.is_done(), meter.gop()), (false, None), "{at}");
+                let seen = Span::from_ms(40 * length);
+                let estimate = meter
+                    .estimate(Media::MpegTs, 0, None, seen)
+                    .expect("pictures");
+                let spec = &estimate.spec;
+                spec.validate().expect("valid");
+                assert_eq!(estimate.seen, seen, "{at}");
+                let fps = spec.pictures_per_second().as_f64();
+                assert!((24.9..25.1).contains(&fps), "{at}: {fps}");
+                for layer in [Layer::E1, Layer::E2] {
+                    let of_truth = ratio(spec.layers[layer].mean, truth.layers[layer].mean);
+                    assert!((0.93..1.07).contains(&of_truth), "{at}: {layer} {of_truth}");
+                }
+                // The longer the look, the nearer to the truth: a key frame counts in the time in which no other came.
+                let (least, most) = (Span::from_ms(20 * length), Span::from_secs(8));
+                assert!((least..=most).contains(&estimate.gop), "{at}: {estimate:?}");
+                let gop = spec.gop().as_secs_f64().min(5.1);
+                let expected = estimate.gop.as_secs_f64().min(5.1);
+                assert!((gop - expected).abs() < 0.05, "{at}: {gop} {expected}");
+                let shown = ratio(spec.layers.base.mean, truth.layers.base.mean);
+                let key = f64::from(size(Picture::I));
+                let sound = f64::from(size(Picture::Data)) * 25.0;
+                let most = (key / least.as_secs_f64() + sound) / (key / 8.0 + sound) * 1.1;
+                assert!((0.6..most).contains(&shown), "{at}: {shown}, {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn time_without_a_picture_says_how_far_apart_key_frames_are() {
+        // RTP gives no picture before the first key frame, which came 7 s after the first packet.
+        let meter = meter(&frames(GOP, GOP + 25));
+        let watched = Span::from_secs(8);
+        let estimate = meter
+            .estimate(Media::H264, 0, None, watched)
+            .expect("pictures");
+        assert_eq!(
+            (estimate.seen, estimate.gop),
+            (Span::from_secs(1), Span::from_secs(7))
+        );
+        assert_eq!(estimate.spec.pictures_per_second().as_f64(), 25.0);
+        // Sound from long before the first picture has no time and does not count.
+        let mut frames = frames(GOP, GOP + 50);
+        let sound = frames[0].clone();
+        frames.splice(..0, std::iter::repeat_n(sound, 300));
+        let estimate = self::meter(&frames).estimate(Media::MpegTs, 0, None, Span::ZERO);
+        let estimate = estimate.expect("pictures");
+        assert_eq!(estimate.spec.pictures_per_second().as_f64(), 25.0);
+        assert_eq!(
+            (estimate.seen, estimate.gop),
+            (Span::from_secs(2), Span::from_secs(2))
+        );
+    }
+
+    #[test]
+    fn nothing_is_estimated_without_pictures_or_after_a_whole_gop() {
+        let estimate =
+            |frames: &[TimedFrame]| meter(frames).estimate(Media::MpegTs, 0, None, Span::ZERO);
+        let mut sound = frames(1, 50);
+        sound.retain(|it| it.frame.picture == Picture::Data);
+        assert_eq!(estimate(&sound), None);
+        assert_eq!(estimate(&frames(0, GOP + 1)), None);
     }
 }

@@ -12,6 +12,6 @@ pub use clock::LiveClock;
 pub use gop::{GopWatch, LONG_GOP, LongGop};
 pub use ingest::{Ingest, IngestStats};
 pub use load::{LiveLoad, Overload};
-pub use meter::SpecMeter;
+pub use meter::{Estimate, SpecMeter};
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
 pub(crate) use stamp::{on_a_timeline, share_of};

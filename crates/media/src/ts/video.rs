@@ -272,4 +272,30 @@ mod tests {
         let whole = of(&[nal::SPS, nal::PPS, nal::IDR]);
         assert_eq!(inspector.read(&whole, false).missing, None);
     }
+
+    #[test]
+    fn layers_show_before_the_first_parameter_sets() {
+        let stream = include_bytes!("../../../../fuzz/corpus/h264/b");
+        let units = |with_sets: bool| -> Vec<(Picture, Layer)> {
+            let mut inspector = VideoInspector::new(stream_type::H264).expect("video");
+            let mut read = Vec::new();
+            for (_, unit_nal) in nals(stream) {
+                let is_set = matches!(nal::kind(unit_nal), nal::SPS | nal::PPS);
+                if is_set && !with_sets {
+                    continue;
+                }
+                let coded = inspector.read(&[&[0, 0, 1], unit_nal].concat(), false);
+                if matches!(nal::kind(unit_nal), nal::SLICE | nal::IDR) {
+                    assert!(with_sets || !coded.gop_start);
+                    read.push((coded.picture, coded.layer));
+                }
+            }
+            read
+        };
+        let known = units(true);
+        for layer in Layer::ALL {
+            assert!(known.iter().any(|(_, it)| *it == layer), "{known:?}");
+        }
+        assert_eq!(units(false), known);
+    }
 }

@@ -1,7 +1,6 @@
 //! What becomes of a live stream that takes more than is reserved for its flow.
 
 use layercast_core::{FlowSpec, QosOption, Resource, Status};
-use layercast_media::LiveLoad;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::NodeCommand;
@@ -24,21 +23,27 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Requests the present rates of the stream from all nodes on the path, unless an answer is pending.
-    pub fn ask(&mut self, load: &LiveLoad) {
-        if self.asked.is_some() {
+    /// Whether an answer is pending.
+    pub fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Requests the present rates of the stream from all nodes on the path, unless an answer is pending. `change` makes
+    /// them from what the flow is now and a headroom in per cent.
+    pub fn ask(&mut self, change: impl Fn(&FlowSpec, u32) -> FlowSpec + Send + Sync + 'static) {
+        if self.is_asking() {
             return;
         }
         let (reply, answer) = oneshot::channel();
-        let (flow, load, headroom) = (self.flow.clone(), load.clone(), self.headroom_percent);
+        let (flow, headroom) = (self.flow.clone(), self.headroom_percent);
         self.asked = Some(answer);
         tokio::spawn(async move {
-            let mut answer = flow.renegotiate(|spec| load.grown(spec, headroom)).await;
+            let mut answer = flow.renegotiate(|spec| change(spec, headroom)).await;
             let is_full =
                 matches!(&answer, Err(Status::Admit(it)) if it.resource == Resource::Link);
             if is_full && headroom > 0 {
                 // What the stream takes as measured may still fit.
-                answer = flow.renegotiate(|spec| load.grown(spec, 0)).await;
+                answer = flow.renegotiate(|spec| change(spec, 0)).await;
             }
             // The flow may have stopped meanwhile and needs no answer.
             let _ = reply.send(answer);

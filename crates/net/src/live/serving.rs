@@ -1,7 +1,7 @@
 //! A live stream on its way into a flow.
 
-use layercast_core::{Span, Time};
-use layercast_media::{GopWatch, LiveClock, LiveLoad, MediaTimeline, TimedFrame};
+use layercast_core::{FlowSpec, Media, Span, Time};
+use layercast_media::{GopWatch, LiveClock, LiveLoad, MediaTimeline, SpecMeter, TimedFrame};
 use layercast_qos::LiveTime;
 use layercast_transport::mets::AppFrame;
 use layercast_wire::Payload;
@@ -33,6 +33,9 @@ pub(super) struct Serving {
     pub waiting: bool,
     pub dropped: u64,
     pub resyncs: u64,
+    /// Of a stream whose rates are estimated, until a whole GOP was seen.
+    pub meter: Option<SpecMeter>,
+    pub media: Option<Media>,
     /// The stream comes through a pipe.
     pub is_pipe: bool,
 }
@@ -80,6 +83,7 @@ impl Serving {
                 self.tell(LiveEvent::Source(note));
             }
             while let Some(timed) = input.ingest.poll() {
+                self.measure(&timed);
                 if !self.frame(timed, live).await {
                     return;
                 }
@@ -156,12 +160,41 @@ impl Serving {
         }
     }
 
+    /// Measures a stream whose rates are estimated, and asks for what it takes once a whole GOP was seen.
+    fn measure(&mut self, timed: &TimedFrame) {
+        let Some(meter) = &mut self.meter else {
+            return;
+        };
+        meter.push(timed);
+        let whole = timed.frame.gop_start && meter.gops() > 1;
+        let is_asking = self.growth.as_ref().is_some_and(Growth::is_asking);
+        if !whole && !meter.is_full() || is_asking {
+            return;
+        }
+        let (Some(meter), Some(media)) = (self.meter.take(), self.media) else {
+            return;
+        };
+        let Some(gop) = meter.gop() else {
+            return;
+        };
+        self.tell(LiveEvent::Measured { gop });
+        if let Some(growth) = &mut self.growth {
+            growth.ask(
+                move |spec, headroom| match meter.flow_spec(media, headroom, None) {
+                    Some(measured) => measured_as(spec, measured),
+                    None => spec.clone(),
+                },
+            );
+        }
+    }
+
     /// Sees to it that what the stream takes is reserved.
     fn hold_against(&mut self, time: Span, frame: &layercast_media::Frame) {
         if let Some(overload) = self.load.push(time, frame) {
             self.tell(LiveEvent::Overload(overload));
             if let Some(growth) = &mut self.growth {
-                growth.ask(&self.load);
+                let load = self.load.clone();
+                growth.ask(move |spec, headroom| load.grown(spec, headroom));
             }
         }
         match self.growth.as_mut().and_then(Growth::answer) {
@@ -179,5 +212,19 @@ impl Serving {
 
     fn tell(&self, event: LiveEvent) {
         let _ = self.events.try_send(event);
+    }
+}
+
+/// The flow `spec` with what was measured of its media.
+fn measured_as(spec: &FlowSpec, measured: FlowSpec) -> FlowSpec {
+    FlowSpec {
+        frame_rate: measured.frame_rate,
+        picture_rate: measured.picture_rate,
+        gop_n: measured.gop_n,
+        gop_m: measured.gop_m,
+        max_frame: measured.max_frame.max(spec.max_frame),
+        layers: measured.layers,
+        headroom_permille: measured.headroom_permille,
+        ..spec.clone()
     }
 }

@@ -1,0 +1,81 @@
+//! Why frames are lost, and what helps.
+
+use std::fmt;
+
+use crate::output::count;
+
+/// Losses, and what tells their cause.
+///
+/// A switch marks packets while its queue is half full, so a queue that overflows has marked before. It drops enhancement
+/// frames first. Losses without marks are those of the path: of a radio link, a policer, an overloaded host, or a router
+/// that does not mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// Lost frames of the base layer, after repair.
+    pub base: u64,
+    /// Packets with the congestion mark.
+    pub marked: u64,
+    /// Packets of the base layer that parities repaired or could repair; `None` without parities.
+    pub repaired: Option<u64>,
+    /// The receiving host hands frames over too late, and drops datagrams.
+    pub overloaded: bool,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.overloaded {
+            return f.write_str(
+                "this host is overloaded: the command is woken too late and hands frames over after their time; end other \
+                 programs, or give the command a higher priority",
+            );
+        }
+        let is_path = self.marked == 0 || self.repaired.is_some_and(|repaired| repaired > 0);
+        match (is_path, self.repaired, self.base) {
+            (false, ..) => f.write_str(
+                "a queue on the path was full (congestion marks): raise the rate of that link, or limit the rate of the \
+                 encoder (-maxrate and -bufsize: layercast probe suggests values)",
+            ),
+            (true, None, _) => f.write_str(
+                "no queue was full (no congestion marks), so the path itself loses packets: serve --protect-base auto \
+                 lets receivers repair the base layer; enhancement layers are not repaired",
+            ),
+            (true, Some(repaired), 0) => write!(
+                f,
+                "the path itself loses packets: the parities repaired all of the base layer ({}); enhancement layers \
+                 are not repaired",
+                count(repaired, "packet")
+            ),
+            (true, Some(_), _) => f.write_str(
+                "the path itself loses more packets than the parities repair: a stronger code helps (serve \
+                 --protect-base 8+4, or auto)",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_losses_follows_the_evidence() {
+        let loss = |base, marked, repaired| {
+            Loss {
+                base,
+                marked,
+                repaired,
+                overloaded: false,
+            }
+            .to_string()
+        };
+        assert!(loss(0, 9, None).contains("a queue on the path was full"));
+        assert!(loss(0, 0, None).contains("serve --protect-base"));
+        assert!(loss(5, 0, None).contains("serve --protect-base"));
+        assert!(loss(0, 0, Some(40)).contains("repaired all of the base layer (40 packets)"));
+        assert!(loss(3, 0, Some(40)).contains("a stronger code"));
+        // Enhancement frames dropped by a queue: nothing was to be repaired.
+        assert!(loss(0, 9, Some(0)).contains("a queue on the path was full"));
+        // A key frame that fills a queue on a path that also loses packets.
+        assert!(loss(0, 2, Some(40)).contains("the path itself loses packets"));
+    }
+}

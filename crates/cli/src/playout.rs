@@ -1,0 +1,113 @@
+//! What a receiver says about its playout delay.
+
+use layercast_qos::{MoveCause, SignedSpan};
+
+/// A change of the playout delay that a viewer notices, in milliseconds.
+const WORTH_MS: f64 = 100.0;
+/// Delays between hosts without a common clock are not shown: they hold the difference of the clocks.
+const SHOWN_MS: std::ops::Range<f64> = 0.0..60_000.0;
+
+/// Reports that the playout delay has risen, and that it is back.
+#[derive(Default)]
+pub struct PlayoutMoves {
+    /// The delay before it rose, while it is high.
+    before: Option<f64>,
+    /// The highest one that was reported.
+    reported: f64,
+}
+
+impl PlayoutMoves {
+    /// Takes a move; gives what to tell.
+    pub fn look(&mut self, from: SignedSpan, to: SignedSpan, cause: MoveCause) -> Option<String> {
+        let (from, to) = (from.as_ms_f64(), to.as_ms_f64());
+        let before = *self.before.get_or_insert(from);
+        let rise = to - before;
+        if rise < WORTH_MS / 2.0 {
+            let was_high = self.reported;
+            (self.before, self.reported) = (None, 0.0);
+            return (was_high > 0.0).then(|| {
+                format!(
+                    "the playout delay falls by {}: frames come in time again",
+                    moved(before + was_high, to)
+                )
+            });
+        }
+        if rise < WORTH_MS || rise < self.reported + WORTH_MS {
+            return None;
+        }
+        self.reported = rise;
+        let why = match cause {
+            MoveCause::Late => {
+                "a frame came late, because the path paused or a queue on it filled; the delay falls again after 5 s without a \
+                 late frame, unless pauses recur"
+            }
+            MoveCause::Loss => "the path loses frames, and a repair takes a round trip",
+            MoveCause::Estimate => "the delays of the last frames call for it",
+        };
+        Some(format!(
+            "the playout delay rises by {}: {why}",
+            moved(before, to)
+        ))
+    }
+}
+
+/// A move in words.
+fn moved(from: f64, to: f64) -> String {
+    let by = (to - from).abs();
+    match SHOWN_MS.contains(&from) && SHOWN_MS.contains(&to) {
+        true => format!("{by:.0} ms (from {from:.0} ms to {to:.0} ms)"),
+        false => format!("{by:.0} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(moves: &[(i64, MoveCause)]) -> Vec<String> {
+        let mut playout = PlayoutMoves::default();
+        let mut before = SignedSpan::from_ps(20_000_000_000);
+        let mut said = Vec::new();
+        for &(ms, cause) in moves {
+            let to = SignedSpan::from_ps(ms * 1_000_000_000);
+            said.extend(playout.look(before, to, cause));
+            before = to;
+        }
+        said
+    }
+
+    #[test]
+    fn a_rise_and_the_fall_back_are_reported_once() {
+        use MoveCause::{Estimate, Late};
+        let all = said(&[
+            (40, Late),
+            (430, Late),
+            (470, Late),
+            (30, Estimate),
+            (28, Estimate),
+        ]);
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(
+            all[0].contains("rises by 410 ms (from 20 ms to 430 ms): a frame came late"),
+            "{all:?}"
+        );
+        assert!(
+            all[1].contains("falls by 400 ms (from 430 ms to 30 ms): frames come in time"),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn small_moves_are_no_news_and_clocks_that_differ_are_not_shown() {
+        use MoveCause::{Estimate, Late, Loss};
+        assert!(said(&[(60, Late), (25, Estimate), (110, Late), (40, Estimate)]).is_empty());
+        let lossy = said(&[(140, Loss)]);
+        assert!(lossy[0].contains("the path loses frames"), "{lossy:?}");
+        let mut playout = PlayoutMoves::default();
+        let at = |s: i64, ms: i64| SignedSpan::from_ps((s * 1_000 + ms) * 1_000_000_000);
+        let said = playout
+            .look(at(-3_600, 0), at(-3_600, 400), Late)
+            .expect("a rise");
+        assert!(said.contains("rises by 400 ms:"), "{said}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Where the bytes of a live stream come from.
+
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::thread;
+
+use bytes::Bytes;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+
+use crate::error::NetError;
+
+/// Asked of the kernel, so that a busy moment costs no datagram.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Pieces of a pipe that are read ahead.
+const READ_AHEAD: usize = 16;
+
+/// A socket, or a pipe that is read on a thread of its own.
+pub(super) enum Source {
+    Udp(UdpSocket, Vec<u8>),
+    Pipe(mpsc::Receiver<Bytes>),
+}
+
+impl Source {
+    /// The next bytes; `None` at the end.
+    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        match self {
+            Source::Udp(socket, buffer) => {
+                let (len, _) = socket.recv_from(buffer).await?;
+                Ok(Some(Bytes::copy_from_slice(&buffer[..len])))
+            }
+            Source::Pipe(pieces) => Ok(pieces.recv().await),
+        }
+    }
+}
+
+/// A socket for datagrams to `address`; if that is a group, it is joined.
+pub(super) fn bind(address: SocketAddr) -> Result<UdpSocket, NetError> {
+    let refused = |source| NetError::bind(address, source);
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(refused)?;
+    // Smaller than asked for is no reason to stop.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let group = address.ip().is_multicast();
+    if group {
+        socket.set_reuse_address(true).map_err(refused)?;
+    }
+    socket.bind(&address.into()).map_err(refused)?;
+    let joined = |source| NetError::Group {
+        group: address,
+        source,
+    };
+    match address.ip() {
+        IpAddr::V4(ip) if group => socket
+            .join_multicast_v4(&ip, &Ipv4Addr::UNSPECIFIED)
+            .map_err(joined)?,
+        IpAddr::V6(ip) if group && ip != Ipv6Addr::UNSPECIFIED => {
+            socket.join_multicast_v6(&ip, 0).map_err(joined)?;
+        }
+        _ => {}
+    }
+    socket.set_nonblocking(true).map_err(refused)?;
+    UdpSocket::from_std(socket.into()).map_err(refused)
+}
+
+/// Reads a pipe on a thread of its own, no further ahead than its frames are taken.
+pub(super) fn read_pipe(
+    first: Bytes,
+    mut rest: Box<dyn Read + Send>,
+) -> Result<mpsc::Receiver<Bytes>, NetError> {
+    let (pieces, taken) = mpsc::channel(READ_AHEAD);
+    thread::Builder::new()
+        .name("input".into())
+        .spawn(move || {
+            if pieces.blocking_send(first).is_err() {
+                return;
+            }
+            let mut buffer = vec![0; 64 * 188];
+            while let Ok(len @ 1..) = rest.read(&mut buffer) {
+                let piece = Bytes::copy_from_slice(&buffer[..len]);
+                if pieces.blocking_send(piece).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(NetError::system("starting the input thread"))?;
+    Ok(taken)
+}
