@@ -88,7 +88,7 @@ mod tests {
         ]);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(
-            all[0].contains("rises by 410 ms (from 20 ms to 430 ms): a frame came late"),
+            all[0].contains("rises by 390 ms (from 40 ms to 430 ms): a frame came late"),
             "{all:?}"
         );
         assert!(
