@@ -441,7 +441,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         end_to_end_ms: progress.end_to_end.map(Into::into),
         frames: progress.frames,
         lost: progress.lost,
-        late: progress.late.iter().map(|(_, late)| late).sum(),
+        late: progress.late.total(),
         outage_ms: progress.outage_ms,
     }
 }
@@ -450,7 +450,7 @@ fn moving(progress: &Progress, joined: bool) -> String {
     if !joined {
         return format!("{:8.0} s  waiting for the flow", progress.t);
     }
-    let late: u64 = progress.late.iter().map(|(_, late)| late).sum();
+    let late = progress.late.total();
     // Of live media the delay since they arrived at the source, which is what a viewer has.
     let delay = match &progress.end_to_end {
         Some(delay) => delay.total(),

@@ -1,6 +1,5 @@
 //! What a receiver misses, and why, from its figures of each second.
 
-use layercast_core::PerLayer;
 use layercast_net::Progress;
 use layercast_transport::mets::{CutStarts, LateMs};
 
@@ -57,13 +56,12 @@ struct Seen {
 
 impl Seen {
     fn of(progress: &Progress) -> Seen {
-        let sum = |count: &PerLayer<u64>| count.iter().map(|(_, &n)| n).sum::<u64>();
         Seen {
             packets: progress.packets,
-            played: sum(&progress.frames),
-            late: sum(&progress.late),
+            played: progress.frames.total(),
+            late: progress.late.total(),
             late_base: progress.late.base,
-            lost: sum(&progress.lost),
+            lost: progress.lost.total(),
             lost_base: progress.lost.base,
             marked: progress.marked,
             repaired: progress.repaired,
@@ -216,7 +214,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, Level, Rate, Span};
+    use layercast_core::{CellRate, Level, PerLayer, Rate, Span};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
-use layercast_core::{Level, PerLayer, Rate};
+use layercast_core::{Level, Rate};
 use layercast_media::advice;
 use layercast_net::{Remote, XtpPlace, get_stats, list_flows};
 use layercast_wire::{FlowInfo, Limit, MemberReport, MemberStats};
@@ -141,10 +141,6 @@ fn whys(member: &MemberStats) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn sum(frames: &PerLayer<u64>) -> u64 {
-    frames.iter().map(|(_, &count)| count).sum()
-}
-
 /// The share `part` of `all` in per cent, if it is worth a word.
 fn share(part: u64, all: u64) -> Option<f64> {
     (part * 1_000 > all * WORTH).then(|| 100.0 * part as f64 / all as f64)
@@ -152,8 +148,8 @@ fn share(part: u64, all: u64) -> Option<f64> {
 
 /// That frames of a member are lost, and why.
 fn lost(report: &MemberReport) -> Option<String> {
-    let lost = sum(&report.lost);
-    let percent = share(lost, sum(&report.frames) + lost)?;
+    let lost = report.lost.total();
+    let percent = share(lost, report.frames.total() + lost)?;
     let repaired = report
         .packets
         .map(|it| it.expected.saturating_sub(it.received));
@@ -170,7 +166,7 @@ fn lost(report: &MemberReport) -> Option<String> {
 
 /// That frames of a member come too late, and what helps.
 fn late(report: &MemberReport) -> Option<String> {
-    let percent = share(report.late, sum(&report.frames) + report.late)?;
+    let percent = share(report.late, report.frames.total() + report.late)?;
     let dark = match report.outage_ms {
         0 => String::new(),
         ms => format!(
@@ -204,8 +200,8 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
             flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
             member.node.clone(),
             member.level.to_string(),
-            figure(|r| r.frames.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
-            figure(|r| r.lost.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
+            figure(|r| r.frames.total().to_string()),
+            figure(|r| r.lost.total().to_string()),
             figure(|r| r.late.to_string()),
             figure(|r| format!("{:.1}", r.outage_ms as f64 / 1e3)),
             figure(|r| format!("{:.1}", r.delay_ms_p50)),
@@ -221,6 +217,8 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::PerLayer;
+
     use super::*;
 
     #[test]

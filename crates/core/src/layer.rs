@@ -110,6 +110,13 @@ impl<T> PerLayer<T> {
     }
 }
 
+impl PerLayer<u64> {
+    /// The sum of all layers.
+    pub fn total(&self) -> u64 {
+        self.base + self.e1 + self.e2
+    }
+}
+
 impl<T> Index<Layer> for PerLayer<T> {
     type Output = T;
     fn index(&self, layer: Layer) -> &T {

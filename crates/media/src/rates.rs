@@ -88,9 +88,13 @@ fn per_second(units: u64, frames: usize, rate: FrameRate) -> u64 {
     u64::try_from(product.div_ceil(seconds)).unwrap_or(u64::MAX)
 }
 
-/// Cells of a frame with its header.
+/// Cells of a frame of `size` bytes that is one METS packet.
+pub(crate) fn frame_cells(size: u32) -> u32 {
+    aal5_cells(size as usize + METS_HEADER)
+}
+
 fn cells_of(frame: &Frame) -> u64 {
-    u64::from(aal5_cells(frame.size as usize + METS_HEADER))
+    frame_cells(frame.size).into()
 }
 
 /// The length that occurs most often, the longer of two; from 1 to 255.

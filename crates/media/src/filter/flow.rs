@@ -1,12 +1,12 @@
 use bytes::Bytes;
-use layercast_core::{CellRate, FlowSpec, Layer, Level, PerLayer, aal5_cells};
+use layercast_core::{CellRate, FlowSpec, Layer, Level, PerLayer};
 use serde::{Deserialize, Serialize};
 
 use super::account::RateAccount;
 use super::{CoefficientFilter, DropRule, FilterRule, PictureDrop, Shaping};
 use crate::mpeg::headers::Sequence;
 use crate::mpeg::unit::AccessUnit;
-use crate::rates::METS_HEADER;
+use crate::rates::{METS_HEADER, frame_cells};
 use crate::repeat::{Repeat, Repeats};
 use crate::{Frame, Picture};
 
@@ -172,7 +172,7 @@ impl FlowFilter {
         self.stats.frames += 1;
         self.stats.bytes_in += u64::from(before);
         self.stats.bytes_out += u64::from(after.size);
-        let ratio = f64::from(cells(after.size)) / f64::from(cells(before));
+        let ratio = f64::from(frame_cells(after.size)) / f64::from(frame_cells(before));
         let mean = self.ratios[layer].get_or_insert(ratio);
         *mean += GAIN * (ratio - *mean);
         after
@@ -224,7 +224,7 @@ impl FlowFilter {
                 }
             }
         };
-        let out = cells(shaped.size);
+        let out = frame_cells(shaped.size);
         self.stats.over_budget += u64::from(out > budget.max(1));
         self.account.spend(layer, whole, bare, out);
         shaped
@@ -233,12 +233,12 @@ impl FlowFilter {
     /// Cells of the frame whole, and with nothing left to drop; `None` if it cannot be read and is of
     /// the base layer.
     fn sizes(&mut self, frame: &Frame) -> Option<(u32, u32)> {
-        let whole = cells(frame.size);
+        let whole = frame_cells(frame.size);
         if frame.data.is_none() {
-            return Some((whole, cells(1)));
+            return Some((whole, frame_cells(1)));
         }
         match self.coefficients.bare(frame) {
-            Ok(bare) => Some((whole, cells(bare).min(whole))),
+            Ok(bare) => Some((whole, frame_cells(bare).min(whole))),
             // What cannot be filtered is all or nothing.
             Err(_) if frame.layer() != Layer::Base => Some((whole, whole)),
             Err(_) => None,
@@ -288,11 +288,6 @@ impl FlowFilter {
         self.stats.passed += 1;
         frame
     }
-}
-
-/// Cells of a frame that is one METS packet.
-fn cells(size: u32) -> u32 {
-    aal5_cells(size as usize + METS_HEADER)
 }
 
 fn resized(frame: Frame, size: u32) -> Frame {

@@ -25,7 +25,7 @@ fn above_base(filter: &mut FlowFilter, clip: &Clip, level: Level) -> f64 {
             (frame.picture, frame.gop_start)
         );
         if out.layer() != Layer::Base {
-            sum += cells(out.size);
+            sum += frame_cells(out.size);
         }
     }
     f64::from(sum) / clip.duration().as_secs_f64()

@@ -1,8 +1,8 @@
-use layercast_core::{CellRate, FlowSpec, Layer, PerLayer, Span, aal5_cells};
+use layercast_core::{CellRate, FlowSpec, Layer, PerLayer, Span};
 
 use super::meter::more;
 use crate::Frame;
-use crate::rates::METS_HEADER;
+use crate::rates::frame_cells;
 
 /// Most windows that pass before what was refused is asked for again.
 const LONGEST_WAIT: u32 = 32;
@@ -75,7 +75,7 @@ impl LiveLoad {
             over = self.close(passed);
             self.since = Some(time);
         }
-        let cells = aal5_cells(frame.size as usize + METS_HEADER);
+        let cells = frame_cells(frame.size);
         let now = &mut self.now[frame.layer];
         now.cells += u64::from(cells);
         now.largest = now.largest.max(cells);

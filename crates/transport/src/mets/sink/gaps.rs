@@ -112,7 +112,7 @@ impl GapCounter {
     }
 
     /// Begins with a frame that did not come whole: it is missing, as those after it.
-    pub fn begin_at(&mut self, first: Mark) {
+    fn begin_at(&mut self, first: Mark) {
         self.gop_level = first.level;
         self.last = Some(first.before());
     }
