@@ -1,8 +1,8 @@
-use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Span, aal5_cells};
+use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Span};
 
 use super::TimedFrame;
-use super::stamp::on_a_timeline;
-use crate::rates::METS_HEADER;
+use super::stamp::{Timed, before_the_last, on_a_timeline};
+use crate::rates::frame_cells;
 use crate::{Clip, ClipInfo, Container, Frame, Picture};
 
 /// Frames kept while measuring.
@@ -49,11 +49,16 @@ impl SpecMeter {
 
     /// Mean length of the whole GOPs that were seen.
     pub fn gop(&self) -> Option<Span> {
+        let (begin, end) = self.whole_gops()?;
+        Some(span(&self.frames[begin..=end]).mul_div(1, self.gops() as u64 - 1))
+    }
+
+    /// The first GOP start and the last, if there are two: whole GOPs lie between them.
+    fn whole_gops(&self) -> Option<(usize, usize)> {
         let starts = |it: &TimedFrame| it.frame.gop_start;
         let begin = self.frames.iter().position(starts)?;
         let end = self.frames.iter().rposition(starts)?;
-        let whole = self.gops().checked_sub(1).filter(|&gops| gops > 0)?;
-        Some(span(&self.frames[begin..=end]).mul_div(1, whole as u64))
+        (end > begin).then_some((begin, end))
     }
 
     /// Whether enough was seen.
@@ -93,13 +98,9 @@ impl SpecMeter {
         headroom_percent: u32,
         rates: Option<PerLayer<Rate>>,
     ) -> Option<FlowSpec> {
-        let starts = |it: &TimedFrame| it.frame.gop_start;
-        let begin = self.frames.iter().position(starts)?;
-        let end = self.frames.iter().rposition(starts)?;
-        (end > begin).then(|| {
-            let clip = clip_of(&self.frames[begin..end], media);
-            with_headroom(clip.flow_spec(), headroom_percent, rates)
-        })
+        let (begin, end) = self.whole_gops()?;
+        let clip = clip_of(before_the_last(self.frames[begin..=end].to_vec()), media);
+        Some(with_headroom(clip.flow_spec(), headroom_percent, rates))
     }
 
     /// What a stream needs of which no whole GOP has been seen; `None` without pictures, and after a whole GOP.
@@ -119,10 +120,11 @@ impl SpecMeter {
         if self.gops() > 1 {
             return None;
         }
-        let clip = clip_of(&self.frames[self.first_picture()?..], media);
+        let timed = on_a_timeline(self.frames[self.first_picture()?..].to_vec());
+        let seen = timed.length;
+        let clip = clip_of(timed, media);
         let mut spec = clip.flow_spec();
         let frames = &clip.frames;
-        let seen = clip.info.frame_rate.due(frames.len() as u64);
         let unseen = watched.saturating_sub(seen);
         let key = frames.iter().find(|it| it.gop_start);
         let gop = match key {
@@ -133,11 +135,11 @@ impl SpecMeter {
             None => seen + unseen,
         };
         let key_size = key.map_or_else(|| unseen_key_frame(frames), |key| key.size);
-        let key_cells = cells(key_size);
+        let key_cells = frame_cells(key_size);
         let others = frames.iter().filter(|it| !it.gop_start);
         let mut sums = PerLayer::<u64>::default();
         for frame in others {
-            sums[frame.layer()] += u64::from(cells(frame.size));
+            sums[frame.layer()] += u64::from(frame_cells(frame.size));
         }
         for (layer, sum) in sums.iter() {
             let mut mean = per_second(*sum, seen);
@@ -186,11 +188,6 @@ fn unseen_key_frame(frames: &[Frame]) -> u32 {
     size.min(UNSEEN_MAX_FRAME)
 }
 
-/// Cells of a frame of `size` bytes with its header.
-fn cells(size: u32) -> u32 {
-    aal5_cells(size as usize + METS_HEADER)
-}
-
 /// `count` in `time`, per second, rounded up.
 fn per_second(count: u64, time: Span) -> u32 {
     let ps = u128::from(time.as_ps().max(1));
@@ -199,19 +196,18 @@ fn per_second(count: u64, time: Span) -> u32 {
 }
 
 /// The frames as a clip.
-fn clip_of(frames: &[TimedFrame], media: Media) -> Clip {
-    let (frames, frame_rate) = on_a_timeline(frames.to_vec());
+fn clip_of(timed: Timed, media: Media) -> Clip {
     Clip {
         info: ClipInfo {
             container: Container::MpegTs,
             codec: media,
             width: 0,
             height: 0,
-            frame_rate,
+            frame_rate: timed.rate,
             video: None,
             truncated: None,
         },
-        frames,
+        frames: timed.frames,
     }
 }
 
@@ -291,6 +287,14 @@ mod tests {
         found.expect("a size").1
     }
 
+    fn picture(n: u64) -> Picture {
+        match n % GOP {
+            0 => Picture::I,
+            n if n % 3 == 1 => Picture::P,
+            _ => Picture::B,
+        }
+    }
+
     /// The frames of pictures `from` to `to`, each with a frame of sound before it. Of sound before the first picture
     /// no time is known, as in a transport stream.
     fn frames(from: u64, to: u64) -> Vec<TimedFrame> {
@@ -304,11 +308,7 @@ mod tests {
         };
         (from..to)
             .flat_map(|n| {
-                let picture = match n % GOP {
-                    0 => Picture::I,
-                    n if n % 3 == 1 => Picture::P,
-                    _ => Picture::B,
-                };
+                let picture = picture(n);
                 // The stamps wrap.
                 let stamp = Stamp::pes(((1 << 33) - 500_000 + n * 3_600) & ((1 << 33) - 1));
                 let sound = Some(stamp).filter(|_| n > from);
@@ -345,9 +345,15 @@ mod tests {
                 assert_eq!(estimate.seen, seen, "{at}");
                 let fps = spec.pictures_per_second().as_f64();
                 assert!((24.9..25.1).contains(&fps), "{at}: {fps}");
-                for layer in [Layer::E1, Layer::E2] {
-                    let of_truth = ratio(spec.layers[layer].mean, truth.layers[layer].mean);
-                    assert!((0.93..1.07).contains(&of_truth), "{at}: {layer} {of_truth}");
+                for (layer, kind) in [(Layer::E1, Picture::P), (Layer::E2, Picture::B)] {
+                    let came = (begin..begin + length).filter(|&n| picture(n) == kind);
+                    let came = came.count() as u64 * u64::from(frame_cells(size(kind)));
+                    let mean = spec.layers[layer].mean;
+                    assert_eq!(mean.0, per_second(came, seen), "{at}: {layer}");
+                    // In 25 pictures one more or less of a kind is already 12 %.
+                    let of_truth = ratio(mean, truth.layers[layer].mean);
+                    let is_near = (0.93..1.07).contains(&of_truth);
+                    assert!(length == 25 || is_near, "{at}: {layer} {of_truth}");
                 }
                 // The longer the look, the nearer to the truth: a key frame counts in the time in which no other came.
                 let (least, most) = (Span::from_ms(20 * length), Span::from_secs(8));

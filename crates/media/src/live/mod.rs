@@ -14,4 +14,4 @@ pub use ingest::{Ingest, IngestStats};
 pub use load::{LiveLoad, Overload};
 pub use meter::{Estimate, SpecMeter};
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
-pub(crate) use stamp::{on_a_timeline, share_of};
+pub(crate) use stamp::{Timed, on_a_timeline, share_of};

@@ -113,8 +113,39 @@ impl MediaTimeline {
     }
 }
 
-/// Gives stored frames their times, and their mean rate.
-pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> (Vec<Frame>, FrameRate) {
+/// Stored frames with their times.
+pub(crate) struct Timed {
+    pub frames: Vec<Frame>,
+    /// Their mean rate.
+    pub rate: FrameRate,
+    /// Media time that they take.
+    pub length: Span,
+}
+
+/// Gives stored frames their times.
+pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> Timed {
+    let (frames, timeline) = place(timed);
+    Timed::new(frames, timeline.latest + timeline.step)
+}
+
+/// The same of the frames before the last, whose time is their end: sound of that time may be among them.
+pub(crate) fn before_the_last(timed: Vec<TimedFrame>) -> Timed {
+    let (mut frames, timeline) = place(timed);
+    frames.pop();
+    Timed::new(frames, timeline.latest)
+}
+
+impl Timed {
+    fn new(frames: Vec<Frame>, ticks: i64) -> Timed {
+        Timed {
+            rate: mean_rate(frames.len() as u64, ticks as u64),
+            length: span_of(ticks),
+            frames,
+        }
+    }
+}
+
+fn place(timed: Vec<TimedFrame>) -> (Vec<Frame>, MediaTimeline) {
     let mut timeline = MediaTimeline::default();
     let mut frames = Vec::with_capacity(timed.len());
     for TimedFrame {
@@ -124,9 +155,7 @@ pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> (Vec<Frame>, FrameRate) {
         frame.time = Some(timeline.due(stamp));
         frames.push(frame);
     }
-    let ticks = timeline.latest + timeline.step;
-    let rate = mean_rate(frames.len() as u64, ticks as u64);
-    (frames, rate)
+    (frames, timeline)
 }
 
 /// A rate of `part` out of `all` frames, to a thousandth. What is a rate of television or a whole number but for
@@ -190,7 +219,7 @@ mod tests {
             stamp: Some(Stamp::pes(ticks & ((1 << 33) - 1))),
             arrived: None,
         });
-        let (frames, rate) = on_a_timeline(timed.into());
+        let Timed { frames, rate, .. } = on_a_timeline(timed.into());
         let times: Vec<u64> = frames
             .iter()
             .map(|frame| frame.time.expect("a time").as_ms())

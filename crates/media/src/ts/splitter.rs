@@ -487,7 +487,11 @@ pub(crate) fn parse(
             expected: "a picture that a receiver can start at (a key frame with its headers)",
         });
     }
-    let (frames, frame_rate) = crate::live::on_a_timeline(timed);
+    let crate::live::Timed {
+        frames,
+        rate: frame_rate,
+        ..
+    } = crate::live::on_a_timeline(timed);
     let (width, height, _) = splitter.format().unwrap_or((0, 0, None));
     let stream = Stream {
         codec: Media::MpegTs,
