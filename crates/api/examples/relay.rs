@@ -42,6 +42,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             _ = tokio::signal::ctrl_c() => break,
         }
     }
-    group.close(Span::from_secs(1)).await?;
+    group.close(Span::from_secs(5)).await?;
     Ok(())
 }

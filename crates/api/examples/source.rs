@@ -19,6 +19,6 @@ async fn main() -> Result<()> {
             group.wait_for_members(1).await;
         }
     }
-    group.close(Span::from_secs(1)).await?;
+    group.close(Span::from_secs(5)).await?;
     Ok(())
 }

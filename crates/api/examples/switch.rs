@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             })
             .await?;
     }
-    group.close(Span::from_secs(1)).await?;
+    group.close(Span::from_secs(5)).await?;
     for receiver in receivers {
         let (name, frames) = receiver.await??;
         println!(

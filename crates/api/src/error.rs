@@ -80,6 +80,7 @@ impl From<NetError> for Error {
             NetError::Source(error @ SourceError::Field { field, .. }) => {
                 Error::invalid(field, error.to_string())
             }
+            NetError::Name { of, error } => Error::invalid("name", format!("of {of}: {error}")),
             NetError::FlowExists { flow } => {
                 Error::invalid("name", format!("{flow:?} is open here already"))
             }

@@ -388,7 +388,10 @@ impl OpenGroup {
     }
 
     /// Closes the group (`closeGroup`): queued frames leave within `grace`, then the members are notified and
-    /// released. Returns the number of frames that could not leave in time.
+    /// released. Returns the number of frames that could not leave in time, as soon as the others have left.
+    ///
+    /// Up to two groups of pictures and some frames may be queued: a `grace` shorter than these play loses the last
+    /// ones. When it returns, the program may end.
     ///
     /// # Errors
     /// `ECLOSED` if it is closed already.

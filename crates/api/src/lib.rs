@@ -16,7 +16,7 @@
 //! #     Ok::<_, layercast::Error>(played)
 //! # });
 //! for n in 0..240 { group.send(if n % 12 == 0 { Frame::base(vec![n; 900]) } else { Frame::e1(vec![n; 300]) }).await?; }
-//! group.close(Span::from_secs(1)).await?;
+//! group.close(Span::from_secs(5)).await?;
 //! # assert!(sink.await.unwrap()? > 0);
 //! # Ok(())
 //! # }
@@ -36,7 +36,7 @@
 //! #     group.send(Frame::base(vec![2; 99])).await?;
 //! #     group.wait_for_members(1).await;
 //! #     for n in 3..24 { group.send(Frame::base(vec![n; 99])).await?; }
-//! #     group.close(Span::from_secs(1)).await
+//! #     group.close(Span::from_secs(5)).await
 //! # });
 //! let (mut media, _control, _management) = join(&url).await?;
 //! while let Some(frame) = media.recv().await {

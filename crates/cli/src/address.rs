@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use layercast_net::{
     Authorities, Bearer, Fingerprint, Identity, IdentityError, Remote, Renewal, Renewed, Trust,
-    sink_protection,
+    check_name, sink_protection,
 };
 use layercast_protect::{Control, Expect, JoinUrl};
 
@@ -61,7 +61,7 @@ fn read(line: &str) -> Result<JoinUrl, Failure> {
             failure.hint("write the address in brackets, with a port: '[2001:db8::1]:7400/FLOW'")
         );
     }
-    line.parse().map_err(|error: layercast_protect::UrlError| {
+    let url: JoinUrl = line.parse().map_err(|error: layercast_protect::UrlError| {
         let hint = match Path::new(line).is_file() {
             true => format!("{line} is a file: @{line} reads the URL that it holds"),
             false => "give the URL that the node printed, @FILE for a file that holds it, or HOST:PORT/FLOW without \
@@ -69,7 +69,12 @@ fn read(line: &str) -> Result<JoinUrl, Failure> {
                 .to_owned(),
         };
         Failure::wrong_use(error).hint(hint)
-    })
+    })?;
+    if let Some(Err(error)) = url.flow.as_deref().map(check_name) {
+        let failure = Failure::wrong_use(format!("the name of the flow in the URL: {error}"));
+        return Err(failure.hint("`layercast join --list HOST:PORT` shows the flows of a node"));
+    }
+    Ok(url)
 }
 
 /// Where the URL of `text` is read again, if that is `@FILE`: a node that is started again may have another URL. `url`

@@ -150,7 +150,8 @@ pub enum Keep {
 /// `layercast sim`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The same scenario and seed give the same result, byte for byte, on any machine.
+The same scenario and seed give the same --json, --out, --pcap and --trace, byte for byte, on any
+machine, except for wall_seconds, the real time of the run.
 
 Examples:
   layercast sim scenarios/quickstart.toml
@@ -170,8 +171,9 @@ pub struct Sim {
     #[arg(long)]
     pub check: bool,
     /// Print the JSON Schema of a kind of scenario, for editors; without KIND that of internetworks
-    #[arg(long, exclusive = true, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true,
-          default_missing_value = "internet")]
+    #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true,
+          default_missing_value = "internet", conflicts_with_all = ["check", "out", "json", "pcap", "seed", "protect_base",
+          "threads", "trace", "wire_check", "per_cell", "duration"])]
     pub schema: Option<SchemaKind>,
     /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks only)
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
@@ -263,10 +265,10 @@ pub struct Serve {
     pub clip: Option<PathBuf>,
     /// Name of this node in messages and statistics, different from those of other nodes [default: server- and six
     /// hexadecimal digits, the same after a restart with --identity or --insecure]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub name: Option<String>,
     /// Name of the flow [default: file name of the clip without its extension]
-    #[arg(long)]
+    #[arg(long, value_parser = units::Name)]
     pub flow: Option<String>,
     /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400", value_parser = units::listen)]
@@ -355,10 +357,10 @@ pub struct Token {
     #[arg(long, value_name = "FILE")]
     pub identity: PathBuf,
     /// Name of the flow
-    #[arg(long)]
+    #[arg(long, value_parser = units::Name)]
     pub flow: String,
     /// Valid only for the receiver with this name (join --name) [default: any]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub member: Option<String>,
     /// Highest level: 0 (base layer), 1 (BL+E1) or 2 (all layers)
     #[arg(long, value_name = "N", default_value = "2", value_parser = units::level)]
@@ -460,7 +462,7 @@ pub struct Switch {
     pub ca: Option<PathBuf>,
     /// Name of this node in messages and statistics, different from those of other neighbours of its upstreams
     /// [default: switch- and six hexadecimal digits, the same after a restart with --identity]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub name: Option<String>,
     /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410", value_parser = units::listen)]
@@ -545,7 +547,7 @@ pub struct Join {
     /// Name of this receiver in messages and statistics, different from those of other receivers
     /// [default: receiver- and six hexadecimal digits, the same after a restart with --identity; with a token for one
     /// receiver, the name in the token]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub name: Option<String>,
     /// End with an error if the flow is away for this time, at the start or later, e.g. after the server died
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]

@@ -7,16 +7,40 @@ use layercast_sim::internet::scenario::{self as internet, is_internet};
 use layercast_sim::scenario::Scenario;
 
 use crate::failure::{Failure, Outcome};
+use crate::scenario;
 
 /// Errors that are looked for at most: the later ones are often consequences of the first.
 const MOST: usize = 20;
 
 /// An error of a scenario.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Finding {
     line: Option<usize>,
     field: String,
     message: String,
+    /// What to do, if the message does not say it.
+    hint: Option<String>,
+    /// Fields that the value is compared with.
+    others: Vec<String>,
+}
+
+impl Finding {
+    /// Whether it may be there only because the field of `other` was repaired.
+    fn follows_from(&self, other: &Finding) -> bool {
+        are_related(&self.field, &other.field)
+            || self.others.iter().any(|it| are_related(it, &other.field))
+    }
+}
+
+/// Whether two paths are those of one field, or of a table and a field of it.
+fn are_related(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() < other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let rest = long.strip_prefix(short).filter(|_| !short.is_empty());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Prints every error that is found in `text`, which was read from `path`, and fails if there is one.
@@ -28,9 +52,14 @@ pub fn check(path: &Path, text: &str) -> Outcome {
         text => findings(text, &mets),
     };
     found.sort_by_key(|it| it.line.unwrap_or(usize::MAX));
-    for Finding { line, message, .. } in &found {
-        let line = line.map_or(String::new(), |line| format!(":{line}"));
-        eprintln!("layercast: {}{line}: {message}", path.display());
+    for finding in &found {
+        let line = finding
+            .line
+            .map_or(String::new(), |line| format!(":{line}"));
+        eprintln!("layercast: {}{line}: {}", path.display(), finding.message);
+        if let Some(hint) = &finding.hint {
+            eprintln!("  {hint}");
+        }
     }
     match found.is_empty() {
         true => Ok(()),
@@ -55,6 +84,8 @@ fn located(text: &str, error: internet::ScenarioError) -> Finding {
     Finding {
         line: error.line,
         message: error.message(),
+        hint: scenario::remedy_located(&error.problem),
+        others: Vec::new(),
         field: error.field,
     }
 }
@@ -68,38 +99,69 @@ fn mets(text: &str) -> Option<Finding> {
         line: error.line(text),
         field: error.field().to_owned(),
         message: error.message(),
+        hint: scenario::remedy(&error),
+        others: error.compared_with().to_vec(),
     })
 }
 
 /// All errors that `check` finds: each is repaired, so that the next one shows.
 ///
-/// A repair puts the first example of the error message in place of the value, or takes the line out. The search
-/// ends where neither helps.
+/// A repair puts the first example of the error message in place of the value, or takes the line out. An error that may
+/// be there because of a repair is repaired too, but is no finding. The search ends where no repair helps.
 fn findings(text: &str, check: &dyn Fn(&str) -> Option<Finding>) -> Vec<Finding> {
     let mut text = text.to_owned();
-    let mut found: Vec<Finding> = Vec::new();
+    // Of each error, whether it may be a consequence of a repair.
+    let mut seen: Vec<(Finding, bool)> = Vec::new();
+    // Lines behind which a repair has put another one, the latest last.
+    let mut added: Vec<usize> = Vec::new();
+    // Of each error, the line before all repairs.
+    let mut lines: Vec<Option<usize>> = Vec::new();
     let mut next = check(&text);
     while let Some(finding) = next {
-        found.push(finding);
+        let follows = seen.iter().any(|(known, _)| finding.follows_from(known));
+        let candidates = repairs(&text, &finding);
+        let at = finding.line;
+        let before = |line, &behind: &usize| line - usize::from(line > behind);
+        lines.push(at.map(|line| added.iter().rev().fold(line, before)));
+        seen.push((finding, follows));
         next = None;
-        let Some(last) = found.last().filter(|_| found.len() < MOST) else {
+        if seen.len() >= MOST {
             break;
-        };
-        for repaired in repairs(&text, last) {
+        }
+        let mut second_best = None;
+        for repaired in candidates {
             let other = check(&repaired);
-            let helps = |it: &Finding| {
-                !it.field.is_empty()
-                    && !found
-                        .iter()
-                        .any(|known| known.field == it.field || known.line == it.line)
+            let is_new = |it: &Finding| {
+                let is_old =
+                    |(known, _): &(Finding, bool)| known.field == it.field || known.line == it.line;
+                !it.field.is_empty() && !seen.iter().any(is_old)
             };
-            if other.as_ref().is_none_or(helps) {
-                (text, next) = (repaired, other);
-                break;
+            let follows = |it: &Finding| seen.iter().any(|(known, _)| it.follows_from(known));
+            match &other {
+                Some(it) if !is_new(it) => {}
+                Some(it) if follows(it) => {
+                    second_best.get_or_insert((repaired, other));
+                }
+                _ => {
+                    second_best = Some((repaired, other));
+                    break;
+                }
             }
         }
+        if let Some((repaired, other)) = second_best {
+            if repaired.lines().count() > text.lines().count() {
+                added.extend(at);
+            }
+            (text, next) = (repaired, other);
+        }
     }
-    found
+    let reported = seen
+        .into_iter()
+        .zip(lines)
+        .filter(|((_, follows), _)| !follows);
+    reported
+        .map(|((finding, _), line)| Finding { line, ..finding })
+        .collect()
 }
 
 /// The text with its wrong line repaired in several ways.
@@ -118,7 +180,28 @@ fn repairs(text: &str, finding: &Finding) -> Vec<String> {
     };
     let example = example(&finding.message);
     let example = example.map(|example| with(&format!("{key}= {example}")));
-    example.into_iter().chain([with("")]).collect()
+    let clips = match finding.field.ends_with(".clip") {
+        true => other_clips(lines[index]),
+        false => Vec::new(),
+    };
+    let clips = clips.iter().map(|line| with(line));
+    example.into_iter().chain(clips).chain([with("")]).collect()
+}
+
+/// The line with a synthetic clip in place of a file: the rest of the scenario can be checked without the file.
+fn other_clips(line: &str) -> Vec<String> {
+    let found = line.find("clip").and_then(|at| {
+        let open = at + line[at..].find('{')?;
+        let close = open + line[open..].find('}')?;
+        Some((&line[..open], &line[close + 1..]))
+    });
+    let Some((before, after)) = found else {
+        return Vec::new();
+    };
+    // A synthetic clip needs a frame rate, which a trace has already and a video file may not have.
+    let separators = [", frame_rate = 24", "\nframe_rate = 24", ""];
+    let with = |rate| format!("{before}{{ synthetic = \"canyon\" }}{rate}{after}");
+    separators.map(with).into()
 }
 
 /// The value that an error message suggests: the name that may be meant, or the first example.
@@ -186,5 +269,63 @@ to = "rihgt1"
         let found = findings(group_text, &group);
         assert_eq!(found.len(), 3, "{found:#?}");
         assert_eq!(findings("= no toml", &mets).len(), 1);
+    }
+
+    #[test]
+    fn a_clip_that_is_missing_hides_no_other_error() {
+        let text = r#"name = "m"
+duration = "10s"
+node = [{ name = "a", kind = "host" }, { name = "b", kind = "host" }]
+[[link]]
+a = "a"
+b = "b"
+rate = "10 Mbit/s"
+efci = 3.0
+[[flow]]
+name = "f"
+source = "a"
+clip = { file = "no/such/clip.m1v" }
+[[receiver]]
+node = "b"
+flow = "g"
+"#;
+        let found = findings(text, &mets);
+        let lines: Vec<_> = found.iter().map(|it| it.line).collect();
+        assert_eq!(lines, [Some(12), Some(8), Some(15)], "{found:#?}");
+        assert!(found[0].message.starts_with("flow[0].clip: cannot read"));
+        let hint = found[0].hint.as_deref().unwrap_or_default();
+        assert!(hint.contains("ffmpeg"), "{found:#?}");
+    }
+
+    #[test]
+    fn what_follows_from_a_repair_is_no_finding() {
+        // The duration is repaired to one before the start of the flow.
+        let text = r#"name = "m"
+duration = "20 sec"
+node = [{ name = "a", kind = "host" }, { name = "b", kind = "host" }]
+[[link]]
+a = "a"
+b = "b"
+rate = { fits = "nothing", level = 1 }
+[[flow]]
+name = "f"
+source = "a"
+clip = { synthetic = "canyon" }
+frame_rate = 24
+start = "19s"
+[[receiver]]
+node = "b"
+flow = "f"
+level = 7
+"#;
+        let found = findings(text, &mets);
+        let fields: Vec<&str> = found.iter().map(|it| it.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["duration", "receiver[0].level", "link[0].rate.fits"],
+            "{found:#?}"
+        );
+        assert!(are_related("link[3].rate", "link[3].rate.fits"));
+        assert!(!are_related("link[3]", "link[31]") && !are_related("", "link"));
     }
 }

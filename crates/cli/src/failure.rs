@@ -76,11 +76,16 @@ impl Failure {
     /// `path` could not be read or written.
     pub fn file(path: &Path, verb: &str, error: &io::Error) -> Failure {
         let failure = Failure::new(format!("cannot {verb} {}: {error}", path.display()));
+        failure.hint(Failure::remedy(path, verb, error))
+    }
+
+    /// What to do if `path` could not be read or written.
+    pub fn remedy(path: &Path, verb: &str, error: &io::Error) -> String {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        failure.hint(match error.kind() {
+        match error.kind() {
             io::ErrorKind::NotFound if verb == "read" => "check the path".to_owned(),
             io::ErrorKind::NotFound => {
                 format!("create the folder first: mkdir -p {}", folder.display())
@@ -102,8 +107,23 @@ impl Failure {
             io::ErrorKind::ResourceBusy => {
                 "give another file, or stop the other command first".to_owned()
             }
+            io::ErrorKind::FileTooLarge if verb == "read" => {
+                format!("give a part of it: head -c 100M {} > PART", path.display())
+            }
             _ => format!("check {}, or give another path", path.display()),
-        })
+        }
+    }
+
+    /// An output of ours, such as `standard output`, could not be written.
+    pub fn output(name: &str, error: &io::Error) -> Failure {
+        let failure = Failure::new(format!("cannot write {name}: {error}"));
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            io::ErrorKind::StorageFull => failure.hint(format!(
+                "free some space on the disk, or redirect {name} to a file on another"
+            )),
+            _ => failure.hint(format!("check the file or program that takes {name}")),
+        }
     }
 
     /// An error of the socket runtime, with its remedy.
@@ -125,6 +145,7 @@ impl Failure {
                 "a group is 224.0.0.0 to 239.255.255.255, and --interface takes an address of this host (ip address)"
                     .to_owned()
             }
+            NetError::Name { .. } => "give another name".to_owned(),
             NetError::TurnedAway { .. } => {
                 "use the URL that the node printed when it started".to_owned()
             }
@@ -191,16 +212,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Errors of write calls on our own output.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::new(format!("cannot write the output: {error}")),
-        }
-    }
-}
-
 /// The longest beginning of a path that exists: what has to be looked at.
 fn path_that_exists(path: &Path) -> &Path {
     let exists = |it: &&Path| it.symlink_metadata().is_ok();
@@ -254,7 +265,14 @@ mod tests {
 
     #[test]
     fn a_reader_that_left_is_no_failure() {
-        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        let failure = Failure::output("standard output", &io::ErrorKind::BrokenPipe.into());
         assert_eq!((failure.code(), failure.to_string()), (0, String::new()));
+        let failure = Failure::output("standard output", &io::ErrorKind::StorageFull.into());
+        assert_eq!(failure.code(), 1);
+        let said = failure.to_string();
+        assert!(
+            said.contains("cannot write standard output") && said.contains("free some space"),
+            "{said}"
+        );
     }
 }

@@ -1,12 +1,10 @@
 //! `layercast fec`: where in a tree redundancy pays, and an edge that adds it.
 
-use std::fs;
-
 use layercast_fec::model::{Effect, Plan, Ranked, TreeFile, plan};
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, count, print, print_json};
-use crate::{args, edge};
+use crate::{args, edge, scenario};
 
 /// Runs the command.
 pub fn run(args: &args::Fec) -> Outcome {
@@ -18,7 +16,7 @@ pub fn run(args: &args::Fec) -> Outcome {
 
 fn rank(args: &args::FecPlan) -> Outcome {
     let path = &args.tree;
-    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let text = scenario::read(path)?;
     let of_file =
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let file: TreeFile = toml::from_str(&text).map_err(|error| of_file(&error))?;

@@ -82,7 +82,10 @@ pub fn run(args: &args::Filter) -> Outcome {
         (true, true) => print_json(&report),
         (true, false) => crate::output::Lines::Stderr.write(&report),
         (false, true) => print(&table(&report)),
-        (false, false) => Ok(io::stderr().lock().write_all(table(&report).as_bytes())?),
+        (false, false) => {
+            let written = output::Lines::Stderr.text(&table(&report));
+            written.map_err(|error| output::Lines::Stderr.failure(&error))
+        }
     }
 }
 
@@ -130,8 +133,8 @@ fn same_file(one: &Path, other: &Path) -> bool {
 fn write(path: &Path, stream: &[u8]) -> Outcome {
     if path == Path::new("-") {
         let mut out = io::stdout().lock();
-        out.write_all(stream)?;
-        return Ok(out.flush()?);
+        let written = out.write_all(stream).and_then(|()| out.flush());
+        return written.map_err(|error| output::Lines::Stdout.failure(&error));
     }
     let mut file = output::create(path)?;
     file.write_all(stream)

@@ -89,9 +89,9 @@ impl LineOut {
                     self.left_out.fetch_add(1, Ordering::Relaxed);
                     Ok(())
                 }
-                Err(TrySendError::Disconnected(_)) => Err(writer.failure()),
+                Err(TrySendError::Disconnected(_)) => Err(writer.failure(self.to)),
             },
-            State::Direct => Ok(self.to.text(&format!("{text}\n"))?),
+            State::Direct => self.direct(&format!("{text}\n")),
             State::Closed => Ok(()),
         }
     }
@@ -125,7 +125,7 @@ impl LineOut {
         let writer = match std::mem::replace(&mut *state, State::Closed) {
             State::Open(writer) => writer,
             State::Direct => {
-                return last.map_or(Ok(()), |text| Ok(self.to.text(&text)?));
+                return last.map_or(Ok(()), |text| self.direct(&text));
             }
             State::Closed => return Ok(()),
         };
@@ -134,7 +134,7 @@ impl LineOut {
         while let Some(text) = waiting.take() {
             match writer.lines.try_send(text) {
                 Ok(()) => {}
-                Err(TrySendError::Disconnected(_)) => return Err(writer.failure()),
+                Err(TrySendError::Disconnected(_)) => return Err(writer.failure(self.to)),
                 Err(TrySendError::Full(_)) if Instant::now() >= until => {
                     self.left_out.fetch_add(1, Ordering::Relaxed);
                     return Err(self.unread());
@@ -146,12 +146,12 @@ impl LineOut {
             }
         }
         if writer.cause.get().is_some() {
-            return Err(writer.failure());
+            return Err(writer.failure(self.to));
         }
         let Writer { lines, ended, .. } = writer;
         drop(lines);
         match ended.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(written) => written?,
+            Ok(written) => written.map_err(|error| self.to.failure(&error))?,
             Err(_) => return Err(self.unread()),
         }
         let left_out = self.left_out.load(Ordering::Relaxed);
@@ -163,6 +163,11 @@ impl LineOut {
             ));
         }
         Ok(())
+    }
+
+    fn direct(&self, text: &str) -> Outcome {
+        let written = self.to.text(text);
+        written.map_err(|error| self.to.failure(&error))
     }
 
     /// The reader does not read.
@@ -181,10 +186,10 @@ impl LineOut {
 
 impl Writer {
     /// Why the thread has ended.
-    fn failure(&self) -> Failure {
+    fn failure(&self, to: Lines) -> Failure {
         // It takes no more lines, so the result is there or on its way.
         match self.cause.get_or_init(|| self.ended.recv().ok()?.err()) {
-            Some(error) => io::Error::new(error.kind(), error.to_string()).into(),
+            Some(error) => to.failure(error),
             None => Failure::BrokenPipe,
         }
     }
@@ -192,6 +197,11 @@ impl Writer {
 
 impl Drop for LineOut {
     fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // The caller has the failure already.
+        if matches!(state, State::Open(writer) if writer.cause.get().is_some()) {
+            return;
+        }
         if let Err(failure @ Failure::Failed { .. }) = self.end() {
             complain(&failure.to_string());
         }

@@ -1,6 +1,5 @@
 //! Live input of `layercast serve`, and the addresses of live streams.
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
 use layercast_media::{Advice, Clip, RtpSession};
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
+use layercast_sim::file;
 
 use crate::args;
 use crate::failure::Failure;
@@ -52,7 +52,8 @@ pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
 
 /// Reads the session description of an RTP stream.
 pub fn session(path: &Path) -> Result<RtpSession, Failure> {
-    let text = fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let text = file::read(path, file::MAX_TEXT_FILE)
+        .map_err(|error| Failure::file(path, "read", &error))?;
     RtpSession::parse(&String::from_utf8_lossy(&text))
         .map_err(|error| Failure::new(format!("session description {}: {error}", path.display())))
 }

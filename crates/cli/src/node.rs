@@ -2,7 +2,7 @@
 //! scenario that a child of `layercast demo` takes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufWriter, stdin};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -127,8 +127,7 @@ impl Place {
         };
         let scenario = scenario::load(scenario_file, Override::default())?;
         let network = scenario::resolve(scenario_file, &scenario)?;
-        let text = fs::read_to_string(addresses_file)
-            .map_err(|error| Failure::file(addresses_file, "read", &error))?;
+        let text = scenario::read(addresses_file)?;
         let entries = serde_json::from_str(&text)
             .map_err(|error| Failure::new(format!("{}: {error}", addresses_file.display())))?;
         Ok(Some(Place { network, entries }))

@@ -38,9 +38,8 @@ pub fn are(number: impl TryInto<u64>) -> &'static str {
 
 /// Prints to standard output and flushes, so that a reader sees it immediately.
 pub fn print(text: &str) -> Outcome {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    let written = Lines::Stdout.text(text);
+    written.map_err(|error| Lines::Stdout.failure(&error))
 }
 
 /// Creates the file `path`. A FIFO is opened when a program reads it; a signal ends the wait.
@@ -94,7 +93,12 @@ impl Lines {
     pub fn write(self, value: &impl Serialize) -> Outcome {
         let mut text = serde_json::to_string(value).map_err(Failure::new)?;
         text.push('\n');
-        Ok(self.text(&text)?)
+        self.text(&text).map_err(|error| self.failure(&error))
+    }
+
+    /// It cannot be written.
+    pub fn failure(self, error: &io::Error) -> Failure {
+        Failure::output(self.name(), error)
     }
 
     /// Writes a text, and waits for its reader.

@@ -1,7 +1,7 @@
 //! `layercast policer-probe`: rate and burst of a policer on a path.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -60,7 +60,8 @@ struct Run {
 fn answer(address: SocketAddr) -> Outcome {
     let socket =
         UdpSocket::bind(address).map_err(|error| Failure::net(NetError::bind(address, error)))?;
-    print(&format!("listening on {}\n", socket.local_addr()?))?;
+    let local = socket.local_addr().map_err(|error| broken(&error))?;
+    print(&format!("listening on {local}\n"))?;
     let mut runs: VecDeque<Run> = VecDeque::new();
     let (mut buffer, mut reply) = (vec![0; 65_536], Vec::new());
     loop {
@@ -68,7 +69,7 @@ fn answer(address: SocketAddr) -> Outcome {
             Ok(received) => received,
             // An answer whose requester is gone.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(broken(&error)),
         };
         match PolicerMsg::decode(&buffer[..length]) {
             Ok(PolicerMsg::Probe { run, index, .. }) if index < MOST => {
@@ -99,6 +100,11 @@ fn answer(address: SocketAddr) -> Outcome {
             _ => {}
         }
     }
+}
+
+/// The socket cannot be used.
+fn broken(error: &io::Error) -> Failure {
+    Failure::new(format!("the UDP socket failed: {error}")).hint("start the command again")
 }
 
 /// A measurement, which takes the place of the oldest if it is new.
@@ -266,9 +272,16 @@ impl Prober {
             SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
             SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
         };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(to)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        let open = || {
+            let socket = UdpSocket::bind(any)?;
+            socket.connect(to)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|error: io::Error| {
+            Failure::new(format!("cannot send to {to}: {error}"))
+                .hint(format!("check the route to it: ip route get {}", to.ip()))
+        })?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Ok(Prober {
             socket,

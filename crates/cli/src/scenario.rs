@@ -1,11 +1,12 @@
 //! Reading scenario files, with errors that point at the line.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use layercast_core::Span;
+use layercast_sim::file;
 use layercast_sim::internet::scenario as internet;
-use layercast_sim::scenario::{ClipSpec, Network, Scenario, ScenarioError};
+use layercast_sim::scenario::{Network, Scenario, ScenarioError};
 use layercast_transport::mets::ParityConfig;
 
 use crate::failure::Failure;
@@ -25,9 +26,18 @@ pub struct Override {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtectBase(pub Option<ParityConfig>);
 
+/// The text of the scenario file at `path`.
+///
+/// # Errors
+/// It cannot be read, is no regular file, or is too large.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    let text = file::read_text(path, file::MAX_TEXT_FILE);
+    text.map_err(|error| Failure::file(path, "read", &error))
+}
+
 /// Reads the scenario at `path`; relative paths of clips start at the working directory.
 pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let text = read(path)?;
     let mut scenario =
         Scenario::from_toml(&text, Path::new("")).map_err(|error| explain(path, &text, &error))?;
     scenario.seed = instead.seed.unwrap_or(scenario.seed);
@@ -42,55 +52,57 @@ pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// The clip files that `scenario` names but that do not exist.
-fn missing_clips(scenario: &Scenario) -> Vec<PathBuf> {
-    let files = scenario.flows.iter().filter_map(|flow| match &flow.clip {
-        ClipSpec::File(file) | ClipSpec::Trace(file) => Some(scenario.base_dir.join(file)),
-        ClipSpec::Synthetic(_) => None,
-    });
-    files.filter(|file| !file.exists()).collect()
-}
-
 /// The folder of the clips that `make clips` makes.
 const DEMO_CLIPS: &str = "target/demo";
 
-/// Refuses a scenario, which was read from `path`, if a clip of it is missing; names the command that makes the clip.
-///
-/// # Errors
-/// A file of a clip does not exist.
-pub fn check_clips(path: &Path, scenario: &Scenario) -> Result<(), Failure> {
-    let missing = missing_clips(scenario);
-    let Some(clip) = missing.first() else {
-        return Ok(());
+/// What to do about a clip of a scenario that cannot be read.
+pub fn remedy(error: &ScenarioError) -> Option<String> {
+    let ScenarioError::Read { path, error, .. } = error else {
+        return None;
     };
-    let shown = clip.display();
-    // The file is read again for the line of the field.
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let name = shown.to_string();
-    let line = text.lines().position(|line| line.contains(&name));
-    let failure = at_line(
-        path,
-        line.map(|line| line + 1),
-        &format!("the clip {shown} does not exist"),
-    );
     let here = "relative paths of clips start at the working directory";
-    Err(failure.hint(match clip.starts_with(DEMO_CLIPS) {
-        true => format!("`make clips`, in the root of the repository, makes it; {here}"),
-        false => format!(
+    let shown = path.display();
+    Some(match error.kind() {
+        ErrorKind::NotFound if path.starts_with(DEMO_CLIPS) => {
+            format!("`make clips`, in the root of the repository, makes it; {here}")
+        }
+        ErrorKind::NotFound => format!(
             "{here}; this makes a clip: ffmpeg -i any.mp4 -an -c:v mpeg1video -g 12 -bf 2 {shown}"
         ),
-    }))
+        _ => Failure::remedy(path, "read", error),
+    })
+}
+
+/// What to do about a file that a scenario of an internetwork names and that cannot be read.
+pub fn remedy_located(problem: &internet::Problem) -> Option<String> {
+    match problem {
+        internet::Problem::Read { path, error } => Some(Failure::remedy(path, "read", error)),
+        _ => None,
+    }
 }
 
 /// An error of the scenario at `path` as one line that starts with the place.
 pub fn explain(path: &Path, text: &str, error: &ScenarioError) -> Failure {
-    at_line(path, error.line(text), &error.message())
+    hinted(
+        at_line(path, error.line(text), &error.message()),
+        remedy(error),
+    )
 }
 
 /// The same of a scenario of an internetwork or a group.
 pub fn explain_located(path: &Path, text: &str, error: internet::ScenarioError) -> Failure {
     let error = error.located(text);
-    at_line(path, error.line, &error.message())
+    hinted(
+        at_line(path, error.line, &error.message()),
+        remedy_located(&error.problem),
+    )
+}
+
+fn hinted(failure: Failure, remedy: Option<String>) -> Failure {
+    match remedy {
+        Some(remedy) => failure.hint(remedy),
+        None => failure,
+    }
 }
 
 fn at_line(path: &Path, line: Option<usize>, message: &str) -> Failure {
@@ -100,11 +112,10 @@ fn at_line(path: &Path, line: Option<usize>, message: &str) -> Failure {
 
 /// What `scenario`, which was read from `path`, means for every machine.
 pub fn resolve(path: &Path, scenario: &Scenario) -> Result<Network, Failure> {
-    check_clips(path, scenario)?;
     let network = scenario.validate();
     network.map_err(|error| {
         // The file is read again for the line of the field.
-        let text = fs::read_to_string(path).unwrap_or_default();
+        let text = file::read_text(path, file::MAX_TEXT_FILE).unwrap_or_default();
         explain(path, &text, &error)
     })
 }

@@ -8,7 +8,7 @@ use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, 
 use layercast_media::{Advice, Clip, advice};
 use layercast_net::{
     Clock, Frames, Identity, LiveEvent, LiveFlow, LiveInput, LocalSource, NetError, NodeConfig,
-    clock_name, flow_epoch, random_seed, source_protection, wall_clock,
+    check_name, clock_name, flow_epoch, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
@@ -83,6 +83,10 @@ pub fn run(args: &args::Serve) -> Outcome {
         None if is_live => "live".to_owned(),
         None => stem(path),
     };
+    check_name(&flow).map_err(|error| {
+        let what = format!("the file name is no name for a flow: {error}");
+        Failure::new(what).hint("--flow NAME gives the flow another name")
+    })?;
     runtime.block_on(async {
         let stop = Stop::listen()?;
         let reporter = Reporter::new(args.json, Lines::Stdout);

@@ -1,6 +1,6 @@
 //! `layercast sim`: a scenario in the simulator.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use clap::ValueEnum;
 use indicatif::ProgressBar;
 use layercast_core::{Observer, Off, Time};
 use layercast_sim::group::scenario::{GroupScenario, is_group};
@@ -29,6 +30,19 @@ use crate::{group, internet, repair};
 
 /// Runs the command.
 pub fn run(args: &args::Sim) -> Outcome {
+    if let (Some(path), Some(_)) = (&args.scenario, args.schema) {
+        let failure = Failure::wrong_use("--schema prints a schema and takes no scenario");
+        return Err(
+            match path.to_str().map(|it| SchemaKind::from_str(it, true)) {
+                Some(Ok(kind)) => {
+                    let kind = kind.to_possible_value();
+                    let kind = kind.as_ref().map_or("KIND", |it| it.get_name());
+                    failure.hint(format!("the kind follows an equals sign: --schema={kind}"))
+                }
+                _ => failure.hint("--check holds a scenario against its schema, and against more"),
+            },
+        );
+    }
     let Some(path) = &args.scenario else {
         return print_json(&match args.schema {
             Some(SchemaKind::Group) => GroupScenario::json_schema(),
@@ -36,7 +50,7 @@ pub fn run(args: &args::Sim) -> Outcome {
             Some(SchemaKind::Internet) | None => InternetScenario::json_schema(),
         });
     };
-    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let text = scenario::read(path)?;
     if args.check {
         check::check(path, &text)?;
     }
@@ -85,7 +99,9 @@ pub fn run(args: &args::Sim) -> Outcome {
         return print(&format!("{}: nothing wrong\n", path.display()));
     }
     let mut pcap = args.pcap.as_deref().map(create).transpose()?;
-    let capture = pcap.as_mut().map(|(_, out)| out as &mut dyn Write);
+    let capture = pcap
+        .as_mut()
+        .map(|(path, out)| (*path, out as &mut dyn Write));
     let stop = on_interrupt()?;
     let summary = match &args.trace {
         Some(path) => {
@@ -126,10 +142,11 @@ pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 pub fn simulate(
     network: Network,
     obs: &mut (dyn Observer + Send),
-    pcap: Option<&mut dyn Write>,
+    pcap: Option<(&Path, &mut dyn Write)>,
     stop: &AtomicBool,
 ) -> Result<SimSummary, Failure> {
     let started = Instant::now();
+    let (file, pcap) = pcap.unzip();
     let seconds = network.duration.as_ms().div_ceil(1_000);
     let bar = progress::bar(
         seconds,
@@ -144,8 +161,9 @@ pub fn simulate(
     };
     let summary = Simulation::new(network).run(obs, pcap, on_second);
     bar.finish_and_clear();
-    let mut summary = summary
-        .map_err(|error: io::Error| Failure::new(format!("cannot write the capture: {error}")))?;
+    let mut summary = summary.map_err(|error: io::Error| {
+        Failure::file(file.unwrap_or(Path::new("-")), "write", &error)
+    })?;
     summary.wall_seconds = started.elapsed().as_secs_f64();
     Ok(summary)
 }

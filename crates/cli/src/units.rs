@@ -1,12 +1,15 @@
 //! Quantities on the command line, written as in scenario files: `5s`, `10Mbit/s`, `256cells`.
 
+use std::ffi::OsStr;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
+use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_media::{FilterRule, RuleError};
-use layercast_net::{Fingerprint, FingerprintError};
+use layercast_net::{Fingerprint, FingerprintError, check_name};
 use layercast_protect::{Control, UrlError};
 use layercast_qos::Merge;
 use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
@@ -42,6 +45,31 @@ pub struct Group {
 
 fn quantity<T: Quantity>(text: &str) -> Result<T, String> {
     T::parse(text).map_err(|error| error.to_string())
+}
+
+/// Reads the name of a node, a flow or a member ([`check_name`]). Its error does not repeat the name, which may be long
+/// or have control characters.
+#[derive(Clone, Copy, Debug)]
+pub struct Name;
+
+impl TypedValueParser for Name {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let arg = arg.map_or_else(|| "the name".to_owned(), ToString::to_string);
+        let wrong = |why: &dyn Display| {
+            let what = format!("invalid name for '{arg}': {why}\n");
+            clap::Error::raw(clap::error::ErrorKind::ValueValidation, what).with_cmd(command)
+        };
+        let name = value.to_str().ok_or_else(|| wrong(&"it is not UTF-8"))?;
+        check_name(name).map_err(|error| wrong(&error))?;
+        Ok(name.to_owned())
+    }
 }
 
 /// Reads an address to listen on, such as `0.0.0.0:7400`.
@@ -141,14 +169,15 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         loss: 0.0,
         schedule: RateSchedule::default(),
     };
-    let mut steps = Vec::new();
+    let mut step_texts = Vec::new();
     if port.name.is_empty() {
         return Err(usage.into());
     }
+    check_name(&port.name).map_err(|error| error.to_string())?;
     for part in parts {
         // The schedule has commas of its own.
-        if !steps.is_empty() && !part.contains('=') {
-            steps.push(rate_step(part)?);
+        if !step_texts.is_empty() && !part.contains('=') {
+            step_texts.push(part);
             continue;
         }
         let (key, value) = part.split_once('=').ok_or(usage)?;
@@ -156,7 +185,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
             "delay" => port.delay = span(value)?,
             "queue" => port.queue = Some(quantity(value)?),
             "loss" => port.loss = probability(value)?,
-            "schedule" => steps.push(rate_step(value)?),
+            "schedule" => step_texts.push(value),
             other => {
                 return Err(format!(
                     "{other} is not one of delay, queue, loss, schedule"
@@ -164,7 +193,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
             }
         }
     }
-    port.schedule = RateSchedule::new(steps).map_err(|error| error.to_string())?;
+    port.schedule = steps(&step_texts)?;
     Ok(port)
 }
 
@@ -190,8 +219,23 @@ fn rate_step(text: &str) -> Result<RateStep, String> {
 
 /// Reads a schedule such as `10s:60%,20s:100%`.
 pub fn schedule(text: &str) -> Result<RateSchedule, String> {
-    let steps: Result<Vec<RateStep>, String> = text.split(',').map(rate_step).collect();
-    RateSchedule::new(steps?).map_err(|error| error.to_string())
+    steps(&text.split(',').collect::<Vec<_>>())
+}
+
+/// Reads the steps of a schedule, whose times must ascend: others are a typing error.
+fn steps(texts: &[&str]) -> Result<RateSchedule, String> {
+    let steps: Result<Vec<RateStep>, String> = texts.iter().map(|text| rate_step(text)).collect();
+    let steps = steps?;
+    let wrong = steps.windows(2).position(|it| it[1].after <= it[0].after);
+    if let Some(at) = wrong {
+        let (before, step) = (texts[at].trim(), texts[at + 1].trim());
+        return Err(format!(
+            "step {} ({step}) is not after step {} ({before}): give the steps in the order of their times",
+            at + 2,
+            at + 1,
+        ));
+    }
+    RateSchedule::new(steps).map_err(|error| error.to_string())
 }
 
 /// Reads jitter: `5ms` is uniform up to that, `normal:5ms` the absolute value of a normal variable
@@ -224,6 +268,9 @@ pub fn group(text: &str) -> Result<Group, String> {
     if !group.ip().is_multicast() || members.iter().any(String::is_empty) {
         return Err(usage.into());
     }
+    for member in &members {
+        check_name(member).map_err(|error| error.to_string())?;
+    }
     Ok(Group { group, members })
 }
 
@@ -245,6 +292,7 @@ pub fn reservation(text: &str) -> Result<(String, Fingerprint), String> {
     if name.is_empty() {
         return Err(usage.into());
     }
+    check_name(name).map_err(|error| error.to_string())?;
     let fingerprint = fingerprint.parse();
     let fingerprint = fingerprint.map_err(|error: FingerprintError| error.to_string())?;
     Ok((name.to_owned(), fingerprint))
@@ -359,6 +407,12 @@ mod tests {
             ("rook=5Mbit/s,colour=red", "delay, queue, loss"),
             ("rook=5Mbit/s,schedule=10s", "TIME:PERCENT"),
             ("rook=5Mbit/s,schedule=10s:0%", "a step leaves"),
+            (
+                "rook=5Mbit/s,schedule=10s:60%,5s:10%",
+                "step 2 (5s:10%) is not after step 1 (10s:60%)",
+            ),
+            ("rook=5Mbit/s,schedule=1s:60%,9s:5%,9s:10%", "step 3"),
+            ("ro\x1bok=5Mbit/s", "control character"),
         ] {
             let error = named_port(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
@@ -374,6 +428,8 @@ mod tests {
         assert_eq!(jitter("5ms"), Ok(Jitter::Uniform { max }));
         assert_eq!(jitter("normal:5ms"), Ok(Jitter::Normal { sd: max }));
         assert!(schedule("10s:60%,20s").is_err());
+        assert!(schedule("10s:60%,10s:50%").is_err());
+        assert!(schedule("10s:60%,11s:50%").is_ok());
     }
 
     #[test]

@@ -102,7 +102,8 @@ pub fn run(args: &Xtpd) -> Outcome {
             let t_s = clock.now().since(start).as_secs_f64();
             drop(reporter.event(t_s, &describe(event)));
         };
-        let stats = daemon.run(stop.token.clone(), GRACE, tell).await?;
+        let stats = daemon.run(stop.token.clone(), GRACE, tell).await;
+        let stats = stats.map_err(|error| Failure::new(format!("the socket failed: {error}")))?;
         reporter.summary(&stats, &in_words(&stats))?;
         stop.outcome()
     })

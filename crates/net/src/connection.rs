@@ -7,7 +7,7 @@ use layercast_protect::{Fingerprint, LinkKey};
 use layercast_wire::Signal;
 use serde::Serialize;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
@@ -16,8 +16,10 @@ use crate::hello::Hello;
 use crate::random::link_key;
 use crate::remote::Renewed;
 
-/// How long a neighbour may take to say hello.
-pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// How long a caller may take from its call to its hello, handshakes included.
+pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(3);
+/// How long a neighbour that we called may take to answer our hello.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Signals that may wait for one neighbour before it counts as one that does not read; it must hold
 /// one advertisement for each flow a switch may know.
 const MAX_OUTGOING: usize = 2_048;
@@ -114,14 +116,40 @@ pub(crate) struct Connection {
     pub hello: Hello,
 }
 
+/// A neighbour whose hello was read, before the node knows it.
+pub(crate) struct Greeted<C: SignalChannel> {
+    receiver: C::Receiver,
+    sender: C::Sender,
+    addr: SocketAddr,
+    local: Option<IpAddr>,
+    hello: Hello,
+    upstream: Option<usize>,
+    proven: Option<Proven>,
+}
+
 impl Connection {
-    /// Runs a connection from hello to its end; an error says why there was no proper hello.
+    /// Runs a connection that we called from hello to its end; an error says why there was no proper hello.
     pub async fn run<C: SignalChannel>(
         &self,
         channel: C,
         addr: SocketAddr,
         upstream: Option<usize>,
     ) -> Result<(), CallError> {
+        let by = (Instant::now() + ANSWER_WITHIN, ANSWER_WITHIN);
+        let greeted = self.greet(channel, addr, upstream, by).await?;
+        self.converse(greeted).await;
+        Ok(())
+    }
+
+    /// Reads the hello of a neighbour, which is expected until an instant; the time that it had in all is named in
+    /// the error.
+    pub async fn greet<C: SignalChannel>(
+        &self,
+        channel: C,
+        addr: SocketAddr,
+        upstream: Option<usize>,
+        (until, within): (Instant, Duration),
+    ) -> Result<Greeted<C>, CallError> {
         let proven = channel.identity().map(|identity| Proven {
             identity,
             key: link_key(0),
@@ -137,8 +165,8 @@ impl Connection {
             let sent = sender.send(&[hello.signal()]).await;
             sent.map_err(|error| CallError::Unreachable(error.to_string()))?;
         }
-        let hello = match timeout(HELLO_WITHIN, receiver.recv()).await {
-            Err(_) => Err("no hello within 5 s".to_owned()),
+        let hello = match timeout_at(until, receiver.recv()).await {
+            Err(_) => Err(no_hello(within)),
             Ok(Err(error)) => Err(error.to_string()),
             Ok(Ok(None)) => Err("closed before hello".to_owned()),
             Ok(Ok(Some(Signal::Error { message }))) => return Err(CallError::TurnedAway(message)),
@@ -173,6 +201,28 @@ impl Connection {
                 return Err(CallError::Unreachable(reason));
             }
         };
+        Ok(Greeted {
+            receiver,
+            sender,
+            addr,
+            local,
+            hello,
+            upstream,
+            proven,
+        })
+    }
+
+    /// Runs a connection from its hello to its end.
+    pub async fn converse<C: SignalChannel>(&self, greeted: Greeted<C>) {
+        let Greeted {
+            mut receiver,
+            mut sender,
+            addr,
+            local,
+            hello,
+            upstream,
+            proven,
+        } = greeted;
         let peer = PeerId(self.next.fetch_add(1, Ordering::Relaxed));
         let (queue, mut outgoing) = mpsc::channel(MAX_OUTGOING);
         let cut = CancellationToken::new();
@@ -189,7 +239,7 @@ impl Connection {
             proven,
         }));
         if self.events.send(opened).await.is_err() {
-            return Ok(());
+            return;
         }
         let ended = tokio::select! {
             biased;
@@ -207,7 +257,6 @@ impl Connection {
         }
         let reason = ended.map_or_else(|error| error.to_string(), |()| "closed".to_owned());
         let _ = self.events.send(PeerEvent::Closed { peer, reason }).await;
-        Ok(())
     }
 
     async fn write<S: SignalSender>(
@@ -264,6 +313,11 @@ impl Connection {
         };
         let _ = self.events.send(failed).await;
     }
+}
+
+/// Why a call ends whose hello did not come `within` its time.
+pub(crate) fn no_hello(within: Duration) -> String {
+    format!("no hello within {} s", within.as_secs())
 }
 
 impl PeerSender {

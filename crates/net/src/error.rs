@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::identity::IdentityError;
 use crate::multicast::{InputFault, printable};
+use crate::names::{NameError, check_name};
 
 /// Why a node could not start, or had to stop; one clear line each, with what to do about it.
 #[derive(Debug, Error)]
@@ -66,6 +67,14 @@ pub enum NetError {
         node: String,
         /// The name wanted.
         name: String,
+    },
+    /// A name that no neighbour would take.
+    #[error("the name of {of} cannot be used: {error}")]
+    Name {
+        /// Such as `the flow`.
+        of: &'static str,
+        /// The limit that it exceeds.
+        error: NameError,
     },
     /// There is no certificate to show to neighbours.
     #[error(transparent)]
@@ -237,6 +246,11 @@ impl NetError {
             io::ErrorKind::AddrInUse => NetError::PortInUse { addr },
             _ => NetError::Bind { addr, source },
         }
+    }
+
+    /// Checks the name of something, such as `the flow`.
+    pub(crate) fn check_name(of: &'static str, name: &str) -> Result<(), NetError> {
+        check_name(name).map_err(|error| NetError::Name { of, error })
     }
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> NetError {

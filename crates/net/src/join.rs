@@ -36,6 +36,8 @@ pub async fn run_join(
     obs: &mut (dyn Observer + Send),
 ) -> Result<JoinSummary, NetError> {
     let obs = &mut AnyObserver::new(obs);
+    NetError::check_name("the receiver", &config.sink.node)?;
+    NetError::check_name("the flow", &config.sink.flow)?;
     let here = SocketAddr::new(source_towards(config.upstream.addr), 0);
     let udp = Udp::bind(here).map_err(|source| NetError::bind(here, source))?;
     let join_group = |(group, interface)| {

@@ -36,6 +36,7 @@ mod live;
 mod local;
 mod machines;
 mod multicast;
+mod names;
 mod node;
 mod outbox;
 mod output;
@@ -88,6 +89,7 @@ pub use multicast::{
     TreeOptions, WithheldFile, emulate_receivers, printable, receiver_identity, send_files,
     send_plan,
 };
+pub use names::{NameError, check_name};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use places::MAX_PER_CERTIFICATE;

@@ -56,6 +56,7 @@ impl Drop for Closing {
 impl Running {
     /// The source as configured, not fed yet.
     pub fn new(local: LocalSource) -> Result<Running, NetError> {
+        NetError::check_name("the flow", &local.config.flow.name)?;
         Ok(Running {
             flow: local.config.flow.id,
             name: local.config.flow.name.clone(),

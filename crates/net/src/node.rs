@@ -69,8 +69,10 @@ impl Node {
     /// Takes the ports of the node.
     ///
     /// # Errors
-    /// They are in use, or the address is not one of this machine; the node is protected and its control is not.
+    /// They are in use, or the address is not one of this machine; the name of the node is invalid; the node is
+    /// protected and its control is not.
     pub async fn bind(config: NodeConfig) -> Result<Node, NetError> {
+        NetError::check_name("the node", &config.switch.name)?;
         let wanted = config.listen;
         let failed = |source| NetError::bind(wanted, source);
         let (listener, door, udp) = match (&config.identity, config.control) {

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use layercast_wire::Signal;
 use quinn::{Endpoint, Incoming, VarInt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::channel::{SignalChannel, SignalReceiver, SignalSender};
-use crate::connection::{ChannelStats, Connection, Counters, HELLO_WITHIN, LINGER, PeerEvent};
+use crate::connection::{
+    ChannelStats, Connection, Counters, Greeted, HELLO_WITHIN, LINGER, PeerEvent, no_hello,
+};
 use crate::error::CallError;
 use crate::hello::Hello;
 use crate::identity::Identity;
-use crate::places::{NoPlace, Place, Places};
+use crate::places::{Place, Places};
 use crate::quic::QuicChannel;
 use crate::remote::{Bearer, Remote, Renewal};
 use crate::tcp::TcpChannel;
@@ -31,7 +33,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 const WHILE_NAME_IN_USE: Duration = Duration::from_millis(500);
 /// A connection that lasted this long was stable: the next call comes soon.
 const STABLE: Duration = Duration::from_secs(5);
-/// Simultaneous callers over TCP that are refused with an explanation.
+/// Simultaneous callers that are refused with an explanation; a new one replaces the oldest.
 const MAX_DECLINED: usize = 16;
 /// How long the last packets of a listening node may take to leave.
 const FAREWELL: Duration = Duration::from_millis(50);
@@ -81,7 +83,7 @@ impl Peers {
     pub fn listen(&self, listener: TcpListener, max: usize) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let (counters, connection) = (Arc::clone(&self.counters), self.connection());
-        let (places, declined) = (Places::new(max), Arc::new(Semaphore::new(MAX_DECLINED)));
+        let (places, declined) = (Places::new(max), Places::new(MAX_DECLINED));
         self.tasks.spawn(async move {
             while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
                 let Ok((stream, addr)) = accepted else {
@@ -95,10 +97,12 @@ impl Peers {
                         counters.accepted.fetch_add(1, Ordering::Relaxed);
                         tasks.spawn(take(connection.clone(), channel, addr, place));
                     }
-                    Err(why) => match Arc::clone(&declined).try_acquire_owned() {
-                        Ok(permit) => {
+                    Err(why) => match declined.take(addr.ip()) {
+                        Ok(place) => {
                             let connection = connection.clone();
-                            tasks.spawn(turn_away(connection, channel, addr, why, permit));
+                            let error = CallError::TurnedAway(why.to_string());
+                            let message = why.to_string();
+                            tasks.spawn(refuse(connection, channel, (addr, place), message, error));
                         }
                         Err(_) => drop(counters.rejected.fetch_add(1, Ordering::Relaxed)),
                     },
@@ -111,7 +115,7 @@ impl Peers {
     pub fn listen_xtp(&self, door: XtpDoor, max: usize) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let (counters, connection) = (Arc::clone(&self.counters), self.connection());
-        let (places, declined) = (Places::new(max), Arc::new(Semaphore::new(MAX_DECLINED)));
+        let (places, declined) = (Places::new(max), Places::new(MAX_DECLINED));
         self.tasks.spawn(async move {
             while let Some(Ok((channel, addr))) = closing.run_until_cancelled(door.accept()).await {
                 match places.take(addr.ip()) {
@@ -119,10 +123,12 @@ impl Peers {
                         counters.accepted.fetch_add(1, Ordering::Relaxed);
                         tasks.spawn(take(connection.clone(), channel, addr, place));
                     }
-                    Err(why) => match Arc::clone(&declined).try_acquire_owned() {
-                        Ok(permit) => {
+                    Err(why) => match declined.take(addr.ip()) {
+                        Ok(place) => {
                             let connection = connection.clone();
-                            tasks.spawn(turn_away(connection, channel, addr, why, permit));
+                            let error = CallError::TurnedAway(why.to_string());
+                            let message = why.to_string();
+                            tasks.spawn(refuse(connection, channel, (addr, place), message, error));
                         }
                         Err(_) => {
                             counters.rejected.fetch_add(1, Ordering::Relaxed);
@@ -163,16 +169,19 @@ impl Peers {
     pub fn decline(&self, listener: TcpListener, message: String) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let connection = self.connection();
-        let places = Arc::new(Semaphore::new(MAX_DECLINED));
+        let places = Places::new(MAX_DECLINED);
         self.tasks.spawn(async move {
             while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
                 let Ok((stream, addr)) = accepted else {
                     sleep(BACKOFF.0).await;
                     continue;
                 };
-                if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                    let message = message.clone();
-                    tasks.spawn(decline(connection.clone(), stream, addr, message, place));
+                if let Ok(place) = places.take(addr.ip()) {
+                    let (channel, message) = (TcpChannel::new(stream), message.clone());
+                    let error = CallError::Unreachable("called over TCP".into());
+                    let refusal =
+                        refuse(connection.clone(), channel, (addr, place), message, error);
+                    tasks.spawn(refusal);
                 }
             }
         });
@@ -286,58 +295,74 @@ impl Backoff {
     }
 }
 
+/// Reads the hello of a caller in the clear, and runs its connection.
 async fn take<C: SignalChannel>(
     connection: Connection,
     channel: C,
     addr: SocketAddr,
-    _place: Place,
+    place: Place,
 ) {
-    if let Err(error) = connection.run(channel, addr, None).await {
-        connection.fail(addr, None, error).await;
-    }
+    let by = (Instant::now() + HELLO_WITHIN, HELLO_WITHIN);
+    let evicted = place.evicted();
+    let greeting = connection.greet(channel, addr, None, by);
+    let greeted = unless(evicted, greeting).await;
+    enter(&connection, (addr, place), greeted).await;
 }
 
+/// The same of a caller over QUIC, whose handshake comes first.
 async fn take_protected(connection: Connection, incoming: Incoming, mut place: Place) {
     let addr = incoming.remote_address();
-    let outcome = match timeout(HELLO_WITHIN, QuicChannel::accept(incoming)).await {
-        Ok(Ok(channel)) => match channel.identity().map(|shown| place.show(shown)) {
-            Some(Err(why)) => {
-                tell(channel, why.to_string()).await;
-                Err(CallError::TurnedAway(why.to_string()))
-            }
-            _ => connection.run(channel, addr, None).await,
-        },
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(CallError::Unreachable("no hello within 5 s".into())),
+    let until = Instant::now() + HELLO_WITHIN;
+    let evicted = place.evicted();
+    let greeting = async {
+        let channel = timeout_at(until, QuicChannel::accept(incoming)).await;
+        let channel = channel.map_err(|_| CallError::Unreachable(no_hello(HELLO_WITHIN)))??;
+        if let Some(Err(why)) = channel.identity().map(|shown| place.show(shown)) {
+            tell(channel, why.to_string()).await;
+            return Err(CallError::TurnedAway(why.to_string()));
+        }
+        let by = (until, HELLO_WITHIN);
+        connection.greet(channel, addr, None, by).await
     };
-    if let Err(error) = outcome {
-        connection.fail(addr, None, error).await;
+    let greeted = unless(evicted, greeting).await;
+    enter(&connection, (addr, place), greeted).await;
+}
+
+/// The outcome of `work`; none if another caller takes the place before.
+async fn unless<T>(evicted: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        outcome = work => Some(outcome),
+        () = evicted => None,
     }
 }
 
-/// Refuses a caller without a place, with the reason.
-async fn turn_away<C: SignalChannel>(
-    connection: Connection,
-    channel: C,
-    addr: SocketAddr,
-    why: NoPlace,
-    _permit: OwnedSemaphorePermit,
+/// Runs the connection of a caller whose hello was read while it held its place.
+async fn enter<C: SignalChannel>(
+    connection: &Connection,
+    (addr, mut place): (SocketAddr, Place),
+    greeted: Option<Result<Greeted<C>, CallError>>,
 ) {
-    tell(channel, why.to_string()).await;
-    let error = CallError::TurnedAway(why.to_string());
-    connection.fail(addr, None, error).await;
+    match greeted {
+        Some(Ok(greeted)) if place.prove() => connection.converse(greeted).await,
+        Some(Err(error)) => connection.fail(addr, None, error).await,
+        // Evicted. An attacker may cause thousands a second: they are counted, not reported one by one.
+        Some(Ok(_)) | None => drop(connection.counters.rejected.fetch_add(1, Ordering::Relaxed)),
+    }
 }
 
-async fn decline(
+/// Refuses a caller with a `message`; the node gets the `error`.
+async fn refuse<C: SignalChannel>(
     connection: Connection,
-    stream: TcpStream,
-    addr: SocketAddr,
+    channel: C,
+    (addr, place): (SocketAddr, Place),
     message: String,
-    _place: OwnedSemaphorePermit,
+    error: CallError,
 ) {
-    tell(TcpChannel::new(stream), message).await;
-    let error = CallError::Unreachable("called over TCP".into());
-    connection.fail(addr, None, error).await;
+    match unless(place.evicted(), tell(channel, message)).await {
+        Some(()) => connection.fail(addr, None, error).await,
+        None => drop(connection.counters.rejected.fetch_add(1, Ordering::Relaxed)),
+    }
 }
 
 /// Answers the hello of a caller with `message` and nothing else.

@@ -8,22 +8,24 @@ mod multicast;
 mod xtp;
 
 use std::fmt::Display;
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use layercast_core::Off;
 use layercast_media::Clip;
-use layercast_sim::Simulation;
 use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{self as internetwork, is_internet};
 use layercast_sim::internet::{Internet, Measurements, Summary};
 use layercast_sim::scenario::Scenario;
+use layercast_sim::{Simulation, file};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
+
+/// Largest clip that is probed, in bytes: it is read into memory as a whole.
+const MAX_CLIP: u64 = 16 << 30;
 
 create_exception!(
     _layercast,
@@ -131,7 +133,8 @@ fn run_internet(mut scenario: internetwork::Scenario, seed: Option<u64>) -> PyRe
 /// What a video file consists of, as JSON: container, codec, size, pictures, GOPs, layers.
 #[pyfunction]
 fn probe_json(path: PathBuf) -> PyResult<String> {
-    let clip = Clip::parse(fs::read(path)?.into()).map_err(failed)?;
+    let clip = file::read(&path, MAX_CLIP)?;
+    let clip = Clip::parse(clip.into()).map_err(failed)?;
     json(&clip.summary())
 }
 

@@ -23,6 +23,7 @@
 
 mod calendar;
 mod exchange;
+pub mod file;
 pub mod group;
 pub mod internet;
 mod kernel;

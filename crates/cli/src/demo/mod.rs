@@ -34,10 +34,9 @@ pub fn run(args: &args::Demo) -> Outcome {
         protect_base: args.protect_base,
     };
     let scenario = scenario::load(&args.scenario, instead)?;
-    scenario::check_clips(&args.scenario, &scenario)?;
+    let network = scenario::resolve(&args.scenario, &scenario)?;
     let plan = Plan::new(&scenario, &args.out)?;
     fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, "create", &error))?;
-    let network = scenario::resolve(&args.scenario, &scenario)?;
     let topology = summary::topology(&network);
 
     let simulated = sim::simulate(

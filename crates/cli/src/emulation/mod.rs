@@ -9,7 +9,6 @@ mod path;
 mod ports;
 mod tap;
 
-use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +30,7 @@ use crate::internet::{Override, load, table};
 use crate::line::Line;
 use crate::output::{Lines, Table, count};
 use crate::reporter::Reporter;
+use crate::scenario;
 use crate::sim::on_interrupt;
 use lateness::{Lateness, LatenessReport};
 use ports::{PortCounts, Ports};
@@ -78,7 +78,7 @@ struct EmulationSummary {
 
 /// Runs the scenario in the file `path`.
 pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
-    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let text = scenario::read(path)?;
     let instead = Override {
         seed: args.seed,
         at_most: args.duration,

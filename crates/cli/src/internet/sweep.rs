@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use indicatif::ProgressBar;
+use layercast_sim::file;
 use layercast_sim::internet::{Internet, Network, Stopped};
 use serde::{Deserialize, Serialize};
 
@@ -180,7 +181,8 @@ fn done(folder: &Path, seed: u64) -> bool {
 }
 
 fn read(path: &Path) -> Result<serde_json::Value, Failure> {
-    let text = fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let text = file::read(path, file::MAX_DATA_FILE)
+        .map_err(|error| Failure::file(path, "read", &error))?;
     let broken = |error| Failure::new(format!("{} is no summary: {error}", path.display()));
     serde_json::from_slice(&text).map_err(broken)
 }

@@ -86,7 +86,7 @@ pub struct Send {
     #[arg(long, value_name = "N", conflicts_with = "members", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub receivers: Option<u32>,
     /// Only these receivers (receive --name), and wait for them
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = units::Name)]
     pub members: Vec<String>,
     /// How long to wait for receivers at the beginning; others may join later
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
@@ -163,7 +163,7 @@ pub struct Receive {
     #[arg(long, value_name = "ADDR", value_parser = units::listen)]
     pub listen: Option<SocketAddr>,
     /// Name of this receiver, the same after a restart [default: host and folder]
-    #[arg(long)]
+    #[arg(long, value_parser = units::Name)]
     pub name: Option<String>,
     /// Replace files of the same name; without, the new one gets a number
     #[arg(long)]

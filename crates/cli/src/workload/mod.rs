@@ -4,11 +4,12 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use layercast_core::Stream;
+use layercast_sim::file;
 use layercast_workload::dist::{self, Columns, Distribution, Fit, Law, Problem, Unit};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{Lines, Table, print, print_json};
 
 mod analyze;
 pub mod args;
@@ -29,7 +30,8 @@ pub fn run(args: &args::Workload) -> Outcome {
 }
 
 fn read(path: &str) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
+    file::read_text(Path::new(path), file::MAX_DATA_FILE)
+        .map_err(|error| format!("cannot read {path}: {error}"))
 }
 
 fn find(text: &str) -> Result<Distribution, Failure> {
@@ -120,11 +122,14 @@ fn sample(args: &args::Sample) -> Outcome {
     let dist = find(&args.name)?;
     let mut stream = stream(&dist, args.seed);
     let mut out = BufWriter::new(io::stdout().lock());
-    writeln!(out, "{}_{}", dist.name.replace([',', ' '], "_"), dist.unit)?;
-    for _ in 0..args.count {
-        writeln!(out, "{}", dist.sample(&mut stream))?;
-    }
-    Ok(out.flush()?)
+    let mut all = || {
+        writeln!(out, "{}_{}", dist.name.replace([',', ' '], "_"), dist.unit)?;
+        for _ in 0..args.count {
+            writeln!(out, "{}", dist.sample(&mut stream))?;
+        }
+        out.flush()
+    };
+    all().map_err(|error| Lines::Stdout.failure(&error))
 }
 
 /// Samples beside the distribution they should be of.
@@ -234,11 +239,17 @@ fn read_samples(path: &Path) -> Result<Vec<f64>, Failure> {
 fn read_text(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") {
         let mut bytes = Vec::new();
-        let result = io::stdin().lock().read_to_end(&mut bytes);
+        let most = file::MAX_DATA_FILE;
+        let result = io::stdin().lock().take(most + 1).read_to_end(&mut bytes);
         result.map_err(|error| Failure::file(path, "read", &error))?;
+        if bytes.len() as u64 > most {
+            let what = format!("standard input has more than {} MiB", most >> 20);
+            return Err(Failure::new(what).hint("give a part of it, by way of: head -c 100M"));
+        }
         return String::from_utf8(bytes).map_err(|error| not_text(path, error.as_bytes()));
     }
-    let bytes = std::fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let bytes = file::read(path, file::MAX_DATA_FILE)
+        .map_err(|error| Failure::file(path, "read", &error))?;
     String::from_utf8(bytes).map_err(|error| not_text(path, error.as_bytes()))
 }
 

@@ -183,7 +183,7 @@ fn a_missing_clip_of_a_scenario_is_named_with_its_line_and_a_command() {
             assert_eq!(output.status.code(), Some(1), "{command:?}");
             let said = complaint(&output);
             let line = 1 + text.lines().take_while(|it| !it.contains(clip)).count();
-            let place = format!("demo.toml:{line}: the clip {clip} does not exist");
+            let place = format!("demo.toml:{line}: flow[0].clip: cannot read {clip}: No such file");
             assert!(said.contains(&place) && said.contains(says), "{said}");
         }
     }

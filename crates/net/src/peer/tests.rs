@@ -2,6 +2,8 @@
 
 use layercast_core::NodeId;
 use layercast_wire::Carriage;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
 use super::*;
 
@@ -80,6 +82,46 @@ async fn callers_are_taken_up_to_the_limit_and_the_others_hear_why_not() {
         ..ChannelStats::default()
     };
     assert_eq!(stats, expected);
+}
+
+#[tokio::test]
+async fn callers_that_say_nothing_make_room_for_one_that_says_hello() {
+    let (peers, mut events) = Peers::new(hello("chuff"), None);
+    let (listener, addr) = listener().await;
+    peers.listen(listener, 4);
+    let mut silent = Vec::new();
+    for _ in 0..12 {
+        silent.push(TcpStream::connect(addr).await.unwrap());
+    }
+    let (_receiver, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
+    sender.send(&[hello("guest").signal()]).await.unwrap();
+    let opened = event(&mut events).await;
+    assert!(matches!(opened, PeerEvent::Opened(_)), "{opened:?}");
+    // The first ones had to go; those that hold a place are given up when their time is over.
+    let mut buffer = [0];
+    let closed = timeout(SOON, silent[0].read(&mut buffer)).await.unwrap();
+    assert_eq!(closed.unwrap(), 0);
+    let PeerEvent::Failed { error, .. } = event(&mut events).await else {
+        panic!("the last ones do not say hello");
+    };
+    assert_eq!(error.to_string(), "no hello within 3 s");
+    drop(opened);
+    assert!(peers.close(events).await.rejected >= 10);
+}
+
+#[tokio::test]
+async fn callers_that_are_refused_and_say_nothing_keep_no_one_from_the_reason() {
+    let (peers, _events) = Peers::new(hello("chuff"), None);
+    let (listener, addr) = listener().await;
+    peers.decline(listener, "call layercasts:// instead".into());
+    let mut silent = Vec::new();
+    for _ in 0..2 * MAX_DECLINED {
+        silent.push(TcpStream::connect(addr).await.unwrap());
+    }
+    let (mut receiver, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
+    sender.send(&[hello("guest").signal()]).await.unwrap();
+    let answer = timeout(SOON, receiver.recv()).await.unwrap().unwrap();
+    assert!(matches!(answer, Some(Signal::Error { .. })), "{answer:?}");
 }
 
 #[tokio::test]

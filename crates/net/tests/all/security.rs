@@ -2,16 +2,19 @@
 
 use crate::common;
 
+use std::any::Any;
+use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::neighbour::{Neighbour, identity, joined_by, protected, trusted};
 use crate::common::{LONG, join, join_config, real_time, server, sink, start, switch};
 use layercast_core::{FlowId, Level, NodeId, Stream};
 use layercast_net::{
-    Connect, Fingerprint, Identity, JoinEvent, JoinSummary, MAX_PER_CERTIFICATE, NetError,
-    NodeEvent, Remote, Trust, get_stats, list_flows,
+    Bearer, Connect, Control, Fingerprint, Identity, JoinEvent, JoinSummary, MAX_PER_CERTIFICATE,
+    NetError, NodeEvent, QuicChannel, Remote, Trust, XtpChannel, get_stats, list_flows,
 };
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_wire::{AdapterKind, Carriage, Member, Secret, Signal};
@@ -516,6 +519,78 @@ async fn one_certificate_does_not_get_all_places_and_is_told_why() {
     assert!(again.is_ok(), "{:?}", again.err());
     drop(held);
     node.stop().await;
+}
+
+/// Opens connections over one bearer that say nothing, more than there are places, and new ones for as long as it runs.
+async fn say_nothing(to: Remote, opened: Arc<AtomicUsize>) {
+    let own = identity();
+    let mut held = VecDeque::new();
+    loop {
+        let channel: Option<Box<dyn Any + Send>> = match &to.bearer {
+            Bearer::Tcp => match TcpStream::connect(to.addr).await {
+                Ok(stream) => Some(Box::new(stream)),
+                Err(_) => None,
+            },
+            Bearer::Xtp => match XtpChannel::connect(to.addr, None).await {
+                Ok(channel) => Some(Box::new(channel)),
+                Err(_) => None,
+            },
+            Bearer::Quic(trust) => match QuicChannel::connect(to.addr, None, &own, trust).await {
+                Ok(channel) => Some(Box::new(channel)),
+                Err(_) => None,
+            },
+        };
+        if let Some(channel) = channel {
+            held.push_back(channel);
+            opened.fetch_add(1, Ordering::Relaxed);
+        }
+        if held.len() > 30 {
+            held.pop_front();
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[real_time(tokio)]
+async fn connections_that_say_nothing_keep_no_receiver_out() {
+    const PLACES: usize = 16;
+    for bearer in ["tcp", "xtp", "quic"] {
+        let own = identity();
+        let mut config = server(DATAGRAMS, 3);
+        config.max_connections = PLACES;
+        match bearer {
+            "xtp" => config.control = Control::Xtp,
+            "quic" => config = protected(config, &own),
+            _ => {}
+        }
+        let node = start(config).await;
+        let upstream = match bearer {
+            "xtp" => Remote::new(node.addr, Bearer::Xtp),
+            "quic" => trusted(node.addr, &own),
+            _ => node.addr.into(),
+        };
+        let opened = Arc::new(AtomicUsize::new(0));
+        let attack = tokio::spawn(say_nothing(upstream.clone(), Arc::clone(&opened)));
+        let filling = async {
+            while opened.load(Ordering::Relaxed) < 2 * PLACES {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LONG, filling).await.expect("the attack begins");
+        let begun = Instant::now();
+        let mut config = guest(node.addr, &own);
+        config.upstream = upstream;
+        let mut receiver = join(config);
+        receiver.wait_for(joined).await;
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(2), "{bearer}: {took:?}");
+        // It keeps its place.
+        let summary = receiver.end().await.unwrap();
+        attack.abort();
+        keeps_its_promise(&summary);
+        assert_eq!(summary.connected, 1, "{bearer}");
+        assert!(node.stop().await.channels.rejected > 0, "{bearer}");
+    }
 }
 
 #[real_time(tokio)]

@@ -1,5 +1,8 @@
 //! Clips of flows: loaded, reduced to the layers that are sent, cut or repeated to length.
 
+use std::io;
+use std::path::PathBuf;
+
 use layercast_core::{FrameRate, Level, Span, Stream};
 use layercast_media::Clip;
 use rand_core::RngCore;
@@ -7,6 +10,7 @@ use rand_core::RngCore;
 use super::error::ScenarioError;
 use super::limits::MOST_FRAMES;
 use super::schema::{ClipSpec, FlowEntry, Scenario};
+use crate::file;
 
 /// Frames a synthetic clip is never longer than: 11 hours at 24 frames/s.
 const MAX_FRAMES: u64 = 1_000_000;
@@ -32,8 +36,8 @@ pub(super) fn load(scenario: &Scenario, i: usize, length: Span) -> Result<Clip, 
         ClipSpec::Trace(path) => {
             let rate = given_rate(flow, i)?;
             let path = scenario.base_dir.join(path);
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| ScenarioError::Read { path, error })?;
+            let text = file::read_text(&path, file::MAX_DATA_FILE);
+            let text = text.map_err(|error| unreadable(i, path, error))?;
             let clip = Clip::parse_trace(&text, rate).map_err(|error| ScenarioError::Clip {
                 field: format!("flow[{i}].clip"),
                 error,
@@ -53,7 +57,8 @@ pub(super) fn load(scenario: &Scenario, i: usize, length: Span) -> Result<Clip, 
                 ));
             }
             let path = scenario.base_dir.join(path);
-            let data = std::fs::read(&path).map_err(|error| ScenarioError::Read { path, error })?;
+            let data = file::read(&path, file::MAX_CLIP_FILE);
+            let data = data.map_err(|error| unreadable(i, path, error))?;
             let clip = Clip::parse(data.into()).map_err(|error| ScenarioError::Clip {
                 field: format!("flow[{i}].clip"),
                 error,
@@ -65,6 +70,14 @@ pub(super) fn load(scenario: &Scenario, i: usize, length: Span) -> Result<Clip, 
         Some(_) => clip.with_duration(length),
         None => shorter(clip, length),
     })
+}
+
+fn unreadable(flow: usize, path: PathBuf, error: io::Error) -> ScenarioError {
+    ScenarioError::Read {
+        field: format!("flow[{flow}].clip"),
+        path,
+        error,
+    }
 }
 
 /// How many frames of all layers there are for one that is sent.

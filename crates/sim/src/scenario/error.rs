@@ -8,9 +8,12 @@ use crate::internet::scenario::line_of;
 /// Why a scenario cannot be run; every message names the field and its value.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
-    /// The file cannot be read.
-    #[error("{}: {error}", path.display())]
+    /// A file cannot be read.
+    #[error("{}cannot read {}: {error}",
+            if field.is_empty() { String::new() } else { format!("{field}: ") }, path.display())]
     Read {
+        /// Path of the field that names it; empty for the scenario itself.
+        field: String,
         /// The scenario or clip.
         path: PathBuf,
         /// What the system says.
@@ -36,6 +39,8 @@ pub enum ScenarioError {
         value: String,
         /// What would do.
         accepted: String,
+        /// Paths of the other fields that it is compared with, if it is valid by itself.
+        others: Vec<String>,
     },
     /// A name that nothing has.
     #[error("{field}: there is no {what} {name:?}; there is {}", known.join(", "))]
@@ -99,8 +104,8 @@ impl ScenarioError {
     /// The path of the field that is wrong; empty if there is none.
     pub fn field(&self) -> &str {
         match self {
-            ScenarioError::Read { .. } => "",
-            ScenarioError::Text { field, .. }
+            ScenarioError::Read { field, .. }
+            | ScenarioError::Text { field, .. }
             | ScenarioError::Value { field, .. }
             | ScenarioError::Unknown { field, .. }
             | ScenarioError::Duplicate { field, .. }
@@ -115,6 +120,14 @@ impl ScenarioError {
         match self {
             ScenarioError::Text { line, .. } => *line,
             error => line_of(text, error.field()),
+        }
+    }
+
+    /// Paths of the fields that the value is compared with: the value alone is valid.
+    pub fn compared_with(&self) -> &[String] {
+        match self {
+            ScenarioError::Value { others, .. } => others,
+            _ => &[],
         }
     }
 
@@ -136,6 +149,22 @@ impl ScenarioError {
             field: field.into(),
             value: value.to_string(),
             accepted: accepted.into(),
+            others: Vec::new(),
+        }
+    }
+
+    /// A value that does not fit those of other fields.
+    pub(super) fn relation<const N: usize>(
+        field: impl Into<String>,
+        value: impl ToString,
+        accepted: impl Into<String>,
+        others: [String; N],
+    ) -> ScenarioError {
+        ScenarioError::Value {
+            field: field.into(),
+            value: value.to_string(),
+            accepted: accepted.into(),
+            others: others.into(),
         }
     }
 }

@@ -29,6 +29,12 @@ pub const DELAY: Span = Span::from_ms(u32::MAX as u64);
 /// Names: letters, digits, '-', '_' and '.'; letters of other scripts are not distinguished from other signs.
 pub const NAME: &str = "^[^\\x00-,/:-@\\[-\\^`{-\\x7f]+$";
 
+/// Names in internetworks, which may have ranges, such as `host{1..200}`.
+pub const NAMES: &str =
+    "^([^\\x00-,./:-@\\[-\\^`{-\\x7f]|\\{ *\\+?[0-9]+ *\\.\\. *\\+?[0-9]+ *\\})+$";
+/// Titles: text without control characters.
+pub const TITLE: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]+$";
+
 /// The pattern of times above zero of at most `most`.
 pub fn time_to(most: Span) -> String {
     Span::pattern_to(Least::AboveZero, most)

@@ -1,7 +1,9 @@
 //! Ranges of numbers in a scenario of layered flows, for the checks and the JSON Schema.
 
-/// Longest name, in bytes.
+/// Longest name, in characters: in UTF-8 it fits into the 256 bytes of the session protocol.
 pub const MOST_NAME: usize = 64;
+/// Longest title of a scenario, and longest name of a branch or of a flow of an internetwork, in characters.
+pub const MOST_TITLE: usize = 140;
 /// Largest spare rate of a link that fits a flow, as a fraction.
 pub const MOST_SPARE: f64 = 1_000.0;
 /// Highest frame rate, in frames per second.

@@ -103,9 +103,14 @@ fn port_config(
         }
     };
     if !(1..=MOST_QUEUED).contains(&cells) {
-        let value = format!("{} = {cells} cells", link.queue.write());
-        let accepted = format!("1 to {MOST_QUEUED} cells");
-        return Err(ScenarioError::value(field("queue"), value, accepted));
+        let accepted = queues(link.queue, rate);
+        return Err(match link.queue {
+            QueueSize::Time(_) => {
+                let value = format!("{} at {}", link.queue.write(), rate.write());
+                ScenarioError::relation(field("queue"), value, accepted, [field("rate")])
+            }
+            _ => ScenarioError::value(field("queue"), link.queue.write(), accepted),
+        });
     }
     if let Some(capacity) = link.adapt_capacity
         && capacity.0 == 0
@@ -133,6 +138,24 @@ fn port_config(
     };
     config_error(format!("link[{i}]"), config.validate())?;
     Ok(config)
+}
+
+/// The sizes that the queue of a link of `rate` may have, in the unit of `like`.
+fn queues(like: QueueSize, rate: Rate) -> String {
+    let cells = format!("1 to {MOST_QUEUED} cells");
+    match like {
+        QueueSize::Cells(_) => cells,
+        QueueSize::Bytes(_) => {
+            let least = CELL_PAYLOAD as u64;
+            format!("{least} to {} bytes ({cells})", least * MOST_QUEUED)
+        }
+        QueueSize::Time(_) => {
+            let of = |cells: u64| Span::from_secs(cells).as_ps() / u64::from(rate.cells().0.max(1));
+            let least = Span::from_us(of(1).div_ceil(Span::from_us(1).as_ps()));
+            let most = Span::from_ms(of(MOST_QUEUED) / Span::from_ms(1).as_ps());
+            format!("{} to {} ({cells})", least.write(), most.write())
+        }
+    }
 }
 
 fn rate(link: &LinkSpec, i: usize, flows: &[Flow]) -> Result<Rate, ScenarioError> {

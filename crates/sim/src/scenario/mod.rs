@@ -3,10 +3,11 @@
 mod clips;
 mod defaults;
 mod error;
-mod form;
+pub(crate) mod form;
 mod host;
-mod limits;
+pub(crate) mod limits;
 mod links;
+pub(crate) mod names;
 mod network;
 pub(crate) mod read;
 mod receivers;
@@ -31,6 +32,8 @@ pub use warnings::Warning;
 
 use std::path::Path;
 
+use crate::file;
+
 impl Scenario {
     /// Reads a scenario; relative paths of clips start at `base_dir`.
     ///
@@ -48,9 +51,9 @@ impl Scenario {
 
     /// Reads the scenario file at `path`; relative paths of clips start at the working directory.
     pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ScenarioError::Read {
-            path: path.to_owned(),
-            error,
+        let text = file::read_text(path, file::MAX_TEXT_FILE).map_err(|error| {
+            let (field, path) = (String::new(), path.to_owned());
+            ScenarioError::Read { field, path, error }
         })?;
         Scenario::from_toml(&text, Path::new(""))
     }

@@ -7,10 +7,11 @@ use layercast_transport::mets::SinkConfig;
 
 use super::error::ScenarioError;
 use super::limits::MOST_MARGIN;
+use super::names::check_name;
 use super::network::{Flow, Port, Receiver};
 use super::resolve::{config_error, flow_named, node_id};
 use super::schema::{PlayoutSpec, Scenario};
-use super::topology::{Topology, check_name, duplicate};
+use super::topology::{Topology, duplicate};
 use super::units::Quantity;
 
 impl Scenario {
@@ -34,13 +35,14 @@ impl Scenario {
                 && leave <= entry.join
             {
                 let accepted = "after join";
-                return Err(ScenarioError::value(
+                return Err(ScenarioError::relation(
                     field("leave"),
                     leave.write(),
                     accepted,
+                    [field("join")],
                 ));
             }
-            check_path(&field("flow"), node, &flows[flow], self, ports)?;
+            check_path(&field("flow"), node, (flow, &flows[flow]), self, ports)?;
             let policy = entry
                 .policy
                 .clone()
@@ -95,7 +97,7 @@ impl Scenario {
 fn check_path(
     field: &str,
     receiver: usize,
-    flow: &Flow,
+    (number, flow): (usize, &Flow),
     scenario: &Scenario,
     ports: &[Vec<Port>],
 ) -> Result<(), ScenarioError> {
@@ -115,13 +117,15 @@ fn check_path(
                 u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
             let free = share.min(u64::from(port.config.capacity().0));
             if scenario.admission && u64::from(needed.0) > free {
-                return Err(ScenarioError::value(
+                let (near, far) = (&scenario.nodes[next].name, &scenario.nodes[node].name);
+                return Err(ScenarioError::relation(
                     field,
                     format!("{} with a base layer of {needed}", flow.name),
                     format!(
-                        "at most the {free} cells/s that base layers may reserve between {} and {}",
-                        scenario.nodes[next].name, scenario.nodes[node].name
+                        "at most the {free} cells/s that base layers may reserve between {near} and {far}: raise the \
+                         rate or bl_share of that link"
                     ),
+                    [format!("link[{}]", port.link), format!("flow[{number}]")],
                 ));
             }
         }

@@ -13,9 +13,10 @@ use super::error::ScenarioError;
 use super::host::HostProfile;
 use super::limits::MOST_STALLS;
 use super::links;
+use super::names::check_name;
 use super::network::{Fault, Flow, Network, Node};
 use super::schema::{FaultKind, FlowEntry, NodeKind, Scenario, ShapingSpec};
-use super::topology::{Topology, check_name, duplicate};
+use super::topology::{Topology, duplicate};
 use super::units::Quantity;
 
 /// The clock all nodes of a simulation share.
@@ -138,19 +139,30 @@ impl Scenario {
                 return Err(duplicate(field("name"), "flow", &entry.name));
             }
             if entry.start >= self.duration {
-                let accepted = "before the end of the run";
-                return Err(ScenarioError::value(
+                let accepted = format!("before the end of the run, {}", self.duration.write());
+                return Err(ScenarioError::relation(
                     field("start"),
                     entry.start.write(),
                     accepted,
+                    ["duration".to_owned()],
                 ));
             }
-            let stop = entry.stop.unwrap_or(self.duration);
-            if stop <= entry.start {
+            let stop_at = entry.stop.unwrap_or(self.duration);
+            if stop_at <= entry.start {
                 let accepted = "after the start of the flow";
-                return Err(ScenarioError::value(field("stop"), stop.write(), accepted));
+                let (stop, start) = (field("stop"), field("start"));
+                return Err(ScenarioError::relation(
+                    stop,
+                    stop_at.write(),
+                    accepted,
+                    [start],
+                ));
             }
-            let clip = clips::load(self, i, stop.min(self.duration).saturating_sub(entry.start))?;
+            let clip = clips::load(
+                self,
+                i,
+                stop_at.min(self.duration).saturating_sub(entry.start),
+            )?;
             let node = topology.node(&field("source"), &entry.source)?;
             let config = self.source_config(i, node, &clip, topology)?;
             config_error(field("policy"), entry.policy.validate())?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use layercast_core::PortId;
 
 use super::error::ScenarioError;
-use super::limits::MOST_NAME;
+use super::names::check_name;
 use super::schema::{NodeKind, Scenario};
 
 /// The links between nodes.
@@ -161,16 +161,6 @@ impl Topology {
         }
         next
     }
-}
-
-/// A name that is valid in file names, streams and reports.
-pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
-    let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(fine) {
-        let accepted = "1 to 64 bytes of letters, digits, '-', '_' and '.'";
-        return Err(ScenarioError::value(field, format!("{name:?}"), accepted));
-    }
-    Ok(())
 }
 
 pub(super) fn duplicate(field: String, what: &'static str, name: &str) -> ScenarioError {

@@ -315,7 +315,7 @@ fn names_and_ranges_that_are_none() {
         "name = \"good\"",
         "name = \"\"",
         "name = \"\"",
-        &["140 bytes"],
+        &["140 characters"],
     );
     refused(
         "[tcp.slow]",

@@ -139,6 +139,14 @@ fn bad(kind: &str) -> Vec<Value> {
     };
     let mut values: Vec<Value> = texts.iter().map(|text| json!(text)).collect();
     values.extend(match kind {
+        "title" => vec![
+            json!(""),
+            json!("é".repeat(141)),
+            json!("a\u{1b}[2J"),
+            json!("a\n"),
+            json!("a\u{9b}"),
+            json!(5),
+        ],
         "loss" => vec![json!(1.5), json!(-0.1), json!("1%"), json!(true)],
         "mtu" => vec![
             json!(20),
@@ -193,6 +201,7 @@ fn good(kind: &str) -> Vec<Value> {
     };
     let mut values: Vec<Value> = texts.iter().map(|text| json!(text)).collect();
     values.extend(match kind {
+        "title" => vec![json!("x"), json!("Größe: 3 km²"), json!("é".repeat(140))],
         "loss" => vec![json!(0), json!(0.5), json!(1)],
         "mtu" => vec![json!(576), json!(1_500), json!(65_535)],
         "bytes" => vec![json!(20_000)],
@@ -260,6 +269,9 @@ fn both_give_the_same_verdict_on_values_in_and_out_of_range() {
         (&group, "/branch/0/rate", "rate"),
         (&group, "/session/rate", "rate"),
         (&group, "/branch/0/queue", "bytes"),
+        (&internet, "/name", "title"),
+        (&group, "/name", "title"),
+        (&group, "/branch/0/name", "title"),
     ] {
         for (fine, values) in [(true, good(kind)), (false, bad(kind))] {
             for value in values {
@@ -273,6 +285,29 @@ fn both_give_the_same_verdict_on_values_in_and_out_of_range() {
                 let changed = with(scenario, field, &value);
                 both(fine, &changed, &format!("{field} = {value}"));
             }
+        }
+    }
+}
+
+#[test]
+fn both_refuse_names_of_nodes_that_are_none() {
+    let internet: Value = toml::from_str(
+        r#"
+        schema = "internet/1"
+        name = "t"
+        run = { duration = "1s" }
+        host = [{ name = "a{1..2}" }, { name = "é_2" }]
+        router = [{ name = "r" }]
+        lan = [{ name = "l", rate = "10 Mbit/s", delay = "5us", stations = ["a1", "a2"] }]
+        link = [{ ends = ["é_2", "r"], rate = "10 Mbit/s", delay = "1ms" }]
+        "#,
+    )
+    .unwrap();
+    assert_eq!(schema(&internet), Ok(()));
+    for field in ["/host/0/name", "/router/0/name", "/lan/0/name"] {
+        for name in ["", "a b", "a.b", "a\u{1b}[2J", "a{1.2}", "a}", "a\n"] {
+            let changed = with(&internet, field, &json!(name));
+            both(false, &changed, &format!("{field} = {name:?}"));
         }
     }
 }

@@ -12,6 +12,10 @@ use crate::multicast::store::{FileStore, Folder, Listed};
 /// for a new one.
 const SILENT: Span = Span::from_secs(2);
 
+/// A session without data for this long since its announcement makes room for a new one, if there are as many sessions
+/// as there may be.
+pub const DATA_WITHIN: Span = Span::from_secs(3);
+
 /// A session that a receiver takes part in: a machine, and the file that comes.
 pub struct Session {
     machine: Receiver<FileStore>,
@@ -233,6 +237,19 @@ impl Session {
     /// Whether its sender is silent.
     pub fn is_silent(&self, now: Time) -> bool {
         self.heard + SILENT <= now
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Time {
+        self.began
+    }
+
+    /// Whether its sender has sent no data since the announcement, and had [`DATA_WITHIN`] for that.
+    pub fn lacks_data(&self, now: Time) -> bool {
+        let progress = self.stream.as_ref().map(Intake::progress);
+        let held = progress.unwrap_or(self.machine.progress()).0;
+        let is_begun = self.pending.is_some() || held > self.held_before || self.is_whole();
+        !is_begun && self.began + DATA_WITHIN <= now
     }
 
     /// Whether it is of this content.

@@ -1,5 +1,6 @@
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use layercast_core::{Observer, Span, Time, earliest};
@@ -255,9 +256,14 @@ impl Sessions {
         if self.all.len() >= MOST_SESSIONS {
             let oldest = self.all.iter().min_by_key(|(_, it)| it.heard());
             let oldest = oldest.filter(|(_, it)| it.is_silent(now));
-            match oldest.map(|(&id, _)| id) {
-                Some(id) => self.end(id, Reason::Silent, now, events),
-                None => return,
+            match (oldest.map(|(&id, _)| id), self.without_data(now)) {
+                (Some(id), _) => self.end(id, Reason::Silent, now, events),
+                (None, Some(id)) => {
+                    self.end(id, Reason::Silent, now, events);
+                    // Its sender may still be gathering receivers: it may come again.
+                    self.over.retain(|&over| over != id);
+                }
+                (None, None) => return,
             }
         }
         // A sender that announces another session has done with those that are whole: its good-bye was lost.
@@ -281,6 +287,23 @@ impl Sessions {
             let _ = events.try_send(session.joined());
         }
         self.all.insert(id, session);
+    }
+
+    /// The session that makes room for a new one although its sender is not silent: it has no data after
+    /// [`DATA_WITHIN`](super::session::DATA_WITHIN).
+    /// It is the oldest of the host that has most of them.
+    fn without_data(&self, now: Time) -> Option<u64> {
+        let idle = self.all.iter().filter(|(_, it)| it.lacks_data(now));
+        let idle: Vec<(u64, &Session)> = idle.map(|(&id, it)| (id, it)).collect();
+        let of_host = |host: IpAddr| {
+            idle.iter()
+                .filter(|(_, it)| it.sender().ip() == host)
+                .count()
+        };
+        let chosen = idle
+            .iter()
+            .max_by_key(|(_, it)| (of_host(it.sender().ip()), Reverse(it.began())));
+        chosen.map(|&(id, _)| id)
     }
 
     /// Ends the sessions whose files are whole: of one sender, or of all.

@@ -171,6 +171,38 @@ async fn a_session_without_data_leaves_no_file_and_can_be_stopped() {
     ended.expect("it ends within a second").unwrap().unwrap();
 }
 
+/// A stranger with a real address takes all sessions, and keeps them alive without data: a sender of a file gets one.
+#[tokio::test]
+async fn sessions_without_data_keep_no_sender_out() {
+    let folder = folder("strangers-hold");
+    let (path, content) = make(&folder, "film", 300_000);
+    let it = receiver(1, &folder.join("r1"));
+    let (stranger, to) = (Stranger::new().await, it.addr);
+    let attack = tokio::spawn(async move {
+        for session in 1.. {
+            if session <= 8 {
+                let open = open_of(1 << 29, 64, 3, &format!("1/1/{session}"));
+                stranger.announce(to, session, &open).await;
+            }
+            for known in 1..=session.min(8) {
+                stranger.say(to, known, poll_of(0)).await;
+            }
+            stranger.hear(10).await;
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    // None of the sessions is silent, but the first ones are three seconds old.
+    sleep(Duration::from_millis(4_500)).await;
+    assert!(!attack.is_finished());
+    let sent = timeout(LONG, send(config(&[&path], vec![it.addr], 20)));
+    let sent = sent.await.unwrap();
+    attack.abort();
+    assert_eq!(delivered(&sent[0]), 1, "{sent:#?}");
+    assert!(fs::read(it.out.join("film")).unwrap() == content);
+    it.stop.cancel();
+    let _ = timeout(LONG, it.task).await;
+}
+
 /// An address that has sent back nothing of ours gets three octets for one at most (RFC 9000, 8.1).
 #[tokio::test]
 async fn a_receiver_does_not_multiply_what_comes_from_an_address_that_answers_nothing() {

@@ -6,7 +6,7 @@ use super::schema::{FaultName, FaultSpec, GroupScenario, ProfileName};
 use super::session::check_receiver;
 use super::tree::host;
 use crate::group::{Content, Fault, FaultKind, Group, Invited, receivers};
-use crate::internet::scenario::{Bytes, Problem, ScenarioError};
+use crate::internet::scenario::{Bytes, Problem, ScenarioError, check_title};
 use crate::scenario::units::Quantity;
 
 /// Packets of an object or a stream at most.
@@ -14,6 +14,7 @@ const MOST_PACKETS: u64 = 100_000_000;
 impl GroupScenario {
     /// Checks everything and gives the group that it describes.
     pub fn resolve(&self) -> Result<Group, ScenarioError> {
+        check_title("name", &self.name)?;
         let branches = self.tree()?;
         let receivers = receivers(&branches) as u32;
         if receivers == 0 {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub use self::session::{MonitorSpec, ProfileName, RepairName, SessionSpec, WeakSpec};
 pub use self::tree::{BranchSpec, CodeSpec, CrossTrafficSpec, GroupHostSpec};
 use crate::internet::scenario::{Text, above_zero, above_zero_to};
+use crate::scenario::form;
+use crate::scenario::limits::MOST_TITLE;
 
 /// The version of the schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +29,7 @@ pub struct GroupScenario {
     /// Must be "group/1".
     pub schema: GroupVersion,
     /// For titles and file names.
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_TITLE, "pattern" = form::TITLE))]
     pub name: String,
     /// How long to simulate, and how.
     #[serde(default)]

@@ -5,7 +5,7 @@ use layercast_fec::EncoderConfig;
 
 use super::schema::{BranchSpec, CodeSpec, GroupHostSpec, GroupScenario};
 use crate::group::{Branch, Costs, EdgeSpec, HostSpec, LinkSpec, Loss, count};
-use crate::internet::scenario::{Problem, ScenarioError, unknown};
+use crate::internet::scenario::{Problem, ScenarioError, check_title, unknown};
 use crate::scenario::units::Quantity;
 
 /// Nodes and receivers at most.
@@ -19,6 +19,7 @@ impl GroupScenario {
         let mut branches: Vec<Branch> = Vec::new();
         for (i, spec) in self.branches.iter().enumerate() {
             let at = |name: &str| format!("branch[{i}].{name}");
+            check_title(&at("name"), &spec.name)?;
             if let Some(first) = branches.iter().position(|it| it.name == spec.name) {
                 let problem = Problem::Duplicate {
                     what: "the branch",

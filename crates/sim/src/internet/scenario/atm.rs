@@ -14,6 +14,7 @@ use super::range::{names, pairs};
 use super::schema::mtu;
 use crate::internet::components::Components;
 use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, AtmQueue, Discard, NodeIndex};
+use crate::scenario::form;
 
 /// The ATM backbone: routers and hosts reach it through one adapter each.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -121,6 +122,7 @@ pub enum DiscardName {
 #[serde(deny_unknown_fields)]
 pub struct SwitchSpec {
     /// Unique.
+    #[schemars(extend("minLength" = 1, "pattern" = form::NAMES))]
     pub name: String,
 }
 

@@ -8,6 +8,8 @@ use super::build::Thing;
 use super::error::{Problem, ScenarioError};
 use super::schema::RedSpec;
 use crate::internet::network::{Limit, Queue, Way};
+use crate::scenario::limits::MOST_NAME;
+use crate::scenario::names::{check_title as is_title, shown};
 use crate::scenario::read::nearest;
 use crate::scenario::units::Quantity;
 
@@ -102,13 +104,18 @@ pub(super) fn way(
 /// A name that is valid in reports and file names.
 pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
     let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    match !name.is_empty() && name.len() <= 64 && name.chars().all(fine) {
+    match !name.is_empty() && name.chars().count() <= MOST_NAME && name.chars().all(fine) {
         true => Ok(()),
         false => {
-            let accepted = "1 to 64 bytes of letters, digits, '-' and '_'";
-            Err(ScenarioError::value(field, format!("{name:?}"), accepted))
+            let accepted = format!("1 to {MOST_NAME} letters, digits, '-' and '_'");
+            Err(ScenarioError::value(field, shown(name), accepted))
         }
     }
+}
+
+/// A title: a text for people, without control characters.
+pub(crate) fn check_title(field: &str, title: &str) -> Result<(), ScenarioError> {
+    is_title(title).map_err(|accepted| ScenarioError::value(field, shown(title), accepted))
 }
 
 /// A rate that a link can have.

@@ -28,7 +28,7 @@ use crate::scenario::read;
 
 pub use atm::{AtmLinkSpec, AtmQueueSpec, AtmSpec, DiscardName, SwitchSpec};
 pub use attach::{AttachKind, AttachSpec, Attached, Attachment};
-pub(crate) use check::unknown;
+pub(crate) use check::{check_title, unknown};
 pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use contracts::HostContractSpec;
 pub use error::{Problem, ScenarioError};

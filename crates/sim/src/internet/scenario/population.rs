@@ -12,6 +12,7 @@ use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::names;
 use super::schema::{Scenario, WorkloadSpec};
+use crate::file;
 use crate::internet::components::Components;
 use crate::internet::network::{NodeIndex, Population};
 
@@ -63,7 +64,7 @@ const BUILT_IN: &str = "mah96";
 fn workload(source: &str, base_dir: &Path) -> Result<Workload, ScenarioError> {
     let field = "workload.use";
     let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|error| {
+        file::read_text(path, file::MAX_DATA_FILE).map_err(|error| {
             let path = path.to_owned();
             ScenarioError::new(field, Problem::Read { path, error })
         })

@@ -6,7 +6,7 @@ use layercast_core::Span;
 
 use super::attach::{self, Attachment};
 use super::build::Builder;
-use super::check::check_span;
+use super::check::{check_span, check_title};
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
@@ -85,15 +85,7 @@ impl Scenario {
     }
 
     fn check_run(&self) -> Result<(), ScenarioError> {
-        if self.name.is_empty() || self.name.len() > 140 || self.name.chars().any(char::is_control)
-        {
-            let accepted = "1 to 140 bytes of text";
-            return Err(ScenarioError::value(
-                "name",
-                format!("{:?}", self.name),
-                accepted,
-            ));
-        }
+        check_title("name", &self.name)?;
         let run = &self.run;
         // 213 days are all that 64 bits of picoseconds hold.
         let (least, most) = (Span::from_us(1), Span::from_secs(100 * DAY));

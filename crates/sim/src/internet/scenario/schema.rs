@@ -17,7 +17,8 @@ use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
 use super::xtp::XtpSpec;
 use crate::internet::network::{Budget, CpuCost, Law, Limit, Red, SizeLaw};
-use crate::scenario::Ties;
+use crate::scenario::limits::MOST_TITLE;
+use crate::scenario::{Ties, form};
 
 /// The version of the schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +37,7 @@ pub struct Scenario {
     /// Must be "internet/1".
     pub schema: Version,
     /// For titles and file names.
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_TITLE, "pattern" = form::TITLE))]
     pub name: String,
     /// How long to simulate, and how.
     pub run: RunSpec,
@@ -122,6 +124,7 @@ impl Default for BudgetSpec {
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Unique; `"host{1..200}"` makes 200.
+    #[schemars(extend("minLength" = 1, "pattern" = form::NAMES))]
     pub name: String,
     /// IPv4 address of the first, the others follow; default: the next free one of 10.0.0.0/8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,6 +142,7 @@ pub struct HostSpec {
 #[serde(deny_unknown_fields)]
 pub struct RouterSpec {
     /// Unique.
+    #[schemars(extend("minLength" = 1, "pattern" = form::NAMES))]
     pub name: String,
     /// IPv4 address of all its interfaces; default: the next free one of 10.0.0.0/8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -339,6 +343,7 @@ impl RedSpec {
 #[serde(deny_unknown_fields)]
 pub struct LanSpec {
     /// Unique.
+    #[schemars(extend("minLength" = 1, "pattern" = form::NAMES))]
     pub name: String,
     /// Rate of IP packets of all stations together, headers included.
     pub rate: Text<Rate>,
@@ -360,6 +365,7 @@ pub struct LanSpec {
 pub struct FlowSpec {
     /// Unique; default: `from->to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minLength" = 1, "pattern" = form::TITLE))]
     pub name: Option<String>,
     /// The host that sends.
     pub from: String,

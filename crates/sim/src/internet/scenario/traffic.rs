@@ -6,7 +6,7 @@ use layercast_core::{Span, Time};
 use layercast_wire::XTP_HEADER;
 
 use super::build::Builder;
-use super::check::check_span;
+use super::check::{check_span, check_title};
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::group;
@@ -151,10 +151,7 @@ fn given_names(place: Place, name: &str, flows: usize) -> Result<Vec<String>, Sc
     let field = place.field("name");
     let given = names(&field, name)?;
     for name in &given {
-        if name.is_empty() || name.len() > 140 || name.chars().any(char::is_control) {
-            let accepted = "1 to 140 bytes of text";
-            return Err(ScenarioError::value(field, format!("{name:?}"), accepted));
-        }
+        check_title(&field, name)?;
     }
     match given.len() == flows {
         true => Ok(given),

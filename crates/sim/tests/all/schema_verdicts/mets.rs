@@ -318,8 +318,17 @@ fn both_give_the_same_verdict_on_words_and_tables_of_mets() {
     );
     verdicts(
         &["/name", "/receiver/0/name"],
-        json!(["x", "a-b_c.d", "é"]),
-        json!(["", "a b", "a/b", "x".repeat(65), 5]),
+        json!(["x", "a-b_c.d", "é", "é".repeat(64)]),
+        json!([
+            "",
+            "a b",
+            "a/b",
+            "x".repeat(65),
+            "é".repeat(65),
+            "a\u{1b}[2J",
+            "a\n",
+            5
+        ]),
     );
 }
 

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::internet::scenario::{Bytes, TcpSpec, Text, up_to};
+use crate::scenario::form;
+use crate::scenario::limits::MOST_TITLE;
 
 /// A host: a processor that performs one task at a time, and a socket buffer.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +52,7 @@ impl Default for GroupHostSpec {
 #[serde(deny_unknown_fields)]
 pub struct BranchSpec {
     /// Unique.
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_TITLE, "pattern" = form::TITLE))]
     pub name: String,
     /// The branch above; default: the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
