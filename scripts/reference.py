@@ -1,4 +1,4 @@
-"""Writes the reference pages that come from data: scenarios from JSON Schemas, limits from the code.
+"""Writes the reference pages that come from data: scenarios from schemas, limits and output from the code.
 
 Usage: reference.py [--check]. With --check nothing is written: exit code 1 names the pages out of date.
 """
@@ -7,7 +7,10 @@ import json
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
+
+import output
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = REPOSITORY / "docs/src/reference"
@@ -456,9 +459,16 @@ def statistics_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+@cache
 def pages() -> dict[Path, str]:
     """The text of each page."""
     found = {REFERENCE / "limits.md": limits_page(), REFERENCE / "statistics.md": statistics_page()}
+    described = {
+        f"crates/{file}: {name}": f"statistics.md#{name.lower()}"
+        for structs in STATISTICS.values()
+        for file, name, _ in structs
+    }
+    found |= output.files(described)
     for name, (page, _, _) in SCENARIOS.items():
         if (REPOSITORY / "scenarios" / name).exists():
             found[REFERENCE / page] = scenario_page(name)
@@ -472,6 +482,7 @@ def main(check: bool) -> int:
         if not path.exists() or path.read_text() != text:
             stale.append(str(path.relative_to(REPOSITORY)))
             if not check:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
     if check and stale:
         print(f"out of date, run: make reference: {', '.join(stale)}", file=sys.stderr)

@@ -19,24 +19,32 @@ use crate::signals;
 /// What the filter did, layer by layer.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// "low-pass", "rate" or "keep".
+    /// The filter: "low-pass", "rate" or "keep".
     filter: &'static str,
+    /// The layers, base layer first.
     layers: Vec<Change>,
     /// All layers together.
     total: Change,
-    /// Frames that hold more than their budget although nothing is left to drop.
+    /// Frames that exceed their budget although nothing is left to drop.
     over_budget: u64,
 }
 
-/// Before and after.
+/// A layer before and after the filter.
 #[derive(Debug, Default, Serialize)]
 struct Change {
+    /// Name of the layer, or "total".
     name: String,
+    /// Frames of the input.
     frames_in: u64,
+    /// Frames of the output.
     frames_out: u64,
+    /// Bytes of the input.
     bytes_in: u64,
+    /// Bytes of the output.
     bytes_out: u64,
+    /// Mean rate of the input.
     mean_bps_in: Rate,
+    /// Mean rate of the output.
     mean_bps_out: Rate,
 }
 

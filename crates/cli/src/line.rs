@@ -1,4 +1,4 @@
-//! What `serve`, `switch` and `join` say with `--json`: one object a line (docs/src/reference/json.md).
+//! What long-running commands print with `--json`: one object a line (docs/src/reference/json.md).
 
 use std::net::SocketAddr;
 
@@ -14,21 +14,21 @@ use crate::emulation::EmulationStatus;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Line {
-    /// The process runs and listens.
+    /// The command has started.
     Ready {
-        /// Its name.
+        /// Name of the node.
         node: String,
-        /// Where it listens, if it does.
+        /// Address on which it listens; null if it does not listen.
         address: Option<SocketAddr>,
-        /// How to call it, if it is called.
+        /// URL with which receivers join it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     },
-    /// Something a user wants to know.
+    /// A message.
     Event {
         /// Seconds since the start.
         t_s: f64,
-        /// What happened.
+        /// The message.
         text: String,
     },
     /// A receiver, once a second.
@@ -39,9 +39,9 @@ pub enum Line {
     Path(PathStatus),
     /// An emulated internetwork, once a second.
     Emulation(EmulationStatus),
-    /// An end of a tunnel of parities, once a second.
+    /// One end of a FEC tunnel, once a second.
     Edge(Box<EdgeStatus>),
-    /// The last line: everything that was counted.
+    /// The last line, with all counters.
     Summary(Value),
 }
 
@@ -66,45 +66,45 @@ pub struct EdgeStatus {
     pub stats: FecTunnelStats,
 }
 
-/// How a receiver does.
+/// A receiver, once a second.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ReceiverStatus {
     /// Seconds since the start.
     pub t_s: f64,
-    /// Whether it is joined to the flow.
+    /// Whether the receiver is a member of the flow.
     pub joined: bool,
-    /// The level in force.
+    /// The level granted.
     pub level: u8,
-    /// Bits per second of media in the last second.
+    /// Bits per second of media played in the last second.
     pub rate_bps: u64,
     /// Largest delay from emission to arrival in the last second, in milliseconds.
     pub delay_ms: Option<f64>,
-    /// Mean delay of live frames in the last second, from their arrival at the source to their hand-over.
+    /// Mean delay of the live frames of the last second, from their arrival at the source to their hand-over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_to_end_ms: Option<EndToEndParts>,
-    /// Frames played so far.
+    /// Frames played since the start.
     pub frames: PerLayer<u64>,
-    /// Frames lost so far that the level in force included.
+    /// Frames of granted layers lost since the start.
     pub lost: PerLayer<u64>,
-    /// Frames dropped so far because they came after their deadline.
+    /// Frames dropped since the start because they arrived after their deadline.
     pub late: u64,
-    /// Milliseconds so far without a picture that can be decoded.
+    /// Time without a picture that can be decoded, since the start, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
 }
 
-/// Mean delay of live frames in milliseconds: the sum of the parts that follow.
+/// Mean delay of live frames in milliseconds, and its parts.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct EndToEndParts {
-    /// From the arrival of the last byte at the source to the hand-over.
+    /// From the arrival of the last byte at the source to the hand-over: the sum of the parts below.
     pub mean: f64,
     /// Until the frame was complete and due at the source.
     pub ingest: f64,
-    /// In scheduler and shaper of the source.
+    /// In the scheduler and the shaper of the source, until the first packet left.
     pub queue: f64,
-    /// From the source to the receiver.
+    /// From the source to the arrival of the last packet.
     pub path: f64,
-    /// Until the hand-over.
+    /// From the arrival to the hand-over.
     pub playout: f64,
 }
 
@@ -122,16 +122,17 @@ impl From<EndToEnd> for EndToEndParts {
     }
 }
 
-/// How a server or switch does.
+/// A server or switch, once a second.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Seconds since the start.
     pub t_s: f64,
-    /// Neighbours with a live channel.
+    /// Neighbours with a session channel.
     pub neighbours: u32,
-    /// Branches that media go to.
+    /// Branches to which media are sent.
     pub branches: u32,
-    /// What came in at a live input: `ts` and `rtp` with their counts, other sources on an RTP port among them.
+    /// The live input, of `serve` with one.
+    // JSON: IngestStats
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
 }

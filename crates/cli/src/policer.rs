@@ -10,7 +10,7 @@ use layercast_core::{Rate, Span, Time};
 use layercast_net::NetError;
 use layercast_qos::{NoBucket, Probed, TokenBucket, token_bucket};
 use layercast_wire::{ASKED, POLICER_HEADER, PolicerMsg, UDP_IP_HEADER};
-use serde_json::json;
+use serde::Serialize;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
@@ -47,6 +47,42 @@ pub fn run(args: &args::PolicerProbe) -> Outcome {
             "give the address of the responder to probe, or --listen ADDRESS to answer".to_owned(),
         )),
     }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Found {
+    /// The path has a policer.
+    Policer {
+        /// True.
+        policed: bool,
+        /// Rate of the policer, of IP packets.
+        rate_bps: u64,
+        /// Rates of all policers that contradict at most two packets more than the best fit: the least and the largest.
+        rate_bps_range: [u64; 2],
+        /// Burst of the policer, in bytes of IP packets.
+        burst_bytes: u64,
+        /// The least and the largest burst of these policers.
+        burst_bytes_range: [u64; 2],
+        /// Packets sent in all trains.
+        sent: usize,
+        /// Packets lost in all trains.
+        lost: usize,
+        /// Packets that contradict the best fit in the train with the fewest such packets.
+        misjudged: usize,
+    },
+    /// No policer below the probing rate.
+    Free {
+        /// False.
+        policed: bool,
+        /// Packets sent in all trains.
+        sent: usize,
+        /// Packets lost in all trains.
+        lost: usize,
+        /// The probing rate (`--at`).
+        at_bps: u64,
+    },
 }
 
 /// What arrived of a measurement.
@@ -209,9 +245,12 @@ fn report(
     let bucket = match found {
         Ok(bucket) => bucket,
         Err(NoBucket::NoLoss) if args.json => {
-            return print_json(
-                &json!({"policed": false, "sent": sent, "lost": lost, "at_bps": args.at.as_bps()}),
-            );
+            return print_json(&Found::Free {
+                policed: false,
+                sent,
+                lost,
+                at_bps: args.at.as_bps(),
+            });
         }
         Err(NoBucket::NoLoss) => {
             return print(&format!(
@@ -228,16 +267,16 @@ fn report(
         Err(error) => return Err(Failure::new(error)),
     };
     if args.json {
-        return print_json(&json!({
-            "policed": true,
-            "rate_bps": bucket.rate.as_bps(),
-            "rate_bps_range": bucket.rates.map(Rate::as_bps),
-            "burst_bytes": bucket.burst,
-            "burst_bytes_range": bucket.bursts,
-            "sent": sent,
-            "lost": lost,
-            "misjudged": bucket.misjudged,
-        }));
+        return print_json(&Found::Policer {
+            policed: true,
+            rate_bps: bucket.rate.as_bps(),
+            rate_bps_range: bucket.rates.map(Rate::as_bps),
+            burst_bytes: bucket.burst,
+            burst_bytes_range: bucket.bursts,
+            sent,
+            lost,
+            misjudged: bucket.misjudged,
+        });
     }
     print(&format!(
         "rate   {}  ({} to {})\nburst  {} bytes  ({} to {})\n{} of {} bytes with UDP and IP headers sent, \

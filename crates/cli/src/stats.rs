@@ -1,10 +1,10 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
-use layercast_core::{Level, Rate};
+use layercast_core::{FlowId, Level, Media, Rate};
 use layercast_media::advice;
 use layercast_net::{Remote, XtpPlace, get_stats, list_flows};
 use layercast_wire::{FlowInfo, Limit, MemberReport, MemberStats};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::address;
 use crate::args;
@@ -30,7 +30,7 @@ pub fn run(args: &args::Stats) -> Outcome {
         Ok::<_, Failure>((flows, members))
     })?;
     if args.json {
-        return print_json(&to_json(&flows, &members));
+        return print_json(&node_flows(&flows, &members));
     }
     print(&flow_table(&flows))?;
     if !members.is_empty() {
@@ -43,32 +43,63 @@ pub fn run(args: &args::Stats) -> Outcome {
 pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(Failure::net)?;
     match json {
-        true => print_json(&to_json(&flows, &[])),
+        true => print_json(&node_flows(&flows, &[])),
         false => print(&format!("{}{}", flow_table(&flows), flow_notes(&flows))),
     }
 }
 
-fn to_json(flows: &[FlowInfo], members: &[MemberStats]) -> Value {
-    let flows = flows.iter().map(|flow| {
-        let of_flow: Vec<&MemberStats> = members.iter().filter(|m| m.flow == flow.id).collect();
-        let levels: Vec<u64> = [Level::BASE, Level::E1, Level::FULL]
+/// The flows of a node, with `--json`.
+#[derive(Serialize)]
+struct NodeFlows<'a> {
+    /// Flows that the node offers.
+    flows: Vec<FlowStats<'a>>,
+}
+
+/// A flow and its members.
+#[derive(Serialize)]
+struct FlowStats<'a> {
+    /// Name of the flow.
+    name: &'a str,
+    /// Number of the flow.
+    id: FlowId,
+    /// Name of the node that sends the flow.
+    source: &'a str,
+    /// Name of its core switch.
+    core: Option<&'a str>,
+    /// The content.
+    media: Media,
+    /// Pictures per second.
+    fps: f64,
+    /// Delay bound of the flow.
+    delay_max_ms: u32,
+    /// Bits per second of BL, BL+E1 and BL+E1+E2 on a link, with all headers.
+    level_bps: [u64; 3],
+    /// The layers that receivers do not get, and the setting of the encoder that helps.
+    advice: Vec<String>,
+    /// Members of the flow; empty with `join --list`.
+    members: Vec<&'a MemberStats>,
+}
+
+fn node_flows<'a>(flows: &'a [FlowInfo], members: &'a [MemberStats]) -> NodeFlows<'a> {
+    let flows = flows.iter().map(|flow| FlowStats {
+        name: &flow.name,
+        id: flow.id,
+        source: &flow.source,
+        core: flow.core.as_deref(),
+        media: flow.spec.media,
+        fps: flow.spec.pictures_per_second().as_f64(),
+        delay_max_ms: flow.spec.delay_max_ms,
+        level_bps: [Level::BASE, Level::E1, Level::FULL]
+            .map(|level| flow.spec.rate_at(level).rate().as_bps()),
+        advice: advice(&flow.spec, None)
             .iter()
-            .map(|&level| flow.spec.rate_at(level).rate().as_bps())
-            .collect();
-        json!({
-            "name": flow.name,
-            "id": flow.id,
-            "source": flow.source,
-            "core": flow.core,
-            "media": flow.spec.media,
-            "fps": flow.spec.pictures_per_second().as_f64(),
-            "delay_max_ms": flow.spec.delay_max_ms,
-            "level_bps": levels,
-            "advice": advice(&flow.spec, None).iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "members": of_flow,
-        })
+            .map(ToString::to_string)
+            .collect(),
+        members: members.iter().filter(|it| it.flow == flow.id).collect(),
     });
-    json!({ "flows": flows.collect::<Vec<Value>>() })
+    NodeFlows {
+        flows: flows.collect(),
+    }
 }
 
 fn flow_table(flows: &[FlowInfo]) -> String {
@@ -192,9 +223,8 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
     let mut table = Table::new(&columns);
     for member in members {
         let flow = flows.iter().find(|flow| flow.id == member.flow);
-        let figure = |get: fn(&layercast_wire::MemberReport) -> String| {
-            member.report.as_ref().map_or("-".to_owned(), get)
-        };
+        let figure =
+            |get: fn(&MemberReport) -> String| member.report.as_ref().map_or("-".to_owned(), get);
         let mut row = vec![
             member.member.name.clone(),
             flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),

@@ -13,17 +13,17 @@ const ABOVE_OWN_PERMILLE: u64 = 1_030;
 /// What one level of a clip takes on a link, with all headers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LevelSummary {
-    /// "BL", "BL+E1" or "BL+E1+E2".
+    /// `BL`, `BL+E1` or `BL+E1+E2`.
     pub name: String,
-    /// Mean rate: what a link has to have left for the level to be granted.
+    /// Mean rate, which a link must have left for the level to be granted.
     pub mean_bps: Rate,
-    /// Rate while every layer has its busiest GOP.
+    /// Rate with the largest GOP of each layer.
     pub peak_bps: Rate,
-    /// Rate of a link that carries this level and not the next one, to try it, such as `1200kbit/s`; of the top level,
-    /// a link that carries the busiest GOPs. `None` if the next level takes hardly more.
+    /// Rate of a link that carries this level and not the next one, such as `1200kbit/s`; of the top level, of a
+    /// link that carries the largest GOPs. `None` if the next level takes hardly more.
     pub limit: Option<String>,
-    /// The least delay bound (`layercast serve --delay-max`) with which a link of that rate carries the largest key
-    /// frame in time, in milliseconds.
+    /// Least delay bound (`layercast serve --delay-max`) with which a link of the rate `limit` carries the largest
+    /// key frame in time, in milliseconds.
     pub delay_max_ms: Option<u64>,
 }
 

@@ -10,49 +10,49 @@ pub(crate) const METS_HEADER: usize = 24;
 /// What `layercast probe FILE --json` prints.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// Where the frames come from.
+    /// The container.
     pub container: Container,
-    /// MPEG-1 or MPEG-2.
+    /// The codec of the video elementary stream, or the kind of content.
     pub codec: Media,
-    /// Luminance samples in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
     /// Pictures per second.
     pub fps: f64,
-    /// The codec of the video in a transport stream; left out without video, and for other containers.
+    /// The codec of the video in a transport stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoCodec>,
-    /// Frames by kind.
+    /// Pictures by type.
     pub pictures: PictureCounts,
-    /// Frames at which a receiver can start.
+    /// GOPs: pictures at which a receiver can start.
     pub gops: u64,
-    /// BL, E1, E2.
+    /// The layers: rates of the media alone.
     pub layers: Vec<LayerSummary>,
-    /// What each level takes on a link.
+    /// The levels: rates on a link, with all headers.
     #[serde(default)]
     pub levels: Vec<LevelSummary>,
-    /// Frames of sound and data in the base layer and their bytes; left out if there are none.
+    /// Frames of sound and data, which are in the base layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSummary>,
-    /// What receivers do not get, and which setting of the encoder helps; left out if there is nothing to say.
+    /// The layers that receivers do not get, and the setting of the encoder that helps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
-    /// Byte offset of an incomplete last picture, left out if there is none.
+    /// Byte offset of an incomplete last picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
 }
 
-/// Frames by kind.
+/// Pictures by type.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PictureCounts {
-    /// Intra.
+    /// I pictures.
     #[serde(rename = "I")]
     pub i: u64,
-    /// Predicted.
+    /// P pictures.
     #[serde(rename = "P")]
     pub p: u64,
-    /// Bidirectional.
+    /// B pictures.
     #[serde(rename = "B")]
     pub b: u64,
 }
@@ -60,22 +60,22 @@ pub struct PictureCounts {
 /// What one layer of a clip carries, in payload bits (no headers, no cells).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LayerSummary {
-    /// "BL", "E1" or "E2".
+    /// `BL`, `E1` or `E2`.
     pub name: String,
     /// Frames.
     pub frames: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Over the whole clip.
+    /// Mean rate over the clip.
     pub mean_bps: Rate,
-    /// Over the worst GOP.
+    /// Rate of the largest GOP.
     pub peak_bps: Rate,
 }
 
 /// Sound and data beside the video, which are in the base layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DataSummary {
-    /// Frames, which are no pictures.
+    /// Frames that are no pictures.
     pub frames: u64,
     /// Bytes.
     pub bytes: u64,

@@ -35,21 +35,20 @@ pub struct StreamWriter {
     stats: WriterStats,
 }
 
-/// What a [`StreamWriter`] did so far, in frames.
+/// Counters of a [`StreamWriter`], in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize, serde::Deserialize)]
 pub struct WriterStats {
-    /// Number of the frame the stream begins with: the pictures of the source before it are not in
-    /// the stream.
+    /// Number of the first frame of the stream. Earlier pictures of the source are not in it.
     pub first: Option<Serial>,
-    /// Received and written.
+    /// Frames written.
     pub written: u64,
-    /// Repeat pictures written, for missing and for undecodable frames.
+    /// Repeat pictures written in place of missing and undecodable frames.
     pub repeated: u64,
-    /// Received but replaced by a repeat: a frame they depend on is missing, or they are malformed.
+    /// Frames replaced by a repeat picture, because they are malformed or a frame on which they depend is missing.
     pub undecodable: u64,
-    /// Received before the first frame a receiver can start at, and dropped.
+    /// Frames before the first one at which a receiver can start; dropped.
     pub skipped: u64,
-    /// Received with a sequence number not after the last one, and dropped.
+    /// Frames with a sequence number not after the last one; dropped.
     pub stale: u64,
     /// Missing frames beyond the longest gap that is filled.
     pub unfilled: u64,

@@ -163,26 +163,26 @@ pub enum NodeEvent {
     },
 }
 
-/// What a node did.
+/// The counters of a node.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeSummary {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Its switch.
+    /// Counters of its switch.
     pub switch: SwitchStats,
     /// Its sources, by flow name.
     pub sources: BTreeMap<String, SourceStats>,
     /// Links with impairments, by neighbour.
     pub links: BTreeMap<String, LinkStats>,
-    /// Its socket.
+    /// Counters of its socket.
     pub udp: UdpStats,
     /// Datagrams of neighbours that do not decode.
     pub malformed: u64,
-    /// Its connections.
+    /// Counters of its session channels.
     pub channels: ChannelStats,
-    /// How late its timers ran.
+    /// Lateness of its timers.
     pub timers: Lateness,
-    /// The host it played, if it played one.
+    /// The host that it emulates, of a scenario with a host profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<EmulatedStats>,
 }
@@ -318,29 +318,28 @@ pub struct Progress {
     pub output_broken: bool,
 }
 
-/// What a receiving host did.
+/// The counters of a receiver.
 #[derive(Clone, Debug, Serialize)]
 pub struct JoinSummary {
     /// The flow as received.
     pub receiver: ReceiverSummary,
-    /// The sink machine.
+    /// Counters of the sink.
     pub sink: SinkStats,
-    /// Its output.
+    /// Counters of the output.
     pub output: OutputStats,
-    /// Its socket, and the socket of the group.
+    /// Counters of its socket, and of the socket of the group.
     pub udp: UdpStats,
     /// Datagrams of the upstream neighbour that do not decode.
     pub malformed: u64,
-    /// Its connection.
+    /// Counters of its session channel.
     pub channels: ChannelStats,
-    /// How often the upstream neighbour was connected.
+    /// Connections to the upstream neighbour since the start.
     pub connected: u64,
-    /// How late its timers ran.
+    /// Lateness of its timers.
     pub timers: Lateness,
-    /// Whether the delays may be believed: source and sink share a clock.
+    /// Whether source and receiver share a clock, so that the delays are valid.
     pub synchronised: bool,
-    /// Why receiving ended although the flow was not over: it was away when the time was, or for longer than
-    /// `patience`.
+    /// Why receiving ended before the end of the flow; `None` if it did not (exit code 3 otherwise).
     pub missing: Option<String>,
 }
 

@@ -89,11 +89,11 @@ pub(crate) struct PeerSender {
 pub struct ChannelStats {
     /// Connections accepted.
     pub accepted: u64,
-    /// Callers turned away: no proper hello in time, wrong version, too many connections.
+    /// Connections refused: no valid hello in time, wrong version, or too many connections.
     pub rejected: u64,
-    /// Messages that could not be read.
+    /// Messages that do not decode.
     pub malformed: u64,
-    /// Neighbours cut off because they did not read what they were sent.
+    /// Neighbours disconnected because they did not read.
     pub slow: u64,
 }
 

@@ -35,13 +35,13 @@ pub struct HostEmulation {
 /// What an emulated host did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct EmulatedStats {
-    /// Cells of media that its sources sent.
+    /// Cells of media sent.
     pub sent_cells: u64,
-    /// From the first of them that was ready to the last one that left, in microseconds.
+    /// Time from the first of these cells that was ready to the last one sent, in microseconds.
     pub sent_for_us: u64,
-    /// Cells that came to its interface.
+    /// Cells that arrived at its interface.
     pub received_cells: u64,
-    /// What became of them.
+    /// Counters of the interface.
     pub interface: HostStats,
 }
 

@@ -32,11 +32,12 @@ pub struct Timer {
 pub struct Lateness {
     /// Timers that ran.
     pub fired: u64,
-    /// Bucket 0: below 16 us; bucket `i`: below `16 << i` us; the last one: everything above.
+    /// Histogram: bucket `i` counts the timers that were less than `16 << i` us late and are not in a bucket
+    /// before; the last bucket counts the others.
     pub buckets: [u64; 12],
-    /// The worst, in microseconds.
+    /// Largest lateness in microseconds.
     pub worst_us: u64,
-    /// Whole 1 ms ticks that passed between the deadlines and the moments they were served.
+    /// Whole ticks of 1 ms between the deadlines of timers and their execution.
     pub missed_ticks: u64,
 }
 
@@ -125,6 +126,11 @@ impl Lateness {
         let bucket = (64 - (us / 16).leading_zeros()) as usize;
         self.buckets[bucket.min(self.buckets.len() - 1)] += 1;
         self.fired += 1;
+        debug_assert_eq!(
+            self.buckets.iter().sum::<u64>(),
+            self.fired,
+            "each timer is in one bucket"
+        );
         self.worst_us = self.worst_us.max(us);
         self.missed_ticks += late.as_ps() / TICK.as_ps();
     }

@@ -40,11 +40,11 @@ pub struct FecTunnelStats {
     /// Packets, loss and parities.
     #[serde(flatten)]
     pub edge: EdgeStats,
-    /// Datagrams from somebody else than the peer, dropped.
+    /// Datagrams from other addresses than that of the peer; dropped.
     pub strangers: u64,
-    /// Packets that came out before any program was known that wants them, dropped.
+    /// Packets without a known program as destination; dropped.
     pub nobody: u64,
-    /// Packets that came out for a program on another host beyond three times what it had sent, dropped.
+    /// Packets for a program on another host, beyond three times the bytes received from it; dropped.
     pub limited: u64,
     /// Datagrams of the tunnel that this host dropped before they could be read.
     pub host_lost: u64,

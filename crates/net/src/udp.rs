@@ -66,18 +66,17 @@ pub trait Inbound {
 pub struct UdpStats {
     /// Datagrams received.
     pub received: u64,
-    /// Of these, from an address that belongs to no neighbour; dropped unread.
+    /// Of these, datagrams from an address of no neighbour; dropped unread.
     pub unknown: u64,
-    /// Of these, not sealed by the neighbour whose address they came from; dropped.
+    /// Of these, datagrams whose authentication failed; dropped.
     pub forged: u64,
-    /// Of these, sealed by the neighbour but seen before, or so late that this is not known; dropped.
+    /// Of these, datagrams received before, or so late that this is not known; dropped.
     pub replayed: u64,
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams the kernel refused to send (unreachable, too large for the link, no buffer).
+    /// Datagrams that the kernel refused to send (unreachable, too large for the link, no buffer).
     pub send_failed: u64,
-    /// Datagrams the kernel dropped before we could read them: loss of this host, not of the
-    /// network (specs/mets.md 7).
+    /// Datagrams that the kernel dropped before they were read: loss of this host, not of the network.
     pub host_lost: u64,
 }
 

@@ -16,17 +16,17 @@ pub struct SimSummary {
     pub scenario: String,
     /// Seed of the run.
     pub seed: u64,
-    /// Seconds simulated.
+    /// Simulated time in seconds.
     pub sim_seconds: f64,
-    /// Duration of the run in seconds: zero, until a program with a clock sets it.
+    /// Real time of the run, in seconds.
     pub wall_seconds: f64,
-    /// Events of the kernel.
+    /// Events of the simulator.
     pub events: u64,
     /// Packets (AAL5 frames or datagrams) that arrived at the end of a link.
     pub packet_hops: u64,
-    /// Cells that arrived at the end of a link; none where links carry datagrams.
+    /// Cells that arrived at the end of a link; 0 where links carry datagrams.
     pub cell_hops: u64,
-    /// PDUs and signals that did not survive `wire_check`.
+    /// PDUs and signals that changed by encoding and decoding (`wire_check`).
     pub wire_errors: u64,
     /// Flows and their receivers.
     pub flows: Vec<FlowSummary>,
@@ -35,61 +35,61 @@ pub struct SimSummary {
     /// Filters in switches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterSummary>,
-    /// Hosts whose receiving side costs something.
+    /// Hosts with a cost profile.
     pub hosts: Vec<HostSummary>,
 }
 
 /// A flow and its receivers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowSummary {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// What the source did.
+    /// Counters of the source.
     pub source: SourceStats,
-    /// What the receivers saw.
+    /// The receivers.
     pub receivers: Vec<ReceiverSummary>,
-    /// How the requests of its server and its receivers ended, in the order of the answers.
+    /// The results of requests, in the order of the answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<AnswerSummary>,
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AnswerSummary {
-    /// Seconds since the start.
+    /// Time in seconds.
     pub t: f64,
-    /// Place of the request in the order of time.
+    /// Number of the request, in the order of time.
     pub request: u32,
-    /// Receiver that asked; `None`: the server.
+    /// Receiver that made the request; `None` for the server.
     pub receiver: Option<String>,
-    /// `"OK"`, `"EADMIT"`, ...
+    /// Result: `OK`, `EADMIT` and others.
     pub code: &'static str,
-    /// The same in words.
+    /// The result as text.
     pub detail: String,
 }
 
-/// A direction of a link: the queue in front of it and the line behind.
+/// A direction of a link: the queue of the sending node and the link behind it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueSummary {
-    /// The sending node.
+    /// Name of the sending node.
     pub node: String,
-    /// The receiving node.
+    /// Name of the receiving node.
     pub port: String,
     /// Cells/s reserved for base layers at the end of the run.
     pub reserved: CellRate,
     /// The queue.
     #[serde(flatten)]
     pub queue: PortStats,
-    /// The line.
+    /// The link behind the queue.
     pub link: LinkStats,
 }
 
 /// A filter in a switch.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FilterSummary {
-    /// The switch.
+    /// Name of the switch.
     pub node: String,
-    /// The flow, and the neighbour its branch leads to.
+    /// The flow, and the neighbour of the branch.
     pub branch: String,
     /// What it did.
     #[serde(flatten)]
@@ -99,7 +99,7 @@ pub struct FilterSummary {
 /// A receiving host.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HostSummary {
-    /// Its name.
+    /// Name of the host.
     pub node: String,
     /// What it did.
     #[serde(flatten)]

@@ -81,15 +81,15 @@ pub struct LinkInput<T> {
 /// What a link did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct LinkStats {
-    /// Items put on it.
+    /// Items sent.
     pub sent: u64,
-    /// Items that arrived, copies included.
+    /// Items that arrived, duplicates included.
     pub delivered: u64,
-    /// Items lost by chance.
+    /// Items lost at random.
     pub lost: u64,
     /// Items that arrived twice.
     pub duplicated: u64,
-    /// Items lost because too many were on their way.
+    /// Items lost because too many were in flight.
     pub overflow: u64,
 }
 

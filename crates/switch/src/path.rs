@@ -94,15 +94,15 @@ impl<T> Carried for PathDatagram<T> {
 /// What happened on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PathStats {
-    /// Datagrams that came.
+    /// Datagrams that entered the path.
     pub offered: u64,
-    /// Of these, lost because the queue was full.
+    /// Of these, dropped because the queue was full.
     pub queue_full: u64,
     /// Datagrams marked with congestion experienced.
     pub marked: u64,
-    /// Longest queue, in units of 48 bytes.
+    /// Largest queue, in units of 48 bytes.
     pub max_queue: u32,
-    /// The link behind the line.
+    /// The link behind the queue.
     pub link: LinkStats,
 }
 

@@ -7,50 +7,50 @@ use serde::{Deserialize, Serialize};
 /// What a switch counted since it started.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SwitchStats {
-    /// Ports by name.
+    /// Ports, by name.
     pub ports: BTreeMap<String, PortStats>,
-    /// Copies of data units made towards ports.
+    /// Copies of data units towards ports.
     pub copies: u64,
-    /// Data units without a joined member behind this node: from a source before its first receiver, or in
-    /// transit when the last one left.
+    /// Data units without a member behind this node: sent before the first receiver joined, or in flight when the
+    /// last one left.
     pub unwanted: u64,
-    /// Signals that were refused or made no sense.
+    /// Signals refused, by cause.
     pub rejected_signals: RejectedSignals,
-    /// PDUs that were not forwarded, by cause.
+    /// PDUs not forwarded, by cause.
     pub rejected_pdus: RejectedPdus,
-    /// Frames of a type that is no layer; they are treated as base layer (specs/mets.md 2.12).
+    /// Frames of an unknown type, which are treated as base layer.
     pub unknown_types: u64,
     /// Filters, by `FLOW/NEIGHBOUR`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub filters: BTreeMap<String, FilterStats>,
-    /// Times the media selector found the start of a frame without the end of the one before.
+    /// Starts of a frame without the end of the frame before, at the media selector.
     pub resyncs: u64,
 }
 
 /// What a filter on a branch did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FilterStats {
-    /// What it does.
+    /// The filter.
     pub rule: FilterRule,
     /// Frames and bytes.
     #[serde(flatten)]
     pub filter: FlowFilterStats,
-    /// Frames dropped because its shaper was full.
+    /// Frames dropped because the shaper of the filter was full.
     pub dropped: PerLayer<u64>,
-    /// Packets or AAL5 frames that could not be put together.
+    /// Packets or AAL5 frames that could not be reassembled.
     pub broken: u64,
 }
 
 /// What a port counted; a unit is a cell or a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PortStats {
-    /// Units that came in.
+    /// Units that entered the queue. A unit is a cell or a datagram.
     pub units_in: u64,
-    /// Bytes that came in, headers of the link included.
+    /// Bytes that entered the queue, link headers included.
     pub bytes_in: u64,
-    /// Units that left.
+    /// Units sent.
     pub units_out: u64,
-    /// Bytes that left, headers of the link included.
+    /// Bytes sent, link headers included.
     pub bytes_out: u64,
     /// Units dropped because the queue was full.
     pub queue_full: PerLayer<u64>,
@@ -62,10 +62,10 @@ pub struct PortStats {
     pub adapter: u64,
     /// RES and ADAPT dropped because the queue was full.
     pub adapter_dropped: u64,
-    /// Most cells that ever waited.
+    /// Largest queue, in cells.
     pub max_queue: u32,
-    /// Microseconds that all cells together waited: by time it gives the mean length of the queue,
-    /// by cells that left the mean wait (Little).
+    /// Sum of the waiting times of cells in microseconds. Divided by the time it is the mean length of the queue,
+    /// by the cells sent the mean wait (Little).
     pub waited_us: u64,
     /// Units marked with congestion experienced.
     pub marked: u64,
@@ -74,22 +74,22 @@ pub struct PortStats {
 /// Signals that were not served, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct RejectedSignals {
-    /// From a port that does not exist, or one that is down.
+    /// Signals from a port that does not exist or is down.
     pub port: u64,
-    /// About a flow, branch or member we do not know.
+    /// Signals about an unknown flow, branch or member.
     pub unknown: u64,
-    /// End to end, of or for a member that is not known on that side, or in the name of one that is
-    /// known elsewhere; also if there are too many members.
+    /// End-to-end signals for an unknown member, in the name of a member behind another port, or beyond the limit
+    /// of members.
     pub member: u64,
-    /// A join without a valid token.
+    /// Joins without a valid token.
     pub token: u64,
-    /// A flow advertised from a second place, or one too many.
+    /// Advertisements of a flow from a second place, or beyond the limit of flows.
     pub advertise: u64,
-    /// An unsolicited answer, or one with a circuit that is in use.
+    /// Answers without a request, or with a circuit that is in use.
     pub answer: u64,
-    /// Not for a switch.
+    /// Signals that are not for a switch.
     pub foreign: u64,
-    /// A join for another life of a flow.
+    /// Joins for another instance of a flow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub life: u64,
 }
@@ -97,17 +97,17 @@ pub struct RejectedSignals {
 /// PDUs that were not served, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct RejectedPdus {
-    /// From a port that does not exist.
+    /// PDUs from a port that does not exist.
     pub port: u64,
-    /// Of a flow, group or circuit we do not know, or from the wrong side.
+    /// PDUs of an unknown flow, group or circuit, or from the wrong side.
     pub unknown: u64,
-    /// RES or ADAPT that does not decode, or a cell where datagrams belong.
+    /// RES or ADAPT that does not decode, and cells where datagrams are expected.
     pub malformed: u64,
-    /// ADAPT older than what is known.
+    /// ADAPT older than the last one.
     pub stale: u64,
     /// RES from more origins than a branch may have.
     pub origins: u64,
-    /// Media of another life of a flow.
+    /// Media of another instance of a flow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub life: u64,
 }

@@ -16,9 +16,9 @@ pub struct BaseParities {
 /// what came of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct BasePackets {
-    /// Sent, parities included.
+    /// Packets sent, parities included.
     pub expected: u64,
-    /// Received, each counted once.
+    /// Packets received, without duplicates.
     pub received: u64,
 }
 

@@ -398,19 +398,19 @@ pub struct Member {
     pub id: NodeId,
 }
 
-/// What a member received since it joined.
+/// The report of a member, since it joined.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct MemberReport {
-    /// The level in force.
+    /// The level granted.
     pub level: Level,
-    /// The rate that goes with it, in cells per second, base layer included; 0 if not specified.
+    /// Rate of the level in cells per second, base layer included; 0 if it is not known.
     #[serde(default)]
     pub rate: CellRate,
-    /// Frames delivered.
+    /// Frames played.
     pub frames: PerLayer<u64>,
-    /// Frames lost.
+    /// Frames of granted layers that were lost.
     pub lost: PerLayer<u64>,
-    /// Frames that came after their playout time.
+    /// Frames that arrived after their playout time.
     pub late: u64,
     /// Median one-way delay in milliseconds.
     pub delay_ms_p50: f64,
@@ -418,13 +418,13 @@ pub struct MemberReport {
     pub delay_ms_p99: f64,
     /// Playout delay in milliseconds.
     pub playout_ms: f64,
-    /// Packets of the base layer before repair, if it has parities.
+    /// Packets of the base layer before repair, of a flow with parities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<BasePackets>,
-    /// Packets or cells that came with the congestion mark.
+    /// Packets or cells with the congestion mark.
     #[serde(default)]
     pub marked: u64,
-    /// Milliseconds without a picture that can be decoded.
+    /// Time without a picture that can be decoded, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
     /// Delay of live frames from their arrival at the source to their hand-over.
@@ -440,62 +440,62 @@ pub struct EndToEndMs {
     pub p50: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Mean: the sum of the mean parts that follow.
+    /// Mean: the sum of the mean parts below.
     pub mean: f64,
     /// Until the frame was complete and due at the source.
     pub ingest: f64,
-    /// In scheduler and shaper of the source.
+    /// In the scheduler and the shaper of the source, until the first packet left.
     pub queue: f64,
-    /// From the source to the receiver.
+    /// From the source to the arrival of the last packet.
     pub path: f64,
-    /// Until the hand-over.
+    /// From the arrival to the hand-over.
     pub playout: f64,
 }
 
-/// What a node knows of a member.
+/// A member as a node knows it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemberStats {
     /// The member.
     pub member: Member,
-    /// Of which flow.
+    /// Number of its flow.
     pub flow: FlowId,
-    /// The node it is attached to.
+    /// Name of the node to which it is attached.
     pub node: String,
-    /// When it joined, in milliseconds since the answering node started.
+    /// Time of the join, in milliseconds since the answering node started.
     pub joined_at_ms: u64,
-    /// The level it is granted.
+    /// The level granted.
     pub level: Level,
-    /// The level it selected.
+    /// The level that the member selected.
     #[serde(default)]
     pub wanted: Level,
-    /// Its last report, if there was one.
+    /// Its last report.
     pub report: Option<MemberReport>,
-    /// What keeps it below the highest level of the flow, if anything does.
+    /// Why the member is below the highest level of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
 
-/// What keeps a member below the highest level of its flow, as the node that is asked sees it.
+/// Why a member is below the highest level of its flow, as seen by the node that answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Limit {
-    /// No RES has come from there.
+    /// The member has sent no RES.
     NoDemand,
-    /// RES from there asks for no more: the receiver is limited (`join --level`), or sees congestion.
+    /// The member requests no higher level: it is limited (`join --level`), or sees congestion.
     Demand {
-        /// The level asked for.
+        /// The level requested.
         level: Level,
     },
-    /// The link to there carries no more.
+    /// The link carries no more.
     Link {
-        /// What the next level takes besides what is reserved for the base layer, as measured, in cells/s.
+        /// Measured rate of the next level in cells/s, without the reservation of the base layer.
         needed: CellRate,
-        /// What base layers leave of the link, in cells/s.
+        /// Rate of the link in cells/s, without the reservations of base layers.
         available: CellRate,
     },
-    /// The node upstream gives no more.
+    /// The upstream node sends no higher level.
     Upstream {
-        /// The level given.
+        /// The level that the upstream node sends.
         level: Level,
     },
 }

@@ -17,11 +17,11 @@ pub(crate) enum Sharing {
 /// Circuits that would be set up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CircuitTotals {
-    /// All set-ups.
+    /// Circuits set up.
     pub setups: u64,
-    /// Most concurrent circuits that start at one site.
+    /// Largest number of concurrent circuits that start at one site.
     pub max_open: u64,
-    /// Most set-ups in one second by one site.
+    /// Largest number of set-ups by one site in one second.
     pub peak_per_second: u64,
 }
 

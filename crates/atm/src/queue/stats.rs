@@ -35,19 +35,19 @@ pub struct Dropped {
 /// Cells dropped, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Drops {
-    /// [`DropCause::VcLimit`].
+    /// Cells dropped because their circuit had its limit of cells in the queue.
     pub vc_limit: u64,
-    /// [`DropCause::PortLimit`].
+    /// Cells dropped because the port had its limit of cells in the queue.
     pub port_limit: u64,
-    /// [`DropCause::Low`].
+    /// Cells with CLP = 1 dropped because the queue was above the threshold for them.
     pub low: u64,
-    /// [`DropCause::Ppd`].
+    /// Cells dropped because a cell of their frame was dropped before (partial packet discard).
     pub ppd: u64,
-    /// [`DropCause::Epd`].
+    /// Cells of frames refused as a whole because the queue was above the threshold (early packet discard).
     pub epd: u64,
-    /// [`DropCause::Regulator`].
+    /// Cells dropped because their regulator was full.
     pub regulator: u64,
-    /// [`DropCause::UnknownVc`].
+    /// Cells of a circuit that the port does not know.
     pub unknown_vc: u64,
 }
 

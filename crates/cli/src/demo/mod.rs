@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use layercast_core::Span;
 use layercast_sim::scenario::{ClipSpec, Scenario};
-use serde_json::Value;
+use serde_json::{Value, to_value};
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
@@ -67,7 +67,7 @@ pub fn run(args: &args::Demo) -> Outcome {
     signals::exit_on_first()?;
 
     eprintln!("decoding what was received");
-    let receivers = judge_all(&plan, &scenario, &run);
+    let receivers = judge_all(&plan, &scenario, &run)?;
     // Stopped early, it is judged by what the simulator says up to then.
     let end = run.interrupted.unwrap_or(plan.duration.as_secs_f64());
     let joined = scenario
@@ -121,34 +121,38 @@ fn write(path: &Path, text: &str) -> Outcome {
 }
 
 /// What every receiver reported, with what ffmpeg says about its stream.
-fn judge_all(plan: &Plan, scenario: &Scenario, run: &live::Run) -> Vec<Value> {
+fn judge_all(plan: &Plan, scenario: &Scenario, run: &live::Run) -> Result<Vec<Value>, Failure> {
     let mut receivers = Vec::new();
     for who in plan.receivers() {
         let process = &plan.processes[who];
         let (Role::Join(file), Some(reported)) = (&process.role, &run.summaries[who]) else {
             continue;
         };
-        let mut receiver = reported["receiver"].clone();
-        let flow = receiver["flow"].as_str().unwrap_or_default();
-        let flow = scenario.flows.iter().find(|entry| entry.name == flow);
+        let received = &reported["receiver"];
+        let flow_name = received["flow"].as_str().unwrap_or_default();
+        let flow = scenario.flows.iter().find(|entry| entry.name == flow_name);
         let source = flow.and_then(|entry| match &entry.clip {
             ClipSpec::File(path) => Some(scenario.base_dir.join(path)),
             ClipSpec::Trace(_) | ClipSpec::Synthetic(_) => None,
         });
         let first = reported["first_picture"].as_u64();
         // Traces and synthetic frames are no video: there is nothing to decode.
-        let received = reported["output"]["bytes"] != 0;
-        let source = source.filter(|_| received);
+        let has_video = reported["output"]["bytes"] != 0;
+        let source = source.filter(|_| has_video);
         let quality = source.map(|source| quality::judge(file, &source, first));
         let quality = quality.unwrap_or_default();
-        receiver["first_picture"] = first.into();
-        receiver["node"] = process.node.as_str().into();
-        receiver["file"] = file.display().to_string().into();
-        receiver["psnr_db"] = quality.psnr_db.into();
-        receiver["ssim"] = quality.ssim.into();
-        receiver["decoded_pictures"] = quality.decoded_pictures.into();
-        receiver["complaints"] = quality.complaints.into();
-        receivers.push(receiver);
+        let receiver = summary::DemoReceiver {
+            received: received.clone(),
+            flow: flow_name,
+            first_picture: first,
+            node: &process.node,
+            file: file.display().to_string(),
+            psnr_db: quality.psnr_db,
+            ssim: quality.ssim,
+            decoded_pictures: quality.decoded_pictures,
+            complaints: quality.complaints,
+        };
+        receivers.push(to_value(receiver).map_err(Failure::new)?);
     }
-    receivers
+    Ok(receivers)
 }

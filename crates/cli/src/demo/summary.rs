@@ -1,8 +1,14 @@
 //! `summary.json`, and the table that ends a demo.
 
+use std::collections::BTreeMap;
+
+use layercast_core::Rate;
+use layercast_media::Summary as ClipSummary;
 use layercast_sim::SimSummary;
-use layercast_sim::scenario::{ClipSpec, Network, Scenario};
-use serde_json::{Value, json};
+use layercast_sim::scenario::{ClipSpec, Network, NodeKind, Scenario};
+use layercast_transport::mets::ReceiverSummary;
+use serde::Serialize;
+use serde_json::{Value, to_value};
 
 use super::live::Run;
 use super::plan::{Plan, Role, timeline};
@@ -26,7 +32,127 @@ pub struct Parts<'a> {
     /// The promise and whether it was kept.
     pub promise: &'a Promise,
     /// Nodes and links.
-    pub topology: Value,
+    pub topology: Topology,
+}
+
+/// The content of `summary.json`.
+#[derive(Serialize)]
+struct DemoSummary<'a> {
+    /// Name of the scenario.
+    scenario: &'a str,
+    /// Seed of the run.
+    seed: u64,
+    /// Duration of the scenario.
+    duration_s: f64,
+    /// Whether Ctrl-C ended the run.
+    interrupted: bool,
+    /// The clip of the first flow that has one, as `layercast probe` describes it.
+    clip: Option<ClipSummary>,
+    /// The promise of the demo.
+    promise: &'a Promise,
+    /// Receivers on sockets.
+    // JSON: Vec<DemoReceiver>
+    receivers: &'a [Value],
+    /// The same receivers in the simulator.
+    // JSON: Vec<SimulatedReceiver>
+    simulated: &'a [Value],
+    /// The switches.
+    switches: Vec<SwitchReport>,
+    /// Events of the scenario, and unexpected events of the run.
+    events: Vec<TimedEvent>,
+    /// Nodes and links.
+    topology: &'a Topology,
+    /// Lateness of the timers of each node but the receivers.
+    // JSON: BTreeMap<String, Lateness>
+    timers: BTreeMap<String, Value>,
+}
+
+/// A receiver on sockets, with the result of decoding its stream.
+#[derive(Serialize)]
+pub struct DemoReceiver<'a> {
+    /// What `layercast join` reported.
+    // JSON: ReceiverSummary
+    #[serde(flatten)]
+    pub received: Value,
+    /// Name of the flow.
+    pub flow: &'a str,
+    /// Number of the first picture of the stream.
+    pub first_picture: Option<u64>,
+    /// Name of the node.
+    pub node: &'a str,
+    /// The stream.
+    pub file: String,
+    /// Mean PSNR in dB; 100 for equal pictures. Null without ffmpeg.
+    pub psnr_db: Option<f64>,
+    /// Mean SSIM. Null without ffmpeg.
+    pub ssim: Option<f64>,
+    /// Pictures that the decoder returned.
+    pub decoded_pictures: u64,
+    /// Messages of the decoder.
+    pub complaints: Vec<String>,
+}
+
+/// A receiver in the simulator.
+#[derive(Serialize)]
+struct SimulatedReceiver<'a> {
+    /// What it received.
+    #[serde(flatten)]
+    received: &'a ReceiverSummary,
+    /// Name of the flow.
+    flow: &'a str,
+}
+
+/// The counters of a switch.
+#[derive(Serialize)]
+struct SwitchReport {
+    /// Name of the switch.
+    node: String,
+    /// Counters of the switch.
+    // JSON: SwitchStats
+    stats: Value,
+    /// Counters of its socket.
+    // JSON: UdpStats
+    udp: Value,
+}
+
+/// An event of a run.
+#[derive(Serialize)]
+struct TimedEvent {
+    /// Seconds since the start.
+    t_s: f64,
+    /// The event.
+    text: String,
+}
+
+/// Nodes and links as `summary.json` and the report name them.
+#[derive(Serialize)]
+pub struct Topology {
+    /// The nodes.
+    nodes: Vec<TopologyNode>,
+    /// The links.
+    links: Vec<TopologyLink>,
+}
+
+/// A node.
+#[derive(Serialize)]
+struct TopologyNode {
+    /// Its name.
+    name: String,
+    /// Switch or host.
+    kind: NodeKind,
+}
+
+/// A link.
+#[derive(Serialize)]
+struct TopologyLink {
+    /// Name of the first node.
+    a: String,
+    /// Name of the second node.
+    b: String,
+    /// Rate of the port of the first node; null if it is not limited.
+    rate_bps: Option<Rate>,
+    /// Delay from the first to the second node.
+    delay_ms: Option<f64>,
 }
 
 impl Parts<'_> {
@@ -44,9 +170,9 @@ impl Parts<'_> {
         let mut events = timeline(self.scenario);
         events.extend(self.run.surprises.iter().cloned());
         events.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let events: Vec<Value> = events
+        let events = events
             .into_iter()
-            .map(|(t_s, text)| json!({"t_s": t_s, "text": text}))
+            .map(|(t_s, text)| TimedEvent { t_s, text })
             .collect();
         let of_nodes = |key: &str| -> Vec<(String, Value)> {
             let processes = self.plan.processes.iter().zip(&self.run.summaries);
@@ -58,52 +184,49 @@ impl Parts<'_> {
                 })
                 .collect()
         };
-        let switches: Vec<Value> = of_nodes("switch")
+        let switches = of_nodes("switch")
             .into_iter()
             .zip(of_nodes("udp"))
-            .map(|((node, stats), (_, udp))| json!({"node": node, "stats": stats, "udp": udp}))
+            .map(|((node, stats), (_, udp))| SwitchReport { node, stats, udp })
             .collect();
-        let timers: serde_json::Map<String, Value> = of_nodes("timers").into_iter().collect();
-        Ok(json!({
-            "scenario": self.scenario.name,
-            "seed": self.scenario.seed,
-            "duration_s": self.scenario.duration.as_secs_f64(),
-            "interrupted": self.run.interrupted.is_some(),
-            "clip": clip.map(|clip| clip.summary()),
-            "promise": self.promise,
-            "receivers": self.receivers,
-            "simulated": self.simulated,
-            "switches": switches,
-            "events": events,
-            "topology": self.topology,
-            "timers": timers,
-        }))
+        let summary = DemoSummary {
+            scenario: &self.scenario.name,
+            seed: self.scenario.seed,
+            duration_s: self.scenario.duration.as_secs_f64(),
+            interrupted: self.run.interrupted.is_some(),
+            clip: clip.map(|clip| clip.summary()),
+            promise: self.promise,
+            receivers: self.receivers,
+            simulated: self.simulated,
+            switches,
+            events,
+            topology: &self.topology,
+            timers: of_nodes("timers").into_iter().collect(),
+        };
+        to_value(summary).map_err(Failure::new)
     }
 }
 
-/// Nodes and links as `summary.json` and the report name them.
-pub fn topology(network: &Network) -> Value {
-    let nodes: Vec<Value> = network
-        .nodes
-        .iter()
-        .map(|node| json!({"name": node.name, "kind": node.kind}))
-        .collect();
-    let links: Vec<Value> = network
-        .links
-        .iter()
-        .map(|link| {
-            let [a, b] = link.ends.map(|end| &network.nodes[end]);
-            let port = a.ports.iter().find(|port| port.id == link.ports[0]);
-            let rate = port.and_then(|port| port.config.rate);
-            json!({
-                "a": a.name,
-                "b": b.name,
-                "rate_bps": rate,
-                "delay_ms": port.map(|port| port.out.delay.as_ms_f64()),
-            })
-        })
-        .collect();
-    json!({"nodes": nodes, "links": links})
+/// Nodes and links of a network.
+pub fn topology(network: &Network) -> Topology {
+    let nodes = network.nodes.iter().map(|node| TopologyNode {
+        name: node.name.clone(),
+        kind: node.kind,
+    });
+    let links = network.links.iter().map(|link| {
+        let [a, b] = link.ends.map(|end| &network.nodes[end]);
+        let port = a.ports.iter().find(|port| port.id == link.ports[0]);
+        TopologyLink {
+            a: a.name.clone(),
+            b: b.name.clone(),
+            rate_bps: port.and_then(|port| port.config.rate),
+            delay_ms: port.map(|port| port.out.delay.as_ms_f64()),
+        }
+    });
+    Topology {
+        nodes: nodes.collect(),
+        links: links.collect(),
+    }
 }
 
 /// The receivers of all flows of a simulation.
@@ -111,9 +234,11 @@ pub fn receivers_of(summary: &SimSummary) -> Result<Vec<Value>, Failure> {
     let mut receivers = Vec::new();
     for flow in &summary.flows {
         for receiver in &flow.receivers {
-            let mut value = serde_json::to_value(receiver).map_err(Failure::new)?;
-            value["flow"] = flow.name.as_str().into();
-            receivers.push(value);
+            let simulated = SimulatedReceiver {
+                received: receiver,
+                flow: &flow.name,
+            };
+            receivers.push(to_value(simulated).map_err(Failure::new)?);
         }
     }
     Ok(receivers)

@@ -3,19 +3,19 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// What was promised, in figures.
+/// The promise of a demo, and the result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Promise {
-    /// Base-layer frames that no receiver may lose, for whatever reason: those that passed by while
-    /// the session channel was lost count too.
+    /// Base-layer frames lost by all receivers together, those sent while the session channel was down included; 0
+    /// is promised.
     pub base_lost: u64,
-    /// Base-layer frames that came after their deadline.
+    /// Base-layer frames that arrived after their deadline; 0 is promised.
     pub base_late: u64,
-    /// Layer changes inside a GOP.
+    /// Layer changes inside a GOP; 0 is promised.
     pub off_boundary: u64,
-    /// Whether every receiver saw the sequence of levels that the simulator computed.
+    /// Whether each receiver had the sequence of levels that the simulator computed.
     pub levels_match: bool,
-    /// All of it.
+    /// Whether the whole promise was kept.
     pub kept: bool,
 }
 

@@ -19,18 +19,18 @@ pub struct Lateness {
     max: Duration,
 }
 
-/// Its reported values, in microseconds.
+/// Lateness, in microseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct LatenessReport {
-    /// What happened.
+    /// Number of measurements.
     pub count: u64,
-    /// Half of them were less late.
+    /// Median lateness.
     pub p50_us: f64,
-    /// 99 of 100 were.
+    /// 99th percentile of the lateness.
     pub p99_us: f64,
-    /// The latest.
+    /// Largest lateness.
     pub max_us: f64,
-    /// Later than a millisecond.
+    /// Measurements above 1 ms.
     pub above_1ms: u64,
 }
 

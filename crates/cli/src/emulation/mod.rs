@@ -72,7 +72,9 @@ struct EmulationSummary {
     packet_lateness: LatenessReport,
     /// Times that the simulator began to fall behind.
     fell_behind: u64,
+    /// Packets that programs sent into the network, and received from it.
     external: ExternalCounts,
+    /// The attachments of programs.
     attachments: Vec<PortCounts>,
 }
 

@@ -38,18 +38,18 @@ enum Kind {
     Path(Path),
 }
 
-/// What an attachment did.
+/// Counters of an attachment.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct PortCounts {
-    /// Its host.
+    /// Name of the host in the scenario.
     pub node: String,
-    /// Such as `tun lc0 in client`.
+    /// The attachment, such as `tun lc0 in client`.
     pub what: String,
-    /// Packets of programs.
+    /// Packets from programs.
     pub received: u64,
-    /// Packets for them.
+    /// Packets to programs.
     pub sent: u64,
-    /// Packets that the system did not take, or of programs above the number kept apart.
+    /// Packets that the system did not take, and packets of programs that exceeded the limit of separate queues.
     pub dropped: u64,
 }
 

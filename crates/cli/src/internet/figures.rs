@@ -205,31 +205,43 @@ fn share(part: Option<f64>, of: &Value) -> Option<f64> {
     part.map(|part| part / of)
 }
 
-/// What `--seeds` prints.
+/// The object that `--seeds` prints.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// Name of the scenario.
     scenario: String,
-    /// The runs that there are, those of an earlier start included.
+    /// Finished seeds of the range in the folder, those of earlier starts included.
     seeds: Vec<u64>,
+    /// Runs computed now.
     computed: usize,
+    /// Runs of earlier starts.
     kept: usize,
+    /// Seeds of the range without a run, after Ctrl-C.
     left: usize,
-    /// The seeds whose run its budget ended.
+    /// Seeds whose run reached a budget.
     pub partial: Vec<u64>,
+    /// The figures over the seeds.
     figures: Vec<Figure>,
 }
 
-/// A number over the runs.
+/// A figure over the seeds.
 #[derive(Debug, Serialize)]
 struct Figure {
+    /// The part of the network.
     part: Part,
+    /// The flow, application, queue or other item of that part.
     of: String,
+    /// Name of the figure.
     figure: String,
+    /// Its unit.
     unit: Unit,
+    /// Median over the seeds; of an even number, the mean of the middle two.
     median: f64,
+    /// Least value.
     min: f64,
+    /// Largest value.
     max: f64,
-    /// Runs that have it.
+    /// Runs that have the figure.
     seeds: usize,
 }
 

@@ -2,9 +2,9 @@
 
 use layercast_core::Span;
 use layercast_net::{EmulateConfig, Emulated, emulate_receivers};
-use serde_json::json;
 
 use super::args::EmulateReceivers;
+use super::line::EmulatedLine;
 use super::{Say, key};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, runtime};
@@ -28,26 +28,29 @@ pub fn run(args: &EmulateReceivers) -> Outcome {
     };
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let told = emulate_receivers(config, stop.token.clone()).await;
-        let told = told.map_err(Failure::net)?;
-        let json = json!({
-            "report": "emulated", "joined": told.joined, "complete": told.complete,
-            "lost": told.lost, "sent": told.sent, "disbelieved": told.disbelieved,
-        });
+        let counts = emulate_receivers(config, stop.token.clone()).await;
+        let counts = counts.map_err(Failure::net)?;
+        let line = EmulatedLine::Emulated {
+            joined: counts.joined,
+            complete: counts.complete,
+            lost: counts.lost,
+            sent: counts.sent,
+            disbelieved: counts.disbelieved,
+        };
         let human = format!(
             "{} took part, {} of them had everything at the end; {} dropped, {} sent",
-            count(told.joined, "receiver"),
-            told.complete,
-            count(told.lost, "packet"),
-            told.sent
+            count(counts.joined, "receiver"),
+            counts.complete,
+            count(counts.lost, "packet"),
+            counts.sent
         );
         let say = Say::new(args.json);
-        say.event(json, &human)?;
+        say.event(&line, &human)?;
         say.close()?;
         stop.outcome()?;
-        match told.complete {
+        match counts.complete {
             0 => Err(Failure::Unsatisfied),
-            complete if complete < told.joined => Err(Failure::Partial),
+            complete if complete < counts.joined => Err(Failure::Partial),
             _ => Ok(()),
         }
     })

@@ -3,9 +3,9 @@
 use layercast_multicast::model::{Estimate, estimate};
 use layercast_multicast::{Members, RateControl, Repair};
 use layercast_net::{Destination, SendConfig, SendPlan};
-use serde_json::json;
 
 use super::args::Send;
+use super::line::{self, SendLine};
 use super::{Say, octets};
 use crate::failure::{Failure, Outcome};
 use crate::output::count;
@@ -86,12 +86,21 @@ pub fn tell(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Out
         octets(at_receiver),
     );
     say.event(
-        json!({
-            "report": "estimate", "files": plan.files(), "folders": plan.folders(),
-            "octets": plan.octets(), "packets": packets, "packet": packet,
-            "receivers": receivers, "loss": args.expect_loss, "repairs": sent - packets,
-            "rate_bps": bps, "seconds": seconds, "wait_seconds": args.wait.as_secs_f64(), "passes": expected.map_or(0.0, |it| 1.0 + it.rounds),
-            "memory_sender": memory, "memory_receiver": at_receiver,
+        &SendLine::Estimate(line::Estimate {
+            files: plan.files(),
+            folders: plan.folders(),
+            octets: plan.octets(),
+            packets,
+            packet,
+            receivers,
+            loss: args.expect_loss,
+            repairs: sent - packets,
+            rate_bps: bps,
+            seconds,
+            wait_seconds: args.wait.as_secs_f64(),
+            passes: expected.map_or(0.0, |it| 1.0 + it.rounds),
+            memory_sender: memory,
+            memory_receiver: at_receiver,
         }),
         &human,
     )

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod emulate;
 mod estimate;
+mod line;
 pub mod receive;
 pub mod send;
 mod summary;
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 use layercast_wire::multicast::{MemberId, Reason};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::line_out::LineOut;
@@ -101,21 +102,34 @@ impl Say {
     }
 
     /// Something happened.
-    fn event(&self, json: Value, human: &str) -> Outcome {
-        match (&self.bar, self.json) {
-            (_, true) => self.lines.json(&json),
-            (Some(bar), _) => {
+    fn event(&self, line: &impl Serialize, human: &str) -> Outcome {
+        match self.json {
+            true => self.lines.json(line),
+            false => self.text(human),
+        }
+    }
+
+    /// Prints a line for people.
+    fn text(&self, human: &str) -> Outcome {
+        match &self.bar {
+            Some(bar) => {
                 bar.suspend(|| eprintln!("{human}"));
                 Ok(())
             }
-            (None, _) => self.lines.text(human),
+            None => self.lines.text(human),
         }
     }
 
     /// Shows the progress.
-    fn progress(&self, json: Value, name: &str, done: (u64, u64), human: String) -> Outcome {
+    fn progress(
+        &self,
+        line: &impl Serialize,
+        name: &str,
+        done: (u64, u64),
+        human: String,
+    ) -> Outcome {
         if self.json {
-            return self.lines.json(&json);
+            return self.lines.json(line);
         }
         if let Some(bar) = &self.bar {
             bar.set_prefix(name.to_owned());

@@ -11,10 +11,10 @@ use layercast_net::{
     Ended, FileReceiver, Folder, IDENTITY_FILE, NetError, ReceiveConfig, ReceiveEvent,
     ReceivedFile, printable, receiver_identity,
 };
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::args::{PORT, Receive};
+use super::line::{self, ReceiveLine, Reception};
 use super::summary::{FEW, rate};
 use super::{Say, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
@@ -76,7 +76,11 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
             None => receiver.local_addr().to_string(),
         };
         reporter.say.event(
-            json!({"report": "ready", "name": name, "address": receiver.local_addr(), "group": args.group}),
+            &ReceiveLine::Ready {
+                name: &name,
+                address: receiver.local_addr(),
+                group: args.group,
+            },
             &format!("{name}: waiting for a sender at {from}"),
         )?;
         let (told, mut events) = mpsc::channel(4_096);
@@ -206,10 +210,10 @@ struct Reporter {
 
 impl Reporter {
     /// Something usual of one of perhaps many files.
-    fn usual(&self, json: Value, human: &str) -> Outcome {
+    fn usual(&self, line: &ReceiveLine, human: &str) -> Outcome {
         match self.files > FEW && !self.is_verbose && !self.say.json {
             true => Ok(()),
-            false => self.say.event(json, human),
+            false => self.say.event(line, human),
         }
     }
 
@@ -235,10 +239,13 @@ impl Reporter {
                     ),
                 };
                 self.usual(
-                    json!({
-                        "report": "joined", "file": name, "size": size, "held": held.0,
-                        "packets": held.1, "sender": sender,
-                    }),
+                    &ReceiveLine::Joined {
+                        file: &name,
+                        size,
+                        held: held.0,
+                        packets: held.1,
+                        sender,
+                    },
                     &format!("{name}: {} from {sender}{resumed}", octets(size)),
                 )
             }
@@ -253,14 +260,17 @@ impl Reporter {
                 let came = held.0.saturating_sub(self.last.1) * u64::from(packet);
                 let rate = came as f64 * 8.0 / seconds;
                 self.last = (now, held.0);
-                let json = json!({
-                    "report": "progress", "file": name, "packets": held.0, "of": held.1,
-                    "rate_bps": rate as u64, "octets": whole.map(|it| it.0),
-                    "of_octets": whole.map(|it| it.1),
-                });
+                let line = ReceiveLine::Progress {
+                    file: &name,
+                    packets: held.0,
+                    of: held.1,
+                    rate_bps: rate as u64,
+                    octets: whole.map(|it| it.0),
+                    of_octets: whole.map(|it| it.1),
+                };
                 let human = format!("{:.1} Mbit/s", rate / 1e6);
                 // The bar, and the time that is left, are of the whole transfer where that is known.
-                self.say.progress(json, &name, whole.unwrap_or(held), human)
+                self.say.progress(&line, &name, whole.unwrap_or(held), human)
             }
             ReceiveEvent::Listed {
                 files,
@@ -271,10 +281,13 @@ impl Reporter {
             } => {
                 self.files = files;
                 self.say.restart();
-                let json = json!({
-                    "report": "listed", "files": files, "folders": folders, "octets": all,
-                    "room": room, "sender": sender,
-                });
+                let line = ReceiveLine::Listed {
+                    files,
+                    folders,
+                    octets: all,
+                    room,
+                    sender,
+                };
                 let mut text = format!(
                     "{} and {}, {}, from {sender}",
                     count(files, "file"),
@@ -287,28 +300,27 @@ impl Reporter {
                         octets(room)
                     ));
                 }
-                self.say.event(json, &text)
+                self.say.event(&line, &text)
             }
-            ReceiveEvent::BadList { sender, why } => self.say.event(
-                json!({"report": "bad_list", "sender": sender, "why": why}),
-                &format!("the list of files from {sender} cannot be used: {why}"),
-            ),
+            ReceiveEvent::BadList { sender, why } => {
+                let text = format!("the list of files from {sender} cannot be used: {why}");
+                self.say.event(&ReceiveLine::BadList { sender, why }, &text)
+            }
             ReceiveEvent::Interrupted { name, reason } => {
                 let why = words(reason);
                 self.say.event(
-                    json!({"report": "interrupted", "file": name, "why": why}),
+                    &ReceiveLine::Interrupted { file: &name, why },
                     &format!("{name}: the sender is gone ({why}); what is here is kept, waiting for it to come back"),
                 )
             }
             ReceiveEvent::Disbelieved(sender) => self.say.event(
-                json!({"report": "disbelieved", "sender": sender}),
+                &ReceiveLine::Disbelieved { sender },
                 &format!(
                     "files from {sender} are ignored: the sender and this receiver need the same --key FILE, and one of them has another or none"
                 ),
             ),
             ReceiveEvent::Done(file) => {
-                let mut json = about(&file);
-                json["report"] = "file".into();
+                let line = ReceiveLine::File(about(&file));
                 match &file.path {
                     Some(path) => {
                         let seconds = file.took.as_secs_f64();
@@ -319,9 +331,9 @@ impl Reporter {
                             count(file.stats.rebuilt, "block"),
                             printable(path)
                         );
-                        self.usual(json, &text)
+                        self.usual(&line, &text)
                     }
-                    None => self.say.event(json, &failed(&file)),
+                    None => self.say.event(&line, &failed(&file)),
                 }
             }
         }
@@ -367,12 +379,15 @@ impl Reporter {
         if never > 0 {
             text.push_str(&format!(", {never} that were announced did not come"));
         }
-        let all: Vec<Value> = files.iter().map(about).collect();
-        let json = json!({
-            "report": "summary", "files": all, "whole": whole.len(), "failed": failures,
-            "missing": never, "octets": octets_here, "seconds": seconds,
-        });
-        self.say.event(json, &text)
+        let line = ReceiveLine::Summary {
+            files: files.iter().map(about).collect(),
+            whole: whole.len(),
+            failed: failures,
+            missing: never,
+            octets: octets_here,
+            seconds,
+        };
+        self.say.event(&line, &text)
     }
 }
 
@@ -383,15 +398,27 @@ fn failed(file: &ReceivedFile) -> String {
     format!("{}: failed: {}", file.name.name, why.unwrap_or_default())
 }
 
-fn about(file: &ReceivedFile) -> Value {
-    json!({
-        "file": file.name.name, "index": file.name.index, "count": file.name.count,
-        "size": file.size, "blake3": hex(&file.digest), "path": file.path.as_ref().map(|it| it.to_string_lossy()),
-        "outcome": if file.path.is_some() { "complete" } else { "failed" },
-        "why": file.reason.map(words), "error": file.error, "held_before": file.held_before,
-        "seconds": file.took.as_secs_f64(), "packets": file.stats.data,
-        "duplicates": file.stats.duplicates, "rebuilt": file.stats.rebuilt,
-        "reports": file.stats.reports, "strangers": file.stats.strangers,
-        "malformed": file.stats.malformed,
-    })
+fn about(file: &ReceivedFile) -> line::ReceivedFile<'_> {
+    line::ReceivedFile {
+        file: &file.name.name,
+        index: file.name.index,
+        count: file.name.count,
+        size: file.size,
+        blake3: hex(&file.digest),
+        path: file.path.as_ref().map(|it| it.display().to_string()),
+        outcome: match file.path {
+            Some(_) => Reception::Complete,
+            None => Reception::Failed,
+        },
+        why: file.reason.map(words),
+        error: file.error.as_deref(),
+        held_before: file.held_before,
+        seconds: file.took.as_secs_f64(),
+        packets: file.stats.data,
+        duplicates: file.stats.duplicates,
+        rebuilt: file.stats.rebuilt,
+        reports: file.stats.reports,
+        strangers: file.stats.strangers,
+        malformed: file.stats.malformed,
+    }
 }

@@ -16,11 +16,11 @@ use layercast_net::{
     TreeOptions, printable, send_plan,
 };
 use layercast_wire::multicast::MemberId;
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use self::reporter::Reporter;
 use super::args::{PORT, Profile, Send, Speed};
+use super::line::{SendLine, WithheldFile};
 use super::summary::{self, FEW, Summary};
 use super::{Say, estimate, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
@@ -110,7 +110,10 @@ fn faulty(faults: &[InputFault]) -> Failure {
 fn tell_plan(say: &Say, plan: &SendPlan) -> Outcome {
     for (path, name) in &plan.renamed {
         say.event(
-            json!({"report": "renamed", "path": printable(path), "name": name}),
+            &SendLine::Renamed {
+                path: printable(path),
+                name,
+            },
             &format!("{}: sent as {name}", printable(path)),
         )?;
     }
@@ -126,21 +129,16 @@ fn tell_plan(say: &Say, plan: &SendPlan) -> Outcome {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        say.event(
-            Value::Null,
-            &format!(
-                "{} {} not sent (--follow-links sends what they lead to): {}{more}",
-                count(links as u64, "symbolic link"),
-                are(links as u64),
-                shown.join(", ")
-            ),
-        )?;
+        say.text(&format!(
+            "{} {} not sent (--follow-links sends the files that they lead to): {}{more}",
+            count(links as u64, "symbolic link"),
+            are(links as u64),
+            shown.join(", ")
+        ))?;
     }
     for path in plan.skipped.iter().filter(|_| say.json) {
-        say.event(
-            json!({"report": "skipped", "path": printable(path), "why": "symbolic link"}),
-            "",
-        )?;
+        let (path, why) = (printable(path), "symbolic link");
+        say.event(&SendLine::Skipped { path, why }, "")?;
     }
     Ok(())
 }

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use layercast_multicast::Outcome as Fate;
 use layercast_net::{ReceiverReport, SendReport, SentFile};
 use layercast_wire::multicast::{MemberId, Reason};
-use serde_json::{Value, json};
 
+use super::line::{
+    Delivery, FileReceiver, FileSummary, ReceiverTotal, SendLine, SendSummary, WithheldFile,
+};
 use super::{Say, hex, octets, words};
 use crate::failure::Outcome;
 use crate::output::{Table, count};
@@ -29,18 +31,24 @@ pub fn name(names: &Names, it: &ReceiverReport) -> String {
 }
 
 /// What became of a receiver, for programs.
-pub fn receiver(names: &Names, it: &ReceiverReport) -> Value {
+pub fn receiver<'a>(names: &'a Names, it: &ReceiverReport) -> FileReceiver<'a> {
     let (outcome, why) = match it.outcome {
-        Fate::Pending => ("pending", None),
-        Fate::Delivered => ("delivered", None),
-        Fate::Failed(reason) => ("failed", Some(words(reason))),
-        Fate::NeverConnected => ("never answered", None),
+        Fate::Pending => (Delivery::Pending, None),
+        Fate::Delivered => (Delivery::Delivered, None),
+        Fate::Failed(reason) => (Delivery::Failed, Some(words(reason))),
+        Fate::NeverConnected => (Delivery::NeverAnswered, None),
     };
-    json!({
-        "name": names.get(&it.member), "member": hex(&it.member.0.to_be_bytes()),
-        "address": it.address, "outcome": outcome, "why": why, "repairs": it.repairs,
-        "lacks": it.lacks, "loss": it.loss, "round_trip_ms": it.round_trip.as_us() as f64 / 1e3,
-    })
+    FileReceiver {
+        name: names.get(&it.member).map(String::as_str),
+        member: hex(&it.member.0.to_be_bytes()),
+        address: it.address,
+        outcome,
+        why,
+        repairs: it.repairs,
+        lacks: it.lacks,
+        loss: it.loss,
+        round_trip_ms: it.round_trip.as_us() as f64 / 1e3,
+    }
 }
 
 /// A rate, or a dash where nothing arrived or no time passed.
@@ -150,51 +158,68 @@ impl<'a> Summary<'a> {
 
     /// Prints it.
     pub fn tell(&self, say: &Say) -> Outcome {
-        say.event(self.json(), self.human().trim_end())
+        say.event(&SendLine::Summary(self.line()), self.human().trim_end())
     }
 
-    fn json(&self) -> Value {
+    fn line(&self) -> SendSummary<'_> {
         let report = self.report;
-        let files: Vec<Value> = report.sent.iter().map(|file| self.file(file)).collect();
-        let totals = self.totals.values();
-        let totals: Vec<Value> = totals
-            .map(|it| {
-                let (octets, seconds) = it.moved;
-                let rate = (octets > 0 && seconds > 0.0).then(|| octets as f64 * 8.0 / seconds);
-                json!({
-                    "name": it.name, "member": it.member, "receiver": it.shown, "files": it.files,
-                    "missing": report.files.saturating_sub(it.files), "octets": it.octets,
-                    "seconds": seconds, "rate_bps": rate.map(|it| it as u64), "repairs": it.repairs, "loss": it.loss(),
-                    "why": it.why,
-                })
-            })
-            .collect();
-        let withheld = report.withheld.iter();
-        let withheld: Vec<Value> = withheld
-            .map(|it| json!({"file": it.name, "size": it.size, "why": it.why}))
-            .collect();
-        json!({
-            "report": "summary", "files": files, "of": report.files, "octets": report.octets,
-            "seconds": report.took.as_secs_f64(), "receivers": totals,
-            "unreached": self.unreached(), "withheld": withheld,
-            "error": report.error.as_ref().map(ToString::to_string),
-        })
+        let totals = self.totals.values().map(|it| {
+            let (octets, seconds) = it.moved;
+            let rate = (octets > 0 && seconds > 0.0).then(|| octets as f64 * 8.0 / seconds);
+            ReceiverTotal {
+                name: it.name.as_deref(),
+                member: &it.member,
+                receiver: &it.shown,
+                files: it.files,
+                missing: report.files.saturating_sub(it.files),
+                octets: it.octets,
+                seconds,
+                rate_bps: rate.map(|it| it as u64),
+                repairs: it.repairs,
+                loss: it.loss(),
+                why: it.why.as_deref(),
+            }
+        });
+        let withheld = report.withheld.iter().map(|it| WithheldFile {
+            file: &it.name,
+            size: it.size,
+            why: &it.why,
+        });
+        SendSummary {
+            files: report.sent.iter().map(|file| self.file(file)).collect(),
+            of: report.files,
+            octets: report.octets,
+            seconds: report.took.as_secs_f64(),
+            receivers: totals.collect(),
+            unreached: self.unreached(),
+            withheld: withheld.collect(),
+            error: report.error.as_ref().map(ToString::to_string),
+        }
     }
 
-    fn file(&self, file: &SentFile) -> Value {
+    fn file<'b>(&'b self, file: &'b SentFile) -> FileSummary<'b> {
         let receivers = file.receivers.iter();
-        let receivers: Vec<Value> = receivers.map(|it| receiver(self.names, it)).collect();
-        json!({
-            "file": file.name, "size": file.size, "blake3": hex(&file.digest),
-            "seconds": file.took.as_secs_f64(),
-            "failure": file.failure.as_ref().map(ToString::to_string),
-            "receivers": receivers, "unreached": file.unreached,
-            "other_key": file.other_key, "in_use": file.in_use, "octets": file.stats.octets,
-            "packets": file.stats.data, "parities": file.stats.parities,
-            "again": file.stats.again, "passes": file.stats.rounds, "datagrams": file.datagrams,
-            "reports": file.stats.reports, "strangers": file.stats.strangers,
-            "forged": file.stats.forged, "malformed": file.malformed,
-        })
+        FileSummary {
+            file: &file.name,
+            size: file.size,
+            blake3: hex(&file.digest),
+            seconds: file.took.as_secs_f64(),
+            failure: file.failure.as_ref().map(ToString::to_string),
+            receivers: receivers.map(|it| receiver(self.names, it)).collect(),
+            unreached: &file.unreached,
+            other_key: &file.other_key,
+            in_use: &file.in_use,
+            octets: file.stats.octets,
+            packets: file.stats.data,
+            parities: file.stats.parities,
+            again: file.stats.again,
+            passes: file.stats.rounds,
+            datagrams: file.datagrams,
+            reports: file.stats.reports,
+            strangers: file.stats.strangers,
+            forged: file.stats.forged,
+            malformed: file.malformed,
+        }
     }
 
     fn human(&self) -> String {
@@ -422,7 +447,7 @@ mod tests {
     fn a_summary_without_a_session_is_printed_too() {
         let (names, report) = (Names::new(), SendReport::default());
         let summary = Summary::new(&names, &report, false);
-        assert_eq!(summary.json()["report"], "summary");
+        assert!(summary.line().files.is_empty());
         assert!(
             summary
                 .human()
@@ -470,11 +495,11 @@ mod tests {
         let text = summary.human();
         assert!(text.contains("the file reached all receivers"), "{text}");
         assert!(!text.contains("Mbit/s"), "{text}");
-        assert_eq!(summary.json()["receivers"][0]["rate_bps"], Value::Null);
+        assert_eq!(summary.line().receivers[0].rate_bps, None);
     }
 
     #[test]
-    fn a_refused_receiver_is_told_with_the_cause() {
+    fn a_refused_receiver_is_reported_with_the_cause() {
         let host: SocketAddr = "192.0.2.7:7600".parse().unwrap();
         let mut list = delivered("list of files", 1);
         list.in_use.push(host);

@@ -47,15 +47,23 @@ fn find(text: &str) -> Result<Distribution, Failure> {
 /// A distribution in a list.
 #[derive(Serialize)]
 struct Entry {
+    /// Name of the distribution.
     name: String,
+    /// Unit of its values.
     unit: Unit,
     /// Number of knots; a formula has none.
     knots: Option<usize>,
+    /// Mean.
     mean: f64,
+    /// Median.
     p50: f64,
+    /// 90th percentile.
     p90: f64,
+    /// 99th percentile.
     p99: f64,
+    /// Largest value; null if there is none.
     max: f64,
+    /// The source of the distribution.
     source: String,
 }
 
@@ -132,23 +140,31 @@ fn sample(args: &args::Sample) -> Outcome {
     all().map_err(|error| Lines::Stdout.failure(&error))
 }
 
-/// Samples beside the distribution they should be of.
+/// Samples compared with a distribution.
 #[derive(Serialize)]
 struct Comparison {
+    /// Name of the distribution.
     name: String,
+    /// Unit of its values.
     unit: Unit,
+    /// The Kolmogorov-Smirnov test.
     fit: Fit,
+    /// Means of both.
     mean: Pair,
+    /// Quantiles of both, each with its probability.
     quantiles: Vec<(f64, Pair)>,
-    /// Whether the samples may be of the distribution: the probability of a fit as bad as this one is
-    /// at least that.
+    /// Whether `fit.p_value` is at least `level`.
     agrees: bool,
+    /// Level of significance.
     level: f64,
 }
 
+/// A value of a distribution and of samples.
 #[derive(Serialize)]
 struct Pair {
+    /// The value of the distribution.
     data: f64,
+    /// The value of the samples.
     samples: f64,
 }
 

@@ -52,15 +52,15 @@ pub struct FlowFilter {
 /// What a [`FlowFilter`] did so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct FlowFilterStats {
-    /// Frames that came.
+    /// Frames that entered the filter.
     pub frames: u64,
-    /// Their bytes before.
+    /// Bytes that entered the filter.
     pub bytes_in: u64,
-    /// Their bytes after.
+    /// Bytes that left the filter.
     pub bytes_out: u64,
-    /// Frames that could not be filtered and passed as they were.
+    /// Frames that could not be filtered and passed unchanged.
     pub passed: u64,
-    /// Frames above their budget although nothing was left to drop.
+    /// Frames that exceed their budget although nothing is left to drop.
     pub over_budget: u64,
 }
 

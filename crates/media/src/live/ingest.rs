@@ -24,14 +24,14 @@ enum Form {
     Rtp(Box<RtpReceiver>),
 }
 
-/// What an [`Ingest`] saw.
+/// Counters of a live input.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct IngestStats {
     /// Datagrams that are neither a transport stream nor RTP.
     pub foreign: u64,
-    /// The transport stream, if it came bare.
+    /// The transport stream, of an input without RTP.
     pub ts: TsStats,
-    /// The RTP packets, if there were any.
+    /// The RTP packets.
     pub rtp: RtpStats,
 }
 

@@ -19,15 +19,15 @@ const MAX_FRAMES: usize = 4_096;
 /// What an [`RtpReceiver`] saw.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct RtpStats {
-    /// Packets of the source that is taken.
+    /// Packets of the source that is received.
     pub packets: u64,
-    /// Packets missing.
+    /// Packets lost, by their sequence numbers.
     pub lost: u64,
-    /// Packets that came twice, too late, or alone from somewhere else.
+    /// Duplicates, late packets, and single packets of another source; dropped.
     pub dropped: u64,
-    /// Datagrams that are no RTP, and payloads that break their format.
+    /// Datagrams that are not RTP, and payloads that do not follow their format.
     pub malformed: u64,
-    /// Pictures left out because something of them, or of what they refer to, is missing.
+    /// Pictures left out because a packet of them, or of a picture that they refer to, is lost.
     pub incomplete: u64,
     /// Packets of other sources on the port.
     pub other_sources: u64,

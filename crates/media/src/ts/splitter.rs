@@ -25,13 +25,13 @@ const DATA_START: u64 = PCR_HZ / 2;
 /// What a [`TsSplitter`] saw.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct TsStats {
-    /// Packets taken.
+    /// Packets accepted.
     pub packets: u64,
     /// Bytes skipped in search of a packet.
     pub skipped: u64,
-    /// Packets missing, as their counters tell.
+    /// Packets lost, by their continuity counters.
     pub lost: u64,
-    /// Packets that came twice, or marked as damaged; dropped.
+    /// Duplicates, and packets with the transport error indicator; dropped.
     pub dropped: u64,
     /// Sections of PAT and PMT with a wrong checksum; dropped.
     pub damaged_tables: u64,

@@ -53,20 +53,21 @@ pub struct RelayConfig {
     pub from_port: Option<u16>,
 }
 
-/// What happened on an emulated path.
+/// Counters of an emulated path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct RelayStats {
-    /// From the clients.
+    /// The path from the clients.
     pub there: PathStats,
-    /// To the clients.
+    /// The path to the clients.
     pub back: PathStats,
-    /// Clients seen so far.
+    /// Clients since the start.
     pub clients: u64,
-    /// TCP connections carried so far.
+    /// TCP connections since the start.
     pub connections: u64,
-    /// Datagrams from the far side of clients that are gone.
+    /// Datagrams from the far side for clients that are gone.
     pub strangers: u64,
-    /// Answers beyond three times what a client had sent whose address is not validated; dropped.
+    /// Answers dropped because they exceed three times the bytes received from a client whose address is not
+    /// validated.
     pub limited: u64,
 }
 

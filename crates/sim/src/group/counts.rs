@@ -5,16 +5,16 @@ use layercast_multicast::{Failure, SenderEvent};
 use layercast_wire::multicast::{Body, Packet};
 use serde::Serialize;
 
-/// Answers that came to the source.
+/// Packets that reached the source.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Feedback {
     /// Packets.
     pub packets: u64,
-    /// Their octets, in Layercast's own wire form.
+    /// Octets of these packets, in the wire format of Layercast.
     pub octets: u64,
-    /// Of the packets, reports.
+    /// Of these packets, reports.
     pub reports: u64,
-    /// Most packets in a tenth of a second.
+    /// Largest number of packets in 100 ms.
     pub peak: u64,
     #[serde(skip)]
     tenth: u64,
@@ -40,22 +40,22 @@ impl Feedback {
 /// A pass.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pass {
-    /// Its number.
+    /// Number of the pass.
     pub round: u16,
-    /// Packets sent in it.
+    /// Packets sent.
     pub packets: u64,
-    /// Receivers that lacked something after it.
+    /// Receivers that lack packets after it.
     pub needy: u32,
-    /// When its answers were in, seconds.
+    /// Time at which its reports were complete, in seconds.
     pub at_s: f64,
 }
 
 /// A notable event of the sender.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Note {
-    /// When, seconds.
+    /// Time in seconds.
     pub at_s: f64,
-    /// What.
+    /// The event.
     pub what: String,
 }
 

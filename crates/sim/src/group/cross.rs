@@ -31,20 +31,20 @@ pub struct CrossSpec {
 /// What connections did while the session was open.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct CrossCount {
-    /// Octets that each delivered.
+    /// Octets delivered by each connection.
     pub octets: Vec<u64>,
-    /// Segments that found the queue full, either way, from the start of the run.
+    /// Segments dropped because the queue was full, in both directions, since the start of the run.
     pub dropped: u64,
-    /// Segments that the link lost, either way, from the start of the run.
+    /// Segments lost on the link, in both directions, since the start of the run.
     pub lost: u64,
 }
 
 /// TCP beside the group, while the session was open.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CrossSummary {
-    /// The branch that it shares.
+    /// Name of the branch that the connections share with the group.
     pub branch: String,
-    /// Bits per second that each connection delivered.
+    /// Goodput of each connection in bit/s.
     pub goodput_bps: Vec<f64>,
     /// What was counted.
     #[serde(flatten)]

@@ -28,19 +28,19 @@ pub struct EdgeSpec {
 /// What a code did, at all of its encoders and decoders.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct EdgeCount {
-    /// Packets that were protected.
+    /// Packets protected.
     pub sources: u64,
-    /// Parities made of them.
+    /// Parities of these packets.
     pub parities: u64,
-    /// Packets that should have come to decoders.
+    /// Packets expected at decoders.
     pub expected: u64,
-    /// That did not come by themselves.
+    /// Of these, packets lost before decoding.
     pub lost: u64,
-    /// Of these, recovered.
+    /// Of these, packets recovered.
     pub recovered: u64,
-    /// Mean and greatest delay of those recovered beyond that of the others, milliseconds.
+    /// Mean additional delay of recovered packets in milliseconds.
     pub added_ms: f64,
-    /// The greatest.
+    /// Largest additional delay in milliseconds.
     pub most_added_ms: f64,
 }
 

@@ -30,22 +30,22 @@ enum Chances {
     },
 }
 
-/// What a branch carried, all of its copies together.
+/// Counters of a branch, all of its copies together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct LinkCount {
-    /// Packets sent down.
+    /// Packets sent towards receivers.
     pub down: u64,
     /// Of these, parities.
     pub parities: u64,
-    /// Octets of all of them.
+    /// Octets of these packets.
     pub octets: u64,
-    /// Lost on their way down.
+    /// Packets lost towards receivers.
     pub lost: u64,
-    /// Packets sent up.
+    /// Packets sent towards the source.
     pub up: u64,
-    /// Lost on their way up.
+    /// Packets lost towards the source.
     pub up_lost: u64,
-    /// Dropped because the queue was full, either way.
+    /// Packets dropped because the queue was full, in both directions.
     pub dropped: u64,
 }
 

@@ -16,100 +16,100 @@ use super::world::Simulation;
 /// What a run gave.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct GroupSummary {
-    /// Of its scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Seed.
+    /// Seed of the run.
     pub seed: u64,
     /// Receivers of the tree.
     pub receivers: u32,
     /// Source packets of the object, or packets of the stream.
     pub packets: u64,
-    /// Whether it was stopped before its end.
+    /// Whether the run ended before the session.
     pub partial: bool,
-    /// Why it failed, if it did.
+    /// Why the session failed.
     pub failure: Option<String>,
-    /// What the sender says of receivers.
+    /// Receivers by their state at the sender.
     pub outcomes: Outcomes,
     /// Data packets sent for each source packet.
     pub transmissions_per_packet: f64,
-    /// Seconds from the start: when the session was open, and when it was over for the sender.
+    /// Opening of the session, in seconds from the start.
     pub opened_s: Option<f64>,
-    /// The end.
+    /// End of the session at the sender, in seconds from the start.
     pub ended_s: Option<f64>,
-    /// When receivers had everything, seconds from the start.
+    /// Time at which receivers had everything, in seconds from the start.
     pub completion_s: Quantiles,
-    /// What the sender sent.
+    /// Packets that the sender sent.
     pub sent: Sent,
-    /// What came back to it.
+    /// Packets that reached the sender.
     pub feedback: FeedbackSummary,
-    /// What came to aggregators.
+    /// Counters of aggregators.
     pub aggregators: AggregatorCount,
-    /// What receivers counted, all together.
+    /// Counters of all receivers together.
     pub received: Received,
-    /// Processor time.
+    /// Processor time of hosts with a cost profile.
     pub cpu: Cpu,
-    /// Passes of an object.
+    /// The passes of a file.
     pub passes: Vec<Pass>,
-    /// Expelled, postponed, failed, handshakes.
+    /// Receivers expelled, postponed or failed, and handshakes.
     pub notes: Vec<Note>,
-    /// Rates that the rate control chose: seconds, bit/s.
+    /// Rates that the rate control chose: the time in seconds, and bit/s.
     pub rates: Vec<(f64, u64)>,
     /// Branches of the tree.
     pub links: Vec<LinkSummary>,
     /// Codes on parts of the tree.
     pub codes: Vec<EdgeCount>,
-    /// TCP beside the group.
+    /// TCP connections beside the group.
     pub cross: Vec<CrossSummary>,
-    /// A stream.
+    /// The stream, of a session with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamCount>,
-    /// Each receiver, if the scenario wants them.
+    /// The receivers, with `[run] per_receiver = true`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSummary>,
-    /// Simulated seconds.
+    /// Simulated time in seconds.
     pub sim_seconds: f64,
     /// Events.
     pub events: u64,
-    /// Duration of the run in seconds; set by the program that measures it.
+    /// Real time of the run, in seconds.
     pub wall_seconds: f64,
 }
 
 /// What the sender says of receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Outcomes {
-    /// Have everything.
+    /// Receivers that have everything, as the sender knows.
     pub delivered: u32,
-    /// Do not get it.
+    /// Receivers that failed.
     pub failed: u32,
-    /// Never answered.
+    /// Receivers that never answered.
     pub never: u32,
-    /// Still on, as streams leave them.
+    /// Receivers whose result is open; a stream leaves all receivers so.
     pub pending: u32,
-    /// Receivers that say they have everything, themselves.
+    /// Receivers that have everything.
     pub complete: u32,
 }
 
 /// Quantiles of times.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Quantiles {
-    /// The first.
+    /// First receiver.
     pub first: f64,
     /// Mean.
     pub mean: f64,
-    /// Half.
+    /// Median.
     pub p50: f64,
-    /// 95 of 100.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: f64,
-    /// The last.
+    /// Last receiver.
     pub last: f64,
 }
 
 /// What the sender sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Sent {
-    /// Data packets, parities among them.
+    /// Data packets, parities included.
     pub data: u64,
     /// Parities.
     pub parities: u64,
@@ -119,9 +119,9 @@ pub struct Sent {
     pub unicast: u64,
     /// Octets of data packets, headers included.
     pub data_octets: u64,
-    /// Other packets.
+    /// Control packets.
     pub control: u64,
-    /// Their octets.
+    /// Octets of control packets.
     pub control_octets: u64,
     /// Polls of the group.
     pub polls: u64,
@@ -141,13 +141,13 @@ pub struct FeedbackSummary {
     /// At the source's host.
     #[serde(flatten)]
     pub came: Feedback,
-    /// Packets that receivers sent after they had joined.
+    /// Packets sent by receivers after they joined.
     pub answers: u64,
-    /// Reports not sent because the sender knew already.
+    /// Reports not sent because the sender had the information.
     pub suppressed: u64,
-    /// Reports that came after their deadline.
+    /// Reports sent after their deadline.
     pub late: u64,
-    /// That found the socket buffer of the source full.
+    /// Packets dropped because the socket buffer of the source was full.
     pub dropped: u64,
 }
 
@@ -156,33 +156,33 @@ pub struct FeedbackSummary {
 pub struct Received {
     /// Data packets.
     pub data: u64,
-    /// Not needed.
+    /// Data packets that were not needed.
     pub duplicates: u64,
-    /// No room, or out of order.
+    /// Packets without room in the buffer, or out of order.
     pub overflow: u64,
-    /// Blocks rebuilt.
+    /// Blocks recovered from parities.
     pub rebuilt: u64,
-    /// That found the socket buffer of their host full.
+    /// Packets dropped because the socket buffer of the host was full.
     pub dropped: u64,
 }
 
 /// Processor time.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Cpu {
-    /// Seconds of the source's processor.
+    /// Processor time of the source, in seconds.
     pub source_s: f64,
-    /// Its share of the time from the opening to the end.
+    /// The same, divided by the time from the opening to the end.
     pub source_share: f64,
-    /// Mean of the receivers' hosts, seconds.
+    /// Mean processor time of the hosts of receivers, in seconds.
     pub hosts_s: f64,
-    /// The one that worked most, seconds.
+    /// Processor time of the busiest host, in seconds.
     pub busiest_s: f64,
 }
 
 /// A branch of the tree.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LinkSummary {
-    /// Its name.
+    /// Name of the branch.
     pub name: String,
     /// What all of its copies did.
     #[serde(flatten)]
@@ -192,17 +192,17 @@ pub struct LinkSummary {
 /// A receiver.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MemberSummary {
-    /// When it had everything, seconds from the start.
+    /// Time at which it had everything, in seconds from the start.
     pub complete_s: Option<f64>,
-    /// What the sender says: delivered, failed, never, pending.
+    /// State at the sender: delivered, failed, never, pending.
     pub outcome: &'static str,
-    /// Data packets that came.
+    /// Data packets received.
     pub data: u64,
-    /// Not needed.
+    /// Data packets that were not needed.
     pub duplicates: u64,
     /// Reports sent.
     pub reports: u64,
-    /// Packets of a stream that its process took.
+    /// Packets of a stream delivered to its process.
     pub taken: u64,
 }
 

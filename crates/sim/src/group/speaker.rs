@@ -27,13 +27,13 @@ pub(super) struct Speaker {
 pub struct AggregatorCount {
     /// Aggregators.
     pub aggregators: u32,
-    /// Packets of receivers that came to them.
+    /// Packets of receivers that reached an aggregator.
     pub packets: u64,
-    /// Reports they took.
+    /// Reports accepted.
     pub reports: u64,
-    /// Reports they sent.
+    /// Reports sent.
     pub sent: u64,
-    /// Polls they sent.
+    /// Polls sent.
     pub polls: u64,
 }
 

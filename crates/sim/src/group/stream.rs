@@ -28,17 +28,17 @@ pub(super) struct Application {
 /// Response times: from when a packet was made until a process took it.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
 pub struct StreamCount {
-    /// Packets made.
+    /// Packets of the stream.
     pub made: u64,
     /// Deliveries, one for each packet and receiver.
     pub delivered: u64,
-    /// Mean response time, seconds.
+    /// Mean response time in seconds.
     pub response_s: f64,
-    /// Greatest response time, seconds.
+    /// Largest response time in seconds.
     pub most_response_s: f64,
-    /// Of the means of packets: median and 95th of 100, seconds.
+    /// Median and 95th percentile of the mean response times of packets, in seconds.
     pub quantiles_s: [f64; 2],
-    /// Octets per second that were released in each second.
+    /// Octets per second released, for each second.
     pub released_bps: Vec<f64>,
 }
 

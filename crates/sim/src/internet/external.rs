@@ -56,23 +56,23 @@ pub enum Refused {
 pub struct ExternalCounts {
     /// Packets that entered the network.
     pub injected: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub injected_bytes: u64,
-    /// Packets that were handed out.
+    /// Packets delivered to programs.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub delivered_bytes: u64,
-    /// Packets of another version of IP.
+    /// Packets of another version of IP; dropped.
     pub not_ipv4: u64,
-    /// Damaged packets, or such with options.
+    /// Malformed packets, and packets with options; dropped.
     pub malformed: u64,
-    /// Packets from an address that is not the host's.
+    /// Packets with a source address that is not that of the host; dropped.
     pub wrong_source: u64,
-    /// Packets to groups.
+    /// Packets to multicast groups; dropped.
     pub group: u64,
-    /// Packets that found too many under way, or waiting to be fetched.
+    /// Packets dropped because a limit of packets in flight or in the queue to a program was reached.
     pub full: u64,
-    /// Errors that nodes reported by ICMP.
+    /// ICMP errors that nodes sent.
     pub errors_told: u64,
 }
 

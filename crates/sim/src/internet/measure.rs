@@ -11,29 +11,29 @@ use super::{Network, Report, Sample, Watch};
 pub struct Summary {
     /// Name of the scenario.
     pub scenario: String,
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What the run took in real time; two runs differ in nothing else.
+    /// Real time of the run; the only value that differs between two runs.
     pub wall_seconds: f64,
     /// Flows and queues.
     #[serde(flatten)]
     pub report: Report,
-    /// By application and kind.
+    /// Measurements of applications, by application and kind.
     pub measurements: Vec<Measurement>,
 }
 
 /// The measurements of one kind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measurement {
-    /// The application.
+    /// Name of the application.
     pub application: String,
-    /// What was measured, such as `ftp.file`.
+    /// The quantity, such as `ftp.file`.
     pub name: &'static str,
-    /// How often.
+    /// Number of measurements.
     pub count: usize,
-    /// Median of the times, in seconds; none if it is no time.
+    /// Median in seconds; `None` if the quantity is not a time.
     pub p50: Option<f64>,
-    /// 90th percentile of the times, in seconds.
+    /// 90th percentile in seconds; `None` if the quantity is not a time.
     pub p90: Option<f64>,
     /// Datagrams of audio and video.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,11 +43,11 @@ pub struct Measurement {
 /// Datagrams of all streams of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct StreamTotals {
-    /// Sent.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Arrived.
+    /// Datagrams received.
     pub received: u64,
-    /// Those of them that came too late.
+    /// Of these, datagrams that arrived too late.
     pub overdue: u64,
 }
 

@@ -19,24 +19,24 @@ pub struct Progress {
     pub cell_hops: u64,
 }
 
-/// Why a run ended before its time; its report is partial.
+/// Why a run ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
-    /// The caller wanted it.
+    /// The caller stopped the run.
     Interrupted,
-    /// More events than the budget allows.
+    /// The budget of events was reached.
     EventBudget,
-    /// More packets under way than the budget allows.
+    /// The budget of packets in flight was reached.
     PacketBudget,
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// Simulated seconds.
+    /// Simulated time.
     pub seconds: f64,
-    /// Why it is partial; none if it is whole.
+    /// Why the result is partial; `None` if it is complete.
     pub stopped: Option<Stopped>,
     /// Events.
     pub events: u64,
@@ -44,171 +44,173 @@ pub struct Report {
     pub packet_hops: u64,
     /// Cells moved over an ATM link.
     pub cell_hops: u64,
-    /// One for each flow, in their order.
+    /// The flows, in the order of the scenario.
     pub flows: Vec<FlowReport>,
-    /// One for each direction of a link, and for each LAN.
+    /// The queues: one for each direction of a link, and for each LAN.
     pub queues: Vec<QueueReport>,
-    /// One for each application of the workload.
+    /// The applications of the workload.
     pub applications: Vec<ApplicationReport>,
-    /// Packets that no queue dropped, but a node.
+    /// Packets dropped by nodes.
     pub node_drops: NodeDrops,
-    /// The ATM backbone, of the whole run.
+    /// The ATM backbone, over the whole run; `None` without one.
     pub atm: Option<AtmReport>,
 }
 
-/// What a backbone did.
+/// The ATM backbone.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AtmReport {
     /// One for each direction of a link.
     pub queues: Vec<CellQueueReport>,
-    /// One for each router.
+    /// One for each router or host at the backbone.
     pub adapters: Vec<AdapterReport>,
-    /// One for each contract.
+    /// The traffic contracts.
     pub contracts: Vec<ContractReport>,
-    /// Cells that came on a circuit that is not.
+    /// Cells of an unknown circuit.
     pub unknown_vc: u64,
-    /// Packets that got no circuit.
+    /// Packets dropped because they got no circuit.
     pub packets_discarded: u64,
-    /// Frames of which a cell was somewhere at the end.
+    /// Frames with a cell in the network at the end.
     pub frames_under_way: u64,
 }
 
-/// What became of the cells of a contract.
+/// A traffic contract.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ContractReport {
-    /// Its name, that of its flow if it is of one.
+    /// Name of the contract, or of its flow.
     pub flow: String,
-    /// What the policer saw, if there is one.
+    /// Counters of the policer; `None` without one.
     pub upc: Option<UpcStats>,
-    /// Packets dropped because too many waited for their cells to be spaced.
+    /// Packets dropped because the queue of the shaper was full.
     pub dropped_full: u64,
-    /// Mean time of packets from coming to their first cell, in seconds.
+    /// Mean time of a packet from its arrival to its first cell, in seconds.
     pub mean_wait: f64,
-    /// Most packets that waited.
+    /// Largest number of packets in the queue of the shaper.
     pub max_waiting: u32,
 }
 
-/// The counts of an output port, in cells; received = sent + dropped + queued.
+/// An output port, in cells; received = sent + dropped + queued.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CellQueueReport {
-    /// Such as `w1->e1`.
+    /// Name of the queue, such as `w1->e1`.
     pub name: String,
-    /// That came to it.
+    /// Cells received.
     pub received: u64,
-    /// That it sent.
+    /// Cells sent.
     pub sent: u64,
-    /// That it dropped.
+    /// Cells dropped.
     pub dropped: u64,
-    /// The same by cause.
+    /// Cells dropped, by cause.
     pub drops: Drops,
-    /// Those of circuits with a delay level.
+    /// Cells of circuits with a delay level.
     pub levels: ClassStats,
-    /// Most that waited.
+    /// Largest queue, in cells.
     pub max_len: u32,
-    /// Share of the time the link was sending.
+    /// Share of the time in which the link was sending.
     pub utilisation: f64,
 }
 
-/// The circuits of a router or host, the frames that it sent, and those that came to it.
+/// The circuits of a router or host, and the frames that it sent and received.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AdapterReport {
-    /// Its name.
+    /// Name of the router or host.
     pub router: String,
-    /// Circuits asked for.
+    /// Circuits requested.
     pub requests: u64,
-    /// Those of them that asked for more than best effort.
+    /// Of these, requests for more than best effort.
     pub elevated: u64,
-    /// Most circuits asked for within one second of the clock.
+    /// Largest number of circuits requested within one second of the clock.
     pub peak_requests: u64,
-    /// Circuits given.
+    /// Circuits set up.
     pub ready: u64,
-    /// Packets without circuit that found an idle one.
+    /// Packets without a circuit that found an idle one.
     pub hits: u64,
-    /// Packets without circuit that found none.
+    /// Packets without a circuit that found no idle one.
     pub misses: u64,
     /// Requests that were refused and became best effort.
     pub fallbacks: u64,
-    /// Those of them that found an idle best-effort circuit; not among the hits.
+    /// Of these, requests that found an idle best-effort circuit; they are not in `hits`.
     pub fallback_hits: u64,
-    /// Requests that were refused for good.
+    /// Requests refused without a fallback.
     pub failures: u64,
     /// Circuits at the end.
     pub circuits: u64,
-    /// Most circuits at one time.
+    /// Largest number of circuits.
     pub max_circuits: u64,
-    /// Frames of packets that it sent.
+    /// Frames sent.
     pub frames_sent: u64,
-    /// Those of them that did not arrive.
+    /// Of these, frames that did not arrive.
     pub frames_lost: u64,
-    /// Cells of the frames that it sent.
+    /// Cells of the frames sent.
     pub cells_sent: u64,
-    /// Those of them that were dropped on the way, by policers and queues.
+    /// Of these, cells dropped by policers and queues.
     pub cells_lost: u64,
-    /// Frames that arrived whole.
+    /// Frames received complete.
     pub frames: u64,
-    /// Times that what arrived was no whole frame.
+    /// Damaged frames received.
     pub damaged: u64,
-    /// Times that cells waited too long for the rest of their frame.
+    /// Incomplete frames whose remaining cells did not arrive in time.
     pub expired: u64,
 }
 
-/// What became of a flow, after the warm-up.
+/// A flow, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowReport {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
     /// Name of the sending host.
     pub source: String,
-    /// Name of the receiving host; none for multicast, whose receivers are listed.
+    /// Name of the receiving host; `None` for multicast, whose receivers are listed.
     pub destination: Option<String>,
-    /// Start of the flow in seconds; `completed - start` is the flow completion time.
+    /// Start of the flow in seconds.
     pub start: f64,
-    /// Bytes given to the receiving application; of multicast, to all of them together.
+    /// Bytes delivered to the receiving application; of multicast, to all receivers together.
     pub bytes: u64,
-    /// These in bit/s of the time between warm-up, or start, and stop.
+    /// The same in bit/s, over the time from the warm-up, or the start, to the stop.
     pub goodput_bps: f64,
     /// Datagrams sent; of TCP, segments, retransmissions included.
     pub sent: u64,
-    /// User bytes that TCP or XTP gave to the network, those sent again included; none for datagrams.
+    /// User bytes that TCP or XTP gave to the network, retransmissions included; `None` for datagrams.
     pub offered_bytes: Option<u64>,
-    /// Datagrams that arrived; of TCP, segments that came back to the sender.
+    /// Datagrams received; of TCP, segments that the sender received.
     pub received: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Mean time of a datagram from sender to receiver in seconds; none for TCP.
+    /// Mean one-way delay of datagrams in seconds; `None` for TCP.
     pub mean_delay: Option<f64>,
-    /// When the last byte of a bounded transfer arrived, in seconds; of multicast, at the last of all receivers.
+    /// Arrival of the last byte of a bounded transfer, in seconds; of multicast, at the last receiver. `None` if
+    /// the transfer is not complete.
     pub completed: Option<f64>,
-    /// What became of each receiver, of multicast.
+    /// The receivers, of multicast.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub receivers: Vec<ReceiverReport>,
 }
 
-/// One receiver of a flow to many.
+/// A receiver of a multicast flow.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReceiverReport {
-    /// Its host.
+    /// Name of the host.
     pub name: String,
-    /// When it was let in, in seconds; without acknowledgements, when it heard of the flow.
+    /// Time of its admission in seconds; without acknowledgements, of its first packet.
     pub joined: Option<f64>,
-    /// The first byte of the stream that it gets.
+    /// The first byte of the stream that it receives.
     pub first_byte: Option<u64>,
-    /// Bytes given to the application, after the warm-up.
+    /// Bytes delivered to the application, after the warm-up.
     pub bytes: u64,
-    /// These in bit/s of the time between warm-up, or joining, and stop.
+    /// The same in bit/s, over the time from the warm-up, or the join, to the stop.
     pub goodput_bps: f64,
-    /// When it had everything from its first byte on, in seconds; without acknowledgements, when it heard of the end.
+    /// Time at which it had all bytes from the first on, in seconds; without acknowledgements, at which it
+    /// received the end.
     pub completed: Option<f64>,
-    /// Why it does not get everything.
+    /// Why it does not receive everything.
     pub failed: Option<String>,
 }
 
-/// What one direction of a link did, after the warm-up.
+/// One direction of a link, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueReport {
-    /// Such as `left->right`, or the name of a LAN.
+    /// Name of the queue, such as `left->right`, or of the LAN.
     pub name: String,
     /// Packets offered.
     pub offered: u64,
@@ -216,45 +218,45 @@ pub struct QueueReport {
     pub sent: u64,
     /// Bytes sent.
     pub bytes: u64,
-    /// Dropped because the queue was full.
+    /// Packets dropped because the queue was full.
     pub dropped_full: u64,
-    /// Dropped early.
+    /// Packets dropped early (RED).
     pub dropped_red: u64,
-    /// Lost on the way.
+    /// Packets lost on the link.
     pub lost: u64,
-    /// Share of the time the link was sending.
+    /// Share of the time in which the link was sending.
     pub utilisation: f64,
-    /// Mean number of packets waiting when one came.
+    /// Mean number of packets in the queue at an arrival.
     pub mean_waiting: f64,
-    /// Mean time from coming to the start of sending, in seconds.
+    /// Mean time from the arrival to the start of transmission, in seconds.
     pub mean_wait: f64,
-    /// Most packets that waited.
+    /// Largest number of packets in the queue.
     pub max_waiting: u32,
 }
 
-/// What the conversations of an application measured.
+/// An application.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ApplicationReport {
-    /// Its name.
+    /// Name of the application.
     pub name: String,
     /// Conversations started.
     pub started: u64,
-    /// Conversations over by the end.
+    /// Conversations that ended.
     pub ended: u64,
 }
 
 /// Packets dropped by nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct NodeDrops {
-    /// Out of hops.
+    /// Packets whose hop limit was reached.
     pub ttl: u64,
-    /// No way to the destination.
+    /// Packets without a route.
     pub no_route: u64,
-    /// Larger than the next link takes, and not to be cut; only real packets are.
+    /// Packets larger than the MTU of the next link that may not be fragmented; only packets of programs are.
     pub too_big: u64,
-    /// Came to a processor with as many waiting as it takes.
+    /// Packets dropped because the queue of the processor was full.
     pub busy: u64,
-    /// Arrived at a host that is not its destination, or without a process that waits for it.
+    /// Packets at a host that is not their destination, or without a process for them.
     pub not_mine: u64,
 }
 

@@ -8,45 +8,45 @@ use super::{LevelReason, PlayedFrame, RepairStats, SinkEvent};
 /// What a receiver saw, second by second and in sum: the same from simulator and sockets.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReceiverSummary {
-    /// Its name.
+    /// Name of the receiver.
     pub name: String,
     /// Name of its link.
     pub link: String,
-    /// Levels granted: seconds, and the level from then on.
+    /// Levels granted: the time in seconds, and the level from then on.
     pub levels: Vec<(f64, Level)>,
-    /// Highest layer played in a GOP, where it changed: seconds of the GOP start, and the level.
+    /// Highest layer played in a GOP, where it changed: start of the GOP in seconds, and the level.
     pub received: Vec<(f64, Level)>,
     /// Frames played.
     pub frames: PerLayer<u64>,
-    /// Frames of granted layers that never came.
+    /// Frames of granted layers that did not arrive.
     pub lost: PerLayer<u64>,
     /// Frames of layers that were not granted.
     pub withheld: PerLayer<u64>,
-    /// Frames that came after their deadline, of all layers.
+    /// Frames of all layers that arrived after their deadline.
     pub late: u64,
-    /// Base layer frames that came after their deadline.
+    /// Base-layer frames that arrived after their deadline.
     pub late_base: u64,
-    /// Frames that passed by while the session channel was lost.
+    /// Frames sent while the session channel was down.
     pub outage: PerLayer<u64>,
     /// One-way delay of frames in milliseconds.
     pub delay_ms: DelayQuantiles,
-    /// One sample for each second.
+    /// One sample a second.
     pub series: Vec<Sample>,
-    /// RES and ADAPT.
+    /// RES and ADAPT messages.
     pub adapter: Vec<AdapterEntry>,
-    /// Why the last join was refused, if it was.
+    /// Why the last join was refused.
     pub refused: Option<String>,
-    /// When and why the network gave the flow up.
+    /// Times at which the network released the flow, in seconds, and the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<(f64, String)>,
-    /// Quality of the pictures; set by the program that compares them with the source.
+    /// Mean PSNR in dB, if a program has compared the pictures with the source (`layercast demo`).
     pub psnr_db: Option<f64>,
     /// Layer changes inside a GOP: a layer both played and withheld in one GOP.
     pub off_boundary: u64,
-    /// Effect of the base layer's parities, if it has any; set by the owner of the sink.
+    /// The parities of the base layer, of a flow that has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairStats>,
-    /// Delay of live frames from their arrival at the source to their hand-over; set by the owner of the sink.
+    /// Delay of live frames from their arrival at the source to their hand-over, of a live flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_ms: Option<EndToEndMs>,
 }
@@ -63,15 +63,15 @@ pub struct DelayQuantiles {
 /// One second of a receiver.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Sample {
-    /// Start of the second.
+    /// Start of the second, in seconds.
     pub t: f64,
-    /// Greatest one-way delay in milliseconds; `None` if nothing was played.
+    /// Largest one-way delay in milliseconds; `None` if nothing was played.
     pub delay_ms: Option<f64>,
-    /// Greatest playout delay in milliseconds; `None` if nothing was played.
+    /// Largest playout delay in milliseconds; `None` if nothing was played.
     pub playout_ms: Option<f64>,
     /// Media bits played.
     pub rate_bps: u64,
-    /// Cells that the frames played would take as AAL5 frames of their own.
+    /// Cells that the frames played would take as AAL5 frames.
     pub cells: PerLayer<u32>,
     /// Level granted at the end of the second.
     pub level: Level,
@@ -80,17 +80,17 @@ pub struct Sample {
 /// An adapter message as the receiver saw it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct AdapterEntry {
-    /// Seconds.
+    /// Time in seconds.
     pub t: f64,
     /// `"RES"` or `"ADAPT"`.
     pub kind: &'static str,
     /// `"up"` for RES, `"down"` for ADAPT.
     pub dir: &'static str,
-    /// Level to fall back to.
+    /// Level to which the receiver falls back.
     pub min: Level,
-    /// Level wanted (RES) or granted (ADAPT).
+    /// Level requested (RES) or granted (ADAPT).
     pub max: Level,
-    /// Cells/s above the base layer wanted or granted.
+    /// Cells/s above the base layer, requested or granted.
     pub rate: CellRate,
 }
 

@@ -213,41 +213,41 @@ impl XtpEvent {
 /// What an endpoint counts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct XtpStats {
-    /// Packets that came in.
+    /// Packets received.
     pub received: u64,
-    /// Packets that went out.
+    /// Packets sent.
     pub sent: u64,
-    /// Packets with data that were sent before.
+    /// Data packets sent again.
     pub retransmitted: u64,
-    /// Synchronizing handshakes begun.
+    /// Synchronizing handshakes started.
     pub handshakes: u64,
-    /// Associations we opened.
+    /// Associations opened by this endpoint.
     pub active_opens: u64,
-    /// Associations others opened.
+    /// Associations opened by other endpoints.
     pub passive_opens: u64,
-    /// FIRST refused: no listener, full, or not understood.
+    /// FIRST packets refused: no listener, limit reached, or not understood.
     pub refused: u64,
-    /// Packets for contexts that are not there.
+    /// Packets for unknown contexts.
     pub stray: u64,
-    /// DIAG for no known context, or without meaning in its state.
+    /// DIAG packets for an unknown context, or without meaning in its state.
     pub stray_diags: u64,
-    /// DIAG not sent because its receiver had enough of them.
+    /// DIAG packets not sent because of the rate limit for their destination.
     pub muted_diags: u64,
-    /// Data beyond what was allocated, or for which there was no room.
+    /// Data beyond the allocation, or without room in the buffer.
     pub beyond: u64,
-    /// Data that were there already.
+    /// Data received before.
     pub duplicates: u64,
-    /// Status, data or keys that cannot be.
+    /// Impossible status, data or keys.
     pub violations: u64,
-    /// Bytes that do not decode, with a wrong checksum.
+    /// Packets with a wrong checksum.
     pub damaged: u64,
-    /// Bytes that do not decode for other reasons.
+    /// Packets that do not decode for other reasons.
     pub malformed: u64,
-    /// Packets of kinds that we do not take: JOIN, and multicast where there is none.
+    /// Packets of unsupported types: JOIN, and multicast without a group.
     pub unsupported: u64,
-    /// Receivers that asked to be let in, and were or are still to be heard of.
+    /// Receivers that requested admission to a multicast association.
     pub admitted: u64,
-    /// Receivers that were dropped, or gave up.
+    /// Receivers that were dropped or gave up.
     pub lost_receivers: u64,
 }
 

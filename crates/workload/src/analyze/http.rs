@@ -32,27 +32,27 @@ impl Default for HttpOptions {
 /// The model that a trace of the Web has: the six quantities of table A-2 of the thesis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Http {
-    /// What was looked at.
+    /// Connections of the trace.
     pub connections: Selected,
-    /// Seconds between connections of a page at most.
+    /// Longest pause between connections of a page, in seconds.
     pub threshold: f64,
     /// Seconds from the first packet to the last.
     pub seconds: f64,
-    /// Clients there are.
+    /// Clients.
     pub clients: usize,
-    /// Servers there are.
+    /// Servers.
     pub servers: usize,
-    /// Pages found.
+    /// Pages.
     pub pages: usize,
-    /// Those of them with files of more than one server.
+    /// Pages with files of more than one server.
     pub mixed_pages: usize,
-    /// Table A-4 and so on, by quantity; one without samples is left out.
+    /// The quantities of the model, by name; those without samples are left out (thesis, table A-4 and following).
     pub quantities: BTreeMap<&'static str, Summary>,
-    /// The tail of replies above 1 KB, table A-6.
+    /// The tail of replies above 1 KB (thesis, table A-6).
     pub reply_tail: Option<Tail>,
-    /// Servers by popularity, table A-11: the most popular one first.
+    /// Servers by falling popularity (thesis, table A-11).
     pub popularity: Vec<Popularity>,
-    /// How the logarithm of visits falls with that of the rank.
+    /// Regression of the logarithm of visits on the logarithm of the rank.
     pub zipf: Option<Line>,
     /// The samples behind the quantities.
     #[serde(skip)]
@@ -62,24 +62,24 @@ pub struct Http {
 /// Connections of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Selected {
-    /// In the trace.
+    /// Connections in the trace.
     pub read: usize,
-    /// To other ports.
+    /// Connections to other ports.
     pub other_port: usize,
-    /// Of hosts to leave out.
+    /// Connections of hosts that were left out.
     pub left_out: usize,
-    /// Looked at.
+    /// Connections analysed.
     pub kept: usize,
-    /// Of these, without a byte from the server.
+    /// Of these, connections without a byte from the server.
     pub without_reply: usize,
 }
 
 /// How popular a server is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Popularity {
-    /// Its name.
+    /// Name of the server.
     pub server: String,
-    /// How often somebody came from another server, or as the first.
+    /// Visits: pages whose client visited another server before, or none.
     pub visits: usize,
     /// Pages of all visits.
     pub pages: usize,

@@ -3,15 +3,15 @@ use serde::Serialize;
 /// What tables print of samples.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// How many.
+    /// Number of samples.
     pub number: usize,
-    /// The least.
+    /// Least sample.
     pub min: f64,
-    /// The most.
+    /// Largest sample.
     pub max: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// The one in the middle; of two, their mean.
+    /// Median; of an even number, the mean of the middle two.
     pub median: f64,
 }
 
@@ -34,11 +34,11 @@ impl Summary {
 /// A straight line through points, by least squares.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Line {
-    /// How it rises.
+    /// Slope.
     pub slope: f64,
-    /// Its value at zero.
+    /// Value at zero.
     pub intercept: f64,
-    /// The share of the variance it explains.
+    /// Coefficient of determination.
     pub r2: f64,
 }
 
@@ -70,13 +70,13 @@ impl Line {
 /// A Pareto tail, fitted to the logarithm of the complementary distribution (LLCD).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Tail {
-    /// The exponent: `P(X > x)` falls as `x` to the power of minus alpha.
+    /// Exponent: `P(X > x)` is proportional to `x` to the power of minus alpha.
     pub alpha: f64,
-    /// The share of the variance the line explains.
+    /// Coefficient of determination of the fit.
     pub r2: f64,
-    /// Where the fit begins.
+    /// Least sample of the fit.
     pub from: f64,
-    /// The largest sample, where it ends.
+    /// Largest sample of the fit.
     pub to: f64,
 }
 

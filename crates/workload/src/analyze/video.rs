@@ -51,19 +51,19 @@ pub struct Packet {
 /// The two states of a stream of video.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Video {
-    /// Packets with one after them.
+    /// Packets, without the last one, whose gap is not known.
     pub packets: usize,
-    /// Their payload.
+    /// Payload of these packets.
     pub bytes: u64,
-    /// From the first packet to the last.
+    /// Time from the first packet to the last.
     pub seconds: f64,
     /// Packets of changed blocks.
     pub cr: StateSummary,
     /// Packets of background refresh.
     pub bg: StateSummary,
-    /// Gaps of changed blocks in seconds against bytes; 8 bits over the rate expected.
+    /// Regression of the gap in seconds on the bytes, of changed blocks; the slope is 8 bits divided by the rate.
     pub slope: Option<Line>,
-    /// Share of packets more than a tenth of the gap away from the nearer line.
+    /// Share of packets whose gap differs by more than a tenth from the nearer line.
     pub off_lines: f64,
     /// The packets.
     #[serde(skip)]
@@ -77,7 +77,7 @@ pub struct StateSummary {
     pub bytes: u64,
     /// Bytes of a packet.
     pub size: Option<Summary>,
-    /// Packets in a row; without the first and the last run of the trace, which it may have cut.
+    /// Consecutive packets of the state, without the first and the last run of the trace, which may be cut.
     pub run: Option<Summary>,
     /// Time in the state.
     pub seconds: f64,

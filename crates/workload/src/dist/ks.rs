@@ -5,9 +5,9 @@ use crate::dist::Distribution;
 /// How well samples agree with a distribution (Kolmogorov-Smirnov, one sample).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Fit {
-    /// How many samples.
+    /// Number of samples.
     pub samples: usize,
-    /// The largest distance between the two cumulative distributions.
+    /// Largest distance between the two cumulative distributions.
     pub distance: f64,
     /// Probability of this distance or more if the samples are of the distribution. Where the
     /// distribution has steps the true probability is larger: the test errs on the side of agreement.

@@ -33,13 +33,13 @@ pub struct OfferedConfig {
 pub struct Offered {
     /// Simulated time.
     pub seconds: f64,
-    /// By application.
+    /// Totals of each application.
     pub apps: BTreeMap<String, AppTotals>,
-    /// Virtual circuits, if each connection has a pair of its own.
+    /// Virtual circuits with one pair for each connection.
     pub per_connection: CircuitTotals,
-    /// Virtual circuits, if the connections of an application between two hosts share a pair.
+    /// Virtual circuits with one pair for all connections of an application between two hosts.
     pub per_application: CircuitTotals,
-    /// Whether the run stopped for its budget of events.
+    /// Whether the budget of events ended the run.
     pub cut_short: bool,
 }
 
@@ -50,13 +50,13 @@ pub struct AppTotals {
     pub conversations: u64,
     /// Connections opened.
     pub connections: u64,
-    /// Writes of the users' ends: keystrokes, commands, requests, messages.
+    /// Writes of the clients: keystrokes, commands, requests, messages.
     pub requests: u64,
-    /// Files, pages, replies and so on, by the name of their record.
+    /// Files, pages, replies and others, by the name of the record.
     pub records: BTreeMap<&'static str, u64>,
-    /// Payload, bytes.
+    /// Payload in bytes.
     pub bytes: u64,
-    /// Payload by site: `[from][to]`, bytes.
+    /// Payload by site, `[from][to]`, in bytes.
     pub matrix: Vec<Vec<u64>>,
 }
 

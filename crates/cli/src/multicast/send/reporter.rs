@@ -16,25 +16,27 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Something usual of one of perhaps many files.
-    fn usual(&self, json: Value, human: &str) -> Outcome {
+    fn usual(&self, line: &SendLine, human: &str) -> Outcome {
         match self.is_long && !self.say.json {
             true => Ok(()),
-            false => self.say.event(json, human),
+            false => self.say.event(line, human),
         }
     }
 
     pub(super) fn event(&mut self, event: SendEvent) -> Outcome {
         match event {
             SendEvent::Reading { name, octets } => {
-                let json = json!({
-                    "report": "reading", "file": name, "octets": octets.0, "of": octets.1,
-                });
+                let line = SendLine::Reading {
+                    file: &name,
+                    octets: octets.0,
+                    of: octets.1,
+                };
                 match (octets.0, octets.1 > LONG_TO_READ) {
                     (0, _) => {
                         self.say.restart();
-                        self.usual(json, &format!("{name}: reading it for its digest"))
+                        self.usual(&line, &format!("{name}: reading it for its digest"))
                     }
-                    (_, true) => self.say.progress(json, &name, octets, "reading".into()),
+                    (_, true) => self.say.progress(&line, &name, octets, "reading".into()),
                     _ => Ok(()),
                 }
             }
@@ -46,7 +48,11 @@ impl Reporter {
                 self.say.restart();
                 self.last = (Instant::now(), 0);
                 self.usual(
-                    json!({"report": "opened", "file": name, "size": size, "receivers": receivers}),
+                    &SendLine::Opened {
+                        file: &name,
+                        size,
+                        receivers,
+                    },
                     &format!("{name}: {} to {}", octets(size), count(receivers, "receiver")),
                 )
             }
@@ -58,12 +64,11 @@ impl Reporter {
                     Fate::Failed(reason) => format!("failed: {}", words(reason)),
                     Fate::NeverConnected => "never answered".to_owned(),
                 };
-                let mut json = summary::receiver(&self.names, &it);
-                json["report"] = "receiver".into();
+                let line = SendLine::Receiver(summary::receiver(&self.names, &it));
                 let text = format!("  {} {fate}", summary::name(&self.names, &it));
                 match it.outcome {
-                    Fate::Failed(_) | Fate::NeverConnected => self.say.event(json, &text),
-                    _ => self.usual(json, &text),
+                    Fate::Failed(_) | Fate::NeverConnected => self.say.event(&line, &text),
+                    _ => self.usual(&line, &text),
                 }
             }
             SendEvent::NameInUse {
@@ -73,23 +78,29 @@ impl Reporter {
             } => {
                 let name = self.names.get(&member);
                 self.say.event(
-                    json!({
-                        "report": "name_in_use", "name": name,
-                        "member": hex(&member.0.to_be_bytes()), "holder": holder, "refused": refused,
-                    }),
+                    &SendLine::NameInUse {
+                        name: name.map(String::as_str),
+                        member: hex(&member.0.to_be_bytes()),
+                        holder,
+                        refused,
+                    },
                     &format!(
                         "  {refused} is refused: the receiver at {holder} has the same name or a copy of the same folder (receive --name)"
                     ),
                 )
             }
             SendEvent::OtherKey(address) => self.say.event(
-                json!({"report": "other_key", "address": address}),
+                &SendLine::OtherKey { address },
                 &format!("  {address} says that it has another key, or none: both sides need the same --key FILE"),
             ),
             SendEvent::Withheld(file) => {
                 self.done.0 += 1;
                 self.say.event(
-                    json!({"report": "withheld", "file": file.name, "size": file.size, "why": file.why}),
+                    &SendLine::Withheld(WithheldFile {
+                        file: &file.name,
+                        size: file.size,
+                        why: &file.why,
+                    }),
                     &format!("{}: not sent: {}", file.name, file.why),
                 )
             }
@@ -126,12 +137,16 @@ impl Reporter {
             it.receivers.0,
             count(it.receivers.1, "receiver")
         );
-        let json = json!({
-            "report": "progress", "pass": it.pass, "packets": it.packets.0, "of": it.packets.1,
-            "octets": it.octets, "rate_bps": rate as u64, "delivered": it.receivers.0,
-            "receivers": it.receivers.1,
-        });
-        self.say.progress(json, "", it.packets, human)
+        let line = SendLine::Progress {
+            pass: it.pass,
+            packets: it.packets.0,
+            of: it.packets.1,
+            octets: it.octets,
+            rate_bps: rate as u64,
+            delivered: it.receivers.0,
+            receivers: it.receivers.1,
+        };
+        self.say.progress(&line, "", it.packets, human)
     }
 }
 

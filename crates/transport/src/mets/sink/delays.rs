@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::mets::PlayedFrame;
 
-/// By how much late frames came after their deadline, in milliseconds.
+/// Delay of late frames after their deadline, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct LateMs {
     /// Median.
@@ -16,7 +16,7 @@ pub struct LateMs {
     pub p99: f64,
 }
 
-/// By how much late frames came after their deadline, since the start.
+/// Delay of late frames after their deadline, since the start.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Lateness(DelayHistogram);
 

@@ -230,30 +230,30 @@ pub enum SinkEvent {
 pub struct SinkStats {
     /// Frames played.
     pub played: PerLayer<u64>,
-    /// Frames among them in which lost cells were replaced by zeros.
+    /// Of these, frames in which zeros replace lost cells.
     pub damaged: u64,
     /// Media bytes played.
     pub bytes: u64,
-    /// Frames of granted layers that are missing.
+    /// Frames of granted layers that did not arrive.
     pub lost: PerLayer<u64>,
     /// Frames of layers that were not granted.
     pub withheld: PerLayer<u64>,
-    /// Frames that came after their deadline.
+    /// Frames that arrived after their deadline.
     pub late: PerLayer<u64>,
-    /// Frames that passed by while the session channel was lost.
+    /// Frames sent while the session channel was down.
     pub outage: PerLayer<u64>,
-    /// Packets of the flow that came, parities included.
+    /// Packets of the flow received, parities included.
     pub packets: u64,
-    /// Packets or cells among them with the congestion mark: a queue on the path was filling.
+    /// Of these, packets or cells with the congestion mark.
     pub marked: u64,
     /// Milliseconds without a picture that can be decoded, gaps of up to 1 s and one and a half GOPs left out.
     pub outage_ms: u64,
-    /// Frames that came before the first GOP start.
+    /// Frames that arrived before the first start of a GOP.
     pub before_start: u64,
-    /// GOP starts of which packets came, and that did not come whole, while it waited for one.
+    /// GOP starts of which only a part arrived, while the receiver waited for a complete one.
     #[serde(skip_serializing_if = "is_default")]
     pub cut_starts: CutStarts,
-    /// By how much the late frames came after their deadline.
+    /// Delay of late frames after their deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_ms: Option<LateMs>,
     /// Frames dropped because the playout buffer was full.
@@ -264,13 +264,13 @@ pub struct SinkStats {
     pub res: u64,
     /// ADAPT accepted.
     pub adapt: u64,
-    /// ADAPT ignored because a newer one came before.
+    /// ADAPT ignored because a newer one arrived before.
     pub adapt_stale: u64,
     /// Joins sent.
     pub joins: u64,
-    /// Periodic signals merged into the next one because the user does not fetch events.
+    /// Periodic signals merged into the next one because the caller does not fetch events.
     pub merged_signals: u64,
-    /// What the parities of the base layer did, if it has any.
+    /// The parities of the base layer, of a flow that has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairStats>,
     /// Delay of live frames from their arrival at the source to their hand-over.
@@ -289,27 +289,27 @@ fn is_zero(count: &u64) -> bool {
 /// Packets or cells a [`Sink`] dropped, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct DropStats {
-    /// Came twice.
+    /// Duplicates.
     pub duplicate: u64,
-    /// Contradict themselves or one another.
+    /// Packets with contradicting fields.
     pub malformed: u64,
-    /// Of another flow or circuit, or before the flow was joined.
+    /// Packets of another flow or circuit, or before the join.
     pub unknown: u64,
-    /// Of another life of the flow.
+    /// Packets of another instance of the flow.
     #[serde(skip_serializing_if = "is_zero")]
     pub life: u64,
     /// AAL5 frames with a wrong CRC.
     pub crc: u64,
-    /// AAL5 frames of a wrong length, frames above the limit of the flow.
+    /// AAL5 frames of a wrong length, and frames above the size limit of the flow.
     pub length: u64,
-    /// Cells outside any frame.
+    /// Cells outside a frame.
     pub orphan: u64,
-    /// Frames far from the sequence numbers at hand.
+    /// Packets with a sequence number far from the current one.
     pub stray: u64,
-    /// Unfinished frames given up for want of memory.
+    /// Incomplete frames given up because the memory limit was reached.
     pub evicted: u64,
-    /// Sealed media that no key at hand opens.
+    /// Sealed media without a key to open them.
     pub unkeyed: u64,
-    /// Sealed media that somebody made or changed on the way, and grants of keys.
+    /// Sealed media and key grants whose authentication failed.
     pub forged: u64,
 }

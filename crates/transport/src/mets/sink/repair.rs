@@ -22,19 +22,19 @@ type PlaceInFlow = (Serial, u32);
 /// What the parities of the base layer did for a [`Sink`](super::Sink).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct RepairStats {
-    /// Parities that made sense.
+    /// Parities accepted.
     pub parities: u64,
     /// Base-layer packets recovered.
     pub recovered: u64,
-    /// Base-layer packets known to be lost for good.
+    /// Base-layer packets that cannot be recovered any more.
     pub unrecoverable: u64,
-    /// Parities of blocks done with, and those that came twice.
+    /// Duplicate parities, and parities of closed blocks.
     pub unused: u64,
-    /// Parities that contradict themselves, their block or what the flow says of them.
+    /// Parities that contradict their header, their block or the flow description.
     pub malformed: u64,
-    /// Packets that came out of parities and were none of this flow.
+    /// Recovered packets that are not of this flow.
     pub corrupt: u64,
-    /// Packets before repair, of the blocks done with.
+    /// Packets of closed blocks before repair.
     pub packets: BasePackets,
 }
 

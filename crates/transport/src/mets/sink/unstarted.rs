@@ -8,14 +8,14 @@ use super::gaps::{Gap, GapCounter, Mark};
 const CUT_STARTS: u32 = 4;
 const CUT_FOR: Span = Span::from_secs(5);
 
-/// GOP starts of which packets came while the receiver waited for a whole one.
+/// GOP starts of which a part arrived while the receiver waited for a complete one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct CutStarts {
-    /// How many.
+    /// Number of these GOP starts.
     pub starts: u64,
-    /// Their bytes.
+    /// Bytes that they have.
     pub bytes: u64,
-    /// The bytes of them that came.
+    /// Of these, bytes that arrived.
     pub came: u64,
 }
 

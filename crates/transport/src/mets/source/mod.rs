@@ -160,7 +160,7 @@ pub enum SubmitError {
 pub struct SourceStats {
     /// Frames taken from the application.
     pub submitted: u64,
-    /// Frames refused as too large or empty.
+    /// Frames refused because they are too large or empty.
     pub too_large: u64,
     /// Frames handed to the shaper.
     pub sent: PerLayer<u64>,
@@ -172,7 +172,7 @@ pub struct SourceStats {
     pub bytes: u64,
     /// Packets handed to the shaper.
     pub packets: u64,
-    /// Cells, or credits, that left.
+    /// Cells, or credits, sent.
     pub cells: u64,
     /// Level advertised.
     pub level: Level,
@@ -182,21 +182,21 @@ pub struct SourceStats {
     pub res: u64,
     /// ADAPT sent.
     pub adapt: u64,
-    /// Inputs that made no sense here.
+    /// Inputs that are not valid in this state.
     pub rejected: u64,
     /// Deadlines missed by more than a tick.
     pub missed_deadlines: u64,
     /// Shaper ticks that ran late.
     pub missed_ticks: u64,
-    /// Requests for the key of the group that were refused.
+    /// Key requests refused.
     pub denied: u64,
-    /// Epochs begun after the first.
+    /// Key epochs started after the first.
     pub rekeys: u64,
-    /// Members known.
+    /// Known members.
     pub members: u64,
-    /// Periodic signals merged into the next one because the user does not fetch events.
+    /// Periodic signals merged into the next one because the caller does not fetch events.
     pub merged_signals: u64,
-    /// The parities of the base layer, if there are any.
+    /// The parities of the base layer, of a flow that has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parities: Option<ParityStats>,
 }

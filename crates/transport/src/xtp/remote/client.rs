@@ -35,15 +35,15 @@ pub(super) struct Client {
 /// The view of a server's client for an observer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClientStats {
-    /// Its process, where that is known.
+    /// Number of its process, if known.
     pub process: Option<u32>,
-    /// Contexts that it has.
+    /// Its contexts.
     pub contexts: usize,
-    /// Ports of XTP on which it takes associations.
+    /// XTP ports on which it accepts associations.
     pub ports: Vec<u16>,
-    /// Bytes that these can take of the memory of the daemon at most.
+    /// Largest memory of its contexts in the daemon, in bytes.
     pub memory: u64,
-    /// Bytes that wait for it to read them.
+    /// Unread data, in bytes.
     pub waiting: usize,
 }
 

@@ -40,19 +40,19 @@ impl Default for ServerLimits {
 /// What a server counted, and what its endpoint did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerStats {
-    /// The address of the socket.
+    /// Address of the socket.
     pub local: SocketAddr,
-    /// Users now.
+    /// Connected clients.
     pub clients: Vec<ClientStats>,
-    /// Users there have been.
+    /// Clients since the start.
     pub served: u64,
-    /// Of these, sent away because what they said made no sense or was too much.
+    /// Of these, clients expelled because their messages were not valid or exceeded a limit.
     pub expelled: u64,
-    /// Contexts whose user died without a good-bye.
+    /// Contexts whose client ended without closing them.
     pub orphaned: u64,
-    /// Contexts of the endpoint, also those that are over and answer still.
+    /// Contexts of the endpoint, closed ones that still answer included.
     pub contexts: usize,
-    /// What the endpoint counted.
+    /// Counters of the endpoint.
     pub endpoint: XtpStats,
 }
 

@@ -22,19 +22,19 @@ use crate::mets::octets::{CHUNK, reserve, whole};
 /// The parities that a [`Source`](super::Source) sent with its base layer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct ParityStats {
-    /// Base-layer packets that were protected.
+    /// Base-layer packets protected.
     pub packets: u64,
-    /// Bytes of these, METS headers included.
+    /// Bytes of the protected packets, METS headers included.
     pub bytes: u64,
     /// Parities made.
     pub parities: u64,
-    /// Bytes of these, METS headers included.
+    /// Bytes of the parities, METS headers included.
     pub parity_bytes: u64,
-    /// Parities that found no room in the shaper.
+    /// Parities dropped because the shaper was full.
     pub dropped: u64,
-    /// Source packets of a block at present.
+    /// Source packets of a block now.
     pub n: u8,
-    /// Parities of a block at present.
+    /// Parities of a block now.
     pub m: u8,
 }
 
