@@ -114,7 +114,7 @@ pub unsafe extern "C" fn lc_signal_qos(
         memory::check_size::<lc_upcall>(size, "upcall")?;
         let management = management(management_socket)?;
         management.upcalls.take(timeout(timeout_ms), |signal| {
-            let told = match signal {
+            let value = match signal {
                 QosSignal::Signal(metric) => lc_upcall {
                     kind: 1,
                     name: memory::array("QOS_METRIC"),
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn lc_signal_qos(
                 },
             };
             // SAFETY: as the caller promises, and the size is right.
-            unsafe { memory::write(upcall, told) };
+            unsafe { memory::write(upcall, value) };
             Ok(())
         })
     })
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn lc_get_group_info(
         memory::check_size::<lc_group_info>(size, "info")?;
         let management = management(management_socket)?;
         let known = runtime()?.block_on(management.socket.info())?;
-        let told = lc_group_info {
+        let value = lc_group_info {
             flow: known.flow.0,
             members: known.members,
             state: match known.state {
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn lc_get_group_info(
             core: memory::array(known.core.as_deref().unwrap_or("")),
         };
         // SAFETY: as the caller promises, and the size is right.
-        unsafe { memory::write(info, told) };
+        unsafe { memory::write(info, value) };
         Ok(())
     })
 }
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn lc_get_group_stats(
         }
         for (index, member) in members.iter().take(capacity).enumerate() {
             let report = member.report.unwrap_or_default();
-            let told = lc_member_stats {
+            let value = lc_member_stats {
                 member: lc_member::of(&member.member),
                 level: member.level.get().into(),
                 frames: Layer::ALL.map(|layer| report.frames[layer]),
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn lc_get_group_stats(
                 late: report.late,
             };
             // SAFETY: below `capacity`, and the rest as the caller promises.
-            unsafe { memory::write(stats.add(index), told) };
+            unsafe { memory::write(stats.add(index), value) };
         }
         Ok(())
     })

@@ -39,8 +39,8 @@ fn build(name: &str, folder: &Path) -> Option<PathBuf> {
         .output();
     match built {
         Ok(built) => {
-            let told = String::from_utf8_lossy(&built.stderr);
-            assert!(built.status.success(), "cc {name}.c: {told}");
+            let messages = String::from_utf8_lossy(&built.stderr);
+            assert!(built.status.success(), "cc {name}.c: {messages}");
             Some(program)
         }
         Err(error) if env::var("LAYERCAST_REQUIRE_TOOLS").as_deref() != Ok("1") => {
@@ -88,11 +88,11 @@ fn end(mut child: Child, name: &str) -> String {
         }
         sleep(Duration::from_millis(20));
     }
-    let mut told = String::new();
+    let mut messages = String::new();
     let mut errors = child.stderr.take().unwrap();
-    errors.read_to_string(&mut told).unwrap();
-    assert!(child.wait().unwrap().success(), "{name}: {told}");
-    told
+    errors.read_to_string(&mut messages).unwrap();
+    assert!(child.wait().unwrap().success(), "{name}: {messages}");
+    messages
 }
 
 /// A film in a file, and its pictures.
@@ -170,11 +170,11 @@ fn a_sink_in_c_writes_what_a_source_in_c_sends() {
     let mut received = Vec::new();
     let mut out = sink.stdout.take().unwrap();
     out.read_to_end(&mut received).unwrap();
-    let (sent, told) = (end(source, "source"), end(sink, "sink"));
+    let (sent, messages) = (end(source, "source"), end(sink, "sink"));
     assert_eq!(sent, "");
-    assert!(told.contains("alarm on late frames: OK"), "{told}");
-    assert!(told.contains("then ECLOSED"), "{told}");
-    assert!(told.contains("LAYER_ADD"), "{told}");
+    assert!(messages.contains("alarm on late frames: OK"), "{messages}");
+    assert!(messages.contains("then ECLOSED"), "{messages}");
+    assert!(messages.contains("LAYER_ADD"), "{messages}");
     // It came a little later than the first picture; from there on the base layer is whole.
     let whole: Vec<bool> = pictures
         .iter()

@@ -162,7 +162,7 @@ fn waiting_ends_in_time() {
 fn names_of_statuses_are_those_of_the_interface() {
     for (status, name) in [(LC_OK, "OK"), (LC_EADMIT, "EADMIT"), (77, "?")] {
         // SAFETY: it is never null and ends with a zero.
-        let told = unsafe { CStr::from_ptr(lc_status_name(status)) };
-        assert_eq!(told.to_str(), Ok(name));
+        let shown = unsafe { CStr::from_ptr(lc_status_name(status)) };
+        assert_eq!(shown.to_str(), Ok(name));
     }
 }

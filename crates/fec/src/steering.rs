@@ -13,7 +13,7 @@ const LISTENS: u64 = 16;
 pub struct Steering {
     controller: Controller,
     /// The last report of each receiver, cumulative since its start.
-    told: BTreeMap<u64, LossCount>,
+    reported: BTreeMap<u64, LossCount>,
     /// Packets that are sent together.
     batch: u32,
     /// Time of the first report with enough packets.
@@ -34,7 +34,7 @@ impl Steering {
     pub fn new(loss: f64, batch: u32) -> Steering {
         Steering {
             controller: Controller::new(controller(loss, batch)),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             batch,
             began: None,
         }
@@ -55,7 +55,7 @@ impl Steering {
         total: LossCount,
         period: Span,
     ) -> Option<(u8, u8)> {
-        let before = self.told.insert(receiver, total).unwrap_or_default();
+        let before = self.reported.insert(receiver, total).unwrap_or_default();
         // The receiver restarted.
         let before = match before.expected <= total.expected {
             true => before,
@@ -78,7 +78,7 @@ impl Steering {
 
     /// Removes a receiver that left.
     pub fn forget(&mut self, receiver: u64) {
-        self.told.remove(&receiver);
+        self.reported.remove(&receiver);
         self.controller.forget(receiver);
     }
 

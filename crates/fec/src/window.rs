@@ -67,9 +67,9 @@ impl Slot {
         let least = last.map_or(0, |it| {
             64 * (it as u64 + 1) - u64::from(self.seen[it].leading_zeros())
         });
-        let told = self.shape.map_or(0, |it| u64::from(it.n) + u64::from(it.m));
+        let announced = self.shape.map_or(0, |it| u64::from(it.n) + u64::from(it.m));
         LossCount {
-            expected: told.max(least),
+            expected: announced.max(least),
             received,
         }
     }

@@ -108,14 +108,14 @@ mod tests {
         fn pieces_at_any_place_are_added(
             pieces in prop::collection::vec((0_usize..90, prop::collection::vec(any::<u8>(), 0..400)), 0..20),
         ) {
-            let (mut found, mut told) = ([0; 500], [0; 500]);
+            let (mut found, mut expected) = ([0; 500], [0; 500]);
             xor_all(&mut found, pieces.iter().map(|it| (it.0, &it.1[..])));
             for (offset, piece) in &pieces {
                 for (at, octet) in piece.iter().enumerate() {
-                    told[offset + at] ^= octet;
+                    expected[offset + at] ^= octet;
                 }
             }
-            prop_assert_eq!(found, told);
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -71,9 +71,9 @@ fn send_json<'py>(py: Python<'py>, request: &str) -> PyResult<Bound<'py, PyAny>>
             let lines = faults.map(|it| format!("cannot send {}: {}", printable(&it.path), it.why));
             failed(lines.collect::<Vec<String>>().join("\n"))
         })?;
-        let (told, _) = mpsc::channel(1);
+        let (events, _) = mpsc::channel(1);
         let stop = CancellationToken::new();
-        let sent = send_plan(plan, sending(request)?, stop, told, &mut Off).await;
+        let sent = send_plan(plan, sending(request)?, stop, events, &mut Off).await;
         Ok(about_all(&sent.map_err(failed)?).to_string())
     })
 }
@@ -171,9 +171,11 @@ fn receive_json<'py>(py: Python<'py>, request: &str) -> PyResult<Bound<'py, PyAn
             forever: false,
             patience: Span::from_ms(request.wait_ms),
         });
-        let (told, _) = mpsc::channel(1);
+        let (events, _) = mpsc::channel(1);
         let receiver = receiver.map_err(failed)?;
-        let ended = receiver.run(CancellationToken::new(), told, &mut Off).await;
+        let ended = receiver
+            .run(CancellationToken::new(), events, &mut Off)
+            .await;
         let (files, ended) = ended.map_err(failed)?;
         let missing = match ended {
             Ended::Missing(count) => count,

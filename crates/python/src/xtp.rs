@@ -180,15 +180,15 @@ impl XtpSocketHost {
     }
 
     fn send_to_groups(&self, through: &str, hops: u8) -> PyResult<()> {
-        let told = self.0.send_to_groups(interface(through)?, hops);
-        told.map_err(|error| NetworkError::new_err(format!("{through}: {error}")))
+        let outcome = self.0.send_to_groups(interface(through)?, hops);
+        outcome.map_err(|error| NetworkError::new_err(format!("{through}: {error}")))
     }
 
     fn fan_out(&self, to: &str, hosts: Vec<String>) -> PyResult<()> {
         let hosts = hosts.iter().map(|it| address(it));
         let hosts = hosts.collect::<PyResult<_>>()?;
-        let told = self.0.fan_out(group(to)?.into(), hosts);
-        told.map_err(|error| NetworkError::new_err(format!("{to}: {error}")))
+        let outcome = self.0.fan_out(group(to)?.into(), hosts);
+        outcome.map_err(|error| NetworkError::new_err(format!("{to}: {error}")))
     }
 }
 

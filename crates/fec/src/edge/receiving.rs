@@ -35,7 +35,7 @@ pub(super) struct Receiving {
     heard: bool,
     /// Counts of former decoders of the session, and the last reported counts.
     session_past: LossCount,
-    told: LossCount,
+    reported: LossCount,
 }
 
 impl Receiving {
@@ -57,7 +57,7 @@ impl Receiving {
             report_at: None,
             heard: false,
             session_past: LossCount::default(),
-            told: LossCount::default(),
+            reported: LossCount::default(),
         }
     }
 
@@ -117,8 +117,8 @@ impl Receiving {
         let heard = std::mem::take(&mut self.heard);
         self.report_at = heard.then_some(now + Receiving::PERIOD);
         let total = self.session_past.plus(self.decoder.loss());
-        let told = std::mem::replace(&mut self.told, total);
-        self.session.zip((told != total).then_some(total))
+        let reported = std::mem::replace(&mut self.reported, total);
+        self.session.zip((reported != total).then_some(total))
     }
 
     /// Switches decoding off or on.
@@ -152,7 +152,7 @@ impl Receiving {
             self.past.restarts += 1;
             self.renew();
         }
-        (self.session_past, self.told) = (LossCount::default(), LossCount::default());
+        (self.session_past, self.reported) = (LossCount::default(), LossCount::default());
         self.bypassed = None;
         self.before = self.session.replace(session);
         true

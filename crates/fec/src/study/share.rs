@@ -112,7 +112,7 @@ struct Line<'a> {
     coded: Option<Coded>,
     queue: VecDeque<Packet>,
     /// Feedback to the senders, by the packet time of its arrival.
-    told: BTreeMap<u64, Vec<Packet>>,
+    feedback: BTreeMap<u64, Vec<Packet>>,
 }
 
 impl Share {
@@ -134,11 +134,11 @@ impl Share {
             transfers: [Transfer::START; 2],
             coded: (self.m > 0).then(|| self.code()).transpose()?,
             queue: VecDeque::new(),
-            told: BTreeMap::new(),
+            feedback: BTreeMap::new(),
         };
         let mut waiting = 0;
         for now in 0..u64::from(self.packets) {
-            for packet in line.told.remove(&now).unwrap_or_default() {
+            for packet in line.feedback.remove(&now).unwrap_or_default() {
                 line.hear(packet);
             }
             let first = usize::from(line.chances.chance(0.5));
@@ -207,7 +207,7 @@ impl Line<'_> {
 
     fn tell(&mut self, due: u64, mut packet: Packet, arrived: bool) {
         packet.arrived = arrived;
-        self.told.entry(due).or_default().push(packet);
+        self.feedback.entry(due).or_default().push(packet);
     }
 
     /// Processes the feedback on a packet at its sender.
@@ -277,11 +277,11 @@ impl Coded {
         while let Some(event) = self.decoder.poll_event() {
             here += u16::from(matches!(event, DecoderEvent::Source { .. }));
         }
-        let (told, there) = self.blocks.entry(block).or_default();
-        *told += 1;
+        let (seen, there) = self.blocks.entry(block).or_default();
+        *seen += 1;
         *there += here;
         let missing = u16::from(study.n).saturating_sub(*there);
-        if *told < u16::from(study.n) + u16::from(study.m) {
+        if *seen < u16::from(study.n) + u16::from(study.m) {
             return (here.into(), false);
         }
         self.blocks.remove(&block);

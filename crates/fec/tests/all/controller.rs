@@ -101,14 +101,14 @@ fn nothing_is_sent_for_nothing() {
 #[test]
 fn the_model_of_equal_receivers_is_that_of_the_paper() {
     let choice = settled(ControllerConfig::default(), 300, 0.01);
-    let told = cost(
+    let direct = cost(
         usize::from(choice.n),
         usize::from(choice.m),
         0.01,
         300.0,
         CostKind::B,
     );
-    assert!((choice.cost - told).abs() < 1e-9, "{choice:?} {told}");
+    assert!((choice.cost - direct).abs() < 1e-9, "{choice:?} {direct}");
 }
 
 #[test]

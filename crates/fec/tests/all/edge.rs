@@ -302,8 +302,8 @@ fn followed(loss: f64, seconds: u64) -> ((u8, u8), FecEdge) {
             }
         }
     }
-    let told = near.stats().sent.peer_loss.expect("reports");
-    assert!((told - loss).abs() < 0.01, "{told}");
+    let reported = near.stats().sent.peer_loss.expect("reports");
+    assert!((reported - loss).abs() < 0.01, "{reported}");
     (near.stats().sent.code, far)
 }
 

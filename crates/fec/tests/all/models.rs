@@ -6,19 +6,19 @@ use layercast_fec::model::{
 
 const CODES: [(usize, usize); 4] = [(1, 0), (7, 1), (6, 2), (5, 3)];
 
-fn near(found: f64, told: f64, off: f64) {
+fn near(found: f64, published: f64, off: f64) {
     assert!(
-        (found / told - 1.0).abs() < off,
-        "{found} instead of {told}"
+        (found / published - 1.0).abs() < off,
+        "{found} instead of {published}"
     );
 }
 
 /// Asserts equality in the printed decimals.
-fn printed(found: f64, told: f64, decimals: i32, what: &str) {
+fn printed(found: f64, published: f64, decimals: i32, what: &str) {
     let half = 0.5 * 10_f64.powi(-decimals) + 1e-12;
     assert!(
-        (found - told).abs() <= half,
-        "{what}: {found} instead of {told}"
+        (found - published).abs() <= half,
+        "{what}: {found} instead of {published}"
     );
 }
 
@@ -85,10 +85,10 @@ fn samples_of_figures_1_to_3() {
         (1e3, 0.1, [3.7385, 3.5139, 2.9389, 3.0884]),
         (1e4, 0.1, [4.7383, 4.3814, 3.9029, 3.3025]),
     ];
-    for (group, e, told) in table {
-        for ((n, m), told) in CODES.into_iter().zip(told) {
+    for (group, e, published) in table {
+        for ((n, m), published) in CODES.into_iter().zip(published) {
             let what = format!("G = {group}, e = {e}, {n}+{m}");
-            printed(cost(n, m, e, group, CostKind::A), told, 4, &what);
+            printed(cost(n, m, e, group, CostKind::A), published, 4, &what);
         }
     }
     // Monte Carlo of the specification: 1.157, 1.211, 1.333 within 0.3 % of B.
@@ -141,8 +141,8 @@ fn the_best_of_four_by_loss_and_group() {
         (1e3, [1.54e-4, 5.21e-3, 2.30e-2]),
         (1e4, [1.54e-5, 1.63e-3, 1.04e-2]),
     ];
-    for (group, told) in boundaries {
-        for (better, boundary) in told.into_iter().enumerate() {
+    for (group, published) in boundaries {
+        for (better, boundary) in published.into_iter().enumerate() {
             assert_eq!(
                 best(boundary * 0.99, group),
                 Some(better),
@@ -334,11 +334,11 @@ fn block_size_of_figure_7() {
 /// Section 8: repair by fresh parities.
 #[test]
 fn integrated_repair() {
-    for (e, told) in [(0.01, [1.287, 1.141, 1.056]), (0.1, [1.781, 1.453, 1.243])] {
-        for (k, told) in [7, 20, 100].into_iter().zip(told) {
+    for (e, published) in [(0.01, [1.287, 1.141, 1.056]), (0.1, [1.781, 1.453, 1.243])] {
+        for (k, published) in [7, 20, 100].into_iter().zip(published) {
             printed(
                 integrated(k, 0, e, 1e3),
-                told,
+                published,
                 3,
                 &format!("k = {k}, e = {e}"),
             );

@@ -45,13 +45,13 @@ fn parities_count_on_the_links_that_carry_them() {
     // The branch has the loss after decoding of the formula.
     let decoded = residual(14, 2, 1.0 - 0.99_f64.powi(5));
     let without = Tree::tree3(6, 1, 30, 1.0 - 0.999_f64.powi(25), decoded);
-    let told = Tree {
+    let direct = Tree {
         below: vec![layercast_fec::model::Branch {
             hops: 1,
             ..without.below[0].clone()
         }],
     };
-    assert!((branch.expected - told.expected().expect("a tree")).abs() < 1e-12);
+    assert!((branch.expected - direct.expected().expect("a tree")).abs() < 1e-12);
 }
 
 /// The best code of a search is at least as good as any fixed one, and has no gain without loss.

@@ -137,11 +137,11 @@ fn unrecoverable_blocks_are_reported_when_abandoned() {
     let due = decoder.next_timeout().expect("a block is open");
     assert_eq!(due, Time::ZERO + Span::from_secs(1));
     decoder.on_timeout(due);
-    let told = DecoderEvent::Unrecoverable {
+    let gaps = DecoderEvent::Unrecoverable {
         block: Serial(0),
         missing: vec![1, 3, 4],
     };
-    assert_eq!(events(&mut decoder), [told]);
+    assert_eq!(events(&mut decoder), [gaps]);
     assert_eq!((decoder.loss().expected, decoder.loss().received), (8, 4));
     // Late, but possibly still useful; the block stays closed.
     decoder.handle(due, &all[1]);
@@ -302,14 +302,14 @@ fn loss_is_counted_before_decoding_whole_blocks_too() {
     let arrives = all.iter().enumerate().filter(|it| !gone(it.0));
     arrives.for_each(|it| decoder.handle(Time::ZERO, it.1));
     decoder.on_timeout(Time::MAX);
-    let told = (0..all.len()).filter(|&it| gone(it)).count() as u64;
+    let gaps = (0..all.len()).filter(|&it| gone(it)).count() as u64;
     let loss = decoder.loss();
-    assert_eq!((loss.expected, loss.expected - loss.received), (800, told));
+    assert_eq!((loss.expected, loss.expected - loss.received), (800, gaps));
     let mut reporter = LossReporter::default();
     let report = reporter.report(loss).expect("enough packets");
     assert_eq!(
         report.observed_loss,
-        (65_535.0 * told as f64 / 800.0).round() as u16
+        (65_535.0 * gaps as f64 / 800.0).round() as u16
     );
     assert_eq!(reporter.report(loss), None);
 }

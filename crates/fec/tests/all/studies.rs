@@ -17,10 +17,10 @@ const STAR: Star = Star {
     seed: 1,
 };
 
-fn near(found: f64, told: f64, off: f64, what: &str) {
+fn near(found: f64, predicted: f64, off: f64, what: &str) {
     assert!(
-        (found / told - 1.0).abs() < off,
-        "{what}: {found} instead of {told}"
+        (found / predicted - 1.0).abs() < off,
+        "{what}: {found} instead of {predicted}"
     );
 }
 
@@ -105,9 +105,9 @@ fn resequencing_without_fec_is_that_of_the_model() {
         packets: 400_000,
         seed: 1,
     };
-    let (found, told) = (order.run().expect("a study"), reseq(0.02, 50, 1.0));
-    near(found.mean, told.mean, 0.05, "mean");
-    near(found.deviation, told.deviation, 0.05, "deviation");
+    let (found, predicted) = (order.run().expect("a study"), reseq(0.02, 50, 1.0));
+    near(found.mean, predicted.mean, 0.05, "mean");
+    near(found.deviation, predicted.deviation, 0.05, "deviation");
     assert_eq!(found.mean, found.mean_with_fill);
 }
 
@@ -183,10 +183,10 @@ fn transports_that_stall_are_as_efficient_as_their_models_say() {
         packets: 200_000,
         ..STALLS
     };
-    let told = tcp_efficiency(1, 0, 5e-4, 200.0);
+    let predicted = tcp_efficiency(1, 0, 5e-4, 200.0);
     near(
         timer.run().expect("a study").efficiency,
-        told,
+        predicted,
         0.05,
         "timer",
     );
@@ -196,8 +196,13 @@ fn transports_that_stall_are_as_efficient_as_their_models_say() {
         packets: 200_000,
         ..STALLS
     };
-    let told = sack_efficiency(1, 0, 0.02, 200.0);
-    near(sack.run().expect("a study").efficiency, told, 0.05, "sack");
+    let predicted = sack_efficiency(1, 0, 0.02, 200.0);
+    near(
+        sack.run().expect("a study").efficiency,
+        predicted,
+        0.05,
+        "sack",
+    );
     let coded = Stalls {
         n: 6,
         m: 2,

@@ -3,10 +3,10 @@
 use layercast_core::Stream;
 use layercast_fec::model::{Branch, Tree, TreeError, expected};
 
-fn near(found: f64, told: f64, off: f64, what: &str) {
+fn near(found: f64, published: f64, off: f64, what: &str) {
     assert!(
-        (found / told - 1.0).abs() < off,
-        "{what}: {found} instead of {told}"
+        (found / published - 1.0).abs() < off,
+        "{what}: {found} instead of {published}"
     );
 }
 
@@ -139,10 +139,10 @@ fn a_tree_of_one_level_is_the_star() {
         };
         near(at(&tree), expected(loss, receivers as f64), 1e-12, "star");
     }
-    let told = Tree {
+    let published = Tree {
         below: vec![Branch::leaf("branch", 0.01, 1, 100)],
     };
-    near(at(&told), 1.6440, 5e-5, "the specification");
+    near(at(&published), 1.6440, 5e-5, "the specification");
 }
 
 #[test]
@@ -155,11 +155,11 @@ fn w1_gain_of_fec_everywhere_in_small_groups() {
         (30, [1.6059, 1.4691, 1.2837, 1.1669, 1.0593]),
     ];
     for (receivers, row) in table {
-        for (shared, told) in [0, 10, 20, 25, 29].into_iter().zip(row) {
+        for (shared, published) in [0, 10, 20, 25, 29].into_iter().zip(row) {
             let (_, with, gain) = gain3(30 - shared, receivers, [1e-3; 2], [true; 2]);
             near(
                 gain,
-                told,
+                published,
                 5e-5,
                 &format!("r = {receivers}, shared {shared}"),
             );
@@ -218,12 +218,12 @@ fn w2_w3_transmissions_in_big_groups() {
         ),
     ];
     for (receivers, row) in table {
-        for (shared, told) in [0, 10, 20, 29].into_iter().zip(row) {
+        for (shared, published) in [0, 10, 20, 29].into_iter().zip(row) {
             let found = gain3(30 - shared, receivers, [1e-3; 2], [true; 2]);
-            for (found, told) in [found.0, found.1, found.2].into_iter().zip(told) {
+            for (found, published) in [found.0, found.1, found.2].into_iter().zip(published) {
                 near(
                     found,
-                    told,
+                    published,
                     5e-4,
                     &format!("r = {receivers}, shared {shared}"),
                 );
@@ -242,7 +242,7 @@ fn w4_w5_shared_path_or_branches() {
         (30, 3, [1.0271, 1.0089, 1.0271, 1.6078]),
         (30, 5, [1.0251, 1.0147, 1.0251, 1.8247]),
     ];
-    for (receivers, branch, told) in table {
+    for (receivers, branch, published) in table {
         let gain = |lan, fec| gain3(branch, receivers, [1e-3, lan], fec).2;
         let (shared, branches) = ([true, false], [false, true]);
         let found = [
@@ -251,8 +251,13 @@ fn w4_w5_shared_path_or_branches() {
             gain(1e-2, shared),
             gain(1e-2, branches),
         ];
-        for (found, told) in found.into_iter().zip(told) {
-            near(found, told, 6e-5, &format!("r = {receivers}, k = {branch}"));
+        for (found, published) in found.into_iter().zip(published) {
+            near(
+                found,
+                published,
+                6e-5,
+                &format!("r = {receivers}, k = {branch}"),
+            );
         }
     }
 }
@@ -352,11 +357,14 @@ fn w6_to_w8_wan_or_lan() {
         ),
     ];
     for (lan_size, receivers, row) in table {
-        for (shared, told) in [0, 10, 20, 24].into_iter().zip(row) {
-            for (found, told) in gains4(lan_size, receivers, shared).into_iter().zip(told) {
+        for (shared, published) in [0, 10, 20, 24].into_iter().zip(row) {
+            for (found, published) in gains4(lan_size, receivers, shared)
+                .into_iter()
+                .zip(published)
+            {
                 near(
                     found,
-                    told,
+                    published,
                     5e-4,
                     &format!("r_LAN = {lan_size}, r = {receivers}, shared {shared}"),
                 );
@@ -397,10 +405,10 @@ fn perfect_and_hopeless_links() {
         let tree = Tree {
             below: vec![Branch::leaf("a", loss, 1, receivers)],
         };
-        let (found, told) = (at(&tree) - 1.0, receivers as f64 * loss);
+        let (found, published) = (at(&tree) - 1.0, receivers as f64 * loss);
         assert!(
-            (found - told).abs() < 1e-15 + 1e-7 * told,
-            "{found} instead of {told}"
+            (found - published).abs() < 1e-15 + 1e-7 * published,
+            "{found} instead of {published}"
         );
     }
     let hopeless = Tree {
@@ -427,7 +435,7 @@ fn perfect_and_hopeless_links() {
 #[test]
 fn sending_packets_down_the_tree_gives_the_same() {
     let (wans, lan_size, branch) = (20_usize, 25_usize, 15);
-    let told = at(&Tree::tree4(30, branch, 5, 500, 25, [1e-3, 1e-3, 1e-4]));
+    let published = at(&Tree::tree4(30, branch, 5, 500, 25, [1e-3, 1e-3, 1e-4]));
     let [shared, wan, lan] = [path(1e-3, 10), path(1e-3, 15), path(1e-4, 5)];
     let mut stream = Stream::new(1, "tree");
     let packets = 20_000;
@@ -450,7 +458,7 @@ fn sending_packets_down_the_tree_gives_the_same() {
     }
     near(
         f64::from(sent) / f64::from(packets),
-        told,
+        published,
         0.01,
         "simulated",
     );

@@ -23,13 +23,13 @@ pub(super) struct Collecting {
     pub asked: u32,
     pub summary: Summary,
     /// Whether the sender has received the result.
-    pub told: bool,
+    pub reported: bool,
 }
 
 impl Collecting {
     /// When collection ends.
     pub fn deadline(&self) -> Option<Time> {
-        (!self.told && self.deadline < Time::MAX).then_some(self.deadline)
+        (!self.reported && self.deadline < Time::MAX).then_some(self.deadline)
     }
 
     /// Whether only receivers that lack more than the sender knows are polled.
@@ -78,7 +78,7 @@ impl Aggregator {
             collecting.summary.need(block, count);
         }
         collecting.poll = Some(Box::new(poll.clone()));
-        if poll.handshake && collecting.told {
+        if poll.handshake && collecting.reported {
             // The report to the sender was lost.
             return self.tell(now);
         }
@@ -98,7 +98,7 @@ impl Aggregator {
             deadline: now + spread + self.config.wait,
             asked: 0,
             summary: Summary::default(),
-            told: false,
+            reported: false,
         });
     }
 
@@ -235,7 +235,7 @@ impl Aggregator {
         let pending = self
             .collecting
             .as_ref()
-            .is_some_and(|it| !it.told && !it.needy());
+            .is_some_and(|it| !it.reported && !it.needy());
         // An aggregator that joined in the middle of a session does not know all receivers yet.
         let all = self
             .config
@@ -250,7 +250,7 @@ impl Aggregator {
         let Some(collecting) = &mut self.collecting else {
             return;
         };
-        if collecting.told || collecting.deadline > now {
+        if collecting.reported || collecting.deadline > now {
             return;
         }
         if !self.polls.is_empty() {
@@ -258,7 +258,7 @@ impl Aggregator {
             return;
         }
         if collecting.needy() {
-            collecting.told = true;
+            collecting.reported = true;
             return;
         }
         let token = collecting.token;

@@ -191,8 +191,8 @@ impl Aggregator {
             Body::Poll(poll) => self.on_poll(now, poll),
             Body::Release { .. } => {
                 let session = self.session.as_ref();
-                let told = session.is_some_and(|it| it.complete || it.geometry.is_none());
-                if told {
+                let is_known = session.is_some_and(|it| it.complete || it.geometry.is_none());
+                if is_known {
                     if session.is_some_and(|it| it.terms.goodbye) {
                         let member = self.config.member;
                         self.upstream(Body::Released { member });

@@ -171,13 +171,13 @@ mod tests {
 
         #[test]
         fn states_say_it_all(a in summary(), counts: bool) {
-            let mut told = Summary::default();
+            let mut union = Summary::default();
             for state in a.states(counts) {
-                told.add(&state);
+                union.add(&state);
             }
             match counts {
-                true => prop_assert_eq!(told.needs, a.needs),
-                false => prop_assert_eq!((told.missing, told.levels), (a.missing, a.levels)),
+                true => prop_assert_eq!(union.needs, a.needs),
+                false => prop_assert_eq!((union.missing, union.levels), (a.missing, a.levels)),
             }
         }
     }

@@ -58,7 +58,7 @@ impl Aggregator {
         if tally.alive == 0 {
             return;
         }
-        collecting.told = true;
+        collecting.reported = true;
         if session.geometry.is_none() {
             let joined = self.children.iter();
             let joined = joined.filter(|it| it.status == Status::Joined);

@@ -56,8 +56,8 @@ impl<S: Source> Sender<S> {
         let record = self.roster.get_mut(at);
         record.lately_lost(report.loss, self.stats.data);
         // The aggregator answers for more receivers now, and its earlier answer may have been lost.
-        let told = report.tally.alive.saturating_add(report.tally.failed);
-        record.weight = record.weight.max(told);
+        let reported = report.tally.alive.saturating_add(report.tally.failed);
+        record.weight = record.weight.max(reported);
         self.take_report(now, at, report);
         self.after_answer(now);
     }

@@ -243,8 +243,8 @@ impl Scene {
                 prop_assert_eq!(receiver.store().bytes(), &wanted[..]);
             }
             let heard = receiver.stats().data + receiver.stats().reports > 0;
-            let told = receiver.is_closed() || !heard;
-            prop_assert!(told, "receiver {} does not know", number + 1);
+            let is_informed = receiver.is_closed() || !heard;
+            prop_assert!(is_informed, "receiver {} does not know", number + 1);
         }
         for delivery in net.sender.deliveries() {
             let aggregator = delivery.member.0 >= u64::from(FIRST_AGGREGATOR);

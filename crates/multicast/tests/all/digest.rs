@@ -30,11 +30,11 @@ fn a_second_corrupt_object_is_a_failure() {
     let events = &net.receiver_events[1];
     let corrupt = events.iter().filter(|it| **it == ReceiverEvent::Corrupt);
     assert_eq!(corrupt.count(), 2);
-    let told = ReceiverEvent::Closed {
+    let closed = ReceiverEvent::Closed {
         complete: false,
         reason: Reason::Corrupt,
     };
-    assert_eq!(events.last(), Some(&told));
+    assert_eq!(events.last(), Some(&closed));
     let outcomes: Vec<_> = net.sender.deliveries().map(|it| it.outcome).collect();
     let failed = Outcome::Failed(Reason::Corrupt);
     assert_eq!(outcomes, [Outcome::Delivered, failed, Outcome::Delivered]);
@@ -55,11 +55,11 @@ fn an_empty_object_with_a_wrong_digest_is_given_up_at_once() {
         });
         net.start();
         net.run();
-        let told = ReceiverEvent::Closed {
+        let closed = ReceiverEvent::Closed {
             complete: false,
             reason: Reason::Corrupt,
         };
-        assert_eq!(net.receiver_events[0].last(), Some(&told));
+        assert_eq!(net.receiver_events[0].last(), Some(&closed));
         let outcomes: Vec<_> = net.sender.deliveries().map(|it| it.outcome).collect();
         assert_eq!(outcomes, [Outcome::Failed(Reason::Corrupt); 2]);
     }

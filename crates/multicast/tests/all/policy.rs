@@ -87,11 +87,11 @@ fn a_session_without_its_members_ends() {
     left.run();
     assert_eq!(left.result(), Some(Err(Failure::Integrity)));
     for events in &left.receiver_events[1..] {
-        let told = ReceiverEvent::Closed {
+        let expected = ReceiverEvent::Closed {
             complete: false,
             reason: Reason::Integrity,
         };
-        assert_eq!(events.last(), Some(&told));
+        assert_eq!(events.last(), Some(&expected));
     }
 }
 

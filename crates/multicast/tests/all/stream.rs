@@ -172,11 +172,11 @@ fn slow_receivers_are_expelled_and_informed() {
         .collect();
     assert_eq!(ejected, [MemberId(5), MemberId(6)]);
     for number in [4, 5] {
-        let told = ReceiverEvent::Closed {
+        let expected = ReceiverEvent::Closed {
             complete: false,
             reason: Reason::Slow,
         };
-        assert_eq!(net.receiver_events[number].last(), Some(&told));
+        assert_eq!(net.receiver_events[number].last(), Some(&expected));
     }
     // The other receivers keep their rate.
     assert!(users.taken[0] > 900, "{:?}", users.taken);

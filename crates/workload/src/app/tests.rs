@@ -18,7 +18,7 @@ fn at(ms: u64) -> Time {
 }
 
 /// What a conversation wants and says after an input.
-fn told(app: &mut Conversation, now: Time, input: AppInput) -> (Vec<Act>, Vec<Record>) {
+fn drive(app: &mut Conversation, now: Time, input: AppInput) -> (Vec<Act>, Vec<Record>) {
     app.handle(now, input, &mut Off);
     drained(app, now)
 }
@@ -56,7 +56,7 @@ fn telnet(interarrival: &str) -> Conversation {
 #[test]
 fn telnet_types_without_waiting_and_measures_each_reply() {
     let mut app = telnet("const(400) ms");
-    let (acts, _) = told(&mut app, at(0), AppInput::Start);
+    let (acts, _) = drive(&mut app, at(0), AppInput::Start);
     assert!(matches!(
         acts[..],
         [Act::Connect {
@@ -65,7 +65,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
             ..
         }]
     ));
-    let (acts, records) = told(&mut app, at(70), AppInput::Established { conn: CONN });
+    let (acts, records) = drive(&mut app, at(70), AppInput::Established { conn: CONN });
     assert!(acts.is_empty());
     assert_eq!(
         records,
@@ -86,7 +86,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
         );
     }
     // Both keystrokes reach the server immediately: one write of both replies.
-    let (acts, _) = told(&mut app, at(900), got(CONN, End::Server, 2));
+    let (acts, _) = drive(&mut app, at(900), got(CONN, End::Server, 2));
     assert_eq!(
         acts,
         [Act::Write {
@@ -95,7 +95,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
             bytes: 6
         }]
     );
-    let (_, records) = told(&mut app, at(950), got(CONN, End::Client, 4));
+    let (_, records) = drive(&mut app, at(950), got(CONN, End::Client, 4));
     assert_eq!(
         records,
         [Record::TelnetRtt {
@@ -103,7 +103,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
             took: Span::from_ms(480)
         }]
     );
-    let (_, records) = told(&mut app, at(960), got(CONN, End::Client, 2));
+    let (_, records) = drive(&mut app, at(960), got(CONN, End::Client, 2));
     assert_eq!(
         records,
         [Record::TelnetRtt {
@@ -116,7 +116,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
         None,
         "the next keystroke would be after the end"
     );
-    told(
+    drive(
         &mut app,
         at(970),
         AppInput::Ended {
@@ -125,7 +125,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
         },
     );
     assert!(!app.is_done());
-    told(
+    drive(
         &mut app,
         at(980),
         AppInput::Ended {
@@ -139,8 +139,8 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
 #[test]
 fn a_server_that_never_reads_stalls_the_user() {
     let mut app = telnet("const(0.01) ms");
-    told(&mut app, at(0), AppInput::Start);
-    told(&mut app, at(0), AppInput::Established { conn: CONN });
+    drive(&mut app, at(0), AppInput::Start);
+    drive(&mut app, at(0), AppInput::Established { conn: CONN });
     let (mut written, mut stalled) = (0, 0);
     while app.next_timeout().is_some() {
         let (_, acts, records) = woken(&mut app);
@@ -166,13 +166,13 @@ fn ftp_fetches_one_file_after_another_on_connections_of_the_server() {
     };
     let ftp = Ftp::new(Arc::new(model), stream(), CLIENT, SERVER);
     let mut app = Conversation::Ftp(Box::new(ftp));
-    told(&mut app, at(0), AppInput::Start);
-    told(&mut app, at(10), AppInput::Established { conn: CONN });
+    drive(&mut app, at(0), AppInput::Start);
+    drive(&mut app, at(10), AppInput::Established { conn: CONN });
     for file in 1..=2 {
         let data = ConnId(file);
-        let (acts, _) = told(&mut app, at(20), got(CONN, End::Server, 4));
+        let (acts, _) = drive(&mut app, at(20), got(CONN, End::Server, 4));
         assert!(acts.is_empty(), "the command is not complete");
-        let (acts, _) = told(&mut app, at(20), got(CONN, End::Server, 6));
+        let (acts, _) = drive(&mut app, at(20), got(CONN, End::Server, 6));
         assert!(matches!(
             acts[..],
             [Act::Connect {
@@ -183,7 +183,7 @@ fn ftp_fetches_one_file_after_another_on_connections_of_the_server() {
                 ..
             }]
         ));
-        let (acts, records) = told(&mut app, at(30), AppInput::Established { conn: data });
+        let (acts, records) = drive(&mut app, at(30), AppInput::Established { conn: data });
         assert_eq!(
             acts[0],
             Act::Write {
@@ -193,8 +193,8 @@ fn ftp_fetches_one_file_after_another_on_connections_of_the_server() {
             }
         );
         assert_eq!(records, [Record::ZeroLength]);
-        told(&mut app, at(40), got(data, End::Client, 1));
-        let (acts, records) = told(
+        drive(&mut app, at(40), got(data, End::Client, 1));
+        let (acts, records) = drive(
             &mut app,
             at(40),
             AppInput::Ended {
@@ -241,10 +241,10 @@ fn a_lost_data_connection_costs_one_file() {
     };
     let ftp = Ftp::new(Arc::new(model), stream(), CLIENT, SERVER);
     let mut app = Conversation::Ftp(Box::new(ftp));
-    told(&mut app, at(0), AppInput::Start);
-    told(&mut app, at(0), AppInput::Established { conn: CONN });
-    told(&mut app, at(0), got(CONN, End::Server, 1));
-    let (acts, records) = told(&mut app, at(9), AppInput::Failed { conn: ConnId(1) });
+    drive(&mut app, at(0), AppInput::Start);
+    drive(&mut app, at(0), AppInput::Established { conn: CONN });
+    drive(&mut app, at(0), got(CONN, End::Server, 1));
+    let (acts, records) = drive(&mut app, at(9), AppInput::Failed { conn: ConnId(1) });
     assert_eq!(records, [Record::Failed { conn: ConnId(1) }]);
     assert!(matches!(
         acts[..],
@@ -280,13 +280,13 @@ fn browser(parallel: u32) -> Conversation {
 #[test]
 fn a_browser_fetches_files_in_turn_and_then_thinks() {
     let mut app = browser(1);
-    let (mut acts, _) = told(&mut app, at(0), AppInput::Start);
+    let (mut acts, _) = drive(&mut app, at(0), AppInput::Start);
     for (file, sizes) in [(1, (100, 1000)), (2, (50, 500)), (3, (50, 500))] {
         let conn = ConnId(file);
         assert!(
             matches!(acts.last(), Some(Act::Connect { conn: it, to_port: 80, .. }) if *it == conn)
         );
-        (acts, _) = told(&mut app, at(10), AppInput::Established { conn });
+        (acts, _) = drive(&mut app, at(10), AppInput::Established { conn });
         assert_eq!(
             acts,
             [Act::Write {
@@ -295,7 +295,7 @@ fn a_browser_fetches_files_in_turn_and_then_thinks() {
                 bytes: sizes.0
             }]
         );
-        (acts, _) = told(&mut app, at(20), got(conn, End::Server, sizes.0));
+        (acts, _) = drive(&mut app, at(20), got(conn, End::Server, sizes.0));
         assert_eq!(
             acts[0],
             Act::Write {
@@ -304,9 +304,9 @@ fn a_browser_fetches_files_in_turn_and_then_thinks() {
                 bytes: sizes.1
             }
         );
-        told(&mut app, at(30), got(conn, End::Client, sizes.1));
+        drive(&mut app, at(30), got(conn, End::Client, sizes.1));
         let records;
-        (acts, records) = told(
+        (acts, records) = drive(
             &mut app,
             at(40),
             AppInput::Ended {
@@ -329,9 +329,9 @@ fn a_browser_fetches_files_in_turn_and_then_thinks() {
 #[test]
 fn a_browser_opens_as_many_connections_as_it_may_and_gives_a_page_up_that_fails() {
     let mut app = browser(2);
-    let (acts, _) = told(&mut app, at(0), AppInput::Start);
+    let (acts, _) = drive(&mut app, at(0), AppInput::Start);
     assert_eq!(acts.len(), 2);
-    let (acts, records) = told(&mut app, at(5), AppInput::Failed { conn: ConnId(1) });
+    let (acts, records) = drive(&mut app, at(5), AppInput::Failed { conn: ConnId(1) });
     assert!(acts.is_empty(), "no further file of this page is asked for");
     assert_eq!(records.len(), 1);
     assert_eq!(
@@ -339,7 +339,7 @@ fn a_browser_opens_as_many_connections_as_it_may_and_gives_a_page_up_that_fails(
         None,
         "the other file is still under way"
     );
-    told(&mut app, at(6), AppInput::Failed { conn: ConnId(2) });
+    drive(&mut app, at(6), AppInput::Failed { conn: ConnId(2) });
     assert_eq!(app.next_timeout(), Some(at(5006)));
 }
 
@@ -356,8 +356,8 @@ fn messages_are_handed_over_back_to_back() {
         CLIENT,
         SERVER,
     )));
-    told(&mut app, at(0), AppInput::Start);
-    let (acts, _) = told(&mut app, at(1), AppInput::Established { conn: CONN });
+    drive(&mut app, at(0), AppInput::Start);
+    let (acts, _) = drive(&mut app, at(1), AppInput::Established { conn: CONN });
     assert_eq!(acts.len(), 4);
     assert_eq!(
         acts[3],
@@ -366,7 +366,7 @@ fn messages_are_handed_over_back_to_back() {
             end: End::Client
         }
     );
-    told(
+    drive(
         &mut app,
         at(2),
         AppInput::Ended {
@@ -374,7 +374,7 @@ fn messages_are_handed_over_back_to_back() {
             end: End::Server,
         },
     );
-    let (_, records) = told(
+    let (_, records) = drive(
         &mut app,
         at(3),
         AppInput::Ended {
@@ -393,14 +393,14 @@ fn messages_are_handed_over_back_to_back() {
 }
 
 fn run(mut app: Conversation) -> (Vec<(Time, u32)>, Record) {
-    told(&mut app, at(0), AppInput::Start);
+    drive(&mut app, at(0), AppInput::Start);
     let mut sent = Vec::new();
     loop {
         let (now, acts, records) = woken(&mut app);
         for act in acts {
             if let Act::Datagram { bytes, .. } = act {
                 sent.push((now, bytes));
-                told(&mut app, now, AppInput::Datagram { sent: now });
+                drive(&mut app, now, AppInput::Datagram { sent: now });
             }
         }
         if let Some(record) = records.first() {
