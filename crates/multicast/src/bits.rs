@@ -96,6 +96,7 @@ impl Bits {
             }
             at = upto;
         }
+        debug_assert!(self.ones <= self.len, "each number counts once");
     }
 
     /// Number of words of a chunk.

@@ -81,6 +81,7 @@ impl Rebuilder {
             Payload::Zeros(len) => vec![0; *len as usize].into(),
         };
         self.octets += bytes.len();
+        debug_assert!(self.octets <= self.most);
         self.kept.entry(block).or_default().push((index, bytes));
         true
     }
@@ -138,6 +139,7 @@ impl Rebuilder {
                 // The parities are kept: a few more suffice.
                 self.octets += kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
                 self.kept.insert(block, kept);
+                debug_assert!(self.octets <= self.most, "a failed attempt adds no parity");
                 Ok(Rebuilt::Lacks((needed - have).min(n) as u16))
             }
             _ => {

@@ -185,7 +185,8 @@ impl Roster {
     pub fn add(&mut self, id: MemberId, peer: Option<Peer>, status: Status) -> usize {
         let at = self.records.len();
         self.records.push(Record::new(id, peer, status));
-        self.index.insert(id, at as u32);
+        let other = self.index.insert(id, at as u32);
+        debug_assert!(other.is_none(), "a member has one record");
         at
     }
 

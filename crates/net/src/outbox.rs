@@ -59,6 +59,7 @@ impl Outbox {
 
     /// Bytes that wait.
     pub fn waiting(&self) -> usize {
+        debug_assert!(self.taken.1 <= self.bytes.len());
         self.bytes.len() - self.taken.1
     }
 
@@ -90,7 +91,13 @@ impl Outbox {
                 congestion,
             }),
         }
+        let before = self.bytes.len();
         write(&mut self.bytes);
+        debug_assert_eq!(
+            self.bytes.len() - before,
+            len,
+            "the writer appends the length that it announces"
+        );
         true
     }
 

@@ -61,6 +61,7 @@ impl Sources {
     pub fn remove(&mut self, addr: SocketAddr) {
         self.last = None;
         if let Some(slot) = self.by_addr.remove(&addr) {
+            debug_assert!(self.slots[slot].is_some(), "an address has one slot");
             self.slots[slot] = None;
         }
     }
@@ -88,7 +89,12 @@ impl Sources {
             return Some(id);
         }
         let slot = *self.by_addr.get(&addr)?;
-        let port = self.slots.get(slot)?.as_ref()?.port;
+        let source = self.slots.get(slot)?.as_ref()?;
+        debug_assert_eq!(
+            source.addr, addr,
+            "the index leads to the slot of the address"
+        );
+        let port = source.port;
         let id = SourceId { slot, port };
         self.last = Some((addr, id));
         Some(id)

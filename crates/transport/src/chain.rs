@@ -54,6 +54,7 @@ impl Chain {
         let at = self.end;
         self.end += payload.len() as u64;
         if at == self.start {
+            debug_assert!(self.rest.as_ref().is_none_or(|rest| rest.is_empty()));
             self.first = payload;
         } else if at != self.end {
             self.push_behind(at, payload);
@@ -80,6 +81,10 @@ impl Chain {
         if from >= to {
             return Payload::default();
         }
+        debug_assert!(
+            self.start <= from && to <= self.end,
+            "{from}..{to} is not in the queue"
+        );
         let range = (from - self.start) as usize..(to - self.start) as usize;
         match range.end <= self.first.len() {
             true => self.first.slice(range),
@@ -133,6 +138,10 @@ impl Chain {
             }
         }
         self.start = at;
+        debug_assert!(
+            self.first.len() <= self.len(),
+            "the first chunk is part of the queue"
+        );
     }
 
     /// Takes up to `max` bytes off the front: as many as lie together.

@@ -107,6 +107,11 @@ impl Held {
             self.keep(start, compact(piece, payload.len()));
             self.islands.insert(start, end);
         }
+        debug_assert_eq!(
+            self.pieces.is_empty(),
+            self.islands.is_empty(),
+            "pieces and islands are the same bytes"
+        );
         let Some(island) = self.islands.holding(from) else {
             return;
         };
@@ -166,6 +171,10 @@ impl Held {
         }
         self.islands.remove_below(end);
         if self.islands.is_empty() {
+            debug_assert!(
+                self.pieces.is_empty() && self.cost == 0,
+                "no bytes have no cost"
+            );
             *self = Held::default();
         } else {
             self.find_reports();

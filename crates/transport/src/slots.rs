@@ -79,7 +79,9 @@ impl<T: Timed, M: Default> Slots<T, M> {
                 tenant: None,
             });
         }
-        self.slots[slot as usize].tenant = Some(Box::new(tenant));
+        let place = &mut self.slots[slot as usize].tenant;
+        debug_assert!(place.is_none(), "a free place has no tenant");
+        *place = Some(Box::new(tenant));
         self.id_of(slot)
     }
 
@@ -184,7 +186,8 @@ impl<T: Timed, M: Default> Slots<T, M> {
     fn move_deadline(&mut self, slot: u32, before: Option<Time>, now: Option<Time>) {
         if self.slots.len() > FEW {
             let deadlines = &mut self.rest.deadlines;
-            before.map(|at| deadlines.remove(&(at, slot)));
+            let was_queued = before.is_none_or(|at| deadlines.remove(&(at, slot)));
+            debug_assert!(was_queued, "each armed timer is in the queue");
             now.map(|at| deadlines.insert((at, slot)));
         }
         self.next = self.first().map(|it| it.0);
@@ -208,7 +211,8 @@ impl<T: Timed, M: Default> Slots<T, M> {
     pub fn due(&mut self, now: Time) -> Option<SlotId> {
         self.next.filter(|at| *at <= now)?;
         let (at, slot) = self.first()?;
-        self.slots[slot as usize].armed = None;
+        let armed = self.slots[slot as usize].armed.take();
+        debug_assert_eq!(armed, Some(at), "the queue has the time of the timer");
         self.move_deadline(slot, Some(at), None);
         Some(self.id_of(slot))
     }

@@ -90,6 +90,10 @@ impl ObjectState {
                 }
             }
         }
+        debug_assert!(
+            !coded || self.there.iter().map(|it| u64::from(*it)).sum::<u64>() == held.count(),
+            "each packet that is present is a symbol of its block"
+        );
         self.held = held;
         self.parities.clear();
     }
@@ -236,6 +240,10 @@ impl<T: Store> Receiver<T> {
                 }
             }
         }
+        debug_assert!(
+            self.object.held.next_zero(first) >= end,
+            "a complete block has all packets"
+        );
         self.object.forget_parities(block);
         self.store.whole(block);
         Ok(())

@@ -58,7 +58,9 @@ impl<T: Store> Receiver<T> {
             return None;
         }
         stream.delivered += 1;
-        stream.slots.pop_front().flatten()
+        let next = stream.slots.pop_front().flatten();
+        debug_assert!(next.is_some(), "packets up to `received` are present");
+        next
     }
 
     /// Number of packets that can be read.
@@ -102,6 +104,10 @@ impl<T: Store> Receiver<T> {
             {
                 stream.received += 1;
             }
+            debug_assert!(
+                stream.slots.len() as u64 <= room,
+                "the buffer bounds the slots"
+            );
             if !readable && stream.received > before {
                 self.events.push_back(ReceiverEvent::Readable);
             }

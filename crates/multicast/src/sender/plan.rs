@@ -137,10 +137,12 @@ impl Plan {
         let item = self.items.get_mut(self.at)?;
         let (symbol, done) = match item {
             Item::Sources(from, to) | Item::Alone(from, to, _) => {
+                debug_assert!(*from < *to, "an item that is not done has packets");
                 *from += 1;
                 (Symbol::Source(*from - 1), from == to)
             }
             Item::Parities(block, count) => {
+                debug_assert!(*count > 0, "an item that is not done has packets");
                 *count -= 1;
                 (fresh.next(geometry, *block), *count == 0)
             }
@@ -191,6 +193,7 @@ impl Fresh {
         let sources = (end - first) as u32;
         // After the parities come the sources, then the parities again.
         let turn = sources + self.most;
+        debug_assert!(number < turn, "a turn has each symbol once");
         *sent = if number + 1 == turn { 0 } else { number + 1 };
         match number.checked_sub(self.most) {
             Some(source) => Symbol::Source(first + u64::from(source)),

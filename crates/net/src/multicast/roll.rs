@@ -133,10 +133,16 @@ impl Roll {
                 rival: None,
             },
         );
+        debug_assert!(self.unlisted <= self.members.len());
+        debug_assert!(self.of_address.len() <= self.members.len());
         Admission::Take
     }
 
     fn leave(&mut self, address: SocketAddr) {
+        debug_assert!(
+            self.of_address.contains_key(&address),
+            "the address of a member is counted"
+        );
         if let Some(count) = self.of_address.get_mut(&address) {
             *count -= 1;
             if *count == 0 {

@@ -172,6 +172,10 @@ impl Outgoing {
     /// Cuts a segment so that `at` bytes are left of it.
     pub(crate) fn split(&mut self, index: usize, at: usize) {
         let whole = &mut self.segments[index];
+        debug_assert!(
+            0 < at && (at as u64) < whole.len,
+            "both parts of a segment have data"
+        );
         let later = XtpOptions::EOM | XtpOptions::DREQ;
         let rest = Segment {
             seq: whole.seq + at as u64,
@@ -191,6 +195,7 @@ impl Outgoing {
 
     /// A segment leaves; `covered` is the synchronizing value whose echo will tell of it.
     pub(crate) fn leave(&mut self, index: usize, covered: Serial) {
+        debug_assert!(index <= self.sent, "segments leave in order the first time");
         let segment = &mut self.segments[index];
         segment.sends += 1;
         segment.sync = covered;
@@ -222,6 +227,11 @@ impl Outgoing {
             self.sent -= 1;
         }
         self.resend.remove_below(self.una);
+        debug_assert!(self.sent <= self.segments.len());
+        debug_assert!(
+            self.una <= self.end,
+            "the peer cannot have more than the user sent"
+        );
         self.una > before
     }
 

@@ -71,6 +71,7 @@ impl AddressValidation {
             at: now + delay,
             tries: 0,
         });
+        debug_assert!(self.waiting.len() <= MOST_WAITING);
     }
 
     /// The next token that is to be sent: where to, in which session.

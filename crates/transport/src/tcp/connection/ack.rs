@@ -171,6 +171,10 @@ impl Connection {
         debug_assert!(self.una < at && at <= self.max);
         self.una = at;
         self.nxt = self.nxt.max(at);
+        debug_assert!(
+            self.nxt <= self.max,
+            "SND.NXT is at most one past all that was sent"
+        );
         self.scoreboard.remove_below(at);
         if self.fin_queued && at > self.fin_offset() {
             self.on_fin_acked(host, now);
