@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from layercast_lab import engine, rows
 from layercast_lab.engine import Done, Failed, Job
-from layercast_lab.grid import Axis, Grid, Point, canonical, digest, load, seeds_of
-from layercast_lab.metrics import Metric, collect, metric, scan
+from layercast_lab.grid import MOST_RUNS, Axis, Grid, GridError, Point, canonical, digest, load, seeds_of
+from layercast_lab.metrics import Metric, collect, named, scan
 from layercast_lab.progress import Meter
 from layercast_lab.store import Store
 
@@ -88,7 +89,12 @@ class Campaign:
         self.scenario, folder = load(scenario)
         self.grid = Grid(self.scenario, folder, grid or {})
         self.seeds = seeds_of(seeds)
-        self.collect = {name: metric(given) for name, given in (collect or {}).items()}
+        runs = math.prod(map(len, self.grid.axes.values())) * len(self.seeds)
+        if runs > MOST_RUNS:
+            raise GridError(
+                f"grid: {runs:,} runs are more than {MOST_RUNS:,}: name fewer values, axes or seeds"
+            )
+        self.collect = {name: named(name, given) for name, given in (collect or {}).items()}
         self.out = Path(out or Path("target/lab/campaigns") / str(self.scenario.get("name", "campaign")))
 
     @cached_property

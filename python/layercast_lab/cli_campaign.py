@@ -30,8 +30,9 @@ BYTES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 def campaign(
     file: Annotated[
-        Path, typer.Argument(help="What to run: TOML, Python that makes a `campaign`, or insane-1996.")
-    ],
+        Path | None,
+        typer.Argument(help="What to run: TOML, Python that makes a `campaign`, or insane-1996."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of results, of this and earlier starts (target/lab/campaigns/NAME)."),
@@ -61,6 +62,9 @@ def campaign(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what there is to run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of a campaign file, for editors.")
+    ] = False,
 ) -> None:
     """Run a scenario with a grid of changes and many seeds, each run once.
 
@@ -74,6 +78,12 @@ def campaign(
 
     layercast-lab campaign insane-1996 --select 'sp-*-*-svccache'
     """
+    if schema == (file is not None):
+        complain("error: give either a FILE or --schema")
+        raise typer.Exit(2)
+    if file is None:
+        print(description.SCHEMA.read_text(), end="")
+        return
     try:
         if scheduler is not None and jobs is not None:
             raise DescriptionError("--jobs is for this machine; a cluster has the workers it has")

@@ -17,6 +17,8 @@ from layercast_lab.insane import study
 from layercast_lab.insane.policies import PolicyError
 from layercast_lab.metrics import MetricError
 
+SCHEMA = Path(__file__).with_name("campaign.schema.json")
+"""The JSON Schema of a campaign in TOML."""
 FIELDS = {"scenario", "seeds", "grid", "collect", "plot"}
 PLOT = {"x", "y", "by", "log"}
 BUILT_IN = {study.NAME: (study.built_in, "layercast-lab reproduce insane-study/summary")}
@@ -66,7 +68,7 @@ def read(
     `scenario` (a file, relative to this one), `seeds`, and the tables `grid`, `collect` and `plot`; a Python
     file makes a `Campaign` and calls it `campaign`. Raises DescriptionError, or OSError if there is no file.
     """
-    counted = int(seeds) if seeds and seeds.isdecimal() else seeds
+    counted = int(seeds) if seeds and re.fullmatch("[0-9]{1,20}", seeds) else seeds
     if str(path) in BUILT_IN:
         try:
             build, then = BUILT_IN[str(path)]
@@ -125,7 +127,7 @@ def from_toml(
 ) -> Description:
     """The campaign of a TOML file."""
     known("", told, FIELDS)
-    if not isinstance(told.get("scenario"), str):
+    if not isinstance(told.get("scenario"), str) or not told["scenario"]:
         raise DescriptionError("scenario: name the file of a scenario, relative to this one")
     for table in ("grid", "collect", "plot"):
         if not isinstance(told.get(table, {}), Mapping):
@@ -149,7 +151,8 @@ def plot(told: Mapping[str, Any], campaign: Campaign) -> Plot:
             raise DescriptionError(
                 f"plot.{field}: it is {told[field]!r}; expected the name of an axis in quotes"
             )
-    if not isinstance(told.get("y", ""), (str, list)):
+    several = [told["y"]] if isinstance(told.get("y"), str) else told.get("y", [])
+    if not isinstance(several, list) or not all(isinstance(name, str) for name in several):
         raise DescriptionError(f"plot.y: it is {told['y']!r}; expected a collected name, or a list of them")
     if not isinstance(told.get("log", False), bool):
         raise DescriptionError(f"plot.log: it is {told['log']!r}; expected true or false")

@@ -17,7 +17,12 @@ from layercast_lab.simulator import toml_file
 
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 COLUMNS = {"seed", "file", "part", "of", "figure", "t", "metric", "value", "unit"}
-STEP = re.compile(r"([A-Za-z0-9_-]+)|\[(\d+|\*)\]")
+NAME = r"[A-Za-z0-9_-]+"
+FIELD = re.compile(rf"{NAME}(?:\.{NAME}|\[(?:[0-9]{{1,9}}|\*)\])*")
+MOST_SEEDS = 100_000
+"""Seeds of a campaign."""
+MOST_RUNS = 1_000_000
+"""Runs of a campaign."""
 
 
 class GridError(ValueError):
@@ -146,20 +151,10 @@ def choices(name: str, axis: Axis) -> dict[Key, Mapping[str, Any]]:
 
 def steps(path: str) -> list[str | int]:
     """ "flow[0].bytes" as ["flow", 0, "bytes"]; "*" stands for all of a list."""
-    found: list[str | int] = []
-    position = 0
-    while position < len(path):
-        if found and path[position] == ".":
-            position += 1
-        step = STEP.match(path, position)
-        if not step:
-            break
-        name, index = step.groups()
-        found.append(name or (index if index == "*" else int(index)))
-        position = step.end()
-    if position < len(path) or not found or not isinstance(found[0], str) or found[0] == "*":
+    if not FIELD.fullmatch(path):
         raise GridError(f"grid: {path!r} is no field; write it as topology.trunk.queue or flow[0].bytes")
-    return found
+    found = re.findall(rf"({NAME})|\[([0-9]+|\*)\]", path)
+    return [name or (index if index == "*" else int(index)) for name, index in found]
 
 
 def replace(scenario: dict[str, Any], path: str, value: Any) -> None:
@@ -208,18 +203,21 @@ def seeds_of(seeds: int | str | Sequence[int] | range) -> list[int]:
     """Seeds as a list: 5 is 1 to 5, "3..7" is 3 to 7, a sequence is itself."""
     wrong = GridError(f"seeds: {seeds!r} is neither a number, nor FIRST..LAST, nor a list of numbers")
     if isinstance(seeds, str):
-        ends = re.fullmatch(r"(\d+)\.\.(\d+)", seeds)
+        ends = re.fullmatch(r"([0-9]{1,20})\.\.([0-9]{1,20})", seeds)
         if not ends:
             raise wrong
-        found = list(range(int(ends[1]), int(ends[2]) + 1))
+        found: Sequence[int] = range(int(ends[1]), int(ends[2]) + 1)
     elif isinstance(seeds, int) and not isinstance(seeds, bool):
-        found = list(range(1, seeds + 1))
+        found = range(1, seeds + 1)
     elif isinstance(seeds, Sequence):
-        found = list(seeds)
+        found = seeds
     else:
         raise wrong
+    # The slice has a length where that of the range is too large for `len`.
+    if len(found[: MOST_SEEDS + 1]) > MOST_SEEDS:
+        raise GridError(f"seeds: a campaign has at most {MOST_SEEDS:,} seeds")
     if not found or not all(type(seed) is int and 0 <= seed < 1 << 64 for seed in found):
         raise wrong
     if len(set(found)) < len(found):
         raise GridError("seeds: one is there twice")
-    return found
+    return list(found)

@@ -43,8 +43,8 @@ class Metric:
     def __post_init__(self) -> None:
         if self.take not in get_args(Take):
             raise MetricError(f"take: {self.take!r} is none of {', '.join(get_args(Take))}")
-        for path in filter(None, (self.of, self.per, self.less)):
-            if "/" not in path:
+        for path in (self.of, self.per, self.less):
+            if path is not None and "/" not in path:
                 raise MetricError(f"{path!r} is no PART/NAME/FIGURE, such as queues/left->right/mean_wait")
 
     def shown_unit(self) -> str:
@@ -82,6 +82,14 @@ def metric(given: str | Mapping[str, Any] | Metric) -> Metric:
     raise MetricError(
         f"{given!r} is no metric: write PART/NAME/FIGURE or a table of of, take, less, per, unit"
     )
+
+
+def named(name: str, given: str | Mapping[str, Any] | Metric) -> Metric:
+    """The metric with this name. Raises MetricError with the name."""
+    try:
+        return metric(given)
+    except MetricError as error:
+        raise MetricError(f"collect: {name!r}: {error}") from None
 
 
 def scan(files: Sequence[Path], path: str) -> pl.DataFrame:

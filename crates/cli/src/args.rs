@@ -751,11 +751,15 @@ net gain, which counts parities on the links that carry them; the highest net ga
 Examples:
   layercast fec plan tree.toml
   layercast fec plan tree.toml --code 14+2
-  layercast fec plan tree.toml --json | jq '.placements[0]'")]
+  layercast fec plan tree.toml --json | jq '.placements[0]'
+  layercast fec plan --schema > tree.schema.json")]
 pub struct FecPlan {
-    /// TOML file of the tree
-    #[arg(value_name = "TREE.toml")]
-    pub tree: PathBuf,
+    /// TOML file of the tree (docs/src/reference/tree-file.md)
+    #[arg(value_name = "TREE.toml", required_unless_present = "schema")]
+    pub tree: Option<PathBuf>,
+    /// Print the JSON Schema of the tree file, for editors
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Longest block of the candidate codes, in packets
     #[arg(long, value_name = "PACKETS", default_value = "100")]
     pub block: usize,

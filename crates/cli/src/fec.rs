@@ -15,7 +15,9 @@ pub fn run(args: &args::Fec) -> Outcome {
 }
 
 fn rank(args: &args::FecPlan) -> Outcome {
-    let path = &args.tree;
+    let Some(path) = &args.tree else {
+        return print_json(&TreeFile::json_schema());
+    };
     let text = scenario::read(path)?;
     let of_file =
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));

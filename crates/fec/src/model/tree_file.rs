@@ -1,35 +1,41 @@
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
 
 use super::{Branch, Tree};
 
-/// A tree in a file: `[[branch]]` tables with `name`, `parent` (none: the source), `loss` per link, `hops` and
-/// `count`.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+/// A multicast tree for `layercast fec plan` (docs/src/reference/fec-models.md).
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TreeFile {
     /// The branches, in any order.
-    #[serde(default)]
+    #[schemars(length(min = 1))]
     pub branch: Vec<BranchEntry>,
 }
 
-/// One table of a [`TreeFile`].
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+/// A chain of links, and what is behind it: other branches, or a receiver.
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BranchEntry {
+    /// Name of the branch, unique in the file.
     name: String,
+    /// Name of the branch at the end of which this one begins; without it, the branch begins at the source.
     parent: Option<String>,
-    /// Loss of one link.
+    /// Loss probability of one link.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     loss: f64,
+    /// Links of the chain; 0 if the branch only groups others.
     #[serde(default = "one")]
+    #[schemars(range(max = 4_294_967_295_u32))]
     hops: u32,
+    /// Copies of the branch and of all that is below it; 0 leaves them out.
     #[serde(default = "one_branch")]
     count: u64,
-    /// Name in placements, to protect several branches together.
+    /// Name in the result. Branches with the same name here are protected together. Default: `name`.
     part: Option<String>,
-    /// `false`: an end without branches below is not a receiver.
+    /// Is the end a receiver if no branch begins there?
     #[serde(default = "yes")]
     receiver: bool,
 }
@@ -71,6 +77,11 @@ pub enum TreeFileError {
 const MOST_DEPTH: usize = 256;
 
 impl TreeFile {
+    /// Returns the JSON Schema of the file.
+    pub fn json_schema() -> serde_json::Value {
+        schemars::schema_for!(TreeFile).to_value()
+    }
+
     /// Returns the tree, and a line for each branch that was left out because it has no receivers.
     ///
     /// # Errors

@@ -143,3 +143,17 @@ fn files_that_describe_none_name_the_branch() {
     let chain: Vec<_> = chain.collect();
     assert!(matches!(file(json!(chain)), Err(TreeFileError::Deep(_))));
 }
+
+#[test]
+fn the_json_schema_in_the_repository_is_current() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/tree.schema.json"
+    );
+    let current = serde_json::to_string_pretty(&TreeFile::json_schema()).expect("a schema") + "\n";
+    if std::env::var_os("LAYERCAST_WRITE_SCHEMA").is_some() {
+        std::fs::write(path, &current).expect("written");
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == current, "{path} is out of date: make reference");
+}
