@@ -1,5 +1,6 @@
 //! `layercast join`: a receiver.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
@@ -374,15 +375,16 @@ async fn receive(
     value["first_picture"] = value["output"]["stream"]["first"].clone();
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
     reporter.summary(&value, &in_words(&summary))?;
-    if to_stdout && summary.output.reader_left {
-        return Err(Failure::BrokenPipe);
-    }
-    if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
-        let name = match to_stdout {
-            true => "standard output".to_owned(),
-            false => path.display().to_string(),
+    let written = (&summary.output.error, summary.output.error_kind, &args.out);
+    if let (Some(error), Some(kind), Some(path)) = written {
+        let error = io::Error::new(kind, error.as_str());
+        let failure = match to_stdout {
+            true => Failure::output("standard output", &error),
+            false => Failure::file(path, "write", &error),
         };
-        let failure = Failure::new(format!("cannot write {name}: {error}"));
+        if let Failure::BrokenPipe = failure {
+            return Err(failure);
+        }
         // A signal gives the exit code; the error is printed all the same.
         stop.outcome()
             .inspect_err(|_| complain(&failure.to_string()))?;

@@ -59,9 +59,9 @@ pub struct OutputStats {
     pub stream: WriterStats,
     /// Why writing ended early.
     pub error: Option<String>,
-    /// The reader has closed its end of the pipe.
+    /// The kind of that error; `BrokenPipe` if the reader has closed its end.
     #[serde(skip)]
-    pub reader_left: bool,
+    pub error_kind: Option<io::ErrorKind>,
 }
 
 /// Passes on played frames without waiting for their consumer.
@@ -301,7 +301,8 @@ mod tests {
             out.write(&frame(seq));
         }
         let stats = out.finish().await;
-        assert!(stats.error.is_some() && stats.reader_left);
+        assert!(stats.error.is_some());
+        assert_eq!(stats.error_kind, Some(io::ErrorKind::BrokenPipe));
         assert!(stats.dropped > 0);
     }
 
@@ -317,11 +318,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_device_is_no_reader_that_left() {
+    async fn a_full_device_and_a_closed_pipe_differ() {
         let mut out = spawn(Full);
         out.write(&frame(0));
         let stats = out.finish().await;
-        assert!(stats.error.is_some() && !stats.reader_left);
+        assert!(stats.error.is_some());
+        assert_eq!(stats.error_kind, Some(io::ErrorKind::StorageFull));
     }
 
     #[test]

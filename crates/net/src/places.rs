@@ -85,7 +85,7 @@ impl Places {
         let mut taken = self.lock();
         if taken.addresses.get(&address).is_some_and(|&n| n >= most) && !taken.evict(Some(address))
         {
-            return Err(match taken.all >= self.most {
+            return Err(match most == self.most {
                 true => NoPlace::All(self.most),
                 false => NoPlace::Address(most),
             });

@@ -235,7 +235,7 @@ pub(crate) fn write_stream(
         None => {}
     }
     if let Err(error) = written {
-        stats.reader_left = error.kind() == io::ErrorKind::BrokenPipe;
+        stats.error_kind = Some(error.kind());
         stats.error = Some(error.to_string());
     }
     stats

@@ -7,7 +7,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::common;
-use crate::common::{Running, complaint, ends_within, folder, layercast, real_time, run};
+use crate::common::{
+    Running, complaint, ends_within, folder, have_ffmpeg, layercast, make_clip, real_time, run,
+};
 
 const FULL: &str = "/dev/full";
 /// Time in which a command notices that it cannot write.
@@ -62,6 +64,7 @@ fn what_does_not_fit_on_standard_output_is_an_error() {
     let file = folder.join("a.txt");
     fs::write(&file, "1").expect("a file");
     let file = file.display().to_string();
+    let out = folder.join("received").display().to_string();
     let dumbbell = common::repository("scenarios/internet/dumbbell.toml");
     let group = common::repository("scenarios/group/star.toml");
     let commands: [&[&str]; 8] = [
@@ -81,7 +84,7 @@ fn what_does_not_fit_on_standard_output_is_an_error() {
         &[
             "receive",
             "--out",
-            &file,
+            &out,
             "--listen",
             "127.0.0.1:0",
             "--wait",
@@ -108,25 +111,23 @@ fn what_a_receiver_or_a_query_writes_to_a_full_disk_is_an_error() {
     if !have_full() {
         return;
     }
-    let folder = folder("full-join");
-    let trace = folder.join("film.trace");
-    let frames = (0..48).map(|n| match n % 12 {
-        0 => format!("{n} I 4000\n"),
-        _ => format!("{n} P 1000\n"),
-    });
-    fs::write(&trace, frames.collect::<String>()).expect("a trace");
-    let server = Running::start(&["serve", &trace.display().to_string(), "--loop"]);
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("full-join"), 10);
+    let server = Running::start(&["serve", &clip, "--loop"]);
     for args in [
         &["stats", &server.url][..],
         &["stats", &server.url, "--json"],
         &["join", &server.url, "--list"],
         &["join", &server.url, "--json", "--for", "3s"],
+        &["join", &server.url, "--out", "-"],
     ] {
         is_named(&into_full(args), "standard output");
     }
-    for args in [&["join", &server.url, "--trace", FULL, "--for", "1s"][..]] {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(1), "{args:?}");
+    for option in ["--trace", "--out"] {
+        let output = run(&["join", &server.url, option, FULL, "--for", "3s"]);
+        assert_eq!(output.status.code(), Some(1), "{option}");
         is_named(&complaint(&output), FULL);
     }
 }

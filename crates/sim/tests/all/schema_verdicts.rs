@@ -298,7 +298,7 @@ fn both_refuse_names_of_nodes_that_are_none() {
         run = { duration = "1s" }
         host = [{ name = "a{1..2}" }, { name = "é_2" }]
         router = [{ name = "r" }]
-        lan = [{ name = "l", rate = "10 Mbit/s", delay = "5us", stations = ["a1", "a2"] }]
+        lan = [{ name = "l", rate = "10 Mbit/s", latency = "5us", stations = ["a1", "a2"] }]
         link = [{ ends = ["é_2", "r"], rate = "10 Mbit/s", delay = "1ms" }]
         "#,
     )
