@@ -25,7 +25,7 @@ const FILE_WITHIN: Duration = Duration::from_secs(15);
 /// How long it waits before it says so: a node that a shell starts beside it takes less.
 const TELL_FIRST: Duration = Duration::from_secs(1);
 /// How often it says what it waits for.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The longest URL that is read from a file, in bytes: a token takes some hundreds.
@@ -125,7 +125,7 @@ fn first_line(file: &Path) -> io::Result<Option<String>> {
 /// second.
 fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Failure> {
     let begun = Instant::now();
-    let mut told: Option<Instant> = None;
+    let mut reported: Option<Instant> = None;
     loop {
         let (what, within) = match first_line(file) {
             Ok(Some(line)) => return Ok(line),
@@ -144,13 +144,13 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
             let why = format!("{shown} {what}, after {} s", waited.as_secs());
             return Err(Failure::new(why).hint(remedy("check the name, and start")));
         }
-        let is_due = match told {
-            Some(told) => told.elapsed() > TELL_EVERY,
+        let is_due = match reported {
+            Some(reported) => reported.elapsed() > REPORT_EVERY,
             None => waited > TELL_FIRST,
         };
         if is_due {
-            let first = told.is_none();
-            told = Some(Instant::now());
+            let first = reported.is_none();
+            reported = Some(Instant::now());
             let rest = within.saturating_sub(waited).as_secs();
             let how = match first {
                 true => format!("; {}", remedy("start")),

@@ -25,7 +25,7 @@ impl Below {
         }
     }
 
-    /// Takes the figures of a second; gives what to tell, once for each level.
+    /// Takes the figures of a second; returns a message once for each level.
     pub fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
         let (spec, level) = (&flow.spec, progress.level);
         if level >= self.wanted.min(spec.top_level()) {

@@ -106,7 +106,7 @@ pub fn run(args: &FecEdge) -> Outcome {
         let clock = Clock::get();
         let start = clock.now();
         let mut watch = Watch::new(args);
-        let told = |stats: &FecTunnelStats| {
+        let report = |stats: &FecTunnelStats| {
             let t_s = clock.now().since(start).as_secs_f64();
             for warning in watch.look(t_s, stats) {
                 drop(reporter.event(t_s, &warning));
@@ -115,7 +115,7 @@ pub fn run(args: &FecEdge) -> Outcome {
             // The output may be closed: that is no reason to stop carrying packets.
             drop(reporter.status(&Line::Edge(Box::new(status)), || moving(t_s, stats)));
         };
-        let stats = tunnel.run(stop.token.clone(), told).await;
+        let stats = tunnel.run(stop.token.clone(), report).await;
         let stats = stats.map_err(Failure::net)?;
         reporter.summary(&stats, &in_words(args, &stats))?;
         stop.outcome()

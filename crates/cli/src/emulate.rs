@@ -48,12 +48,12 @@ pub fn run(args: &args::Emulate) -> Outcome {
         reporter.ready("path", Some(address), &greeting)?;
         let clock = Clock::get();
         let epoch = clock.now();
-        let (told, mut heard) = mpsc::channel(16);
-        let mut running = Box::pin(relay.run(stop.token.clone(), told));
+        let (statistics, mut reports) = mpsc::channel(16);
+        let mut running = Box::pin(relay.run(stop.token.clone(), statistics));
         let stats = loop {
             tokio::select! {
                 stats = &mut running => break stats.map_err(Failure::net)?,
-                Some(stats) = heard.recv() => {
+                Some(stats) = reports.recv() => {
                     let t_s = clock.now().since(epoch).as_secs_f64();
                     let (there, back) = (stats.there, stats.back);
                     let line = Line::Path(PathStatus { t_s, there, back });

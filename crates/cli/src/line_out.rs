@@ -270,14 +270,14 @@ mod tests {
     #[test]
     fn a_reader_that_left_is_told() {
         let out = LineOut::writing(Lines::Stdout, |_| Err(io::ErrorKind::BrokenPipe.into()));
-        let mut told = Ok(());
+        let mut result = Ok(());
         for _ in 0..100 {
-            told = out.text("line");
-            if told.is_err() {
+            result = out.text("line");
+            if result.is_err() {
                 break;
             }
             thread::sleep(AGAIN);
         }
-        assert!(matches!(told, Err(Failure::BrokenPipe)), "{told:?}");
+        assert!(matches!(result, Err(Failure::BrokenPipe)), "{result:?}");
     }
 }

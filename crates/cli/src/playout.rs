@@ -17,7 +17,7 @@ pub struct PlayoutMoves {
 }
 
 impl PlayoutMoves {
-    /// Takes a move; gives what to tell.
+    /// Takes a change of the playout delay; returns a message if it is worth one.
     pub fn look(&mut self, from: SignedSpan, to: SignedSpan, cause: MoveCause) -> Option<String> {
         let (from, to) = (from.as_ms_f64(), to.as_ms_f64());
         let before = *self.before.get_or_insert(from);

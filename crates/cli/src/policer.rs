@@ -19,11 +19,11 @@ use crate::signals;
 
 /// Packets of the first train; each further one has four times as many, until enough are lost.
 const FIRST: u32 = 256;
-/// Losses that tell a first rate.
+/// Losses from which a first rate is estimated.
 const ENOUGH: usize = 32;
 /// Packets of a closer train, half of which pass.
 const CLOSER: u32 = 1_000;
-/// How long such a train takes at most, and how many there are until one tells what it was sent for.
+/// Longest duration of such a train, and most trains.
 const LONGEST: Duration = Duration::from_secs(20);
 const TRAINS: u32 = 5;
 /// One in this number of packets of such a train may be misjudged: with more, a host was too busy for it.
@@ -181,16 +181,17 @@ fn measure(args: &args::PolicerProbe, to: SocketAddr) -> Outcome {
     report(args, &probe, found)
 }
 
-/// Sends trains at twice the rate that was found until that is what the last of them tells, with few packets misjudged: each
-/// alone, as what was found before may be wrong where the other host was busy. Else the one with the fewest counts.
+/// Sends trains at twice the estimated rate until the estimate from the last train agrees, with few packets misjudged. Each
+/// train is evaluated alone, because an earlier estimate is wrong if the other host was busy. If none agrees, the result is
+/// that of the train with the fewest misjudged packets.
 fn closer(
     args: &args::PolicerProbe,
     probe: &mut Prober,
     rough: TokenBucket,
 ) -> Result<Result<TokenBucket, NoBucket>, Failure> {
     let (mut rate, mut burst) = (rough.rate.as_bps(), rough.burst);
-    let mut told = Ok(rough);
-    // Every other packet tells that the bucket is empty, the others how fast it fills.
+    let mut estimate = Ok(rough);
+    // Every other packet finds the bucket empty; the others show how fast it fills.
     let plan = |rate: u64, burst: u64| {
         let to_empty = (2 * burst / u64::from(args.packet)) as u32;
         let count = CLOSER.saturating_add(to_empty);
@@ -210,14 +211,14 @@ fn closer(
         sleep(full.min(LONGEST).saturating_sub(PAUSE));
         let before = probe.packets.len();
         probe.train(count, Rate::from_bps(pace))?;
-        told = token_bucket(&probe.packets[before..]);
-        match told {
+        estimate = token_bucket(&probe.packets[before..]);
+        match estimate {
             Ok(found) => (rate, burst) = (found.rate.as_bps(), found.burst),
             Err(NoBucket::NoLoss) => rate *= 2,
             Err(NoBucket::NoneAfter) => rate /= 2,
         }
         let (_, next) = plan(rate, burst);
-        if let Ok(found) = told
+        if let Ok(found) = estimate
             && next <= 2 * pace
             && pace <= 2 * next
         {
@@ -229,7 +230,7 @@ fn closer(
             }
         }
     }
-    Ok(closest.map_or(told, Ok))
+    Ok(closest.map_or(estimate, Ok))
 }
 
 fn time_for(rate: Rate, bytes: u64) -> Duration {

@@ -1,4 +1,4 @@
-//! How a running node tells what it does: JSON lines, one moving line, or plain lines.
+//! The messages of a running node: JSON lines, one line that is rewritten, or plain lines.
 
 use std::io::{IsTerminal, stderr, stdout};
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ impl Reporter {
             address,
             url: None,
         };
-        self.tell(&line, human)
+        self.write(&line, human)
     }
 
     /// The node runs at `address` and is called by `url`, which goes to standard output, too, if that is a file or a pipe:
@@ -53,7 +53,7 @@ impl Reporter {
             address: Some(address),
             url: Some(url.to_string()),
         };
-        self.tell(&line, human)?;
+        self.write(&line, human)?;
         match self {
             // If the pipe is closed, the URL is not needed; the node serves all the same.
             Reporter::Terminal(_) | Reporter::Plain(_) if !stdout().is_terminal() => {
@@ -70,7 +70,7 @@ impl Reporter {
             t_s,
             text: text.to_owned(),
         };
-        self.tell(&line, &format!("{t_s:8.2} s  {text}"))
+        self.write(&line, &format!("{t_s:8.2} s  {text}"))
     }
 
     /// How things stand; in words for a terminal.
@@ -102,7 +102,7 @@ impl Reporter {
         }
     }
 
-    fn tell(&self, line: &Line, human: &str) -> Outcome {
+    fn write(&self, line: &Line, human: &str) -> Outcome {
         match self {
             Reporter::Json(lines) => lines.json(line),
             Reporter::Terminal(bar) => {

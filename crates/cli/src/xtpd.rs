@@ -98,11 +98,11 @@ pub fn run(args: &Xtpd) -> Outcome {
         let clock = Clock::get();
         let start = clock.now();
         // The output may be closed: that is no reason to leave the clients alone.
-        let tell = |event| {
+        let report = |event| {
             let t_s = clock.now().since(start).as_secs_f64();
             drop(reporter.event(t_s, &describe(event)));
         };
-        let stats = daemon.run(stop.token.clone(), GRACE, tell).await;
+        let stats = daemon.run(stop.token.clone(), GRACE, report).await;
         let stats = stats.map_err(|error| Failure::new(format!("the socket failed: {error}")))?;
         reporter.summary(&stats, &in_words(&stats))?;
         stop.outcome()
@@ -134,8 +134,8 @@ fn node(args: &Xtpd) -> Result<XtpNode, Failure> {
         joined.map_err(|error| not_joined(group, args.interface, &error))?;
     }
     if !args.group.is_empty() {
-        let told = node.send_to_groups(args.interface, args.hops);
-        told.map_err(|error| Failure::new(format!("{}: {error}", args.interface)))?;
+        let result = node.send_to_groups(args.interface, args.hops);
+        result.map_err(|error| Failure::new(format!("{}: {error}", args.interface)))?;
     }
     Ok(node)
 }

@@ -254,10 +254,10 @@ mod tests {
         );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let exposed = Identity::load_or_create(&path).unwrap();
-        let told = exposed.exposed().unwrap().to_string();
+        let message = exposed.exposed().unwrap().to_string();
         assert!(
-            told.contains("0644") && told.contains("chmod 600"),
-            "{told}"
+            message.contains("0644") && message.contains("chmod 600"),
+            "{message}"
         );
     }
 

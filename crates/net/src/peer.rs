@@ -165,7 +165,7 @@ impl Peers {
         });
     }
 
-    /// Tells callers over TCP `message`, and nothing else.
+    /// Answers callers over TCP with `message` and nothing else.
     pub fn decline(&self, listener: TcpListener, message: String) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let connection = self.connection();
@@ -318,7 +318,7 @@ async fn take_protected(connection: Connection, incoming: Incoming, mut place: P
         let channel = timeout_at(until, QuicChannel::accept(incoming)).await;
         let channel = channel.map_err(|_| CallError::Unreachable(no_hello(HELLO_WITHIN)))??;
         if let Some(Err(why)) = channel.identity().map(|shown| place.show(shown)) {
-            tell(channel, why.to_string()).await;
+            answer(channel, why.to_string()).await;
             return Err(CallError::TurnedAway(why.to_string()));
         }
         let by = (until, HELLO_WITHIN);
@@ -359,14 +359,14 @@ async fn refuse<C: SignalChannel>(
     message: String,
     error: CallError,
 ) {
-    match unless(place.evicted(), tell(channel, message)).await {
+    match unless(place.evicted(), answer(channel, message)).await {
         Some(()) => connection.fail(addr, None, error).await,
         None => drop(connection.counters.rejected.fetch_add(1, Ordering::Relaxed)),
     }
 }
 
 /// Answers the hello of a caller with `message` and nothing else.
-async fn tell<C: SignalChannel>(channel: C, message: String) {
+async fn answer<C: SignalChannel>(channel: C, message: String) {
     let (mut receiver, mut sender) = channel.split();
     // Closing with unread input would reset the connection and lose our words.
     let _ = timeout(HELLO_WITHIN, receiver.recv()).await;

@@ -103,7 +103,7 @@ impl Timer {
         }
     }
 
-    /// Takes note that deadlines up to `now` are being served, counts how late, and tells.
+    /// Records that deadlines up to `now` are served; counts and returns the lateness.
     pub fn served(&mut self, now: Time) -> Span {
         let Some(deadline) = self.armed.filter(|&deadline| deadline <= now) else {
             return Span::ZERO;

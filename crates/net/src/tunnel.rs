@@ -15,7 +15,7 @@ use crate::outbox::Outbox;
 use crate::timer::Timer;
 use crate::udp::{Inbound, Udp};
 
-/// How often it tells what happened.
+/// Interval of reports.
 const SECOND: Span = Span::from_secs(1);
 
 /// One end of a tunnel.
@@ -150,7 +150,7 @@ impl FecTunnel {
         self.inside.udp.local_addr()
     }
 
-    /// Carries packets until `shutdown`; gives `told` what happened so far once a second.
+    /// Carries packets until `shutdown`; calls `report` with the counters once a second.
     ///
     /// Where this host drops datagrams of the tunnel, because it is too slow, the next second goes without decoding
     /// ([`FecEdge::set_bypass`]).
@@ -160,11 +160,11 @@ impl FecTunnel {
     pub async fn run(
         mut self,
         shutdown: CancellationToken,
-        mut told: impl FnMut(&FecTunnelStats),
+        mut report: impl FnMut(&FecTunnelStats),
     ) -> Result<FecTunnelStats, NetError> {
         let clock = Clock::get();
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
-        let mut tell_at = clock.now() + SECOND;
+        let mut report_at = clock.now() + SECOND;
         loop {
             let now = clock.now();
             timer.served(now);
@@ -174,19 +174,19 @@ impl FecTunnel {
             if shutdown.is_cancelled() {
                 return Ok(self.stats());
             }
-            if tell_at <= now {
-                tell_at = now + SECOND;
+            if report_at <= now {
+                report_at = now + SECOND;
                 let stats = self.stats();
                 self.edge.set_bypass(stats.host_lost > self.host_lost);
                 self.host_lost = stats.host_lost;
-                told(&stats);
+                report(&stats);
             }
             if more {
                 tokio::task::yield_now().await;
                 continue;
             }
             timer
-                .arm(earliest(self.edge.next_timeout(), Some(tell_at)))
+                .arm(earliest(self.edge.next_timeout(), Some(report_at)))
                 .map_err(NetError::system("setting a timer"))?;
             tokio::select! {
                 expired = timer.expired() => expired.map_err(NetError::system("waiting for a timer"))?,

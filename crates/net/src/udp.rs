@@ -32,7 +32,7 @@ pub struct Udp {
     arena: BytesMut,
     stats: UdpStats,
     drops_at_start: u64,
-    /// What datagrams that saw no congestion tell routers.
+    /// ECN codepoint of datagrams without a congestion mark.
     unmarked: Option<EcnCodepoint>,
 }
 
@@ -119,7 +119,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Tells routers to drop rather than mark: for a transport that does not answer marks (RFC 3168 6.1.1).
+    /// Sends datagrams as not ECN-capable, for a transport that does not answer marks: routers drop instead (RFC 3168 6.1.1).
     pub fn without_ecn(mut self) -> Udp {
         self.unmarked = None;
         self

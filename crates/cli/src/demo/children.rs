@@ -1,4 +1,4 @@
-//! The processes of a demo: each tells its parent what it does in JSON lines, and stops by itself
+//! The processes of a demo: each reports to its parent in JSON lines, and stops by itself
 //! when its standard input ends, so that none outlives the demo.
 
 use std::io;
@@ -90,7 +90,7 @@ impl Child {
         Ok(Child { stdin, kill, dead })
     }
 
-    /// Tells the child when the scenario starts, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Sends the start of the scenario to the child, in nanoseconds of `CLOCK_MONOTONIC`.
     pub async fn begin(&mut self, epoch_ns: u64) {
         if let Some(stdin) = &mut self.stdin {
             // A child that is gone already says so itself.

@@ -174,7 +174,7 @@ impl Emulation {
         watch: &mut Watcher,
         reporter: &Reporter,
     ) -> Result<Option<Stopped>, Failure> {
-        let mut told = Duration::ZERO;
+        let mut reported = Duration::ZERO;
         loop {
             let stopped = self.catch_up(watch);
             let now = self.epoch.elapsed();
@@ -193,11 +193,11 @@ impl Emulation {
                 let _ = internet.inject(time(epoch.elapsed()), node, packet);
             })?;
             self.hand_out();
-            if now - told >= STATUS {
-                told = now;
-                self.tell(now, reporter)?;
+            if now - reported >= STATUS {
+                reported = now;
+                self.report_status(now, reporter)?;
             }
-            self.wait(told + STATUS);
+            self.wait(reported + STATUS);
         }
     }
 
@@ -227,7 +227,7 @@ impl Emulation {
         }
     }
 
-    fn tell(&mut self, now: Duration, reporter: &Reporter) -> Outcome {
+    fn report_status(&mut self, now: Duration, reporter: &Reporter) -> Outcome {
         let next = self.internet.next_event();
         let behind = next.map_or(Duration::ZERO, |next| late(now, next));
         let t_s = now.as_secs_f64();

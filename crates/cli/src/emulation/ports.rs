@@ -207,7 +207,7 @@ impl Ports {
             }
             return;
         }
-        // Errors that nodes tell are not for programs with sockets.
+        // Programs with sockets get no ICMP errors of nodes.
         let Some(IpBody::Udp(datagram)) = whole(packet) else {
             return;
         };

@@ -40,7 +40,7 @@ pub struct Run<'a> {
     pub threads: Option<u16>,
     /// Moves on by [`steps`].
     pub bar: &'a ProgressBar,
-    /// Whether it is the only one of the bar, which then tells its speed.
+    /// Whether it is the only run of the bar, which then shows its speed.
     pub alone: bool,
 }
 

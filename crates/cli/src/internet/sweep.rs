@@ -29,7 +29,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
     let Some(folder) = &args.out else {
         return Err(Failure::Usage("--seeds needs --out".to_owned()));
     };
-    // Any seed will do to find what is wrong, and to tell this scenario from others.
+    // Any seed finds the errors, and identifies the scenario.
     let (name, network) = ready(args, path, text, Some(0))?;
     let _lock = claim(folder, &Stamp::new(&name, &network)?)?;
     let missing: Vec<u64> = seeds.clone().filter(|&n| !done(folder, n)).collect();
@@ -48,7 +48,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
         bar: progress::bar(steps(&network) * missing.len() as u64, template),
     };
     drop(network);
-    sweep.tell();
+    sweep.show_progress();
     let outcome = sweep.work(jobs);
     sweep.bar.finish_and_clear();
     outcome?;
@@ -156,11 +156,11 @@ impl Sweep<'_> {
         remove(&whole)?;
         fs::rename(&part, &whole).map_err(|error| Failure::file(&whole, "make", &error))?;
         self.finished.fetch_add(1, Ordering::Relaxed);
-        self.tell();
+        self.show_progress();
         Ok(())
     }
 
-    fn tell(&self) {
+    fn show_progress(&self) {
         let finished = self.finished.load(Ordering::Relaxed);
         let all = self.missing.len();
         self.bar
@@ -201,9 +201,9 @@ fn remove(folder: &Path) -> Outcome {
 struct Stamp {
     /// Name of the scenario.
     scenario: String,
-    /// Tells its network, of seed 0, from others: all that the file says and refers to, and the command line changes.
+    /// Digest of the network with seed 0: the file, the files that it names, and the changes of the command line.
     network: String,
-    /// Tells the simulator from other versions and builds of it.
+    /// Version and build of the simulator.
     engine: String,
 }
 

@@ -20,7 +20,7 @@ const PROCESS: u64 = 10 << 20;
 const PARITIES: u64 = 64 << 20;
 
 /// Prints what would be sent, and what it takes.
-pub fn tell(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Outcome {
+pub fn print(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Outcome {
     let machine = &config.machine;
     let packet = u64::from(machine.packet_size.max(1));
     let packets: u64 = plan.sizes().map(|size| size.div_ceil(packet)).sum();

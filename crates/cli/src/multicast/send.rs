@@ -53,11 +53,11 @@ pub fn run(args: &Send) -> Outcome {
         let say = Say::new(args.json);
         tell_plan(&say, &plan)?;
         if args.dry_run {
-            return estimate::tell(args, &config, &plan, &say);
+            return estimate::print(args, &config, &plan, &say);
         }
         let mut trace = Trace::open(args.trace.as_deref(), "send")?;
         let stop = Stop::listen()?;
-        let (told, mut events) = mpsc::channel(EVENTS);
+        let (reports, mut events) = mpsc::channel(EVENTS);
         let names = args.members.iter().chain(&args.key_members);
         let names = names.map(|name| (member(name), name.clone()));
         let reporter = Reporter {
@@ -75,7 +75,7 @@ pub fn run(args: &Send) -> Outcome {
             }
             reporter
         });
-        let sent = send_plan(plan, config, stop.token.clone(), told, trace.observer()).await;
+        let sent = send_plan(plan, config, stop.token.clone(), reports, trace.observer()).await;
         trace.finish()?;
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();
@@ -83,7 +83,7 @@ pub fn run(args: &Send) -> Outcome {
             error: Some(error),
             ..SendReport::default()
         });
-        Summary::new(&reporter.names, &sent, reporter.is_long).tell(&reporter.say)?;
+        Summary::new(&reporter.names, &sent, reporter.is_long).print(&reporter.say)?;
         reporter.say.close()?;
         stop.outcome()?;
         judge(args, sent)

@@ -157,7 +157,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Prints it.
-    pub fn tell(&self, say: &Say) -> Outcome {
+    pub fn print(&self, say: &Say) -> Outcome {
         say.event(&SendLine::Summary(self.line()), self.human().trim_end())
     }
 

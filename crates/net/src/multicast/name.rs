@@ -245,8 +245,8 @@ mod tests {
             assert_eq!(path(&found).last(), Some(&name), "{bytes:?}");
         }
         let deep = FileName::new((1, 1, 9), std::iter::repeat_n(&[b'x'; 200][..], 9));
-        let told = FileName::from_object(&deep.to_object());
-        assert!(told.path.is_empty() && told.batch == 9);
+        let decoded = FileName::from_object(&deep.to_object());
+        assert!(decoded.path.is_empty() && decoded.batch == 9);
     }
 
     #[test]

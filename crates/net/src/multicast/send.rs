@@ -39,7 +39,7 @@ pub struct SendConfig {
     pub members: Members,
 }
 
-/// What a sender tells while it runs.
+/// Event of a running sender.
 #[derive(Clone, Debug)]
 pub enum SendEvent {
     /// The file is being read for its digest; reported four times a second.

@@ -30,7 +30,7 @@ const MOST_RECEIVERS: usize = 1 << 16;
 /// Answers to the announcement from addresses that are not listed, which wait until the address is known to be real.
 const MOST_HELD: usize = 256;
 /// Receivers with another key, or with a name in use, that are reported.
-const MOST_TOLD: usize = 1_024;
+const MOST_REPORTED: usize = 1_024;
 /// Data that are due within this time leave together: a batch is one call of the kernel, a timer for each packet
 /// costs more than the packet.
 const TOGETHER: Span = Span::from_us(500);
@@ -50,7 +50,7 @@ const ABORTS: [Duration; 3] = [
     Duration::from_millis(80),
 ];
 /// Interval of progress reports.
-const TELL: Span = Span::from_ms(250);
+const REPORT_PERIOD: Span = Span::from_ms(250);
 
 /// One file on its way.
 pub struct Session<'a, S> {
@@ -136,7 +136,7 @@ impl<'a, S: Source> Session<'a, S> {
         let clock = Clock::get();
         let failed = NetError::system("setting a timer");
         let started = clock.now();
-        let mut tell_at = started;
+        let mut report_at = started;
         self.sender.start(started);
         let mut result = Ok(());
         loop {
@@ -149,12 +149,12 @@ impl<'a, S: Source> Session<'a, S> {
             self.sender.on_timeout(now, obs);
             self.feed();
             let full = !self.transmit(now, obs);
-            self.tell(events);
+            self.report_progress(events);
             if self.sender.is_closed() && self.out.is_empty() {
                 break;
             }
-            if tell_at <= now {
-                tell_at = now + TELL;
+            if report_at <= now {
+                report_at = now + REPORT_PERIOD;
                 let _ = events.try_send(SendEvent::Progress(self.progress()));
             }
             if more {
@@ -163,8 +163,8 @@ impl<'a, S: Source> Session<'a, S> {
             }
             let next = self.sender.poll_timeout().unwrap_or(Time::MAX);
             let wake = match full {
-                true => tell_at,
-                false => next.max(now + TOGETHER).min(tell_at),
+                true => report_at,
+                false => next.max(now + TOGETHER).min(report_at),
             };
             result = self.link.timer.arm(Some(wake));
             if result.is_err() {
@@ -320,9 +320,9 @@ impl<'a, S: Source> Session<'a, S> {
             }
             PathBody::Response(_) => self.strangers += 1,
             PathBody::OtherKey => {
-                let told = &mut self.report.other_key;
-                if !told.contains(&from) && told.len() < MOST_TOLD {
-                    told.push(from);
+                let addresses = &mut self.report.other_key;
+                if !addresses.contains(&from) && addresses.len() < MOST_REPORTED {
+                    addresses.push(from);
                     let _ = events.try_send(SendEvent::OtherKey(from));
                 }
             }
@@ -345,9 +345,9 @@ impl<'a, S: Source> Session<'a, S> {
             self.out
                 .push(&Arc::from([at]), len, |out| keys.put(&packet, out));
         }
-        let told = &mut self.report.in_use;
-        if !told.contains(&at) && told.len() < MOST_TOLD {
-            told.push(at);
+        let addresses = &mut self.report.in_use;
+        if !addresses.contains(&at) && addresses.len() < MOST_REPORTED {
+            addresses.push(at);
         }
     }
 

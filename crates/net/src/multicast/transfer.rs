@@ -28,7 +28,7 @@ use crate::random::random_number;
 /// waited for as long again.
 const TRIES_AGAIN: u32 = 4;
 /// Interval of reports on reading a file for its digest.
-const TELL: Duration = Duration::from_millis(250);
+const REPORT_PERIOD: Duration = Duration::from_millis(250);
 
 /// Sends files and folders, all of them looked at before the first octet leaves; `shutdown` gives up, and
 /// receivers keep what they have. `obs` sees the machines.
@@ -70,7 +70,7 @@ pub async fn send_plan(
             ..SendReport::default()
         },
         tries: config.machine.opening.tries,
-        told: BTreeSet::new(),
+        listed: BTreeSet::new(),
         revised: false,
         plan,
         config,
@@ -96,7 +96,7 @@ struct Transfer {
     /// How often a session is announced.
     tries: u32,
     /// Members that have the current manifest.
-    told: BTreeSet<MemberId>,
+    listed: BTreeSet<MemberId>,
     /// A file was withdrawn since the manifest was sent.
     revised: bool,
     shutdown: CancellationToken,
@@ -133,7 +133,7 @@ impl Transfer {
                     let file = self
                         .session(source, name.name.clone(), is_last, obs)
                         .await?;
-                    let late = |it: &MemberId| !self.told.contains(it);
+                    let late = |it: &MemberId| !self.listed.contains(it);
                     let is_late = delivered(&file).any(|it| late(&it));
                     if let Some(Failure::Content(error)) = &file.failure {
                         let why = error.0.clone();
@@ -172,9 +172,9 @@ impl Transfer {
         let file = self
             .session(source, "list of files".into(), is_last, obs)
             .await?;
-        self.told = delivered(&file).collect();
+        self.listed = delivered(&file).collect();
         self.revised = false;
-        let somebody = !self.told.is_empty();
+        let somebody = !self.listed.is_empty();
         self.expect(&file);
         self.report.manifest = Some(file);
         Ok(somebody)
@@ -199,10 +199,10 @@ impl Transfer {
         let scheme = Scheme::from_number(self.config.machine.scheme);
         let (object, shown) = (name.to_object(), name.name.clone());
         let (events, shutdown) = (self.events.clone(), self.shutdown.clone());
-        let mut tell_at = Instant::now();
+        let mut report_at = Instant::now();
         let mut read = move |octets| {
-            if tell_at <= Instant::now() {
-                tell_at = Instant::now() + TELL;
+            if report_at <= Instant::now() {
+                report_at = Instant::now() + REPORT_PERIOD;
                 // The events may have no listener, here and below.
                 let _ = events.try_send(SendEvent::Reading {
                     name: shown.clone(),

@@ -143,8 +143,8 @@ impl Walk {
         };
         let safe = self.free_at_top(harmless_at_top(name));
         if safe != name {
-            let told = printable_names(&[safe.clone().into()]);
-            self.renamed.push((path.to_owned(), told));
+            let printable = printable_names(&[safe.clone().into()]);
+            self.renamed.push((path.to_owned(), printable));
         }
         self.entry((path, &real), None, safe, &about);
     }

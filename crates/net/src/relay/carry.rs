@@ -18,14 +18,14 @@ const PIECE: usize = 16 << 10;
 
 /// A connection asks for the datagram port of its client, as seen from the far side.
 pub struct Wanted {
-    /// Where the client takes datagrams; `None`: it only tells that there is a connection.
+    /// Address at which the client receives datagrams; `None`: the request only announces a connection.
     pub client: Option<SocketAddr>,
     /// The address of this host that the client calls.
     pub here: Option<IpAddr>,
     /// Where the far side takes them, once it has said so.
     pub far: Option<SocketAddr>,
     /// The port of the client towards the far side, and ours towards the client.
-    pub tell: oneshot::Sender<(u16, u16)>,
+    pub reply: oneshot::Sender<(u16, u16)>,
 }
 
 /// Carries TCP connections between the same addresses as the datagrams: late, but whole.
@@ -122,15 +122,15 @@ async fn ask(
     (client, here): (Option<SocketAddr>, Option<IpAddr>),
     far: Option<SocketAddr>,
 ) -> Option<(u16, u16)> {
-    let (tell, told) = oneshot::channel();
+    let (reply, answer) = oneshot::channel();
     let wanted = Wanted {
         client,
         here,
         far,
-        tell,
+        reply,
     };
     asks.send(wanted).await.ok()?;
-    told.await.ok().filter(|(port, _)| *port != 0)
+    answer.await.ok().filter(|(port, _)| *port != 0)
 }
 
 /// The datagram port in a hello, changed to `to` if there is one.

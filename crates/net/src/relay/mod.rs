@@ -28,7 +28,7 @@ use crate::udp::{Inbound, Udp};
 
 /// What UDP and IP add to a datagram on the line.
 const UDP_IP_HEADER: usize = 28;
-/// How often it tells what happened.
+/// Interval of reports.
 const SECOND: Span = Span::from_secs(1);
 
 /// An emulated path.
@@ -119,14 +119,14 @@ impl Relay {
         self.paths.front.local_addr()
     }
 
-    /// Carries datagrams until `shutdown`; tells what happened so far once a second.
+    /// Carries datagrams until `shutdown`; sends the counters to `statistics` once a second.
     ///
     /// # Errors
     /// The system refuses timers.
     pub async fn run(
         self,
         shutdown: CancellationToken,
-        told: mpsc::Sender<RelayStats>,
+        statistics: mpsc::Sender<RelayStats>,
     ) -> Result<RelayStats, NetError> {
         let Relay { listener, paths } = self;
         let carrier = Carrier {
@@ -135,7 +135,7 @@ impl Relay {
             back: paths.config.back.link.delay,
         };
         let wanted = carrier.listen(listener, &shutdown);
-        paths.run(wanted, shutdown, told).await
+        paths.run(wanted, shutdown, statistics).await
     }
 }
 
@@ -144,7 +144,7 @@ impl Paths {
         mut self,
         mut wanted: mpsc::Receiver<Wanted>,
         shutdown: CancellationToken,
-        told: mpsc::Sender<RelayStats>,
+        statistics: mpsc::Sender<RelayStats>,
     ) -> Result<RelayStats, NetError> {
         let clock = Clock::get();
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
@@ -152,7 +152,7 @@ impl Paths {
             what: "setting a timer",
             source,
         };
-        let mut tell_at = clock.now() + SECOND;
+        let mut report_at = clock.now() + SECOND;
         let front_port = self.front.local_addr().port();
         loop {
             let now = clock.now();
@@ -162,17 +162,17 @@ impl Paths {
             if shutdown.is_cancelled() {
                 return Ok(self.stats());
             }
-            if tell_at <= now {
+            if report_at <= now {
                 // There may be no listener.
-                let _ = told.try_send(self.stats());
-                tell_at += SECOND;
+                let _ = statistics.try_send(self.stats());
+                report_at += SECOND;
             }
             if more {
                 tokio::task::yield_now().await;
                 continue;
             }
             let paths = earliest(self.there.next_timeout(), self.back.next_timeout());
-            let wake = earliest(paths, Some(tell_at));
+            let wake = earliest(paths, Some(report_at));
             timer.arm(wake).map_err(failed)?;
             tokio::select! {
                 expired = timer.expired() => expired.map_err(failed)?,
@@ -192,7 +192,7 @@ impl Paths {
             client,
             here,
             far,
-            tell,
+            reply,
         } = wanted;
         let port = match client {
             Some(client) => self.sessions.for_caller(now, client),
@@ -206,7 +206,7 @@ impl Paths {
         }
         let port = port.and_then(|id| self.sessions.port(id));
         // A connection that is gone needs no answer.
-        let _ = tell.send((port.unwrap_or(0), front_port));
+        let _ = reply.send((port.unwrap_or(0), front_port));
     }
 
     /// Takes what the sockets have, but not forever; says whether there may be more.

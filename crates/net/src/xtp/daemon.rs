@@ -83,9 +83,9 @@ impl XtpDaemon {
         mut self,
         stop: CancellationToken,
         grace: Duration,
-        mut tell: impl FnMut(XtpDaemonEvent),
+        mut report: impl FnMut(XtpDaemonEvent),
     ) -> io::Result<ServerStats> {
-        let serve = poll_fn(|context| self.poll(context, &mut tell));
+        let serve = poll_fn(|context| self.poll(context, &mut report));
         tokio::select! {
             () = stop.cancelled() => {}
             broken = serve => return Err(broken),
@@ -94,7 +94,7 @@ impl XtpDaemon {
         // New clients find no daemon.
         let _ = std::fs::remove_file(&self.path);
         self.server.stop(self.node.now(), self.node.endpoint());
-        let drained = poll_fn(|context| match self.poll(context, &mut tell) {
+        let drained = poll_fn(|context| match self.poll(context, &mut report) {
             Poll::Pending if self.server.is_idle() => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,
             Poll::Ready(broken) => Poll::Ready(Err(broken)),
@@ -117,11 +117,11 @@ impl XtpDaemon {
     fn poll(
         &mut self,
         context: &mut Context<'_>,
-        tell: &mut impl FnMut(XtpDaemonEvent),
+        report: &mut impl FnMut(XtpDaemonEvent),
     ) -> Poll<io::Error> {
         for _ in 0..ROUNDS {
-            let mut busy = self.take_clients(context, tell);
-            busy |= self.take_frames(context, tell);
+            let mut busy = self.take_clients(context, report);
+            busy |= self.take_frames(context, report);
             for _ in 0..EVENTS {
                 match self.node.poll_event(context) {
                     Poll::Pending => break,
@@ -133,7 +133,7 @@ impl XtpDaemon {
                     }
                 }
             }
-            busy |= self.give_frames(context, tell);
+            busy |= self.give_frames(context, report);
             if !busy {
                 return Poll::Pending;
             }
@@ -146,7 +146,7 @@ impl XtpDaemon {
     fn take_clients(
         &mut self,
         context: &mut Context<'_>,
-        tell: &mut impl FnMut(XtpDaemonEvent),
+        report: &mut impl FnMut(XtpDaemonEvent),
     ) -> bool {
         let mut some = false;
         // An error concerns a client that is gone again, or the system: there may be room later.
@@ -158,11 +158,11 @@ impl XtpDaemon {
             match self.server.enter(process) {
                 Ok(number) => {
                     self.pipes.insert(number, pipe);
-                    tell(XtpDaemonEvent::Came(number, process));
+                    report(XtpDaemonEvent::Came(number, process));
                 }
                 Err(why) => {
                     let _ = pipe.poll_write(&mut farewell(why), context);
-                    tell(XtpDaemonEvent::TurnedAway(why));
+                    report(XtpDaemonEvent::TurnedAway(why));
                 }
             }
         }
@@ -173,7 +173,7 @@ impl XtpDaemon {
     fn take_frames(
         &mut self,
         context: &mut Context<'_>,
-        tell: &mut impl FnMut(XtpDaemonEvent),
+        report: &mut impl FnMut(XtpDaemonEvent),
     ) -> bool {
         let (mut some, now) = (false, self.node.now());
         let (server, machine) = (&mut self.server, self.node.endpoint());
@@ -203,14 +203,14 @@ impl XtpDaemon {
                 Ok(true) => true,
                 Ok(false) => {
                     server.leave(now, machine, number);
-                    tell(XtpDaemonEvent::Gone(number));
+                    report(XtpDaemonEvent::Gone(number));
                     false
                 }
                 Err(why) => {
                     let mut last = server.expel(now, machine, number, why);
                     // A client that does not read it does not need it.
                     let _ = pipe.poll_write(&mut last, context);
-                    tell(XtpDaemonEvent::Expelled(number, why));
+                    report(XtpDaemonEvent::Expelled(number, why));
                     false
                 }
             }
@@ -222,7 +222,7 @@ impl XtpDaemon {
     fn give_frames(
         &mut self,
         context: &mut Context<'_>,
-        tell: &mut impl FnMut(XtpDaemonEvent),
+        report: &mut impl FnMut(XtpDaemonEvent),
     ) -> bool {
         let (mut some, now) = (false, self.node.now());
         let (server, machine) = (&mut self.server, self.node.endpoint());
@@ -238,7 +238,7 @@ impl XtpDaemon {
                     Poll::Pending => return true,
                     Poll::Ready(Err(_)) => {
                         server.leave(now, machine, number);
-                        tell(XtpDaemonEvent::Gone(number));
+                        report(XtpDaemonEvent::Gone(number));
                         return false;
                     }
                 }

@@ -322,7 +322,7 @@ impl XtpNode {
     }
 }
 
-/// A configuration whose bursts our timer can tell apart.
+/// A configuration with bursts no shorter than the resolution of the timer.
 fn on_sockets(config: XtpConfig) -> XtpConfig {
     XtpConfig {
         timer: config.timer.max(TIMER),

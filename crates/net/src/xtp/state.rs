@@ -260,7 +260,7 @@ impl State {
         }
     }
 
-    /// The next that the endpoint has to tell is noted.
+    /// Stores the next event of the endpoint.
     fn poll_one(&mut self, context: &mut Context<'_>) -> Poll<Result<(), XtpCallError>> {
         match &mut self.backend {
             Backend::Own(node) => {

@@ -1,8 +1,8 @@
-//! What `layercast send` says while it runs.
+//! The messages of `layercast send` while it runs.
 
 use super::*;
 
-/// Tells what happens.
+/// Prints the events of a transfer.
 pub(super) struct Reporter {
     pub(super) say: Say,
     pub(super) names: BTreeMap<MemberId, String>,

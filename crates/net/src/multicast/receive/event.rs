@@ -7,7 +7,7 @@ use layercast_wire::multicast::Reason;
 
 use crate::multicast::name::FileName;
 
-/// What a receiver tells while it runs.
+/// Event of a running receiver.
 #[derive(Clone, Debug)]
 pub enum ReceiveEvent {
     /// It takes part in a session.

@@ -27,7 +27,7 @@ use crate::udp::Udp;
 
 /// Interval of saving progress to disk and reporting it.
 const SAVE: Span = Span::from_secs(2);
-const TELL: Span = Span::from_ms(250);
+const REPORT_PERIOD: Span = Span::from_ms(250);
 /// Batches taken off a socket before something else is done: what the buffer of one that is full holds.
 const BATCHES: usize = 64;
 /// Packets of a stream that are held until they are written, at most, unless the user says another number.
@@ -53,7 +53,7 @@ pub struct ReceiveConfig {
     pub listen: SocketAddr,
     /// This receiver.
     pub member: MemberId,
-    /// Tells receivers of one name apart: random, and the same after a restart ([`receiver_identity`](crate::receiver_identity)).
+    /// Distinguishes receivers with the same name: random, and the same after a restart ([`receiver_identity`](crate::receiver_identity)).
     pub identity: Option<u64>,
     /// Packets of a stream (FRM) that it holds until they are written.
     pub buffer: u32,
@@ -124,7 +124,7 @@ impl FileReceiver {
         let clock = Clock::get();
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
         let mut save_at = clock.now() + SAVE;
-        let mut tell_at = clock.now();
+        let mut report_at = clock.now();
         self.sessions.heard = clock.now();
         let ended = loop {
             let now = clock.now();
@@ -137,8 +137,8 @@ impl FileReceiver {
                 save_at = now + SAVE;
                 self.sessions.save();
             }
-            if tell_at <= now {
-                tell_at = now + TELL;
+            if report_at <= now {
+                report_at = now + REPORT_PERIOD;
                 self.sessions.progress(&events);
             }
             let idle = self.sessions.is_empty();
@@ -159,7 +159,7 @@ impl FileReceiver {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let wake = earliest(self.sessions.poll_timeout(), Some(save_at.min(tell_at)));
+            let wake = earliest(self.sessions.poll_timeout(), Some(save_at.min(report_at)));
             timer
                 .arm(wake)
                 .map_err(NetError::system("setting a timer"))?;

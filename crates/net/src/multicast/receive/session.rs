@@ -33,7 +33,7 @@ pub struct Session {
     /// The manifest of a transfer, if it is that, once it is whole.
     manifest: Option<Vec<u8>>,
     /// It was taken.
-    told: bool,
+    manifest_taken: bool,
 }
 
 impl Session {
@@ -63,7 +63,7 @@ impl Session {
             verifying: false,
             stream: None,
             manifest: None,
-            told: false,
+            manifest_taken: false,
         };
         session.begin_if_known(now, obs);
         session
@@ -168,11 +168,11 @@ impl Session {
     /// The octets of a manifest that has become whole; given once.
     pub fn take_manifest(&mut self) -> Option<Vec<u8>> {
         let stream = self.stream.as_ref().is_some_and(Intake::is_right);
-        if stream && self.machine.store().is_manifest() && !self.told {
+        if stream && self.machine.store().is_manifest() && !self.manifest_taken {
             self.manifest = self.machine.store_mut().manifest().ok();
         }
         let taken = self.manifest.take();
-        self.told |= taken.is_some();
+        self.manifest_taken |= taken.is_some();
         taken
     }
 
@@ -230,7 +230,7 @@ impl Session {
 
     /// Whether all of it is here.
     pub fn is_whole(&self) -> bool {
-        let is_taken = self.told || !self.is_manifest();
+        let is_taken = self.manifest_taken || !self.is_manifest();
         is_taken && self.machine.is_complete()
     }
 

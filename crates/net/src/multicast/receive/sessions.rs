@@ -30,7 +30,7 @@ const MOST_SENDERS: usize = 1 << 10;
 /// Sessions that are over and may still be announced.
 const MOST_OVER: usize = 64;
 /// Senders with another key that are reported.
-const MOST_TOLD: usize = 64;
+const MOST_REPORTED: usize = 64;
 
 /// The sessions that a receiver takes part in, and what became of those that are over.
 pub struct Sessions {
@@ -121,7 +121,7 @@ impl Sessions {
         if self.disbelieved.is_empty() {
             let _ = events.try_send(ReceiveEvent::Disbelieved(from));
         }
-        if self.disbelieved.len() >= MOST_TOLD {
+        if self.disbelieved.len() >= MOST_REPORTED {
             self.disbelieved.pop_front();
         }
         self.disbelieved.push_back(session);
@@ -512,7 +512,7 @@ impl Sessions {
         all.fold(self.validation.poll_timeout(), earliest)
     }
 
-    /// Tells senders that we are going; they need not wait for us.
+    /// Leaves all sessions: senders do not wait for this receiver.
     pub fn leave(&mut self, now: Time, keys: &mut Keys, obs: &mut impl Observer) {
         self.all.values_mut().for_each(Session::leave);
         self.transmit(now, keys, obs);
@@ -523,7 +523,7 @@ impl Sessions {
         self.all.values_mut().for_each(Session::save);
     }
 
-    /// Tells how the session gets on that moved last.
+    /// Reports the progress of the session that received the last packet.
     pub fn progress(&self, events: &mpsc::Sender<ReceiveEvent>) {
         let latest = self.all.values().max_by_key(|it| it.heard());
         let Some((session, mut progress)) = latest.and_then(|it| Some((it, it.progress()?))) else {

@@ -3,7 +3,7 @@
 use super::*;
 
 impl<S: Source> Session<'_, S> {
-    pub(super) fn tell(&mut self, events: &mpsc::Sender<SendEvent>) {
+    pub(super) fn report_progress(&mut self, events: &mpsc::Sender<SendEvent>) {
         while let Some(event) = self.sender.poll_event() {
             let about = match event {
                 SenderEvent::Opened { yes, .. } => {

@@ -74,7 +74,7 @@ fn every_input_that_cannot_be_sent_is_named_before_the_start() {
     let inputs = ["nosuch", "good", "t", "neither"].map(|it| top.join(it));
     let inputs = [&inputs[..], &[PathBuf::from("/proc/cpuinfo")]].concat();
     let faults = SendPlan::of(&inputs, TreeOptions::default()).unwrap_err();
-    let told: Vec<String> = faults
+    let messages: Vec<String> = faults
         .iter()
         .map(|it| format!("{}: {}", it.path.display(), it.why))
         .collect();
@@ -87,11 +87,11 @@ fn every_input_that_cannot_be_sent_is_named_before_the_start() {
         "as in /proc",
     ] {
         assert!(
-            told.iter().any(|it| it.contains(words)),
-            "{words}: {told:#?}"
+            messages.iter().any(|it| it.contains(words)),
+            "{words}: {messages:#?}"
         );
     }
-    assert_eq!(told.len(), 6);
+    assert_eq!(messages.len(), 6);
     fs::remove_dir_all(top).unwrap();
 }
 
