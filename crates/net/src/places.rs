@@ -144,6 +144,7 @@ impl Taken {
     }
 
     fn free(&mut self, address: &IpAddr) {
+        debug_assert!(self.all > 0, "a place is released once");
         self.all = self.all.saturating_sub(1);
         release(&mut self.addresses, address);
     }
@@ -198,6 +199,7 @@ impl Drop for Place {
 }
 
 fn release<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    debug_assert!(counts.contains_key(key), "a count is released once");
     if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(1);
         if *count == 0 {
