@@ -8,6 +8,7 @@ pub mod media;
 pub mod multicast;
 pub mod protect;
 pub mod receive;
+pub mod repair;
 pub mod scenario;
 pub mod wire;
 pub mod workload;

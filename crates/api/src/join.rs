@@ -168,6 +168,7 @@ impl Join {
             flow_within: Some(self.flow_within),
             link_name: self.url,
             commands: Some(queue),
+            repair: true,
             ..JoinConfig::new(upstream.clone(), sink, Clock::get().now())
         };
         let stop = CancellationToken::new();

@@ -97,6 +97,7 @@ impl Server {
         };
         let mut config = NodeConfig::new(switch, address, port);
         config.identity = Some(Arc::new(Identity::generate()?));
+        config.repair = true;
         Server::run(config).await
     }
 

@@ -421,6 +421,37 @@ pub enum Pacing {
     Off,
 }
 
+/// Values of `--repair` of `serve` and `switch`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum RepairMode {
+    /// Lost packets are sent again while they arrive in time
+    #[default]
+    Auto,
+    /// No repair
+    Off,
+    /// The same as auto
+    Arq,
+    /// Parities for the base layer, as --protect-base auto (serve only); lost packets are not sent again
+    Fec,
+}
+
+impl RepairMode {
+    /// Whether lost packets are sent again.
+    pub fn requests(self) -> bool {
+        matches!(self, RepairMode::Auto | RepairMode::Arq)
+    }
+}
+
+/// Values of `--repair` of `join`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum JoinRepair {
+    /// Lost packets are requested again, if the node supports it
+    #[default]
+    Auto,
+    /// No repair
+    Off,
+}
+
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
@@ -434,6 +465,10 @@ pub struct LinkArgs {
     /// Maximum number of connected receivers and switches; further ones are refused
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_neighbours: u16,
+    /// Repair of packets that links lose, with neighbours that support it; repairs count to the rate of the link;
+    /// links of cells and multicast groups have no repair
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub repair: RepairMode,
 }
 
 /// `layercast switch`.
@@ -556,6 +591,9 @@ pub struct Join {
     /// smallest at which less than one frame in a thousand is late, at most what the flow promises]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,
+    /// Repair of packets that the link loses, while they arrive before the playout; not with --multicast
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub repair: JoinRepair,
     /// Rate that this host receives without loss, all flows together, for senders with --pacing serial
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub drain: Option<Rate>,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use layercast_core::{Level, Time};
-use layercast_net::{Clock, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_net::{Clock, LayerRepairs, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
 use layercast_protect::{Control, JoinUrl};
 use layercast_switch::SwitchEvent;
 use layercast_transport::mets::SourceEvent;
@@ -373,7 +373,34 @@ fn in_words(summary: &NodeSummary) -> String {
             count_of(port.max_queue, "cell"),
         ]);
     }
-    format!("{}, in sum:\n{}", summary.node, table.render())
+    let mut text = format!("{}, in sum:\n{}", summary.node, table.render());
+    if !summary.repairs.is_empty() {
+        let mut table = Table::new(&[
+            "repairs to",
+            "BL",
+            "E1",
+            "E2",
+            "too late",
+            "over the rate",
+            "round trip",
+        ]);
+        for (name, link) in &summary.repairs {
+            let layers = &link.sending.layers;
+            let all = [layers.base, layers.e1, layers.e2];
+            let sum = |of: fn(&LayerRepairs) -> u64| all.iter().map(of).sum::<u64>();
+            table.row([
+                name.clone(),
+                layers.base.repairs.to_string(),
+                layers.e1.repairs.to_string(),
+                layers.e2.repairs.to_string(),
+                sum(|layer| layer.too_late).to_string(),
+                sum(|layer| layer.over_grant).to_string(),
+                format!("{:.1} ms", link.sending.rtt_us as f64 / 1e3),
+            ]);
+        }
+        text += &format!("\n{}", table.render());
+    }
+    text
 }
 
 #[cfg(test)]

@@ -111,6 +111,7 @@ pub fn run(args: &args::Join) -> Outcome {
                 .multicast
                 .map(|group| (group, interface(args, upstream.addr))),
             identity: own,
+            repair: args.repair == args::JoinRepair::Auto,
             output: output(args, &flow)?,
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
@@ -410,7 +411,9 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
     let text = match event {
         JoinEvent::Second(progress) => {
             let status = status(progress, joined);
-            return reporter.status(&Line::Receiver(status), || moving(progress, joined));
+            return reporter.status(&Line::Receiver(Box::new(status)), || {
+                moving(progress, joined)
+            });
         }
         JoinEvent::Connected {
             upstream,
@@ -444,6 +447,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         frames: progress.frames,
         lost: progress.lost,
         late: progress.late.total(),
+        link_repair: progress.link_repair,
         outage_ms: progress.outage_ms,
     }
 }
@@ -494,6 +498,13 @@ fn in_words(summary: &JoinSummary) -> String {
         summary.sink.outage_ms as f64 / 1e3,
         summary.output.bytes
     );
+    if let Some(link) = summary.link_repair {
+        let (got, repaired) = (link.receiving, link.receiving.repaired);
+        text += &format!(
+            "\n  packets repaired on the link: {} BL, {} E1, {} E2; {} requested, {} repaired in vain",
+            repaired.base, repaired.e1, repaired.e2, got.requested, got.spurious
+        );
+    }
     text
 }
 

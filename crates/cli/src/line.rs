@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use layercast_core::{EndToEnd, PerLayer, Span};
-use layercast_net::FecTunnelStats;
+use layercast_net::{FecTunnelStats, LinkRepairStats};
 use layercast_switch::PathStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub enum Line {
         text: String,
     },
     /// A receiver, once a second.
-    Receiver(ReceiverStatus),
+    Receiver(Box<ReceiverStatus>),
     /// A server or switch, once a second.
     Node(NodeStatus),
     /// An emulated path, once a second.
@@ -88,6 +88,9 @@ pub struct ReceiverStatus {
     pub lost: PerLayer<u64>,
     /// Frames dropped since the start because they arrived after their deadline.
     pub late: u64,
+    /// The repair of lost packets on the link since the start, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_repair: Option<LinkRepairStats>,
     /// Time without a picture that can be decoded, since the start, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
@@ -143,10 +146,10 @@ mod tests {
 
     #[test]
     fn lines_name_their_kind_and_read_back() {
-        let line = Line::Receiver(ReceiverStatus {
+        let line = Line::Receiver(Box::new(ReceiverStatus {
             level: 2,
             ..ReceiverStatus::default()
-        });
+        }));
         let text = serde_json::to_string(&line).unwrap();
         assert!(text.starts_with(r#"{"report":"receiver","#), "{text}");
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);

@@ -36,13 +36,14 @@ impl fmt::Display for Loss {
                  encoder (-maxrate and -bufsize: layercast probe suggests values)",
             ),
             (true, None, _) => f.write_str(
-                "no queue was full (no congestion marks), so the path itself loses packets: serve --protect-base auto \
-                 lets receivers repair the base layer; enhancement layers are not repaired",
+                "no queue was full (no congestion marks), so the path itself loses packets: link repair (--repair auto, \
+                 the default) sends them again if the playout delay leaves time for a round trip (serve --delay-max, join \
+                 --playout); serve --protect-base auto adds parities for the base layer",
             ),
             (true, Some(repaired), 0) => write!(
                 f,
                 "the path itself loses packets: the parities repaired all of the base layer ({}); enhancement layers \
-                 are not repaired",
+                 have no parities, link repair (--repair auto, the default) repairs all layers",
                 count(repaired, "packet")
             ),
             (true, Some(_), _) => f.write_str(
@@ -70,7 +71,7 @@ mod tests {
         };
         assert!(loss(0, 9, None).contains("a queue on the path was full"));
         assert!(loss(0, 0, None).contains("serve --protect-base"));
-        assert!(loss(5, 0, None).contains("serve --protect-base"));
+        assert!(loss(5, 0, None).contains("--repair auto"));
         assert!(loss(0, 0, Some(40)).contains("repaired all of the base layer (40 packets)"));
         assert!(loss(3, 0, Some(40)).contains("a stronger code"));
         // Enhancement frames dropped by a queue: nothing was to be repaired.

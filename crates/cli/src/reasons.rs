@@ -241,6 +241,7 @@ mod tests {
             packets,
             marked: 0,
             repaired: None,
+            link_repair: None,
             outage_ms: 0,
             cut_starts: CutStarts::default(),
             late_ms: None,

@@ -329,6 +329,7 @@ pub fn node(
     config.control = address::control(own)?;
     config.identities = own.reserved.iter().cloned().collect();
     config.max_connections = usize::from(link.max_neighbours);
+    config.repair = link.repair.requests();
     for named in &link.ports {
         let loss = match named.loss {
             p if p > 0.0 => Loss::Bernoulli { p },
@@ -420,7 +421,10 @@ fn source(
     };
     SourceConfig {
         start,
-        parities: args.protect_base,
+        parities: match args.link.repair {
+            args::RepairMode::Fec => args.protect_base.or_else(|| "auto".parse().ok()),
+            _ => args.protect_base,
+        },
         ..SourceConfig::new(name, id, info, Carriage::Datagrams)
     }
 }

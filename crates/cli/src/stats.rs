@@ -1,9 +1,9 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
-use layercast_core::{FlowId, Level, Media, Rate};
+use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::advice;
-use layercast_net::{Remote, XtpPlace, get_stats, list_flows};
-use layercast_wire::{FlowInfo, Limit, MemberReport, MemberStats};
+use layercast_net::{Remote, XtpPlace, get_node_stats, list_flows};
+use layercast_wire::{FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
 use serde::Serialize;
 
 use crate::address;
@@ -23,18 +23,21 @@ pub fn run(args: &args::Stats) -> Outcome {
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
     let url = address::parse(&args.address)?;
-    let (flows, members) = runtime()?.block_on(async {
+    let (flows, members, links) = runtime()?.block_on(async {
         let node = address::resolve(&url, args.ca.as_deref()).await?;
         let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
-        let members = get_stats(node, None).await.map_err(Failure::net)?;
-        Ok::<_, Failure>((flows, members))
+        let (members, links) = get_node_stats(node, None).await.map_err(Failure::net)?;
+        Ok::<_, Failure>((flows, members, links))
     })?;
     if args.json {
-        return print_json(&node_flows(&flows, &members));
+        return print_json(&node_flows(&flows, &members, &links));
     }
     print(&flow_table(&flows))?;
     if !members.is_empty() {
         print(&format!("\n{}", member_table(&flows, &members)))?;
+    }
+    if !links.is_empty() {
+        print(&format!("\n{}", link_table(&links)))?;
     }
     print(&flow_notes(&flows))
 }
@@ -43,7 +46,7 @@ pub fn run(args: &args::Stats) -> Outcome {
 pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(Failure::net)?;
     match json {
-        true => print_json(&node_flows(&flows, &[])),
+        true => print_json(&node_flows(&flows, &[], &[])),
         false => print(&format!("{}{}", flow_table(&flows), flow_notes(&flows))),
     }
 }
@@ -53,6 +56,8 @@ pub async fn list(node: Remote, json: bool) -> Outcome {
 struct NodeFlows<'a> {
     /// Flows that the node offers.
     flows: Vec<FlowStats<'a>>,
+    /// Links with repair of lost packets; empty with `join --list`.
+    links: &'a [LinkReport],
 }
 
 /// A flow and its members.
@@ -80,7 +85,11 @@ struct FlowStats<'a> {
     members: Vec<&'a MemberStats>,
 }
 
-fn node_flows<'a>(flows: &'a [FlowInfo], members: &'a [MemberStats]) -> NodeFlows<'a> {
+fn node_flows<'a>(
+    flows: &'a [FlowInfo],
+    members: &'a [MemberStats],
+    links: &'a [LinkReport],
+) -> NodeFlows<'a> {
     let flows = flows.iter().map(|flow| FlowStats {
         name: &flow.name,
         id: flow.id,
@@ -99,7 +108,44 @@ fn node_flows<'a>(flows: &'a [FlowInfo], members: &'a [MemberStats]) -> NodeFlow
     });
     NodeFlows {
         flows: flows.collect(),
+        links,
     }
+}
+
+/// Losses and repairs on the links of the node, by layer.
+fn link_table(links: &[LinkReport]) -> String {
+    let mut table = Table::new(&[
+        "link to",
+        "sent BL/E1/E2",
+        "lost",
+        "repairs",
+        "too late",
+        "over the rate",
+        "repaired from there",
+        "round trip",
+    ]);
+    for link in links {
+        let layers = |counts: &PerLayer<u64>| {
+            let counts: Vec<String> = counts.iter().map(|(_, count)| count.to_string()).collect();
+            counts.join("/")
+        };
+        let row = [
+            &link.sent,
+            &link.lost,
+            &link.repairs,
+            &link.too_late,
+            &link.over_grant,
+            &link.repaired,
+        ];
+        let mut cells = vec![link.neighbour.clone()];
+        cells.extend(row.map(layers));
+        cells.push(match link.rtt_us {
+            0 => "-".to_owned(),
+            rtt => format!("{:.1} ms", rtt as f64 / 1e3),
+        });
+        table.row(cells);
+    }
+    table.render()
 }
 
 fn flow_table(flows: &[FlowInfo]) -> String {

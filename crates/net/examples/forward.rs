@@ -322,6 +322,7 @@ impl Neighbour {
             carriage: Carriage::Datagrams,
             clock: clock_name(),
             link_key: link_key.clone(),
+            repair: None,
         };
         let (say, to_say) = mpsc::channel(16);
         let (told, heard) = std::sync::mpsc::channel();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Rate, Span, Time};
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_switch::{
-    LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
+    LinkConfig, LinkRepairStats, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent,
+    SwitchStats,
 };
 use layercast_transport::mets::{
     CutStarts, LateMs, ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig,
@@ -62,6 +63,9 @@ pub struct NodeConfig {
     pub sources: Vec<LocalSource>,
     /// The host it plays, for experiments; by default none.
     pub host: HostEmulation,
+    /// Whether lost datagrams are repaired on the links to neighbours that do the same. Links of cells and multicast
+    /// groups are not repaired.
+    pub repair: bool,
     /// Whether to stop when all sources have sent everything.
     pub until_finished: bool,
     /// Connections accepted at a time; a node has ports for all of them, up to 65 535.
@@ -174,6 +178,9 @@ pub struct NodeSummary {
     pub sources: BTreeMap<String, SourceStats>,
     /// Links with impairments, by neighbour.
     pub links: BTreeMap<String, LinkStats>,
+    /// Links on which lost datagrams are repaired, by neighbour.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub repairs: BTreeMap<String, LinkRepairStats>,
     /// Counters of its socket.
     pub udp: UdpStats,
     /// Datagrams of neighbours that do not decode.
@@ -201,6 +208,8 @@ pub struct JoinConfig {
     pub rate: Option<Rate>,
     /// Delay and impairments of the way back.
     pub link: LinkConfig,
+    /// Whether lost datagrams are repaired on the link, if the neighbour does the same; not with a `group` or cells.
+    pub repair: bool,
     /// Whether the policy of the flow replaces that of `sink`.
     pub policy_of_flow: bool,
     /// Where the media go.
@@ -265,7 +274,7 @@ pub enum JoinEvent {
         to: Level,
     },
     /// The figures of the last second.
-    Second(Progress),
+    Second(Box<Progress>),
     /// Whatever else the sink says, frames and the messages of the adapter excepted.
     Sink(SinkEvent),
     /// The flow is over.
@@ -306,6 +315,8 @@ pub struct Progress {
     pub marked: u64,
     /// Packets of the base layer that parities repaired since the start; `None` without parities.
     pub repaired: Option<u64>,
+    /// The repair of lost datagrams on the link since the start, if there is any.
+    pub link_repair: Option<LinkRepairStats>,
     /// Milliseconds without a picture that can be decoded, since the start.
     pub outage_ms: u64,
     /// GOP starts since the start that came in part only, while the receiver waited for a whole one.
@@ -329,6 +340,9 @@ pub struct JoinSummary {
     pub output: OutputStats,
     /// Counters of its socket, and of the socket of the group.
     pub udp: UdpStats,
+    /// The repair of lost datagrams on the link, if there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_repair: Option<LinkRepairStats>,
     /// Datagrams of the upstream neighbour that do not decode.
     pub malformed: u64,
     /// Counters of its session channel.
@@ -360,6 +374,7 @@ impl NodeConfig {
             groups: Vec::new(),
             sources: Vec::new(),
             host: HostEmulation::default(),
+            repair: false,
             until_finished: false,
             max_connections: 256,
             wall_clock,
@@ -378,6 +393,7 @@ impl JoinConfig {
             group: None,
             rate: None,
             link: LinkConfig::default(),
+            repair: false,
             policy_of_flow: false,
             output: Output::Discard,
             leave_at: None,

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
 use crate::error::CallError;
 use crate::hello::Hello;
-use crate::random::link_key;
+use crate::random::{link_key, random_number};
 use crate::remote::Renewed;
 
 /// How long a caller may take from its call to its hello, handshakes included.
@@ -66,6 +66,8 @@ pub(crate) struct Newcomer {
     pub upstream: Option<usize>,
     /// Its identity, on a protected link.
     pub proven: Option<Proven>,
+    /// The session of the counters of our datagrams, if the link is repaired. If we called, the neighbour has it.
+    pub session: u16,
 }
 
 /// What is known of a neighbour on a protected link.
@@ -125,6 +127,7 @@ pub(crate) struct Greeted<C: SignalChannel> {
     hello: Hello,
     upstream: Option<usize>,
     proven: Option<Proven>,
+    session: u16,
 }
 
 impl Connection {
@@ -155,11 +158,13 @@ impl Connection {
             key: link_key(0),
         });
         let local = channel.local();
+        let session = random_number() as u16;
         let (mut receiver, mut sender) = channel.split();
         if upstream.is_some() {
             let link_key = proven.as_ref().map(|proven| proven.key.clone());
             let hello = Hello {
                 link_key,
+                repair: self.hello.repair.map(|_| session),
                 ..self.hello.clone()
             };
             let sent = sender.send(&[hello.signal()]).await;
@@ -209,6 +214,7 @@ impl Connection {
             hello,
             upstream,
             proven,
+            session,
         })
     }
 
@@ -222,6 +228,7 @@ impl Connection {
             hello,
             upstream,
             proven,
+            session,
         } = greeted;
         let peer = PeerId(self.next.fetch_add(1, Ordering::Relaxed));
         let (queue, mut outgoing) = mpsc::channel(MAX_OUTGOING);
@@ -237,6 +244,7 @@ impl Connection {
             },
             upstream,
             proven,
+            session,
         }));
         if self.events.send(opened).await.is_err() {
             return;

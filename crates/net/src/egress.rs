@@ -1,17 +1,35 @@
 use std::net::{IpAddr, SocketAddr};
 
-use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Time, earliest};
+use bytes::Bytes;
+use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
-use layercast_switch::{Link, LinkConfig, LinkInput, LinkStats};
-use layercast_wire::{DATAGRAM_CELLS, LinkPdu};
+use layercast_repair::{CONTENT_HEAD, Head, HeadError};
+use layercast_switch::{
+    Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats, LinkStats,
+};
+use layercast_wire::{DATAGRAM_CELLS, DATAGRAM_PAYLOAD, LinkPdu, METS_HEADER};
 
 use crate::outbox::Outbox;
 use crate::random::link_key;
 use crate::udp::Udp;
 
+/// The least MTU of IPv6 (RFC 8200, section 5), and the headers of IPv6 and UDP.
+const LEAST_MTU: usize = 1_280;
+const IPV6_UDP_HEADERS: usize = 40 + 8;
+const _: () = assert!(
+    METS_HEADER + DATAGRAM_PAYLOAD + CONTENT_HEAD + LINK_OVERHEAD + IPV6_UDP_HEADERS <= LEAST_MTU,
+    "a sealed packet of the default size and its header do not fit the least MTU"
+);
+
 /// The way out of a node to one address: impairments, datagrams of cells, protection, batches.
 pub(crate) struct Egress {
-    link: Option<Link<LinkPdu>>,
+    name: String,
+    rate: Option<Rate>,
+    link: Option<Link<Framed>>,
+    /// On a link whose losses are repaired.
+    repair: Option<Box<LinkRepair<Bytes>>>,
+    /// What former connections repaired.
+    repaired: Option<LinkRepairStats>,
     cells: Vec<u8>,
     /// `None`: in the clear.
     sealer: Option<LinkSealer>,
@@ -33,7 +51,11 @@ impl Egress {
         // Without rate and impairments nothing is ever under way.
         let wanted = rate.is_some() || link != LinkConfig::default();
         Egress {
+            name: name.into(),
+            rate,
             link: wanted.then(|| Link::new(link, seed, name)),
+            repair: None,
+            repaired: None,
             cells: Vec::new(),
             sealer: None,
             stale_key: false,
@@ -42,15 +64,108 @@ impl Egress {
         }
     }
 
-    /// Puts a PDU on the link whose last bit leaves at `ready`.
-    pub fn send<O: Observer>(&mut self, now: Time, ready: Time, pdu: LinkPdu, obs: &mut O) {
+    /// Puts a PDU on the link whose first bit leaves at `start` and the last one `tx` later.
+    pub fn send<O: Observer>(
+        &mut self,
+        now: Time,
+        (start, tx): (Time, Span),
+        pdu: LinkPdu,
+        obs: &mut O,
+    ) {
+        match &mut self.repair {
+            Some(repair) => {
+                repair.send(now, start, pdu, obs);
+                self.drain_repair(now, obs);
+            }
+            None => self.put(now, start.saturating_add(tx), Framed::bare(pdu), obs),
+        }
+    }
+
+    /// Puts a datagram on the link whose last bit leaves at `ready`.
+    fn put<O: Observer>(&mut self, now: Time, ready: Time, item: Framed, obs: &mut O) {
         match &mut self.link {
             Some(link) => {
-                link.handle(now, LinkInput { ready, item: pdu }, obs);
-                self.poll(now, obs);
+                link.handle(now, LinkInput { ready, item }, obs);
+                self.poll_link(now, obs);
             }
-            None => self.encode(&pdu),
+            None => self.encode(&item),
         }
+    }
+
+    /// Takes a datagram of the neighbour; gives its content, unless it has none or the content arrived before. Feedback
+    /// leaves at the next [poll](Self::poll), when all datagrams that wait in the socket have been read: feedback in the
+    /// midst of them would report those behind it as overdue after a stall of this host.
+    ///
+    /// # Errors
+    /// The datagram does not begin with the header of a link with repair.
+    pub fn receive<O: Observer>(
+        &mut self,
+        now: Time,
+        datagram: Bytes,
+        obs: &mut O,
+    ) -> Result<Option<Bytes>, HeadError> {
+        let Some(repair) = &mut self.repair else {
+            return Ok(Some(datagram));
+        };
+        let (head, content) = Head::decode(&datagram)?;
+        Ok(repair.receive(now, head, datagram.slice_ref(content), obs))
+    }
+
+    fn drain_repair<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some((item, ready)) = self
+            .repair
+            .as_mut()
+            .and_then(|repair| repair.poll(now, obs))
+        {
+            self.put(now, ready, item, obs);
+        }
+    }
+
+    /// Repairs losses from now on, with the sessions of our datagrams and of theirs; or does not.
+    pub fn repair(&mut self, sessions: Option<(u16, u16)>) {
+        self.repaired = self.repair_stats();
+        let repair = |sessions| Box::new(LinkRepair::new(&self.name, sessions, self.rate));
+        self.repair = sessions.map(repair);
+    }
+
+    /// What was repaired, if anything could be.
+    pub fn repair_stats(&self) -> Option<LinkRepairStats> {
+        let mut stats = match &self.repair {
+            Some(repair) => repair.stats(),
+            None => return self.repaired,
+        };
+        if let Some(former) = &self.repaired {
+            stats.add(former);
+        }
+        Some(stats)
+    }
+
+    /// For how long a datagram that leaves late is of use at the neighbour, if it has said so.
+    pub fn budget(&self) -> Option<Span> {
+        self.repair.as_ref()?.budget()
+    }
+
+    /// For how long after its usual arrival a datagram of the neighbour is of use.
+    pub fn set_budget<O: Observer>(&mut self, now: Time, budget: Option<Span>, obs: &mut O) {
+        if let Some(repair) = &mut self.repair {
+            repair.set_budget(now, budget, obs);
+        }
+    }
+
+    /// The line has another rate.
+    pub fn set_rate<O: Observer>(&mut self, now: Time, rate: Option<Rate>, obs: &mut O) {
+        self.rate = rate;
+        if let Some(repair) = &mut self.repair {
+            repair.set_rate(now, rate, obs);
+            self.drain_repair(now, obs);
+        }
+    }
+
+    /// Whether everything that was to be sent has left, and no loss of it can still be repaired.
+    pub fn is_idle(&self, now: Time) -> bool {
+        let link = self.link.as_ref().and_then(Link::next_timeout);
+        let repair = self.repair.as_ref();
+        link.is_none() && repair.is_none_or(|repair| repair.is_idle(now))
     }
 
     /// Takes what has arrived at the far end of the link by `now`.
@@ -58,24 +173,33 @@ impl Egress {
         if let Some(sealer) = &mut self.sealer {
             sealer.on_timeout(now);
         }
-        while let Some(pdu) = self
+        if let Some(repair) = &mut self.repair {
+            repair.on_timeout(now, obs);
+            self.drain_repair(now, obs);
+        }
+        self.poll_link(now, obs);
+    }
+
+    fn poll_link<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some(item) = self
             .link
             .as_mut()
             .and_then(|link| link.poll_transmit(now, obs))
         {
-            self.encode(&pdu);
+            self.encode(&item);
         }
     }
 
-    fn encode(&mut self, pdu: &LinkPdu) {
-        if let LinkPdu::Cell(_) = pdu {
+    fn encode(&mut self, item: &Framed) {
+        if let Some(pdu @ LinkPdu::Cell(_)) = &item.pdu {
             pdu.encode_into(&mut self.cells);
             if self.cells.len() >= DATAGRAM_CELLS * CELL_SIZE {
                 self.end_cells();
             }
         } else {
-            let write = |out: &mut Vec<u8>| pdu.encode_into(out);
-            self.push(pdu.encoded_len(), pdu.congestion(), write);
+            let congestion = item.pdu.as_ref().is_some_and(LinkPdu::congestion);
+            let write = |out: &mut Vec<u8>| item.encode_into(out);
+            self.push(item.encoded_len(), congestion, write);
         }
     }
 
@@ -117,7 +241,12 @@ impl Egress {
     /// When something arrives at the far end of the link next.
     pub fn next_timeout(&self) -> Option<Time> {
         let key = self.sealer.as_ref().and_then(LinkSealer::next_timeout);
-        earliest(self.link.as_ref().and_then(Link::next_timeout), key)
+        let repair = self
+            .repair
+            .as_ref()
+            .and_then(|repair| repair.next_timeout());
+        let link = self.link.as_ref().and_then(Link::next_timeout);
+        earliest(earliest(link, repair), key)
     }
 
     /// Seals datagrams with `key` from now on, or sends them in the clear.

@@ -20,6 +20,8 @@ pub struct Hello {
     pub clock: String,
     /// What it seals its datagrams with, on a protected link.
     pub link_key: Option<LinkKey>,
+    /// It repairs lost datagrams: the session of the counters of its datagrams.
+    pub repair: Option<u16>,
 }
 
 impl Hello {
@@ -33,6 +35,7 @@ impl Hello {
             carriage: self.carriage,
             clock: self.clock.clone(),
             link_key: self.link_key.as_ref().map(|key| Secret(key.to_text())),
+            repair: self.repair,
         }
     }
 
@@ -47,6 +50,7 @@ impl Hello {
                 carriage,
                 clock,
                 link_key,
+                repair,
             } if !node.is_empty() => {
                 let link_key = link_key.map(|key| key.0.parse()).transpose();
                 Ok(Hello {
@@ -56,6 +60,7 @@ impl Hello {
                     carriage,
                     clock,
                     link_key: link_key.map_err(|error| format!("hello with {error}"))?,
+                    repair,
                 })
             }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),

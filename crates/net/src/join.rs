@@ -55,6 +55,7 @@ pub async fn run_join(
         carriage: config.sink.carriage,
         clock: clock_name(),
         link_key: None,
+        repair: (config.repair && config.group.is_none()).then_some(0),
     };
     let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());
@@ -337,6 +338,7 @@ impl Runtime {
         }
         let receiver = self.receiver;
         let sink = receiver.stats();
+        let link_repair = receiver.repair_stats();
         JoinSummary {
             receiver: ReceiverSummary {
                 repair: sink.repair,
@@ -344,6 +346,7 @@ impl Runtime {
                 ..receiver.log.finish()
             },
             sink,
+            link_repair,
             malformed: receiver.malformed,
             connected: receiver.connected,
             synchronised: receiver.synchronised,
@@ -385,7 +388,8 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String
     }
     let cause = match stats.marked {
         0 => {
-            "the path loses packets; let the server protect the base layer (serve --protect-base auto), or mend the path"
+            "the path loses packets; enable link repair at both ends of the link (--repair auto), let the server protect the \
+             base layer (serve --protect-base auto), or use a better path"
         }
         _ => {
             "a queue on the path was full (congestion marks); raise the rate of that link, or limit the rate of the \
@@ -472,7 +476,11 @@ mod tests {
         says(
             &lost,
             Some(Span::ZERO),
-            &["50 base-layer frames are lost", "--protect-base"],
+            &[
+                "50 base-layer frames are lost",
+                "--protect-base",
+                "--repair auto",
+            ],
         );
     }
 }

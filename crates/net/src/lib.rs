@@ -80,6 +80,8 @@ pub use host::{EmulatedStats, HostEmulation};
 pub use identity::{Exposed, Identity, IdentityError};
 pub use join::run_join;
 pub use layercast_protect::{Control, Fingerprint, FingerprintError};
+pub use layercast_repair::{LayerRepairs, RepairStats, RequestStats};
+pub use layercast_switch::LinkRepairStats;
 pub use layercast_transport::mets::ControlError;
 pub use live::{Estimated, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use multicast::{
@@ -94,7 +96,7 @@ pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use places::MAX_PER_CERTIFICATE;
 pub use protection::{sink_protection, source_protection};
-pub use query::{get_stats, list_flows};
+pub use query::{get_node_stats, get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
 pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};

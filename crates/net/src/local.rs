@@ -237,6 +237,7 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         | Signal::ListFlows
         | Signal::Flows { .. }
         | Signal::Stats { .. }
+        | Signal::Links { .. }
         | Signal::NameInUse { .. }
         | Signal::Error { .. } => None,
     }

@@ -67,8 +67,17 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
     fn deliver(&mut self, from: SourceId, datagram: Bytes, congestion: bool) {
         let machines = &mut *self.machines;
         let from = from.port;
-        let Some(carriage) = machines.ports.port(from).map(|port| port.carriage) else {
+        let Some(port) = machines.ports.port_mut(from) else {
             return;
+        };
+        let carriage = port.carriage;
+        let datagram = match port.egress.receive(self.now, datagram, self.obs) {
+            Ok(Some(datagram)) => datagram,
+            Ok(None) => return,
+            Err(_) => {
+                machines.malformed += 1;
+                return;
+            }
         };
         let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
             let pdu = match &mut machines.host {
@@ -129,6 +138,9 @@ impl Machines {
             running.source.on_timeout(now, obs);
         }
         while let Some((port, rate)) = self.rates.due(now, &mut self.ports) {
+            if let Some(port) = self.ports.port_mut(port) {
+                port.egress.set_rate(now, Some(rate), obs);
+            }
             let input = SwitchInput::PortRate { port, rate };
             self.switch.handle(now, input, obs);
         }
@@ -136,6 +148,7 @@ impl Machines {
         self.run_host(now, obs);
         self.drain_all(now, obs);
         self.ports.change_keys(now);
+        self.ports.share_budgets(now, obs);
         for port in self.ports.iter_mut() {
             port.egress.poll(now, obs);
         }
@@ -220,8 +233,7 @@ impl Machines {
                     tx,
                 } => {
                     if let Some(port) = self.ports.port_mut(port) {
-                        let ready = start.saturating_add(tx);
-                        port.egress.send(now, ready, pdu, obs);
+                        port.egress.send(now, (start, tx), pdu, obs);
                     }
                 }
                 SwitchTransmit::Signal { port, signal } => self.ports.signal(port, &signal),
@@ -329,12 +341,12 @@ impl Machines {
     }
 
     /// Whether flows started here, and all they had has left.
-    pub fn all_sent(&self) -> bool {
+    pub fn all_sent(&self, now: Time) -> bool {
         let empty = |port| self.switch.queue(port).is_none_or(|cells| cells == 0);
         let mut ports = self.ports.iter();
         !self.sources.is_empty()
             && self.finished()
-            && ports.all(|(id, port)| empty(id) && port.egress.next_timeout().is_none())
+            && ports.all(|(id, port)| empty(id) && port.egress.is_idle(now))
     }
 
     /// Tells the user, if the user listens: events are for eyes, not for decisions.
@@ -357,6 +369,7 @@ impl Machines {
     ) -> NodeSummary {
         let sources = self.sources.iter();
         let links = self.ports.iter();
+        let repairs = self.ports.iter();
         NodeSummary {
             node,
             switch: self.switch.stats(),
@@ -365,6 +378,9 @@ impl Machines {
                 .collect(),
             links: links
                 .filter_map(|(_, port)| Some((port.name.clone(), port.egress.link_stats()?)))
+                .collect(),
+            repairs: repairs
+                .filter_map(|(_, port)| Some((port.name.clone(), port.egress.repair_stats()?)))
                 .collect(),
             udp,
             malformed: self.malformed,

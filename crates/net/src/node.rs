@@ -156,6 +156,7 @@ impl Node {
             carriage: config.default_port.carriage,
             clock: clock_name(),
             link_key: None,
+            repair: config.repair.then_some(0),
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);
@@ -284,7 +285,7 @@ impl Actor for Runtime {
             self.stop_at = Some(now + grace);
         }
         let ending = self.until_finished || self.stop_at.is_some();
-        if ending && self.machines.all_sent() {
+        if ending && self.machines.all_sent(now) {
             self.stop_at = earliest(self.stop_at, Some(now + FAREWELL));
         }
         if self.stop_at.is_some_and(|at| at <= now) {

@@ -3,10 +3,10 @@ mod slots;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use layercast_core::{FlowId, PortId, Rate, Time, earliest};
+use layercast_core::{FlowId, Observer, PortId, Rate, Span, Time, earliest};
 use layercast_protect::{Fingerprint, LinkKey};
 use layercast_switch::PortConfig;
-use layercast_wire::{Carriage, Secret, Signal};
+use layercast_wire::{Carriage, LinkReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
 use crate::connection::{PeerId, PeerSender, Proven};
@@ -14,6 +14,12 @@ use crate::egress::Egress;
 use crate::hello::Hello;
 use crate::sources::Sources;
 use slots::MAX_GONE;
+
+/// Between two times at which budgets are passed on.
+const SHARE_BUDGETS: Span = Span::from_ms(100);
+
+/// Links in one message: with the longest name one takes less than 1 KiB of the 64 KiB of a message.
+const LINKS_PER_MESSAGE: usize = 32;
 
 /// One port of a node.
 pub(crate) struct Port {
@@ -46,6 +52,8 @@ pub(crate) struct Peer {
 pub(crate) struct Attached {
     pub port: PortId,
     pub carriage: Carriage,
+    /// Whether it shares the port with the other members of a group.
+    pub group: bool,
     /// What datagrams to it are sealed with, and will be soon.
     pub keys: (Option<LinkKey>, Option<LinkKey>),
     /// The configuration of the port, if the switch has to be notified.
@@ -93,6 +101,8 @@ pub(crate) struct Ports {
     pub sources: Sources,
     peers: HashMap<PeerId, Peer>,
     downs: u64,
+    /// When budgets are next passed on.
+    budgets_at: Time,
 }
 
 impl Ports {
@@ -120,6 +130,7 @@ impl Ports {
             sources: Sources::default(),
             peers: HashMap::new(),
             downs: 0,
+            budgets_at: Time::ZERO,
         }
     }
 
@@ -152,6 +163,7 @@ impl Ports {
             Err(why) => return Err((sender, why)),
         };
         let mut carriage = hello.carriage;
+        let mut group = false;
         let mut keys = (proven.map(|proven| proven.key.clone()), None);
         if let Some(slot) = self.slots[usize::from(port.0)].as_mut() {
             match slot.egress.keys() {
@@ -163,6 +175,7 @@ impl Ports {
             slot.peers.push(peer);
             slot.down_since = None;
             carriage = slot.carriage;
+            group = slot.group;
             if !slot.group {
                 slot.egress.redirect(addr, here);
                 self.sources.remove_port(port);
@@ -183,6 +196,7 @@ impl Ports {
         Ok(Attached {
             port,
             carriage,
+            group,
             keys,
             added,
             removed,
@@ -290,6 +304,50 @@ impl Ports {
                 let key = Secret(key.to_text());
                 self.signal(PortId(index as u16), &Signal::LinkKey { key });
             }
+        }
+    }
+
+    /// Repairs losses on the link of a port with these sessions, ours first; or does not.
+    pub fn repair(&mut self, port: PortId, sessions: Option<(u16, u16)>) {
+        if let Some(port) = self.port_mut(port) {
+            port.egress.repair(sessions);
+        }
+    }
+
+    /// Tells each neighbour for how long its datagrams are of use when they arrive late: the longest of the other ports.
+    pub fn share_budgets<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if now < self.budgets_at {
+            return;
+        }
+        self.budgets_at = now.saturating_add(SHARE_BUDGETS);
+        // The largest one, whose it is, and the largest of the others.
+        let (mut most, mut whose, mut second) = (None, 0, None);
+        for (index, slot) in self.slots.iter().enumerate() {
+            let budget = slot.as_ref().and_then(|port| port.egress.budget());
+            if budget > most {
+                (second, most, whose) = (most, budget, index);
+            } else {
+                second = second.max(budget);
+            }
+        }
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(port) = slot {
+                let budget = if index == whose { second } else { most };
+                port.egress.set_budget(now, budget, obs);
+            }
+        }
+    }
+
+    /// Sends a neighbour the counters of the links with repair.
+    pub fn report_links(&self, to: PeerId) {
+        let reports = self.iter().filter_map(|(_, port)| {
+            let stats = port.egress.repair_stats()?;
+            Some(stats.report(&port.name))
+        });
+        let reports: Vec<LinkReport> = reports.collect();
+        for part in reports.chunks(LINKS_PER_MESSAGE) {
+            let links = part.to_vec();
+            self.signal_peer(to, Signal::Links { links });
         }
     }
 

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use layercast_core::{FlowId, NodeId};
-use layercast_wire::{Carriage, FlowInfo, MemberStats, Signal};
+use layercast_wire::{Carriage, FlowInfo, LinkReport, MemberStats, Signal};
 use tokio::time::timeout;
 
 use crate::channel::{SignalChannel, SignalReceiver, SignalSender};
@@ -50,13 +50,25 @@ pub async fn get_stats(
     remote: impl Into<Remote>,
     flow: Option<FlowId>,
 ) -> Result<Vec<MemberStats>, NetError> {
-    let mut all = Vec::new();
+    Ok(get_node_stats(remote, flow).await?.0)
+}
+
+/// Asks the node `remote` for the members of `flow`, or of all flows, and for its links with repair.
+///
+/// # Errors
+/// It cannot be reached, or does not answer.
+pub async fn get_node_stats(
+    remote: impl Into<Remote>,
+    flow: Option<FlowId>,
+) -> Result<(Vec<MemberStats>, Vec<LinkReport>), NetError> {
+    let (mut all, mut repaired) = (Vec::new(), Vec::new());
     ask(
         &remote.into(),
         [Signal::GetStats { flow }, Signal::ListFlows],
         |signal| {
             match signal {
                 Signal::Stats { members } => all.extend(members),
+                Signal::Links { links } => repaired.extend(links),
                 Signal::Flows { .. } => return true,
                 _ => {}
             }
@@ -64,7 +76,7 @@ pub async fn get_stats(
         },
     )
     .await?;
-    Ok(all)
+    Ok((all, repaired))
 }
 
 /// Sends two queries and passes the messages received to `heard`, until it returns that they are complete.
@@ -120,6 +132,7 @@ async fn converse<C: SignalChannel>(
         carriage: Carriage::default(),
         clock: clock_name(),
         link_key: None,
+        repair: None,
     };
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())

@@ -5,6 +5,7 @@ use layercast_core::{
     CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest,
 };
 use layercast_protect::{LinkOpener, OpenError, WallClock};
+use layercast_switch::LinkRepairStats;
 use layercast_transport::mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
 };
@@ -37,6 +38,8 @@ pub(crate) struct Receiver {
     life: Option<(FlowId, Epoch)>,
     upstream: Option<Upstream>,
     egress: Egress,
+    /// Whether losses on the link are repaired, if the neighbour does so.
+    repair: bool,
     rate: Option<Rate>,
     busy_until: Time,
     pub log: FlowLog,
@@ -105,6 +108,14 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
 
     fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
         let receiver = &mut *self.receiver;
+        let datagram = match receiver.egress.receive(self.now, datagram, self.obs) {
+            Ok(Some(datagram)) => datagram,
+            Ok(None) => return,
+            Err(_) => {
+                receiver.malformed += 1;
+                return;
+            }
+        };
         let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
             receiver.input(self.now, SinkInput::Pdu(pdu), self.obs);
         });
@@ -133,6 +144,7 @@ impl Receiver {
                 highest: None,
             },
             left: CellRate(0),
+            repair: config.repair && config.group.is_none(),
             policy_of_flow: config.policy_of_flow,
             config: config.sink,
             sink: None,
@@ -163,11 +175,16 @@ impl Receiver {
             hello,
             sender,
             proven,
+            session,
             ..
         } = newcomer;
         let data = SocketAddr::new(addr.ip(), hello.udp_port);
         self.egress.redirect(Some(data), local);
         self.egress.protect(proven.as_ref().map(|it| &it.key));
+        let repair = hello
+            .repair
+            .filter(|_| self.repair && hello.carriage == Carriage::Datagrams);
+        self.egress.repair(repair.map(|theirs| (session, theirs)));
         self.upstream = Some(Upstream {
             peer,
             sender,
@@ -286,7 +303,16 @@ impl Receiver {
         self.egress.poll(now, obs);
         if self.meter.ends <= now {
             self.second(now);
+            // Before the first frame the budget of the sender holds.
+            if let Some(spare) = self.sink.as_ref().and_then(Sink::spare) {
+                self.egress.set_budget(now, Some(spare), obs);
+            }
         }
+    }
+
+    /// What was repaired on the link, if anything could be.
+    pub fn repair_stats(&self) -> Option<LinkRepairStats> {
+        self.egress.repair_stats()
     }
 
     /// When timers want to run.
@@ -352,8 +378,9 @@ impl Receiver {
                     let tx = self
                         .rate
                         .map_or(Span::ZERO, |rate| rate.time_for(pdu.wire_len() as u64));
-                    self.busy_until = self.busy_until.max(now).saturating_add(tx);
-                    self.egress.send(now, self.busy_until, pdu, obs);
+                    let start = self.busy_until.max(now);
+                    self.busy_until = start.saturating_add(tx);
+                    self.egress.send(now, (start, tx), pdu, obs);
                 }
                 SinkTransmit::Signal(signal) => {
                     if let Some(upstream) = &self.upstream {
@@ -422,6 +449,7 @@ impl Receiver {
             packets: stats.packets,
             marked: stats.marked,
             repaired: stats.repair.map(|repair| repair.recovered),
+            link_repair: self.egress.repair_stats(),
             outage_ms: stats.outage_ms,
             cut_starts: stats.cut_starts,
             late_ms: stats.late_ms,
@@ -433,7 +461,7 @@ impl Receiver {
         }
         (meter.bytes, meter.delay, meter.highest) = (0, Span::ZERO, None);
         meter.live = Default::default();
-        self.tell(JoinEvent::Second(progress));
+        self.tell(JoinEvent::Second(Box::new(progress)));
     }
 
     /// What the sink received.

@@ -109,6 +109,8 @@ const TARGET_START: f64 = 3.0;
 const TARGET_RANGE: (f64, f64) = (0.5, 50.0);
 /// Time without a late frame after which [`Margin::Smallest`] looks for a smaller delay.
 const CALM: Span = Span::from_secs(5);
+/// How far the playout point moves for a late frame where no bound is set.
+const FARTHEST: Span = Span::from_secs(2);
 /// How long a path counts as lossy after a loss.
 const LOSSY: Span = Span::from_secs(60);
 /// Events kept for a caller that does not poll.
@@ -209,6 +211,18 @@ impl JitterFilter {
     /// The playout delay D; zero before the first frame.
     pub fn playout(&self) -> SignedSpan {
         self.play.map_or(SignedSpan::ZERO, |play| play.delay)
+    }
+
+    /// For how long after the least delay seen a frame may arrive and still be played: until the playout point, or as
+    /// far as the playout point moves for a late frame. `None` before the first frame.
+    pub fn spare(&self) -> Option<Span> {
+        let play = self.play?;
+        let most = match self.keeps_smallest() {
+            true => self.config.longest.unwrap_or(FARTHEST).into(),
+            false => play.delay,
+        };
+        let spare = most.as_ps().saturating_sub(play.floor);
+        Some(SignedSpan::from_ps(spare).clamped())
     }
 
     /// Mean delay d and mean deviation s.

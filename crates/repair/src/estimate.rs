@@ -8,7 +8,7 @@ const REPAIR_LOSS_WEIGHT: f64 = 1.0 / 16.0;
 const FIRST_LOSS: f64 = 0.02;
 /// For how long the least one-way delay holds: longer than queues stand.
 const DELAY_WINDOW: Span = Span::from_secs(10);
-/// What is waited beyond the round trip at least.
+/// A datagram is overdue when it is later than usual by this at least.
 const LEAST_MARGIN: Span = Span::from_ms(5);
 /// Longest round trip that is believed.
 const MAX_RTT: Span = Span::from_secs(5);
@@ -83,12 +83,15 @@ impl Estimates {
         self.rtt = Some(blend(mean, rtt, RTT_WEIGHT));
     }
 
-    /// A time within which almost every datagram is reported: the round trip and four deviations (RFC 6298).
-    pub fn patience(&self) -> Option<Span> {
-        let margin = self.deviation.times(4).max(LEAST_MARGIN);
-        Some(Span::from_ps(
-            self.rtt?.as_ps().saturating_add(margin.as_ps()),
-        ))
+    /// How much later than usual almost every datagram arrives at most: four deviations of the round trip (RFC 6298).
+    pub fn margin(&self) -> Span {
+        self.deviation.times(4).max(LEAST_MARGIN)
+    }
+
+    /// The one-way delay of the newest datagrams, in microseconds from the zero of [`delay`](Self::delay).
+    pub fn usual_delay(&self) -> Option<i64> {
+        let base = self.delays.get()?;
+        Some(base.saturating_add(self.queue.as_us() as i64))
     }
 
     /// Takes the least one-way delay of a report, in microseconds from an arbitrary zero.

@@ -17,7 +17,8 @@ mod seen;
 mod stats;
 
 pub use message::{
-    Arrival, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing, expand,
+    Arrival, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing,
+    expand,
 };
 pub use repairer::{
     MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Outgoing, RepairConfig, Repairer, RepairerInput,

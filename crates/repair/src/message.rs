@@ -5,6 +5,8 @@ use thiserror::Error;
 pub const MAX_RANGES: usize = 48;
 /// Most arrival times in one feedback.
 pub const MAX_ARRIVALS: usize = 16;
+/// Octets of the header of a datagram with content.
+pub const CONTENT_HEAD: usize = 1 + 2 + 4;
 /// Octets of the longest header, a full feedback.
 pub const MAX_HEAD: usize = FEEDBACK_FIXED + MAX_RANGES * RANGE + MAX_ARRIVALS * ARRIVAL;
 
@@ -41,16 +43,17 @@ pub enum Head {
         /// Its layer.
         layer: Layer,
     },
-    /// A datagram that was sent before follows. Kind 2.
+    /// A datagram that was sent before follows. Kind 2. The header is as long as that of kind 1: a repair fits
+    /// wherever the first copy did.
     Repair {
-        /// Session of the counters.
-        session: u16,
-        /// Its new counter, modulo 2^32.
-        counter: Serial,
+        /// Session of the counters, modulo 2^8.
+        session: u8,
+        /// Its new counter, modulo 2^24.
+        counter: u32,
         /// Its layer.
         layer: Layer,
-        /// The new counter minus the first one; 1 to 2^24 - 1.
-        back: u32,
+        /// The new counter minus the first one; 1 to 2^16 - 1.
+        back: u16,
     },
     /// All counters up to `hi` have been sent. Kind 3.
     Marker {
@@ -129,13 +132,18 @@ pub fn expand(low: Serial, near: u64) -> Option<u64> {
     near.checked_add_signed(ahead.into())
 }
 
+/// The same for the low 24 bits.
+pub(crate) fn expand_24(low: u32, near: u64) -> Option<u64> {
+    let ahead = Serial(low << 8).diff(Serial((near << 8) as u32)) >> 8;
+    near.checked_add_signed(ahead.into())
+}
+
 impl Head {
     /// Octets of the header.
     pub fn encoded_len(&self) -> usize {
         match self {
             Head::Plain => 1,
-            Head::Data { .. } => 7,
-            Head::Repair { .. } => 10,
+            Head::Data { .. } | Head::Repair { .. } => CONTENT_HEAD,
             Head::Marker { .. } => 11,
             Head::Feedback(feedback) => {
                 FEEDBACK_FIXED + feedback.missing.len() * RANGE + feedback.arrivals.len() * ARRIVAL
@@ -163,11 +171,11 @@ impl Head {
                 layer,
                 back,
             } => {
-                debug_assert!((1..=MAX_24).contains(back));
+                debug_assert!(*counter <= MAX_24 && *back > 0);
                 out.push(first(REPAIR, layer.index() as u8));
-                out.extend_from_slice(&session.to_be_bytes());
-                out.extend_from_slice(&counter.0.to_be_bytes());
-                out.extend_from_slice(&back.to_be_bytes()[1..]);
+                out.push(*session);
+                out.extend_from_slice(&counter.to_be_bytes()[1..]);
+                out.extend_from_slice(&back.to_be_bytes());
             }
             Head::Marker {
                 session,
@@ -210,10 +218,10 @@ impl Head {
                 layer,
             },
             REPAIR => Head::Repair {
-                session: input.u16()?,
-                counter: input.serial()?,
+                session: input.take::<1>()?[0],
+                counter: input.u24()?,
                 layer,
-                back: match input.u24()? {
+                back: match input.u16()? {
                     0 => return Err(HeadError::Field("distance")),
                     back => back,
                 },
@@ -328,5 +336,29 @@ impl Input<'_> {
 
     fn serial(&mut self) -> Result<Serial, HeadError> {
         self.take().map(|octets| Serial(u32::from_be_bytes(octets)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_24_bits_survive_the_wrap() {
+        for near in [
+            0_u64,
+            5,
+            1 << 23,
+            (1 << 24) - 1,
+            1 << 24,
+            (1 << 32) + 7,
+            1 << 40,
+        ] {
+            for ahead in [-(1_i64 << 23) + 1, -70_000, -1, 0, 1, 70_000, (1 << 23) - 1] {
+                let counter = near.checked_add_signed(ahead);
+                let low = (near as u32).wrapping_add(ahead as u32) & MAX_24;
+                assert_eq!(expand_24(low, near), counter, "{near} {ahead}");
+            }
+        }
     }
 }

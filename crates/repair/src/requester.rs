@@ -4,7 +4,9 @@ use layercast_core::{
     FlowId, Machine, Observer, Serial, Span, Subject, Time, TraceEvent, earliest,
 };
 
-use crate::message::{Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand};
+use crate::message::{
+    Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand, expand_24,
+};
 use crate::seen::{SPAN, Seen};
 use crate::stats::RequestStats;
 
@@ -131,24 +133,31 @@ impl<T> Requester<T> {
     }
 
     fn on_datagram<O: Observer>(&mut self, now: Time, head: Head, item: T, obs: &mut O) {
-        let (session, low, layer, back) = match head {
+        let (known, counter, layer, back) = match head {
             Head::Data {
                 session,
                 counter,
                 layer,
-            } => (session, counter, layer, 0),
+            } => {
+                let known = session == self.session;
+                (known, expand(counter, self.next), layer, 0)
+            }
             Head::Repair {
                 session,
                 counter,
                 layer,
                 back,
-            } => (session, counter, layer, u64::from(back)),
+            } => {
+                let known = session == self.session as u8;
+                (known, expand_24(counter, self.next), layer, back.into())
+            }
             _ => {
                 self.stats.strays += 1;
                 return;
             }
         };
-        let Some(counter) = self.place(session, low) else {
+        let counter = counter.filter(|_| known);
+        let Some(counter) = counter.and_then(|counter| self.place(counter)) else {
             self.stats.strays += 1;
             return;
         };
@@ -207,7 +216,8 @@ impl<T> Requester<T> {
             self.stats.strays += 1;
             return;
         };
-        match self.place(session, hi) {
+        let hi = expand(hi, self.next).filter(|_| session == self.session);
+        match hi.and_then(|hi| self.place(hi)) {
             Some(counter) => {
                 if rtt_us > 0 {
                     self.rtt = Some(Span::from_us(rtt_us.into()));
@@ -220,9 +230,8 @@ impl<T> Requester<T> {
         }
     }
 
-    /// The whole counter of which the low 32 bits are `low`; `None` if it is not believed.
-    fn place(&mut self, session: u16, low: Serial) -> Option<u64> {
-        let counter = expand(low, self.next).filter(|_| session == self.session)?;
+    /// The counter, if it is believed.
+    fn place(&mut self, counter: u64) -> Option<u64> {
         if counter < self.next.saturating_add(MAX_JUMP) {
             self.stray = None;
             return Some(counter);

@@ -3,7 +3,7 @@
 
 use layercast_core::{Machine, PortId, Span};
 use layercast_switch::host::ends_packet;
-use layercast_switch::{SwitchInput, SwitchTransmit};
+use layercast_switch::{Framed, SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{SinkEvent, SinkInput, SinkTransmit, SourceInput};
 use layercast_wire::{LinkPdu, Signal};
 
@@ -15,13 +15,16 @@ use crate::world::World;
 
 impl World<'_> {
     /// A PDU at the end of a link.
-    pub fn arrive(&mut self, wire: usize, pdu: LinkPdu) {
+    pub fn arrive(&mut self, wire: usize, framed: Framed) {
         let Wire {
             to, to_port, link, ..
         } = self.wires[wire];
         if !self.links[link].up || !self.nodes[to].alive {
             return;
         }
+        let Some(pdu) = self.unframe(wire, framed) else {
+            return;
+        };
         self.counts.packet_hops += u64::from(ends_packet(&pdu));
         self.counts.cell_hops += u64::from(matches!(pdu, LinkPdu::Cell(_)));
         let pdu = if self.net.wire_check {
@@ -182,8 +185,8 @@ impl World<'_> {
                         if let Some(capture) = &mut self.capture {
                             capture.write(wire, start, &pdu);
                         }
-                        let ready = start.saturating_add(tx);
-                        self.wires[wire].send(now, ready, pdu, &mut self.kernel, &mut self.obs);
+                        let at = (start, tx);
+                        self.wires[wire].send(now, at, pdu, &mut self.kernel, &mut self.obs);
                     }
                     SwitchTransmit::Signal { port, signal } => {
                         let wire = out_wire(self.net, place, port);
@@ -243,12 +246,12 @@ impl World<'_> {
                     let rate = self.net.nodes[home].ports[0].config.rate;
                     let tx = rate.map_or(Span::ZERO, |rate| rate.time_for(pdu.wire_len() as u64));
                     let start = self.nodes[home].line_free.max(now);
-                    let ready = start.saturating_add(tx);
-                    self.nodes[home].line_free = ready;
+                    self.nodes[home].line_free = start.saturating_add(tx);
                     if let Some(capture) = &mut self.capture {
                         capture.write(wire, start, &pdu);
                     }
-                    self.wires[wire].send(now, ready, pdu, &mut self.kernel, &mut self.obs);
+                    let at = (start, tx);
+                    self.wires[wire].send(now, at, pdu, &mut self.kernel, &mut self.obs);
                 }
             }
         }
@@ -263,7 +266,7 @@ impl World<'_> {
 }
 
 /// The wire that leaves `node` by `port`.
-fn out_wire(net: &Network, node: usize, port: PortId) -> usize {
+pub(crate) fn out_wire(net: &Network, node: usize, port: PortId) -> usize {
     let link = net.nodes[node].ports[usize::from(port.0)].link;
     2 * link + usize::from(net.links[link].ends[1] == node)
 }

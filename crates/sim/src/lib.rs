@@ -28,6 +28,7 @@ pub mod group;
 pub mod internet;
 mod kernel;
 mod node;
+mod repair;
 pub mod scenario;
 mod script;
 mod summary;

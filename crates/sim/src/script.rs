@@ -89,6 +89,7 @@ impl World<'_> {
                 let stands = ends.iter().all(|&node| self.nodes[node].alive);
                 if stands && self.links[link].up && !self.links[link].channel {
                     self.links[link].channel = true;
+                    self.renew_repair(link);
                     self.announce(link, true);
                 }
             }

@@ -1,7 +1,7 @@
 //! What a run gives.
 
 use layercast_core::{CellRate, RequestId, Status, Time};
-use layercast_switch::{FilterStats, LinkStats, PortStats};
+use layercast_switch::{FilterStats, LinkRepairStats, LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
 
@@ -82,6 +82,9 @@ pub struct QueueSummary {
     pub queue: PortStats,
     /// The link behind the queue.
     pub link: LinkStats,
+    /// What the end of the sending node repaired and requested, on a link with repair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<LinkRepairStats>,
 }
 
 /// A filter in a switch.
@@ -170,6 +173,7 @@ impl World<'_> {
                 port: to.clone(),
                 queue: queue.unwrap_or_default(),
                 link: wire.data.stats(),
+                repair: wire.repair_stats(),
             }
         });
         let hosts = net

@@ -1,5 +1,6 @@
 //! `wire_check`: every PDU and signal goes through its bytes at every hop.
 
+use layercast_repair::Head;
 use layercast_wire::{Carriage, LinkPdu, Signal, decode_datagram};
 
 /// Encodes and decodes the PDU; `None` if it does not come back as it was.
@@ -13,6 +14,14 @@ pub fn pdu(carriage: Carriage, pdu: &LinkPdu) -> Option<LinkPdu> {
     })
     .ok()?;
     decoded.filter(|decoded| decoded == pdu)
+}
+
+/// Encodes and decodes the header of a link with repair; `None` if it does not come back as it was.
+pub fn head(head: &Head) -> Option<Head> {
+    let mut bytes = Vec::new();
+    head.encode_into(&mut bytes);
+    let (decoded, rest) = Head::decode(&bytes).ok()?;
+    (decoded == *head && rest.is_empty()).then_some(decoded)
 }
 
 /// Encodes and decodes the signal; `None` if it does not come back as it was.

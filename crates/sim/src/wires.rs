@@ -1,10 +1,10 @@
-//! Links: two directions, each with a channel for data and a reliable one for signals.
+//! Links: two directions, each with a channel for data and a reliable one for signals, and perhaps repair of losses.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::io;
 
-use layercast_core::{Machine, Observer, PortId, Stream, Time};
-use layercast_switch::{Link, LinkConfig, LinkInput};
+use layercast_core::{Machine, Observer, PortId, Rate, Span, Stream, Time};
+use layercast_switch::{Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats};
 use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal};
 
 use crate::kernel::{Kernel, SourceId};
@@ -22,7 +22,7 @@ pub struct Wire {
     /// Place of the link.
     pub link: usize,
     /// Data on their way.
-    pub data: Link<LinkPdu>,
+    pub data: Link<Framed>,
     /// Signals on their way.
     pub signals: Link<Signal>,
     /// Event source of `data`.
@@ -32,6 +32,16 @@ pub struct Wire {
     adapter_stream: Stream,
     /// Event source of `signals`.
     pub signal_event: SourceId,
+    /// The sending node's end of a link with repair; `None` before the channel stands.
+    pub repair: Option<Box<LinkRepair<Option<LinkPdu>>>>,
+    /// Event source of `repair`, on a link with repair.
+    pub repair_event: Option<SourceId>,
+    /// The session of the counters of this direction.
+    pub session: u16,
+    /// What former ends repaired.
+    repaired: LinkRepairStats,
+    name: String,
+    rate: Option<Rate>,
 }
 
 /// Whether a link works, and whether its ends know.
@@ -46,9 +56,14 @@ pub struct LinkState {
 impl Wire {
     /// The direction of `link` that leaves its end `side`.
     pub fn new(net: &Network, link: usize, side: usize, kernel: &mut Kernel) -> Wire {
-        let NetLink { ends, ports } = net.links[link];
+        let NetLink {
+            ends,
+            ports,
+            repair,
+        } = net.links[link];
         let (from, to) = (ends[side], ends[1 - side]);
-        let config = net.nodes[from].ports[usize::from(ports[side].0)].out;
+        let port = &net.nodes[from].ports[usize::from(ports[side].0)];
+        let (config, rate) = (port.out, port.config.rate);
         let name = format!("{}-{}", net.nodes[from].name, net.nodes[to].name);
         let reliable = LinkConfig {
             delay: config.delay,
@@ -60,19 +75,25 @@ impl Wire {
             to_port: ports[1 - side],
             link,
             data: Link::new(config, net.seed, &name),
-            adapter_loss: net.nodes[from].ports[usize::from(ports[side].0)].adapter_loss,
+            adapter_loss: port.adapter_loss,
             adapter_stream: Stream::new(net.seed, &format!("{name}/adapter_loss")),
             signals: Link::new(reliable, net.seed, &format!("{name}/signals")),
             data_event: kernel.add(),
             signal_event: kernel.add(),
+            repair: None,
+            repair_event: repair.then(|| kernel.add()),
+            session: 0,
+            repaired: LinkRepairStats::default(),
+            name,
+            rate,
         }
     }
 
-    /// Puts a PDU on the line; its last bit leaves at `ready`.
+    /// Puts a PDU on the line; its first bit leaves at `start`, the last one `tx` later.
     pub fn send<O: Observer>(
         &mut self,
         now: Time,
-        ready: Time,
+        (start, tx): (Time, Span),
         pdu: LinkPdu,
         kernel: &mut Kernel,
         obs: &mut O,
@@ -83,8 +104,45 @@ impl Wire {
         {
             return;
         }
-        self.data.handle(now, LinkInput { ready, item: pdu }, obs);
+        match &mut self.repair {
+            Some(repair) => {
+                repair.send(now, start, pdu, obs);
+                self.drain_repair(now, kernel, obs);
+            }
+            None => {
+                let (ready, item) = (start.saturating_add(tx), Framed::bare(pdu));
+                self.data.handle(now, LinkInput { ready, item }, obs);
+                kernel.schedule(self.data_event, self.data.next_timeout());
+            }
+        }
+    }
+
+    /// Begins to repair losses, with the sessions of both ends, that of this end first.
+    pub fn renew_repair(&mut self, sessions: (u16, u16)) {
+        if self.repair_event.is_some() {
+            self.repaired = self.repair_stats().unwrap_or_default();
+            let repair = LinkRepair::new(&self.name, sessions, self.rate);
+            self.repair = Some(Box::new(repair));
+        }
+    }
+
+    /// Puts what the end with repair sends on the line.
+    pub fn drain_repair<O: Observer>(&mut self, now: Time, kernel: &mut Kernel, obs: &mut O) {
+        let (Some(repair), Some(event)) = (&mut self.repair, self.repair_event) else {
+            return;
+        };
+        while let Some((item, ready)) = repair.poll(now, obs) {
+            self.data.handle(now, LinkInput { ready, item }, obs);
+        }
         kernel.schedule(self.data_event, self.data.next_timeout());
+        kernel.schedule(event, repair.next_timeout());
+    }
+
+    /// What the sending node's end repaired so far, on a link with repair.
+    pub fn repair_stats(&self) -> Option<LinkRepairStats> {
+        let mut stats = self.repair.as_ref()?.stats();
+        stats.add(&self.repaired);
+        Some(stats)
     }
 
     /// Sends a signal.

@@ -71,6 +71,8 @@ pub(crate) struct World<'a> {
     pub agenda: BTreeMap<(Time, u64), Action>,
     pub planned: u64,
     pub agenda_event: SourceId,
+    /// Where links repair losses.
+    pub budgets_event: Option<SourceId>,
     pub counts: Counts,
 }
 
@@ -93,6 +95,8 @@ enum Actor {
     Source(usize),
     Sink(usize),
     Stall(usize),
+    Repair(usize),
+    Budgets,
     Data(usize),
     Signals(usize),
 }
@@ -150,7 +154,9 @@ impl<'a> World<'a> {
         let nodes = nodes.collect();
         let wires = (0..2 * net.links.len()).map(|wire| {
             actors.extend([Actor::Data(wire), Actor::Signals(wire)]);
-            Wire::new(net, wire / 2, wire % 2, &mut kernel)
+            let made = Wire::new(net, wire / 2, wire % 2, &mut kernel);
+            actors.extend(made.repair_event.map(|_| Actor::Repair(wire)));
+            made
         });
         let wires = wires.collect();
         let sources = (0..net.flows.len()).map(|flow| {
@@ -177,6 +183,9 @@ impl<'a> World<'a> {
             }
         });
         let sinks = sinks.collect();
+        let repairs = net.links.iter().any(|link| link.repair);
+        let budgets_event = repairs.then(|| kernel.add());
+        actors.extend(budgets_event.map(|_| Actor::Budgets));
         let down = LinkState {
             up: true,
             channel: false,
@@ -195,6 +204,7 @@ impl<'a> World<'a> {
             agenda: BTreeMap::new(),
             planned: 0,
             agenda_event,
+            budgets_event,
             kernel,
             counts: Counts::default(),
         }
@@ -247,9 +257,11 @@ impl<'a> World<'a> {
             Actor::Cpu(node) => self.cpu_done(node),
             Actor::Pacer(node) => self.drain_node(node),
             Actor::Stall(place) => self.stall(place),
+            Actor::Repair(wire) => self.repair_timers(wire),
+            Actor::Budgets => self.share_budgets(),
             Actor::Data(wire) => {
-                while let Some(pdu) = self.wires[wire].data.poll_transmit(now, &mut self.obs) {
-                    self.arrive(wire, pdu);
+                while let Some(framed) = self.wires[wire].data.poll_transmit(now, &mut self.obs) {
+                    self.arrive(wire, framed);
                 }
                 let wire = &self.wires[wire];
                 self.kernel

@@ -133,10 +133,12 @@ impl Switch {
                 continue;
             };
             self.stats.copies += 1;
-            // What became of the frame that it comes amidst is nothing to a parity.
-            let fate = match step.parity {
-                false => &mut branch.fate,
-                true => &mut branch.parity_fate,
+            // The fate of the current frame concerns neither a parity nor a late fragment of a frame before it.
+            let mut late_fate = FrameFate::default();
+            let fate = match (step.parity, step.late) {
+                (true, _) => &mut branch.parity_fate,
+                (false, true) => &mut late_fate,
+                (false, false) => &mut branch.fate,
             };
             match port.admit(now, cells, step.unit, fate) {
                 Ok(()) => {

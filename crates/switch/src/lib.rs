@@ -37,6 +37,7 @@ mod flow;
 mod forward;
 pub mod host;
 mod link;
+mod link_repair;
 mod members;
 mod passes;
 mod path;
@@ -56,6 +57,7 @@ pub use config::{
 pub use core_switch::choose_core;
 pub use filter::FilterPlace;
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
+pub use link_repair::{Framed, LinkRepair, LinkRepairStats};
 pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
 pub use stats::{FilterStats, PortStats, RejectedPdus, RejectedSignals, SwitchStats};
 

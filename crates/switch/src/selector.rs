@@ -9,8 +9,9 @@ use crate::port::Unit;
 /// Cells of the longest packet: a frame cannot be longer (specs/mets.md 2.12).
 const GUARD: u32 = aal5_cells(MAX_CELL_PAYLOAD + METS_HEADER);
 
-/// A datagram up to this number of frames behind is a late fragment, not the start of another frame.
-const LATE: i32 = 16;
+/// A datagram up to this number of frames behind is a late fragment, not the start of another frame: more frames than
+/// a flow sends in the 3 s for which a link repairs a lost datagram.
+const LATE: i32 = 1_024;
 
 /// Finds frames in the units of a flow without buffering or reassembly (specs/mets.md 2.12).
 ///

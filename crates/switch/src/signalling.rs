@@ -75,6 +75,7 @@ impl Switch {
             | Signal::LinkKey { .. }
             | Signal::Flows { .. }
             | Signal::Stats { .. }
+            | Signal::Links { .. }
             | Signal::NameInUse { .. }
             | Signal::Error { .. } => self.stats.rejected_signals.foreign += 1,
         }

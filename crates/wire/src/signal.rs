@@ -45,6 +45,10 @@ pub enum Signal {
         /// The key of the datagrams it sends on this link, if they are protected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link_key: Option<Secret>,
+        /// It repairs lost datagrams on this link: the session of the counters of its datagrams
+        /// (docs/src/reference/link-repair.md).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repair: Option<u16>,
     },
     /// The sender protects its datagrams with another key from soon on.
     LinkKey {
@@ -218,6 +222,11 @@ pub enum Signal {
     Stats {
         /// One entry for each member of each flow.
         members: Vec<MemberStats>,
+    },
+    /// Precedes [`Signal::Stats`] in the answer to [`Signal::GetStats`] of a node that repairs losses on links.
+    Links {
+        /// One entry for each link with repair.
+        links: Vec<LinkReport>,
     },
     /// The hello is refused: another neighbour of the node has that name.
     NameInUse {
@@ -452,6 +461,31 @@ pub struct EndToEndMs {
     pub playout: f64,
 }
 
+/// The repair of lost datagrams on one link of a node, since the node started.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// The neighbour at the other end.
+    pub neighbour: String,
+    /// Datagrams sent for the first time.
+    pub sent: PerLayer<u64>,
+    /// Datagrams sent and lost, repairs included.
+    pub lost: PerLayer<u64>,
+    /// Repairs sent.
+    pub repairs: PerLayer<u64>,
+    /// Losses that were not repaired because a repair would arrive after the deadline of the frame.
+    pub too_late: PerLayer<u64>,
+    /// Losses that were not repaired because the rate for repairs was used up.
+    pub over_grant: PerLayer<u64>,
+    /// Datagrams of the neighbour that arrived as a repair.
+    pub repaired: PerLayer<u64>,
+    /// Datagrams requested from the neighbour.
+    pub requested: u64,
+    /// Repairs of the neighbour whose content had arrived, or arrived later.
+    pub spurious: u64,
+    /// Smoothed round trip in microseconds; 0: unknown.
+    pub rtt_us: u64,
+}
+
 /// A member as a node knows it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemberStats {
@@ -610,6 +644,9 @@ impl Signal {
             }
             Signal::Flows { flows } => flows.iter().try_for_each(FlowInfo::check),
             Signal::Stats { members } => members.iter().try_for_each(MemberStats::check),
+            Signal::Links { links } => links
+                .iter()
+                .try_for_each(|link| name("neighbour", &link.neighbour)),
             Signal::NameInUse { node, name: taken } => {
                 name("node", node)?;
                 name("name", taken)
@@ -726,6 +763,7 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "flows",
         "get_stats",
         "stats",
+        "links",
         "name_in_use",
         "error",
     ];

@@ -210,7 +210,7 @@ impl<'a> Crew<'a> {
         match news {
             News::Said(Line::Receiver(status)) => {
                 if let Some(index) = self.plan.receivers().position(|i| i == who) {
-                    screen.receiver(index, status);
+                    screen.receiver(index, *status);
                 }
             }
             // What receivers see is what a demo is about; the switches have their say in the report.

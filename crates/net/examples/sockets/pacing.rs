@@ -110,6 +110,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         carriage: Carriage::Datagrams,
         clock: clock_name(),
         link_key: None,
+        repair: None,
     };
     session.write_all(&hello.to_line()?)?;
     let flow = loop {

@@ -62,6 +62,7 @@ fn hello(udp_port: u16, link_key: Option<LinkKey>) -> Hello {
         carriage: Carriage::Datagrams,
         clock: "one".into(),
         link_key,
+        repair: None,
     }
 }
 

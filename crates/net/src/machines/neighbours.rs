@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use layercast_core::{Observer, Time};
 use layercast_switch::SwitchInput;
-use layercast_wire::{Secret, Signal};
+use layercast_wire::{Carriage, Secret, Signal};
 
 use super::Machines;
 use crate::config::NodeEvent;
@@ -30,6 +30,7 @@ impl Machines {
             sender,
             upstream,
             proven,
+            session,
         } = newcomer;
         let proven = proven.as_ref();
         let upstream = upstream.is_some();
@@ -67,6 +68,12 @@ impl Machines {
             self.tell(NodeEvent::Failed { addr, reason });
             return;
         }
+        let repairs = greeting.repair.is_some()
+            && attached.carriage == Carriage::Datagrams
+            && !attached.group;
+        let repair = hello.repair.filter(|_| repairs);
+        self.ports
+            .repair(port, repair.map(|theirs| (session, theirs)));
         let (key, next) = attached.keys;
         let told = match upstream {
             true => proven.map(|proven| proven.key.clone()),
@@ -74,6 +81,7 @@ impl Machines {
                 let greeting = Hello {
                     carriage: attached.carriage,
                     link_key: key.clone(),
+                    repair: repair.map(|_| session),
                     ..greeting.clone()
                 };
                 self.ports.signal_peer(peer, greeting.signal());
@@ -123,6 +131,9 @@ impl Machines {
         if let Signal::LinkKey { key } = &signal {
             self.ports.key_changed(peer, key);
         } else if let Some(port) = self.ports.heard(peer, &signal) {
+            if let Signal::GetStats { .. } = signal {
+                self.ports.report_links(peer);
+            }
             self.input(now, SwitchInput::Signal { port, signal }, obs);
         }
     }

@@ -17,6 +17,7 @@ fn hello(node: &str) -> Hello {
         carriage: Carriage::Datagrams,
         clock: "one".into(),
         link_key: None,
+        repair: None,
     }
 }
 

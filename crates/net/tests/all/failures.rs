@@ -198,6 +198,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         carriage: DATAGRAMS,
         clock: "none".into(),
         link_key: None,
+        repair: None,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

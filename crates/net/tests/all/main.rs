@@ -9,6 +9,7 @@ mod live;
 mod multicast;
 mod parity;
 mod relay;
+mod repair;
 mod sealed;
 mod security;
 mod tunnel;

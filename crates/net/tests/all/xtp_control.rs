@@ -242,6 +242,7 @@ fn hello(name: &str) -> Vec<u8> {
         carriage: DATAGRAMS,
         clock: "none".into(),
         link_key: None,
+        repair: None,
     };
     hello.to_line().unwrap()
 }
@@ -326,6 +327,7 @@ async fn callers_beyond_the_limit_are_turned_away() {
         carriage: DATAGRAMS,
         clock: "none".into(),
         link_key: None,
+        repair: None,
     })
     .unwrap();
     sender.send(&[hello.signal()]).await.unwrap();

@@ -180,4 +180,21 @@ impl<T> History<T> {
             _ => None,
         })
     }
+
+    /// The latest nominal departure of content that may still be repaired: whether it arrived is not known.
+    pub fn latest_unresolved(&self) -> Option<Time> {
+        let open =
+            usize::try_from(self.next().saturating_sub(self.unhandled)).unwrap_or(usize::MAX);
+        let sent = self.sent.iter().rev().take(open);
+        let content = sent.filter_map(|sent| match &sent.what {
+            What::Original(content) => Some(content),
+            What::Copy(of, _) => match &self.get(*of)?.what {
+                What::Original(content) => Some(content),
+                What::Copy(..) | What::Once(_) => None,
+            },
+            What::Once(_) => None,
+        });
+        let unresolved = content.filter(|it| it.in_flight > 0 && !it.delivered);
+        unresolved.map(|content| content.nominal).max()
+    }
 }

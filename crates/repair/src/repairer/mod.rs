@@ -181,9 +181,12 @@ impl<T: Clone> Repairer<T> {
         (self.history.len(), self.pacer.len())
     }
 
-    /// Whether nothing waits for the line.
-    pub fn is_idle(&self) -> bool {
-        self.pacer.len() == 0 && self.later.is_empty()
+    /// Whether nothing waits for the line, and nothing that was sent may still be repaired: its fate is known, or its
+    /// deadline is over.
+    pub fn is_idle(&self, now: Time) -> bool {
+        let waits = self.pacer.len() > 0 || !self.later.is_empty();
+        let open = self.history.latest_unresolved();
+        !waits && open.is_none_or(|nominal| self.look_at(nominal) <= now)
     }
 
     fn on_feedback<O: Observer>(&mut self, now: Time, feedback: &Feedback, obs: &mut O) {
@@ -218,11 +221,21 @@ impl<T: Clone> Repairer<T> {
             }
         }
         // What should have arrived before the feedback left; usually a marker has shown it before.
-        if let Some(patience) = self.line.patience() {
-            let overdue = patience.as_ps().saturating_add(self.window.as_ps());
+        if let Some((zero, usual)) = self.zero.zip(self.line.usual_delay()) {
+            let patience = self
+                .line
+                .margin()
+                .as_ps()
+                .saturating_add(self.window.as_ps());
+            let overdue = |sent: Time| {
+                let due = (sent.as_us() as u32)
+                    .wrapping_add(zero.0)
+                    .wrapping_add(usual as u32);
+                let passed = feedback.tx_us.diff(Serial(due)).max(0);
+                Span::from_us(passed as u64).as_ps() > patience
+            };
             for counter in (hi + 1).max(self.history.unhandled())..next {
-                let sent = self.history.sent_at(counter);
-                if sent.is_some_and(|at| now.since(at).as_ps() <= overdue) {
+                if !self.history.sent_at(counter).is_none_or(overdue) {
                     break;
                 }
                 self.settle(now, counter, true, obs);
@@ -409,7 +422,12 @@ impl<T: Clone> Repairer<T> {
     /// When the next datagram without feedback is looked at.
     fn unheard_at(&self) -> Option<Time> {
         let (_, nominal) = self.history.unresolved_from(self.unheard)?;
-        Some(nominal.saturating_add(self.budget).saturating_sub(UNHEARD))
+        Some(self.look_at(nominal))
+    }
+
+    /// When content that left at `nominal` is looked at for the last time.
+    fn look_at(&self, nominal: Time) -> Time {
+        nominal.saturating_add(self.budget).saturating_sub(UNHEARD)
     }
 
     fn marker_at(&self) -> Option<Time> {
@@ -437,8 +455,8 @@ impl<T: Clone> Repairer<T> {
         })
     }
 
-    /// Numbers the datagram that leaves at `start`.
-    fn depart(&mut self, start: Time, ready: Time, waiting: Waiting<T>) -> Option<Outgoing<T>> {
+    /// Numbers the datagram that leaves at `now`: after a stall later than when its turn was.
+    fn depart(&mut self, now: Time, ready: Time, waiting: Waiting<T>) -> Option<Outgoing<T>> {
         let counter = self.history.next();
         let session = self.config.session;
         let wire = Serial(counter as u32);
@@ -463,7 +481,7 @@ impl<T: Clone> Repairer<T> {
                     }),
                     false => What::Once(layer),
                 };
-                self.history.push(start, what);
+                self.history.push(now, what);
                 let head = Head::Data {
                     session,
                     counter: wire,
@@ -476,12 +494,13 @@ impl<T: Clone> Repairer<T> {
                 let counters = &mut self.stats.layers[unit.layer];
                 counters.repairs += 1;
                 counters.repair_octets += u64::from(unit.octets);
-                self.history.push(start, What::Copy(of, unit.layer));
+                self.history.push(now, What::Copy(of, unit.layer));
                 let head = Head::Repair {
-                    session,
-                    counter: wire,
+                    session: session as u8,
+                    counter: counter as u32 & 0xFF_FFFF,
                     layer: unit.layer,
-                    back: u32::try_from(counter - of).ok()?,
+                    // The history holds fewer counters than 16 bits count.
+                    back: u16::try_from(counter - of).ok()?,
                 };
                 (head, item, true)
             }
@@ -578,15 +597,16 @@ impl<T: Clone> Machine for Repairer<T> {
             }
             let ready = self.pacer.occupy(start, waiting.unit().octets);
             let unit = *waiting.unit();
-            let Some(outgoing) = self.depart(start, ready, waiting) else {
+            let Some(outgoing) = self.depart(now, ready, waiting) else {
                 continue;
             };
-            if let Head::Repair { counter, .. } = outgoing.head {
+            if let Head::Repair { .. } = outgoing.head {
+                let counter = self.history.next() - 1;
                 obs.on(now, self.subject(), || TraceEvent::Packet {
                     flow: unit.flow,
                     sent: true,
                     what: "repair",
-                    number: counter.0.into(),
+                    number: counter,
                     bytes: unit.octets,
                 });
             }

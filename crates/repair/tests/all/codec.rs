@@ -1,6 +1,7 @@
 use layercast_core::{Layer, Serial};
 use layercast_repair::{
-    Arrival, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing, expand,
+    Arrival, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing,
+    expand,
 };
 use proptest::prelude::*;
 
@@ -52,10 +53,10 @@ fn head() -> impl Strategy<Value = Head> {
             counter: Serial(counter),
             layer,
         }),
-        (any::<u16>(), any::<u32>(), layer(), 1..1_u32 << 24).prop_map(
+        (any::<u8>(), 0..1_u32 << 24, layer(), 1..=u16::MAX).prop_map(
             |(session, counter, layer, back)| Head::Repair {
                 session,
-                counter: Serial(counter),
+                counter,
                 layer,
                 back,
             }
@@ -78,7 +79,8 @@ proptest! {
         let mut bytes = Vec::new();
         head.encode_into(&mut bytes);
         prop_assert_eq!(bytes.len(), head.encoded_len());
-        prop_assert!(bytes.len() <= MAX_HEAD);
+        let most = if carries { CONTENT_HEAD } else { MAX_HEAD };
+        prop_assert!(bytes.len() <= most);
         for len in 0..bytes.len() {
             prop_assert!(Head::decode(&bytes[..len]).is_err(), "cut at {}", len);
         }

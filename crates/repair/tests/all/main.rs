@@ -4,3 +4,4 @@ mod channel;
 mod codec;
 mod properties;
 mod reachable;
+mod replay;

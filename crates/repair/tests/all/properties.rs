@@ -95,30 +95,26 @@ fn any_feedback() -> impl Strategy<Value = Feedback> {
 
 fn any_head() -> impl Strategy<Value = Head> {
     let counter = prop_oneof![0..2_000_u32, any::<u32>()];
-    (0..4_u8, 6..9_u16, counter, 1..1_u32 << 24).prop_map(|(kind, session, counter, back)| {
-        let (counter, layer) = (Serial(counter), Layer::E1);
+    (0..4_u8, 6..9_u8, counter, 1..=u16::MAX).prop_map(|(kind, session, counter, back)| {
+        let layer = Layer::E1;
+        let repair = |back| Head::Repair {
+            session,
+            counter: counter & 0xFF_FFFF,
+            layer,
+            back,
+        };
         match kind {
             0 => Head::Data {
-                session,
-                counter,
+                session: session.into(),
+                counter: Serial(counter),
                 layer,
             },
-            1 => Head::Repair {
-                session,
-                counter,
-                layer,
-                back: back % 100 + 1,
-            },
-            2 => Head::Repair {
-                session,
-                counter,
-                layer,
-                back,
-            },
+            1 => repair(back % 100 + 1),
+            2 => repair(back),
             _ => Head::Marker {
-                session,
-                hi: counter,
-                rtt_us: back,
+                session: session.into(),
+                hi: Serial(counter),
+                rtt_us: back.into(),
             },
         }
     })
@@ -253,7 +249,8 @@ proptest! {
                 Head::Marker { .. } => RequesterInput::Marker(head),
                 Head::Data { counter, .. } => RequesterInput::Datagram(head.clone(), counter.0),
                 Head::Repair { counter, back, .. } => {
-                    RequesterInput::Datagram(head.clone(), counter.0.wrapping_sub(*back))
+                    let content = counter.wrapping_sub((*back).into());
+                    RequesterInput::Datagram(head.clone(), content)
                 }
                 _ => unreachable!("no other header is made"),
             };
@@ -312,8 +309,8 @@ fn a_counter_is_handled_once_and_a_repair_has_a_new_one() {
     let out = repairer.poll_transmit(at(80_000), &mut Off).unwrap();
     assert_eq!(out.item, Some(9));
     let repair = Head::Repair {
-        session: SESSION,
-        counter: Serial(1),
+        session: SESSION as u8,
+        counter: 1,
         layer: Layer::Base,
         back: 1,
     };
@@ -321,6 +318,81 @@ fn a_counter_is_handled_once_and_a_repair_has_a_new_one() {
     let markers_only = std::iter::from_fn(|| repairer.poll_transmit(at(81_000), &mut Off));
     assert!(markers_only.into_iter().all(|out| out.item.is_none()));
     assert_eq!(repairer.stats().layers.base.repairs, 1);
+}
+
+#[test]
+fn feedback_that_is_late_itself_does_not_make_datagrams_late() {
+    let mut end = repairer(None);
+    let depart = |end: &mut Repairer<u64>, us: u64, item: u64| {
+        end.handle(at(us), send(at(us), Layer::Base, item), &mut Off);
+        while end.poll_transmit(at(us), &mut Off).is_some() {}
+    };
+    // The newest counter is `hi`, which arrived 1 ms after it was sent at `sent`.
+    let report = |sent: u64, left: u64, hi: u64| {
+        RepairerInput::Feedback(Feedback {
+            tx_us: Serial(at(left).as_us() as u32),
+            hi: Serial(hi as u32),
+            known: hi as u16 + 1,
+            missing: Vec::new(),
+            arrivals: vec![Arrival {
+                back: 0,
+                ago_us: (left - sent - 1_000) as u32,
+            }],
+            ..all_lost(at(left), 0, 1)
+        })
+    };
+    for item in 0..40 {
+        let sent = item * 10_000;
+        depart(&mut end, sent, item);
+        let report = report(sent, sent + 1_000, item);
+        end.handle(at(sent + 2_000), report, &mut Off);
+    }
+    // Four datagrams leave together. The node is busy for 50 ms when the reports on the first of them come.
+    let sent = 400_000;
+    for item in 40..44 {
+        depart(&mut end, sent, item);
+    }
+    for left in [sent + 1_000, sent + 1_200] {
+        end.handle(at(sent + 50_000), report(sent, left, 40), &mut Off);
+    }
+    assert_eq!(end.stats().layers.base.lost, 0);
+    // A report that leaves 40 ms after the datagrams arrive, and knows of two.
+    end.handle(at(sent + 51_000), report(sent, sent + 41_000, 41), &mut Off);
+    assert_eq!(end.stats().layers.base.lost, 2);
+}
+
+#[test]
+fn datagrams_that_a_stall_holds_back_are_not_lost() {
+    let mut end = repairer(None);
+    let report = |left: u64, hi: u64| {
+        RepairerInput::Feedback(Feedback {
+            tx_us: Serial(at(left).as_us() as u32),
+            hi: Serial(hi as u32),
+            known: hi as u16 + 1,
+            missing: Vec::new(),
+            arrivals: vec![Arrival { back: 0, ago_us: 0 }],
+            ..all_lost(at(left), 0, 1)
+        })
+    };
+    for item in 0..40 {
+        let sent = item * 10_000;
+        end.handle(at(sent), send(at(sent), Layer::Base, item), &mut Off);
+        while end.poll_transmit(at(sent), &mut Off).is_some() {}
+        end.handle(at(sent + 1_000), report(sent + 500, item), &mut Off);
+    }
+    // The node wakes 200 ms late, and sends what has been due since then.
+    for item in 40..60 {
+        let due = RepairerInput::Send {
+            at: at(400_000),
+            unit: unit(Layer::Base, at(400_000).as_us() as u32),
+            item,
+        };
+        end.handle(at(600_000), due, &mut Off);
+        while end.poll_transmit(at(600_000), &mut Off).is_some() {}
+    }
+    // The first one has arrived, the others arrive now.
+    end.handle(at(601_000), report(600_500, 40), &mut Off);
+    assert_eq!(end.stats().layers.base.lost, 0);
 }
 
 #[test]
@@ -356,4 +428,29 @@ fn more_gaps_than_are_remembered_are_given_up() {
     assert_eq!(requester.missing(), MAX_GAPS as u64);
     let stats = requester.stats();
     assert_eq!((stats.gaps, stats.given_up), (gaps, gaps - MAX_GAPS as u64));
+}
+
+#[test]
+fn a_sending_end_is_idle_when_nothing_can_be_repaired_any_more() {
+    for lost in [false, true] {
+        let mut repairer = repairer(None);
+        assert!(repairer.is_idle(at(0)));
+        repairer.handle(at(0), send(at(0), Layer::Base, 0), &mut Off);
+        assert!(!repairer.is_idle(at(0)), "it waits for the line");
+        assert!(repairer.poll_transmit(at(0), &mut Off).is_some());
+        assert!(!repairer.is_idle(at(40_000)), "it may be lost");
+        let mut feedback = all_lost(at(40_000), 0, 1);
+        if !lost {
+            feedback.missing.clear();
+        }
+        repairer.handle(at(40_000), RepairerInput::Feedback(feedback), &mut Off);
+        assert_eq!(repairer.is_idle(at(40_000)), !lost);
+        while repairer.poll_transmit(at(40_000), &mut Off).is_some() {}
+        assert_eq!(
+            repairer.is_idle(at(900_000)),
+            !lost,
+            "the repair may be lost"
+        );
+        assert!(repairer.is_idle(at(1_000_000)), "the deadline is over");
+    }
 }

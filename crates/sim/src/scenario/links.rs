@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use layercast_core::{CELL_PAYLOAD, Rate, Span};
 use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
+use layercast_wire::Carriage;
 
 use super::error::ScenarioError;
 use super::limits::{MOST_QUEUED, MOST_SPARE};
@@ -85,6 +86,11 @@ fn port_config(
             link.adapter_loss,
             accepted,
         ));
+    }
+    if link.repair && scenario.carriage != Carriage::Datagrams {
+        let accepted =
+            "false on links of cells: set `carriage = \"datagrams\"`, or leave out `repair`";
+        return Err(ScenarioError::value(field("repair"), true, accepted));
     }
     let rate = rate(link, i, flows)?;
     if rate.cells().0 == 0 {
@@ -204,12 +210,13 @@ fn link_config(link: &LinkSpec, i: usize) -> Result<LinkConfig, ScenarioError> {
 }
 
 /// The links with their ports.
-pub(super) fn links(topology: &Topology) -> Vec<NetLink> {
-    let ends = topology.ends.iter();
-    ends.filter_map(|&[a, b]| {
+pub(super) fn links(topology: &Topology, specs: &[LinkSpec]) -> Vec<NetLink> {
+    let ends = topology.ends.iter().zip(specs);
+    ends.filter_map(|(&[a, b], spec)| {
         Some(NetLink {
             ends: [a, b],
             ports: [topology.port(a, b)?, topology.port(b, a)?],
+            repair: spec.repair,
         })
     })
     .collect()

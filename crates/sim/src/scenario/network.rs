@@ -91,6 +91,8 @@ pub struct NetLink {
     pub ends: [usize; 2],
     /// Their ports of this link.
     pub ports: [PortId; 2],
+    /// Whether both ends repair losses.
+    pub repair: bool,
 }
 
 /// A flow.

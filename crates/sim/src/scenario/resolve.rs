@@ -43,7 +43,7 @@ impl Scenario {
         }
         let topology = Topology::new(self)?;
         let flows = self.resolve_flows(&topology)?;
-        let links = links::links(&topology);
+        let links = links::links(&topology, &self.links);
         let ports = links::ports(self, &topology, &flows)?;
         let filters = self.resolve_filters(&topology, &flows)?;
         let receivers = self.resolve_receivers(&topology, &flows, &ports)?;

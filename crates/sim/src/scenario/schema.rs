@@ -203,6 +203,9 @@ pub struct LinkSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub adapter_loss: f64,
+    /// Whether both ends repair losses. Datagrams only.
+    #[serde(default)]
+    pub repair: bool,
 }
 
 /// The rate of a link: a figure, or what a flow needs.

@@ -15,6 +15,7 @@ mod internet_errors;
 mod internet_scenarios;
 mod pacing;
 mod renegotiation;
+mod repair;
 mod replay;
 mod reservations;
 mod scenario_errors;

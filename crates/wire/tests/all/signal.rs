@@ -104,6 +104,7 @@ fn names_texts_and_figures_are_bounded() {
                 carriage,
                 clock,
                 link_key,
+                repair,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -115,6 +116,7 @@ fn names_texts_and_figures_are_bounded() {
                     carriage,
                     clock,
                     link_key,
+                    repair,
                 };
                 assert!(matches!(
                     long.to_line(),

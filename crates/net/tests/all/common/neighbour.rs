@@ -89,6 +89,8 @@ pub struct Neighbour {
     node: SocketAddr,
     sealer: Option<LinkSealer>,
     opener: Option<LinkOpener>,
+    /// The session of the counters of the node, if the node repairs losses on the link.
+    pub session: Option<u16>,
 }
 
 impl Neighbour {
@@ -133,16 +135,22 @@ impl Neighbour {
         static KEYS: AtomicU8 = AtomicU8::new(0);
         let key = LinkKey::new(0, [KEYS.fetch_add(1, Ordering::Relaxed); 32]);
         let sealer = Some(LinkSealer::new(&key));
-        let mut neighbour = Neighbour::start(channel, addr, name, socket, Some(key)).await?;
+        let mut neighbour =
+            Neighbour::start(channel, addr, name, socket, (Some(key), None)).await?;
         neighbour.own = Some(Arc::clone(own));
         neighbour.sealer = sealer;
         Ok(neighbour)
     }
 
     pub async fn call_in_the_clear(addr: SocketAddr, name: &str) -> Neighbour {
+        Neighbour::call_with_repair(addr, name, None).await
+    }
+
+    /// Calls in the clear with this session for the repair of losses.
+    pub async fn call_with_repair(addr: SocketAddr, name: &str, repair: Option<u16>) -> Neighbour {
         let channel = TcpChannel::connect(addr, None).await.unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let neighbour = Neighbour::start(channel, addr, name, socket, None).await;
+        let neighbour = Neighbour::start(channel, addr, name, socket, (None, repair)).await;
         neighbour.unwrap()
     }
 
@@ -151,7 +159,7 @@ impl Neighbour {
         addr: SocketAddr,
         name: &str,
         socket: UdpSocket,
-        link_key: Option<LinkKey>,
+        (link_key, repair): (Option<LinkKey>, Option<u16>),
     ) -> Result<Neighbour, String> {
         socket.set_nonblocking(true).unwrap();
         let hello = Hello {
@@ -161,6 +169,7 @@ impl Neighbour {
             carriage: Carriage::Datagrams,
             clock: clock_name(),
             link_key,
+            repair,
         };
         let (mut receiver, mut sender) = channel.split();
         sender.send(&[hello.signal()]).await.unwrap();
@@ -202,6 +211,7 @@ impl Neighbour {
             node: SocketAddr::new(addr.ip(), answer.udp_port),
             sealer: None,
             opener: answer.link_key.as_ref().map(LinkOpener::new),
+            session: answer.repair,
         })
     }
 
@@ -291,6 +301,16 @@ impl Neighbour {
     /// Sends a datagram from the address the node knows.
     pub fn send(&self, datagram: &[u8]) {
         self.socket.send_to(datagram, self.node).unwrap();
+    }
+
+    /// The datagrams that have arrived, as they are.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        let mut buffer = vec![0; 2_000];
+        let datagrams = std::iter::from_fn(|| {
+            let len = self.socket.recv(&mut buffer).ok()?;
+            Some(buffer[..len].to_vec())
+        });
+        datagrams.collect()
     }
 
     /// Takes the media from a multicast group instead of its own address.

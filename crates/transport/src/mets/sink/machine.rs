@@ -128,6 +128,11 @@ impl Sink {
             .map_or(self.config.level, |active| active.adapter.want())
     }
 
+    /// For how long after the least delay seen a frame may arrive and still be played; `None` before the first one.
+    pub fn spare(&self) -> Option<Span> {
+        self.active.as_ref()?.receiver.spare()
+    }
+
     /// Whether the base layer is reserved and the session channel up.
     pub fn joined(&self) -> bool {
         self.session == Session::Joined

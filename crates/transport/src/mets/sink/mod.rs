@@ -10,6 +10,7 @@ mod opener;
 mod outages;
 mod receiver;
 mod repair;
+mod starting;
 mod unstarted;
 
 use bytes::Bytes;

@@ -22,6 +22,7 @@ use super::history::History;
 use super::opener::Opener;
 use super::outages::Outages;
 use super::repair::Repair;
+use super::starting::{Kept, Starting};
 use super::unstarted::Unstarted;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
@@ -85,6 +86,8 @@ pub(super) struct Receiver {
     stray: Option<Serial>,
     /// While it waits for a GOP start that is whole: those that began to come.
     unstarted: Option<Unstarted>,
+    /// Frames behind these.
+    starting: Starting,
     /// What the flow becomes from the frame of this number on.
     change: Option<(Serial, FlowSpec)>,
     outages: Outages,
@@ -156,6 +159,7 @@ impl Receiver {
             newest_us: Serial(0),
             stray: None,
             unstarted: None,
+            starting: Starting::default(),
             change: None,
             outages: Outages::new(&flow.spec),
             stats: SinkStats::default(),
@@ -192,6 +196,7 @@ impl Receiver {
 
     fn start_anew(&mut self) {
         self.settle();
+        self.starting = Starting::default();
         self.phase = Phase::Starting;
     }
 
@@ -294,6 +299,11 @@ impl Receiver {
 
     pub fn playout(&self) -> SignedSpan {
         self.jitter.playout()
+    }
+
+    /// For how long after the least delay seen a frame may arrive and still be played.
+    pub fn spare(&self) -> Option<Span> {
+        self.jitter.spare()
     }
 
     pub fn stats(&self) -> SinkStats {
@@ -494,13 +504,37 @@ impl Receiver {
         confirmed
     }
 
-    fn on_frame<O: Observer>(&mut self, now: Time, whole: WholeFrame, obs: &mut O) {
-        let (header, layer) = (whole.header, whole.layer);
-        let opens = self.opens(header.seq, whole.gop_start());
-        if self.phase == Phase::Starting && !opens {
+    fn on_frame<O: Observer>(&mut self, now: Time, frame: WholeFrame, obs: &mut O) {
+        let seq = frame.header.seq;
+        let waits = self.phase == Phase::Starting;
+        if waits && !self.opens(seq, frame.gop_start()) {
             self.stats.before_start += 1;
+            let unstarted = self.unstarted.as_ref();
+            if unstarted.is_some_and(|unstarted| unstarted.precedes(seq)) {
+                let epoch = self.epoch;
+                self.starting.keep(Kept {
+                    came: now,
+                    epoch,
+                    frame,
+                });
+            }
             return;
         }
+        self.accept(now, now, frame, obs);
+        while waits
+            && self.phase == Phase::Running
+            && let Some(kept) = self.starting.pop_after(seq)
+        {
+            self.stats.before_start -= 1;
+            self.epoch = kept.epoch;
+            self.accept(now, kept.came, kept.frame, obs);
+        }
+    }
+
+    /// Takes a frame that was complete at `came` into the playout buffer.
+    fn accept<O: Observer>(&mut self, now: Time, came: Time, whole: WholeFrame, obs: &mut O) {
+        let (header, layer) = (whole.header, whole.layer);
+        let opens = self.opens(header.seq, whole.gop_start());
         let after_outage = self.phase == Phase::Rejoined && whole.gop_start();
         let seq = header.seq;
         let at = match opens {
@@ -521,7 +555,7 @@ impl Receiver {
             self.opened = true;
         }
         let Some(emission) = self.clock.read(
-            now,
+            came,
             header.timestamp_us,
             whole.gop_start(),
             self.synchronised,
@@ -548,7 +582,7 @@ impl Receiver {
             self.newest_epoch = self.epoch;
             self.newest_us = Serial(header.timestamp_us);
         }
-        let delay = emission.age(now);
+        let delay = emission.age(came);
         let bytes = whole.payload.len();
         let cells = aal5_cells(METS_HEADER + bytes);
         self.monitor.on_frame(layer, bytes as u32, cells, delay);
@@ -561,7 +595,7 @@ impl Receiver {
             delay: delay.clamped(),
         });
         self.follow_change(seq);
-        let playout = self.jitter.on_arrival(now, emission, whole.gop_start());
+        let playout = self.jitter.on_arrival(came, emission, whole.gop_start());
         self.collect_jitter_events();
         let frame = PlayedFrame {
             seq,
@@ -571,7 +605,7 @@ impl Receiver {
             damaged: header.flags.contains(Flags::DUMMY),
             payload: whole.payload,
             emitted: emission.plus(SignedSpan::ZERO),
-            arrived: now,
+            arrived: came,
             deadline: playout.deadline,
             delay: delay.clamped(),
             waited: header.waited,

@@ -191,3 +191,30 @@ fn late_frames_tell_by_how_much() {
     let late = receiver.stats().late_ms.expect("a late frame");
     assert!((290.0..310.0).contains(&late.p50), "{late:?}");
 }
+
+#[test]
+fn frames_behind_a_gop_start_that_a_repair_completes_are_played() {
+    let mut receiver = receiver();
+    let at = |ms| Time::ZERO + Span::from_ms(ms);
+    let mut arrive = |ms, packet| receiver.on_packet(at(ms), packet, Level::FULL, &mut Off);
+    arrive(0, gop_start(1, false));
+    for n in 1..=3_u8 {
+        let mut frame = whole(12 + u32::from(n), Layer::E1, false);
+        (frame.header.e1_count, frame.header.e2_count) = (3 + n, 8);
+        frame.header.timestamp_us = u32::from(n) * 40_000;
+        arrive(u64::from(n) * 10, frame);
+    }
+    let mut rest = gop_start(1, false);
+    rest.header.flags = Flags(5);
+    rest.header.offset = 9;
+    arrive(100, rest);
+    receiver.play(at(5_000), &mut Off);
+    let stats = receiver.stats();
+    assert_eq!((stats.played.base, stats.played.e1), (1, 3));
+    assert_eq!((stats.before_start, stats.lost.e1), (0, 0));
+    let arrived = receiver.events.iter().filter_map(|event| match event {
+        SinkEvent::Frame(frame) => Some(frame.arrived),
+        _ => None,
+    });
+    assert!(arrived.eq([100, 10, 20, 30].map(at)));
+}

@@ -1,4 +1,4 @@
-use layercast_core::{Span, Time};
+use layercast_core::{Serial, Span, Time};
 use serde::Serialize;
 
 use super::gaps::{Gap, GapCounter, Mark};
@@ -77,6 +77,11 @@ impl Unstarted {
             self.starts = self.starts.saturating_add(1);
             self.is_loss |= self.starts > CUT_STARTS || now.since(self.since) >= CUT_FOR;
         }
+    }
+
+    /// Whether frame `seq` comes after the first of the starts.
+    pub fn precedes(&self, seq: Serial) -> bool {
+        seq.is_after(self.first.seq)
     }
 
     /// The starts that came so far, the newest included.

@@ -5,8 +5,8 @@ use layercast_core::{
 };
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, Control, Downward, EndToEndMs, Epoch, FlowEnd, FlowInfo,
-    Identity, Limit, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Secret, Signal,
-    Upward, Via,
+    Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats, Refusal, Resource,
+    Secret, Signal, Upward, Via,
 };
 
 /// One of each session message.
@@ -105,6 +105,7 @@ pub fn signals() -> Vec<Signal> {
             carriage: Carriage::Cells,
             clock: "lab".into(),
             link_key: Some(Secret("a key".into())),
+            repair: Some(7),
         },
         Signal::Advertise { flow: info.clone() },
         Signal::Withdraw {
@@ -191,6 +192,20 @@ pub fn signals() -> Vec<Signal> {
         Signal::GetStats { flow: None },
         Signal::Stats {
             members: vec![stats],
+        },
+        Signal::Links {
+            links: vec![LinkReport {
+                neighbour: "rook".into(),
+                sent: counts(100, 200, 300),
+                lost: counts(3, 2, 1),
+                repairs: counts(3, 2, 0),
+                too_late: counts(0, 0, 1),
+                over_grant: counts(0, 0, 0),
+                repaired: counts(1, 1, 2),
+                requested: 4,
+                spurious: 5,
+                rtt_us: 40_000,
+            }],
         },
         Signal::NameInUse {
             node: "rook".into(),

@@ -1,0 +1,113 @@
+//! Writes the seeds of the fuzz corpus: datagrams of a link with repair, and each with one thing wrong.
+//!
+//! `cargo run -p layercast-repair --example repair_corpus -- fuzz/corpus`
+
+use std::io;
+
+use layercast_core::{Layer, Serial};
+use layercast_repair::{Arrival, Feedback, Head, Missing};
+
+#[path = "../../../fuzz/src/seeds.rs"]
+mod seeds;
+
+const SESSION: u16 = 7;
+
+fn data(counter: u32) -> Head {
+    Head::Data {
+        session: SESSION,
+        counter: Serial(counter),
+        layer: Layer::E1,
+    }
+}
+
+fn repair(counter: u32, back: u16) -> Head {
+    Head::Repair {
+        session: SESSION as u8,
+        counter,
+        layer: Layer::Base,
+        back,
+    }
+}
+
+fn marker(hi: u32) -> Head {
+    Head::Marker {
+        session: SESSION,
+        hi: Serial(hi),
+        rtt_us: 40_000,
+    }
+}
+
+fn feedback(tx_us: u32, hi: u32, missing: Vec<Missing>) -> Head {
+    let arrivals = (0..hi.min(4) as u16).map(|back| Arrival {
+        back,
+        ago_us: u32::from(back) * 500,
+    });
+    Head::Feedback(Feedback {
+        session: SESSION,
+        tx_us: Serial(tx_us),
+        hi: Serial(hi),
+        known: hi as u16 + 1,
+        window_us: 1_000,
+        budget_ms: Some(200),
+        missing,
+        arrivals: arrivals.collect(),
+    })
+}
+
+fn missing(back: u16, len: u16, requested: bool) -> Missing {
+    Missing {
+        back,
+        len,
+        requested,
+    }
+}
+
+fn main() -> io::Result<()> {
+    let lost = vec![
+        missing(9, 3, true),
+        missing(4, 1, false),
+        missing(1, 1, true),
+    ];
+    let conversations = [
+        ("data", vec![data(0), data(1), data(3), data(70_000)]),
+        (
+            "repair",
+            vec![data(0), data(3), repair(4, 3), repair(5, 3), data(1)],
+        ),
+        (
+            "marker",
+            vec![data(0), marker(5), repair(6, 5), Head::Plain],
+        ),
+        (
+            "feedback",
+            vec![Head::Plain; 12]
+                .into_iter()
+                .chain([feedback(1, 10, lost.clone())])
+                .collect(),
+        ),
+        (
+            "all",
+            (0..12)
+                .map(data)
+                .chain([
+                    feedback(1, 11, lost),
+                    feedback(2, 3, vec![missing(3, 4, true)]),
+                ])
+                .collect(),
+        ),
+    ];
+    let seeds = conversations.map(|(name, heads): (_, Vec<Head>)| {
+        let mut all = Vec::new();
+        for head in heads {
+            let mut datagram = Vec::new();
+            head.encode_into(&mut datagram);
+            if !matches!(head, Head::Marker { .. } | Head::Feedback(_)) {
+                datagram.extend_from_slice(b"content");
+            }
+            all.extend_from_slice(&(datagram.len() as u16).to_be_bytes());
+            all.extend(datagram);
+        }
+        (name, all)
+    });
+    seeds::write("repair", seeds)
+}

@@ -1,0 +1,84 @@
+//! Datagrams of a neighbour on a link with repair: the decoder of the headers, and the machines at both ends.
+
+use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Time};
+use layercast_repair::{
+    Head, MAX_GAPS, MAX_HISTORY, MAX_QUEUED, RepairConfig, Repairer, RepairerInput, Requester,
+    RequesterInput, SPAN, Unit,
+};
+
+/// The session of both directions.
+const SESSION: u16 = 7;
+/// Datagrams and markers that may leave a machine for one that came.
+const MOST_OUT: usize = 64;
+
+/// Datagrams, each behind its length in two octets. Before each of them a datagram of 1,000 octets is sent.
+pub fn repair(data: &[u8]) {
+    let config = RepairConfig {
+        name: "fuzz".into(),
+        session: SESSION,
+        rate: Some(Rate::from_bps(8_000_000)),
+    };
+    let mut repairer = Repairer::new(config);
+    let mut requester = Requester::new("fuzz", SESSION);
+    let mut now = Time::ZERO + Span::from_secs(1);
+    let mut rest = data;
+    while let Some((len, behind)) = rest.split_first_chunk::<2>() {
+        let len = usize::from(u16::from_be_bytes(*len)).min(behind.len());
+        let (datagram, behind) = behind.split_at(len);
+        rest = behind;
+        now += Span::from_ms(1 + len as u64 % 16);
+        let unit = Unit {
+            flow: FlowId(1),
+            layer: Layer::ALL[len % 3],
+            stamp_us: Some(now.as_us() as u32),
+            octets: 1_000,
+            last: len % 2 == 0,
+            repair: len % 5 > 0,
+        };
+        let item = len;
+        repairer.handle(
+            now,
+            RepairerInput::Send {
+                at: now,
+                unit,
+                item,
+            },
+            &mut Off,
+        );
+        if let Ok((head, content)) = Head::decode(datagram) {
+            let mut again = Vec::new();
+            head.encode_into(&mut again);
+            again.extend_from_slice(content);
+            assert_eq!(again, datagram);
+            match head {
+                Head::Plain => {}
+                Head::Data { .. } | Head::Repair { .. } => {
+                    requester.handle(now, RequesterInput::Datagram(head, ()), &mut Off);
+                }
+                Head::Marker { .. } => {
+                    requester.handle(now, RequesterInput::Marker(head), &mut Off)
+                }
+                Head::Feedback(feedback) => {
+                    repairer.handle(now, RepairerInput::Feedback(feedback), &mut Off);
+                }
+            }
+        }
+        repairer.on_timeout(now, &mut Off);
+        requester.on_timeout(now, &mut Off);
+        assert!(requester.poll_event().is_none() || requester.poll_event().is_none());
+        let mut out = 0;
+        while repairer.poll_transmit(now, &mut Off).is_some() {
+            out += 1;
+        }
+        while let Some(feedback) = requester.poll_transmit(now, &mut Off) {
+            out += 1;
+            let mut octets = Vec::new();
+            Head::Feedback(feedback).encode_into(&mut octets);
+            assert!(Head::decode(&octets).is_ok());
+        }
+        assert!(out <= MOST_OUT, "{out} datagrams for one");
+        let (history, queued) = repairer.held();
+        assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED);
+        assert!(requester.missing() <= SPAN.max(MAX_GAPS as u64));
+    }
+}
