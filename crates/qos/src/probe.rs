@@ -9,7 +9,7 @@ use crate::LevelPair;
 pub enum ProbeMode {
     /// One clean era raises the demand, as printed; alternates forever if the raise congests.
     Paper,
-    /// A raise that failed is not tried again for 2 to 64 eras.
+    /// A raise to a level that congests within 30 eras has failed; the next one follows 2 to 64 eras later.
     #[default]
     Backoff,
 }
@@ -60,7 +60,7 @@ pub struct DemandProbe {
     want: Level,
     /// Level at the last era start.
     level: Level,
-    /// The last raise: to which level, how many eras ago.
+    /// The raise on trial: to which level, and the number of clean eras since.
     raised: Option<(Level, u32)>,
     /// Hold-down of levels 1 and 2.
     holds: [Hold; 2],
@@ -86,8 +86,10 @@ const FIRST_HOLD: u32 = 2;
 const LONGEST_HOLD: u32 = 64;
 const CLEAN_ERAS_TO_HALVE: u32 = 30;
 const LONGEST_PATIENCE: u32 = 480;
-/// Congestion this many eras after a raise is put down to it.
-const BLAME_ERAS: u32 = 2;
+/// A raise has failed if congestion follows before this number of clean eras. A link a little slower than the level
+/// congests only when its queue is full, many eras after the raise. RLM backs off the join timer of a layer for the
+/// same reason (S. McCanne, V. Jacobson, M. Vetterli, "Receiver-driven Layered Multicast", SIGCOMM 1996, section 3).
+const TRIAL_ERAS: u32 = CLEAN_ERAS_TO_HALVE;
 
 impl ProbeConfig {
     /// The wishes stated in a QoS policy.
@@ -241,14 +243,19 @@ impl DemandProbe {
         self.holds.get(usize::from(level.get()).checked_sub(1)?)
     }
 
-    /// Keeps the hold-downs: blames congestion on a recent raise, rewards clean eras.
+    /// Updates the hold-downs: congestion during the trial of a raise doubles that of its level, clean eras halve it.
+    ///
+    /// A level that a switch or the source has lowered is no longer on trial: they know their room, and grant the level
+    /// again when there is enough.
     fn learn(&mut self, congested: bool, level: Level) {
         if self.config.mode == ProbeMode::Paper {
             return;
         }
         self.raised = match self.raised {
             _ if level > self.level => Some((level, 0)),
-            Some((raised, eras)) if eras < BLAME_ERAS => Some((raised, eras + 1)),
+            Some((raised, clean)) if level >= raised && clean + 1 < TRIAL_ERAS => {
+                Some((raised, clean + 1))
+            }
             _ => None,
         };
         let blamed = self.raised.filter(|_| congested).map(|(level, _)| level);
@@ -335,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_is_blamed_on_a_raise_for_two_eras_and_not_after() {
+    fn a_raise_has_failed_if_congestion_follows_before_30_clean_eras() {
         let hold_after = |clean_eras: u32| {
             let mut probe = DemandProbe::new(config(ProbeMode::Backoff));
             // The era that sees the raise, and those that follow it.
@@ -345,7 +352,53 @@ mod tests {
             probe.on_era(true, Level::FULL, Level::FULL);
             probe.holds[1].eras
         };
-        assert_eq!([0, 1, 2, 3].map(hold_after), [2, 2, 2, 0]);
+        assert_eq!([0, 1, 2, 3, 29, 30].map(hold_after), [2, 2, 2, 2, 2, 0]);
+    }
+
+    /// Eras at the full level and eras below it, alternately, where the link congests in the `nth` era at that level.
+    fn runs_where_a_queue_fills(mode: ProbeMode, nth: u32, eras: u32) -> Vec<(Level, u32)> {
+        let mut probe = DemandProbe::new(config(mode));
+        let (mut level, mut filled) = (Level::BASE, 0);
+        let mut runs: Vec<(Level, u32)> = Vec::new();
+        for _ in 0..eras {
+            filled = if level == Level::FULL { filled + 1 } else { 0 };
+            level = probe.on_era(filled == nth, level, Level::FULL).0.max();
+            match runs.last_mut() {
+                Some((of, count)) if *of == level => *count += 1,
+                _ => runs.push((level, 1)),
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn a_link_a_little_slower_than_a_level_is_tried_ever_more_rarely() {
+        for nth in [1, 5, 10, 30] {
+            let runs = runs_where_a_queue_fills(ProbeMode::Backoff, nth, 800);
+            let below = runs.iter().filter(|(level, _)| *level == Level::E1);
+            let below: Vec<u32> = below.map(|(_, eras)| *eras).take(7).collect();
+            assert_eq!(below, [2, 4, 8, 16, 32, 64, 64], "congestion in era {nth}");
+            let whole = &runs[..runs.len() - 1];
+            let mut at_full = whole.iter().filter(|(level, _)| *level == Level::FULL);
+            assert!(at_full.all(|(_, eras)| *eras == nth), "{nth}: {runs:?}");
+        }
+        // The printed rule raises after each clean era.
+        let runs = runs_where_a_queue_fills(ProbeMode::Paper, 10, 800);
+        let mut below = runs.iter().filter(|(level, _)| *level == Level::E1);
+        assert!(below.all(|(_, eras)| *eras == 1), "{runs:?}");
+    }
+
+    #[test]
+    fn a_level_that_the_network_lowers_during_its_trial_is_not_held_down() {
+        let mut probe = DemandProbe::new(config(ProbeMode::Backoff));
+        for _ in 0..5 {
+            probe.on_era(false, Level::FULL, Level::FULL);
+        }
+        // The switch that lowers the level marks the packets, too.
+        probe.on_era(true, Level::E1, Level::FULL);
+        assert_eq!(probe.holds.map(|hold| hold.eras), [0, 0]);
+        let (pair, _) = probe.on_era(false, Level::E1, Level::FULL);
+        assert_eq!(pair, LevelPair::wanting(Level::FULL));
     }
 
     #[test]
