@@ -1,11 +1,11 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use layercast_core::{FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
 use layercast_net::{
-    Clock, FlowState, Frames, LiveFlow, LocalSource, NodeCommand, clock_name, flow_epoch,
-    random_seed, source_protection, wall_clock,
+    Clock, FlowState, Frames, LiveFlow, LocalSource, NetError, NodeCommand, check_name, clock_name,
+    flow_epoch, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
 use layercast_transport::mets::{AppFrame, SourceConfig};
@@ -17,7 +17,7 @@ use crate::control::{GroupControl, ask_for};
 use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::inbox::Inbox;
-use crate::learn::Learner;
+use crate::learn::{Grower, Learner};
 use crate::management::ManagementSocket;
 use crate::server::{Running, Watched};
 use crate::upcall::Upcalls;
@@ -77,9 +77,23 @@ enum Sender {
     Learning(Box<(Group, Learner)>),
     /// The flow starts, and what was kept is handed over; in a task, so that a sender that gives up
     /// waiting spoils nothing.
-    Opening(JoinHandle<Result<mpsc::Sender<AppFrame>>>),
-    Open(mpsc::Sender<AppFrame>),
+    Opening(JoinHandle<Result<Open>>),
+    Open(Open),
     Closed,
+}
+
+/// An advertised flow.
+struct Open {
+    frames: mpsc::Sender<AppFrame>,
+    limit: Limit,
+}
+
+/// The largest frame that is accepted.
+enum Limit {
+    /// What the program has said.
+    Fixed(u32),
+    /// The flow was learned and follows its frames.
+    Follows(Box<Grower>),
 }
 
 /// What the sockets of a group share.
@@ -90,14 +104,13 @@ pub(crate) struct Shared {
     pub control: Arc<Inbox<(Member, bytes::Bytes)>>,
     members: watch::Sender<u32>,
     running: Arc<Running>,
-    max_frame: OnceLock<u32>,
     /// What the source signs with, if it seals the media.
     identity: Option<Seed>,
 }
 
 impl Group {
     /// A group of that name at 24 frames a second. What it needs is learned from the first group of
-    /// pictures, unless [`spec`](Group::spec) says.
+    /// pictures and renegotiated when the frames take more, unless [`spec`](Group::spec) says.
     pub fn new(name: impl Into<String>) -> Group {
         Group {
             name: name.into(),
@@ -193,7 +206,9 @@ impl Group {
             spec.delay_max_ms = u32::try_from(self.delay_max.as_ms()).unwrap_or(u32::MAX);
         }
         let mut policy = self.policy;
-        policy.max_level = policy.max_level.min(spec.top_level());
+        if self.spec.is_some() {
+            policy.max_level = policy.max_level.min(spec.top_level());
+        }
         let info = FlowInfo {
             spec,
             policy,
@@ -219,6 +234,15 @@ impl Group {
 
 impl OpenGroup {
     pub(crate) async fn open(group: Group, running: Arc<Running>) -> Result<OpenGroup> {
+        let names = [
+            ("the flow", Some(&group.name)),
+            ("the core switch", group.core.as_ref()),
+        ];
+        for (of, name) in names {
+            if let Some(Err(error)) = name.map(|name| check_name(name)) {
+                return Err(NetError::Name { of, error }.into());
+            }
+        }
         let Watched {
             upcalls,
             control,
@@ -232,10 +256,13 @@ impl OpenGroup {
             members,
             identity: (group.seal != Seal::No).then(|| running.source_seed()),
             running,
-            max_frame: OnceLock::new(),
         });
         let sender = match group.spec.clone() {
-            Some(spec) => Sender::Open(shared.advertise(group, spec, 0).await?),
+            Some(spec) => {
+                let (frames, spec) = shared.advertise(group, spec, 0).await?;
+                let limit = Limit::Fixed(spec.max_frame);
+                Sender::Open(Open { frames, limit })
+            }
             None => Sender::Learning(Box::new((group, Learner::default()))),
         };
         Ok(OpenGroup {
@@ -264,7 +291,8 @@ impl OpenGroup {
     /// holder of the URL, for layers up to `level`, to join within `valid`. Hand it over like a password.
     ///
     /// # Errors
-    /// `EINVAL` if the group is not sealed: there is nothing a token could open.
+    /// `EINVAL` if the group is not sealed: there is nothing a token could open. `EINVAL` for a name that no member can
+    /// have.
     pub fn url_for(&self, member: Option<&str>, level: Level, valid: Span) -> Result<String> {
         let Some(identity) = &self.shared.identity else {
             return Err(Error::invalid(
@@ -272,6 +300,13 @@ impl OpenGroup {
                 "is of no use: the group is not sealed",
             ));
         };
+        if let Some(Err(error)) = member.map(check_name) {
+            return Err(NetError::Name {
+                of: "the member",
+                error,
+            }
+            .into());
+        }
         let now = wall_clock().at(Clock::get().now());
         let claims = Claims {
             flow: self.shared.name.clone(),
@@ -288,7 +323,8 @@ impl OpenGroup {
     /// Sends a frame: frames of every layer, in the order in which they are decoded. Waits while the
     /// flow is a few frames ahead of its schedule.
     ///
-    /// A group without a specification is advertised once its first group of pictures is complete.
+    /// A group without a specification is advertised once its first group of pictures is complete. Where later frames
+    /// take more than was learned, the flow is renegotiated with its members and the nodes on their paths.
     ///
     /// # Errors
     /// `EINVAL` for a frame that is empty or larger than the flow specification allows, or for frames
@@ -303,11 +339,17 @@ impl OpenGroup {
         }
         match &mut *sender {
             Sender::Opening(_) | Sender::Closed => Err(Status::Closed.into()),
-            Sender::Open(frames) => {
-                let max_frame = self.shared.max_frame.get().copied().unwrap_or(u32::MAX);
+            Sender::Open(Open { frames, limit }) => {
+                let max_frame = match limit {
+                    Limit::Fixed(max_frame) => *max_frame,
+                    Limit::Follows(grower) => grower.room_for(frame.data.len()).await,
+                };
                 if frame.data.len() > max_frame as usize {
                     let problem = format!("of {} bytes is above {max_frame}", frame.data.len());
                     return Err(Error::invalid("frame", problem));
+                }
+                if let Limit::Follows(grower) = limit {
+                    grower.push(&frame);
                 }
                 // A caller that closes the group meanwhile need not wait for room.
                 let frames = frames.clone();
@@ -334,13 +376,19 @@ impl OpenGroup {
                 return Ok(());
             };
             let shared = Arc::clone(&self.shared);
+            let flow = self.live_flow();
             *sender = Sender::Opening(tokio::spawn(async move {
-                let open = shared.advertise(group, spec, frames.len()).await?;
+                let (open, spec) = shared.advertise(group, spec, frames.len()).await?;
+                let mut grower = Grower::new(&spec, flow);
                 for frame in frames {
+                    grower.push(&frame);
                     let sent = open.send(frame.into()).await;
                     sent.map_err(|_| Status::Closed)?;
                 }
-                Ok(open)
+                Ok(Open {
+                    frames: open,
+                    limit: Limit::Follows(Box::new(grower)),
+                })
             }));
         }
         if let Sender::Opening(task) = sender {
@@ -409,20 +457,19 @@ impl OpenGroup {
 }
 
 impl Shared {
-    /// Starts the flow.
+    /// Starts the flow; gives where its frames go, and what is reserved for it.
     async fn advertise(
         &self,
         group: Group,
         spec: FlowSpec,
         kept: usize,
-    ) -> Result<mpsc::Sender<AppFrame>> {
+    ) -> Result<(mpsc::Sender<AppFrame>, FlowSpec)> {
         let (source, frames) = group.source(spec, kept, &self.running, self.identity);
         let source = Box::new(source);
         let ask = |reply| NodeCommand::Open { source, reply };
         let opened = ask_for(&self.commands, ask).await;
         let info = opened.ok_or(Status::Closed)??;
-        let _ = self.max_frame.set(info.spec.max_frame);
-        Ok(frames)
+        Ok((frames, info.spec))
     }
 
     /// What a sink joins with that knows this machine as `host`.

@@ -1,5 +1,6 @@
-use layercast_core::{FlowSpec, FrameRate, Layer, Media};
-use layercast_media::{Clip, ClipInfo, Container};
+use layercast_core::{FlowSpec, FrameRate, Layer, Media, Status};
+use layercast_media::{Clip, ClipInfo, Container, LiveLoad};
+use layercast_net::{Growth, LOAD_WINDOW, LiveFlow};
 
 use crate::frame::Frame;
 
@@ -8,6 +9,8 @@ const ENOUGH: usize = 255;
 /// What later groups of pictures may take more than the first, in percent: what is learned from one
 /// is no promise for all.
 const HEADROOM: u32 = 25;
+/// Smallest limit for a frame, in bytes: the first pictures may be black, and the next ones are not.
+const MIN_MAX_FRAME: u32 = 256 << 10;
 
 /// Learns what a flow needs from its first group of pictures.
 #[derive(Debug, Default)]
@@ -32,13 +35,7 @@ impl Learner {
             1 => &self.frames[..],
             _ => &self.frames[..self.frames.len() - 1],
         };
-        let frames = whole.iter().map(|frame| {
-            let size = u32::try_from(frame.data.len()).unwrap_or(u32::MAX);
-            layercast_media::Frame {
-                time: frame.time,
-                ..layercast_media::Frame::of_layer(frame.layer, frame.gop_start, size)
-            }
-        });
+        let frames = whole.iter().map(sized);
         let clip = Clip {
             info: ClipInfo {
                 container: Container::MpegEs,
@@ -58,10 +55,90 @@ impl Learner {
             (rate.mean.0, rate.peak.0) = (more(rate.mean.0), more(rate.peak.0));
             rate.burst = more(rate.burst);
         }
-        // A first picture may be black, and the next one is not.
         let largest = spec.max_frame.saturating_mul(4);
-        spec.max_frame = largest.clamp(FlowSpec::MAX_FRAME_CELLS, FlowSpec::MAX_FRAME);
+        spec.max_frame = largest.clamp(MIN_MAX_FRAME, FlowSpec::MAX_FRAME);
         Some((spec, self.frames))
+    }
+}
+
+/// Has a flow whose rates were learned renegotiated when its frames take more: the pictures that it was learned from
+/// may have been black.
+#[derive(Debug)]
+pub(crate) struct Grower {
+    load: LiveLoad,
+    growth: Growth,
+    frame_rate: FrameRate,
+    /// Frames seen.
+    count: u64,
+    /// Largest frame that the flow accepts, in bytes.
+    max_frame: u32,
+}
+
+impl Grower {
+    /// For `flow`, of which `spec` was learned.
+    pub fn new(spec: &FlowSpec, flow: LiveFlow) -> Grower {
+        Grower {
+            load: LiveLoad::new(spec, LOAD_WINDOW),
+            growth: Growth::new(flow, HEADROOM),
+            frame_rate: spec.frame_rate,
+            count: 0,
+            max_frame: spec.max_frame,
+        }
+    }
+
+    /// Takes the next frame, before it is sent, and asks for more if the flow needs it.
+    pub fn push(&mut self, frame: &Frame) {
+        if let Some(answer) = self.growth.answer() {
+            self.answered(answer);
+        }
+        let slot = self.frame_rate.due(self.count);
+        self.count += 1;
+        let report = self.load.push(frame.time.unwrap_or(slot), &sized(frame));
+        if let Some(report) = report {
+            self.growth.follow(report, &self.load);
+        }
+    }
+
+    /// Largest frame that the flow accepts, once one of `bytes` has been asked for if that is larger.
+    pub async fn room_for(&mut self, bytes: usize) -> u32 {
+        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if wanted <= self.max_frame || wanted > FlowSpec::MAX_FRAME {
+            return self.max_frame;
+        }
+        // An answer to another question comes first.
+        while let Some(answer) = self.growth.answered().await {
+            self.answered(answer);
+        }
+        if wanted > self.max_frame {
+            let max_frame = wanted.saturating_mul(4).min(FlowSpec::MAX_FRAME);
+            self.growth.ask(move |spec, _| FlowSpec {
+                max_frame: spec.max_frame.max(max_frame),
+                ..spec.clone()
+            });
+            if let Some(answer) = self.growth.answered().await {
+                self.answered(answer);
+            }
+        }
+        self.max_frame
+    }
+
+    fn answered(&mut self, answer: Result<FlowSpec, Status>) {
+        match answer {
+            Ok(spec) => {
+                self.max_frame = spec.max_frame;
+                self.load.granted(&spec);
+            }
+            Err(_) => self.load.refused(),
+        }
+    }
+}
+
+/// The frame as media know it, without its bytes.
+fn sized(frame: &Frame) -> layercast_media::Frame {
+    let size = u32::try_from(frame.data.len()).unwrap_or(u32::MAX);
+    layercast_media::Frame {
+        time: frame.time,
+        ..layercast_media::Frame::of_layer(frame.layer, frame.gop_start, size)
     }
 }
 

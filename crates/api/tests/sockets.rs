@@ -205,7 +205,7 @@ async fn a_group_without_a_specification_learns_it() {
         group.send(Frame::base("")).await.unwrap_err().code(),
         "EINVAL"
     );
-    let huge = vec![0; 1 << 20];
+    let huge = vec![0; 1 << 24];
     assert_eq!(
         group.send(Frame::base(huge)).await.unwrap_err().code(),
         "EINVAL"
@@ -216,6 +216,50 @@ async fn a_group_without_a_specification_learns_it() {
     assert_eq!(closed, QosEvent::GroupClosed { undelivered: 0 });
     let late = group.send(picture(0)).await.unwrap_err();
     assert_eq!(late.code(), "ECLOSED");
+}
+
+/// Learned from black pictures, the flow has room for one key frame of the content in 35 s.
+#[real_time(tokio)]
+async fn a_group_that_begins_with_black_pictures_gets_what_its_content_takes() {
+    const BLACK: usize = 8;
+    const CONTENT: usize = 40;
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let group = Group::new("film").frame_rate(48, 1).wait_for(1);
+    let group = server.open_group(group).await.unwrap();
+    let url = group.url();
+    let sink = tokio::spawn(async move {
+        let (mut media, _control, _management) = join(&url).await?;
+        let mut sizes = Vec::new();
+        while let Some(frame) = media.recv().await {
+            if frame.gop_start {
+                sizes.push(frame.data.len());
+            }
+        }
+        Ok::<_, layercast::Error>(sizes)
+    });
+    // Four groups of pictures a second, with a key frame of 834 cells.
+    let send = async {
+        for number in 0..(BLACK + CONTENT) * 12 {
+            let size = if number / 12 < BLACK { 40 } else { 40_000 };
+            let frame = match number % 12 {
+                0 => Frame::base(vec![1; size]),
+                _ => Frame::e1(vec![1; size / 20]),
+            };
+            group.send(frame).await.unwrap();
+        }
+        // Larger than a frame of the flow may be so far.
+        group.send(Frame::base(vec![1; 300_000])).await.unwrap();
+    };
+    soon("the sending", send).await;
+    let spec = group.management().info().await.unwrap().spec;
+    assert!(spec.layers.base.mean.0 >= 4 * 834, "{spec:?}");
+    assert!(spec.layers.e1.mean.0 >= 44 * 42, "{spec:?}");
+    assert_eq!(spec.max_frame, 1_200_000);
+    assert_eq!(group.close(Span::from_secs(10)).await.unwrap(), 0);
+    let sizes = soon("the sink", sink).await.unwrap().unwrap();
+    let content = sizes.iter().filter(|size| **size == 40_000).count();
+    // What comes before the flow has its rates may be late.
+    assert!(content >= CONTENT - 12, "{sizes:?}");
 }
 
 #[tokio::test]
@@ -273,6 +317,18 @@ async fn what_cannot_be_joined_says_why() {
         .unwrap();
     let twice = server.open_group(Group::new("film")).await.unwrap_err();
     assert_eq!(twice.code(), "EINVAL");
+    for (group, says) in [
+        (Group::new(""), "the flow: it is empty"),
+        (Group::new("a\x1b[2J"), "control character"),
+        (Group::new("a").core(""), "the core switch: it is empty"),
+    ] {
+        let error = server.open_group(group).await.unwrap_err();
+        let said = error.to_string();
+        assert!(error.code() == "EINVAL" && said.contains(says), "{said}");
+    }
+    let nameless = Join::new(group.url()).name("a\nb");
+    let error = soon("an answer", nameless.connect()).await.unwrap_err();
+    assert_eq!(error.code(), "EINVAL", "{error}");
     let member = Join::new(group.url()).name("narrow").level(Level::BASE);
     let error = soon("an answer", member.connect()).await.unwrap_err();
     assert_eq!(error.code(), "EADMIT", "{error}");
@@ -345,6 +401,8 @@ async fn a_group_with_tokens_is_open_to_those_who_have_one() {
 
     let valid = Span::from_secs(3_600);
     let url = group.url_for(Some("ann"), Level::E1, valid).unwrap();
+    let nameless = group.url_for(Some(""), Level::E1, valid).unwrap_err();
+    assert_eq!(nameless.code(), "EINVAL", "{nameless}");
     let somebody_else = soon("a refusal", Join::new(&url).name("bob").connect()).await;
     assert_eq!(somebody_else.unwrap_err().code(), "EADMIT");
 

@@ -311,7 +311,7 @@ pub struct Serve {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
     /// Core switch, through which all receivers join; auto is this node [default: none]
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = units::Name)]
     pub core: Option<String>,
     /// Spacing of packets: paper: a token bucket per flow (METS); serial: frame after frame at the rate that
     /// receivers announce (join --drain); off: the link alone paces [default: off for live media, else paper]

@@ -1,6 +1,6 @@
 //! Live input of `layercast serve`, and the addresses of live streams.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use layercast_sim::file;
 
 use crate::args;
 use crate::failure::Failure;
+use crate::host_port;
 use crate::input;
 use crate::output::{Table, count};
 use crate::probe;
@@ -79,39 +80,11 @@ fn listen_address(url: &str, address: &str) -> Result<SocketAddr, Failure> {
 /// The first address of `HOST:PORT`. `url` is what the user wrote.
 fn resolve(url: &str, address: &str) -> Result<SocketAddr, Failure> {
     let scheme = url.split_once("://").map_or("udp", |(scheme, _)| scheme);
-    let wrong =
-        |what: &str, hint: String| Err(Failure::wrong_use(format!("{url} {what}")).hint(hint));
-    let whole = |host: &str, port: &str| format!("write {scheme}://{host}:{port}");
-    if address.is_empty() {
-        return wrong("has no address and no port", whole("127.0.0.1", "5000"));
-    }
-    if let Some(port) = address
-        .strip_prefix(':')
-        .filter(|port| port.parse::<u16>().is_ok())
-    {
-        return wrong("has no address", whole("127.0.0.1", port));
-    }
-    if address.parse::<u16>().is_ok() {
-        return wrong("has no address", whole("127.0.0.1", address));
-    }
-    if address.parse::<Ipv6Addr>().is_ok() {
-        let host = format!("[{address}]");
-        return wrong(
-            "has an IPv6 address without brackets, or no port",
-            whole(&host, "5000"),
-        );
-    }
-    let (host, port) = match address.rsplit_once(':') {
-        Some((host, port)) if !host.ends_with(':') && !address.ends_with(']') => (host, port),
-        _ => {
-            let hint = format!("add the port, for example: {scheme}://{address}:5000");
-            return wrong("has no port", hint);
-        }
-    };
-    if port.parse::<u16>().is_err() {
-        let what = format!("has the port {port:?}, which is no number from 0 to 65535");
-        return wrong(&what, whole(host, "5000"));
-    }
+    let (host, _) = host_port::split(address).map_err(|error| {
+        let whole = error.whole("127.0.0.1", 5_000);
+        Failure::wrong_use(format!("{url} {}", error.problem))
+            .hint(format!("write {scheme}://{whole}"))
+    })?;
     let failed = |why: String| {
         Failure::new(format!("cannot resolve {host} of {url}: {why}"))
             .hint("check the host name and the name service, or give an IP address")

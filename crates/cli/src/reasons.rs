@@ -1,9 +1,8 @@
 //! What a receiver misses, and why, from its figures of each second.
 
-use layercast_net::Progress;
+use layercast_net::{Loss, Progress};
 use layercast_transport::mets::{CutStarts, LateMs};
 
-use crate::loss::Loss;
 use crate::output::count;
 
 /// Seconds without a frame before the command says so.

@@ -114,11 +114,17 @@ pub fn run(args: &args::Serve) -> Outcome {
             true => args::Pacing::Off,
             false => args::Pacing::Paper,
         });
+        // A live stream may begin without the pictures of a layer, and have them later.
+        let max_level = match is_live {
+            true => Level::FULL,
+            false => offer.spec.top_level(),
+        };
+        let spec = (offer.spec, max_level);
         config.sources.push(LocalSource {
             config: SourceConfig {
                 protection,
                 shaping: shaping(pacing),
-                ..source(args, &config.switch.name, &key, &flow, offer.spec, start)
+                ..source(args, &config.switch.name, &key, &flow, spec, start)
             },
             frames: offer.frames,
             start_when_joined: args.start_when_joined.unwrap_or(0),
@@ -396,7 +402,7 @@ fn source(
     name: &str,
     key: &[u8],
     flow: &str,
-    mut spec: FlowSpec,
+    (mut spec, max_level): (FlowSpec, Level),
     start: Time,
 ) -> SourceConfig {
     let id = node_id(name);
@@ -405,7 +411,7 @@ fn source(
     spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
     let info = FlowInfo {
         policy: QosPolicy {
-            max_level: spec.top_level().max(Level::BASE),
+            max_level,
             adapt: args.adapt,
             ..QosPolicy::default()
         },

@@ -2,14 +2,13 @@
 
 use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::advice;
-use layercast_net::{Remote, XtpPlace, get_node_stats, list_flows};
+use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, list_flows};
 use layercast_wire::{FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
 use serde::Serialize;
 
 use crate::address;
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::loss::Loss;
 use crate::node::runtime;
 use crate::output::{Table, print, print_json};
 use crate::signals;

@@ -15,6 +15,7 @@ use layercast_qos::Merge;
 use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
 use layercast_transport::mets::ParityConfigError;
 
+use crate::host_port;
 use crate::scenario::ProtectBase;
 
 /// What `--port NAME=RATE,delay=..,queue=..,loss=..` says about the link to one neighbour.
@@ -86,23 +87,29 @@ pub fn destination(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// The port in suggestions.
+const PORT: u16 = 7_400;
+
 /// Reads `ADDR:PORT`; `with` gives whole addresses with a port that was given alone.
 fn address(text: &str, with: impl Fn(u16) -> String) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
-    let bare = text.trim_start_matches('[').trim_end_matches(']');
-    let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
-    Err(match (bare.parse::<IpAddr>(), port.parse::<u16>()) {
-        (Ok(ip), _) => format!("it has no port: write {}", SocketAddr::new(ip, 7_400)),
-        (Err(_), Ok(port)) if text == port.to_string() || text == format!(":{port}") => {
-            format!("it has no address: write {}", with(port))
+    let error = match host_port::split(text) {
+        Ok((_, port)) => {
+            let whole = with(port);
+            return Err(format!(
+                "expected an IP address and a port, not a name: write {whole}"
+            ));
         }
-        (Err(_), Ok(port)) => format!(
-            "expected an IP address and a port, not a name: write {}",
-            with(port)
-        ),
-        (Err(_), Err(_)) => format!("expected ADDR:PORT: write {}", with(7_400)),
+        Err(error) => error,
+    };
+    let is_ip = |host: &str| host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let problem = &error.problem;
+    Err(match error.host.as_deref() {
+        None => format!("it {problem}: write {}", with(error.port.unwrap_or(PORT))),
+        Some(host) if is_ip(host) => format!("it {problem}: write {}", error.whole(host, PORT)),
+        Some(_) => format!("expected ADDR:PORT: write {}", with(PORT)),
     })
 }
 
@@ -308,6 +315,9 @@ pub fn filter(text: &str) -> Result<FilterPlace, String> {
     };
     if flow.is_empty() || to.is_some_and(str::is_empty) {
         return Err(usage.into());
+    }
+    for name in to.into_iter().chain([flow]) {
+        check_name(name).map_err(|error| format!("in a name: {error}"))?;
     }
     Ok(FilterPlace {
         flow: flow.into(),

@@ -41,8 +41,8 @@ pub use foreign::{Foreign, Remedy, identify};
 pub use h264::H264Writer;
 pub use levels::LevelSummary;
 pub use live::{
-    Estimate, GopWatch, Ingest, IngestStats, LONG_GOP, LiveClock, LiveLoad, LongGop, MediaTimeline,
-    Overload, SpecMeter, Stamp, TimedFrame,
+    Estimate, GopWatch, Ingest, IngestStats, LONG_GOP, LiveClock, LiveLoad, LoadReport, LongGop,
+    MediaTimeline, Overload, SpecMeter, Stamp, TimedFrame,
 };
 pub use mpeg::sniff::{is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received};

@@ -14,6 +14,7 @@ use crate::error::{CallError, NetError};
 use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
 use crate::hello::Hello;
 use crate::identity::own_or_new;
+use crate::loss::Loss;
 use crate::peer::Peers;
 use crate::receiver::{Hearing, Receiver};
 use crate::timer::{Lateness, Timer};
@@ -386,15 +387,11 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String
             ),
         });
     }
-    let cause = match stats.marked {
-        0 => {
-            "the path loses packets; enable link repair at both ends of the link (--repair auto), let the server protect the \
-             base layer (serve --protect-base auto), or use a better path"
-        }
-        _ => {
-            "a queue on the path was full (congestion marks); raise the rate of that link, or limit the rate of the \
-             encoder (-maxrate and -bufsize)"
-        }
+    let cause = Loss {
+        base: lost,
+        marked: stats.marked,
+        repaired: stats.repair.map(|repair| repair.recovered),
+        overloaded: false,
     };
     match cut.lost_percent() {
         Some(percent) => Some(format!(

@@ -34,6 +34,7 @@ mod identity;
 mod join;
 mod live;
 mod local;
+mod loss;
 mod machines;
 mod multicast;
 mod names;
@@ -83,7 +84,10 @@ pub use layercast_protect::{Control, Fingerprint, FingerprintError};
 pub use layercast_repair::{LayerRepairs, RepairStats, RequestStats};
 pub use layercast_switch::LinkRepairStats;
 pub use layercast_transport::mets::ControlError;
-pub use live::{Estimated, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
+pub use live::{
+    Estimated, Growth, LOAD_WINDOW, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions,
+};
+pub use loss::Loss;
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
     IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,

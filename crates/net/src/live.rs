@@ -18,11 +18,10 @@ use tokio::time::{Duration, Instant, timeout_at};
 use crate::clock::Clock;
 use crate::error::NetError;
 use crate::frames::Frames;
-use growth::Growth;
 use serving::Serving;
 use source::{Source, bind, read_pipe};
 
-pub use growth::LiveFlow;
+pub use growth::{Growth, LiveFlow};
 
 /// Frames on their way to the source; a live stream that finds no room loses a GOP.
 const FRAMES: usize = 512;
@@ -143,6 +142,9 @@ pub enum LiveEvent {
     },
 }
 
+/// The time over which a live stream is compared with its reservation, unless another is chosen.
+pub const LOAD_WINDOW: Span = Span::from_secs(10);
+
 impl Default for LiveOptions {
     fn default() -> LiveOptions {
         LiveOptions {
@@ -151,7 +153,7 @@ impl Default for LiveOptions {
             rates: None,
             lead: Span::from_ms(40),
             patience: Span::from_secs(30),
-            window: Span::from_secs(10),
+            window: LOAD_WINDOW,
             program: None,
         }
     }
@@ -415,11 +417,8 @@ impl LiveInput {
         self.clock.settle();
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
-        let growth = options.rates.is_none().then_some(Growth {
-            flow,
-            headroom_percent: options.headroom_percent,
-            asked: None,
-        });
+        let headroom = options.headroom_percent;
+        let growth = (options.rates.is_none()).then(|| Growth::new(flow, headroom));
         let serving = Serving {
             clock: self.clock.clone(),
             gops: GopWatch::known(spec.gop()),

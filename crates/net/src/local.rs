@@ -57,6 +57,9 @@ impl Running {
     /// The source as configured, not fed yet.
     pub fn new(local: LocalSource) -> Result<Running, NetError> {
         NetError::check_name("the flow", &local.config.flow.name)?;
+        if let Some(core) = &local.config.flow.core {
+            NetError::check_name("the core switch", core)?;
+        }
         Ok(Running {
             flow: local.config.flow.id,
             name: local.config.flow.name.clone(),

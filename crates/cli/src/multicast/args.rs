@@ -96,7 +96,7 @@ pub struct Send {
     pub enough: Option<Completion>,
     /// Succeed only if these receivers (receive --name) have everything, regardless of --enough; stop once one of them
     /// fails
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = units::Name)]
     pub key_members: Vec<String>,
     /// Expel receivers that take less than this rate [default: 1440kbit/s, or nine tenths of a lower --rate]; with
     /// --profile frm

@@ -181,7 +181,7 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
 fn own_name(out: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let folder = fs::canonicalize(out).unwrap_or_else(|_| out.to_owned());
-    format!("{}:{}", host.trim(), folder.display())
+    format!("{}:{}", host.trim(), printable(&folder))
 }
 
 /// The exit code.

@@ -122,7 +122,7 @@ fn names_that_the_protocol_does_not_carry_are_refused_with_the_limit() {
         (escape, "its character 2 is the control character '\\u{1b}'"),
     ] {
         let url = format!("127.0.0.1:9/{}", name.replace('\u{1b}', "%1b"));
-        let commands: [(&[&str], &str); 9] = [
+        let commands: [(&[&str], &str); 11] = [
             (&["serve", "clip.ts", "--name", name], "--name"),
             (&["serve", "clip.ts", "--flow", name], "--flow"),
             (
@@ -145,6 +145,11 @@ fn names_that_the_protocol_does_not_carry_are_refused_with_the_limit() {
                 "--member",
             ),
             (&["receive", "--out", "x", "--name", name], "--name"),
+            (
+                &["send", "x", "--to", "127.0.0.1:9", "--key-members", name],
+                "--key-members",
+            ),
+            (&["serve", "clip.ts", "--core", name], "--core"),
             (
                 &["send", "x", "--to", "127.0.0.1:9", "--members", name],
                 "--members",

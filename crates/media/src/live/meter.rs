@@ -233,10 +233,14 @@ fn with_headroom(
         Some(_) => 0,
     };
     fill_gap(&mut spec);
-    let largest = spec.max_frame.saturating_mul(4).max(MIN_MAX_FRAME);
-    spec.max_frame = largest.min(FlowSpec::MAX_FRAME);
+    spec.max_frame = max_frame_for(spec.max_frame).max(MIN_MAX_FRAME);
     debug_assert!(spec.top_level() <= Level::FULL);
     spec
+}
+
+/// The limit for frames of a stream of which the largest frame so far has this number of bytes.
+pub(super) fn max_frame_for(largest: u32) -> u32 {
+    largest.saturating_mul(4).min(FlowSpec::MAX_FRAME)
 }
 
 /// Media time from the first of these frames that has a stamp to the last; without stamps none.

@@ -11,7 +11,7 @@ mod stamp;
 pub use clock::LiveClock;
 pub use gop::{GopWatch, LONG_GOP, LongGop};
 pub use ingest::{Ingest, IngestStats};
-pub use load::{LiveLoad, Overload};
+pub use load::{LiveLoad, LoadReport, Overload};
 pub use meter::{Estimate, SpecMeter};
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
 pub(crate) use stamp::{Timed, on_a_timeline, share_of};

@@ -1,6 +1,7 @@
 //! What becomes of a live stream that takes more than is reserved for its flow.
 
 use layercast_core::{FlowSpec, QosOption, Resource, Status};
+use layercast_media::{LiveLoad, LoadReport};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::NodeCommand;
@@ -15,21 +16,31 @@ pub struct LiveFlow {
 }
 
 /// How a stream that outgrows its flow gets more.
-pub(super) struct Growth {
-    pub flow: LiveFlow,
-    pub headroom_percent: u32,
+#[derive(Debug)]
+pub struct Growth {
+    flow: LiveFlow,
+    headroom_percent: u32,
     /// What was asked for, and not answered yet.
-    pub asked: Option<oneshot::Receiver<Result<FlowSpec, Status>>>,
+    asked: Option<oneshot::Receiver<Result<FlowSpec, Status>>>,
 }
 
 impl Growth {
+    /// Asks for `flow`, with `headroom_percent` more than measured where that fits.
+    pub fn new(flow: LiveFlow, headroom_percent: u32) -> Growth {
+        Growth {
+            flow,
+            headroom_percent,
+            asked: None,
+        }
+    }
+
     /// Whether an answer is pending.
     pub fn is_asking(&self) -> bool {
         self.asked.is_some()
     }
 
     /// Requests the present rates of the stream from all nodes on the path, unless an answer is pending. `change` makes
-    /// them from what the flow is now and a headroom in per cent.
+    /// them from what the flow is now and a headroom in per cent. Must be called within a runtime.
     pub fn ask(&mut self, change: impl Fn(&FlowSpec, u32) -> FlowSpec + Send + Sync + 'static) {
         if self.is_asking() {
             return;
@@ -50,6 +61,15 @@ impl Growth {
         });
     }
 
+    /// Requests what the stream needs by what its load reported. Must be called within a runtime.
+    pub fn follow(&mut self, report: LoadReport, load: &LiveLoad) {
+        let load = load.clone();
+        self.ask(move |spec, headroom| match report {
+            LoadReport::Above(_) => load.grown(spec, headroom),
+            LoadReport::Below => load.settled(spec, headroom),
+        });
+    }
+
     /// The answer, once.
     pub fn answer(&mut self) -> Option<Result<FlowSpec, Status>> {
         let answer = match self.asked.as_mut()?.try_recv() {
@@ -59,6 +79,13 @@ impl Growth {
         };
         self.asked = None;
         Some(answer)
+    }
+
+    /// Waits for the answer; `None` if nothing was asked for. A caller that gives up waiting finds the answer later.
+    pub async fn answered(&mut self) -> Option<Result<FlowSpec, Status>> {
+        let answer = self.asked.as_mut()?.await;
+        self.asked = None;
+        Some(answer.unwrap_or(Err(Status::Closed)))
     }
 }
 

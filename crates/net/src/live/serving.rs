@@ -1,7 +1,9 @@
 //! A live stream on its way into a flow.
 
 use layercast_core::{FlowSpec, Media, Span, Time};
-use layercast_media::{GopWatch, LiveClock, LiveLoad, MediaTimeline, SpecMeter, TimedFrame};
+use layercast_media::{
+    GopWatch, LiveClock, LiveLoad, LoadReport, MediaTimeline, SpecMeter, TimedFrame,
+};
 use layercast_qos::LiveTime;
 use layercast_transport::mets::AppFrame;
 use layercast_wire::Payload;
@@ -190,12 +192,12 @@ impl Serving {
 
     /// Sees to it that what the stream takes is reserved.
     fn hold_against(&mut self, time: Span, frame: &layercast_media::Frame) {
-        if let Some(overload) = self.load.push(time, frame) {
+        let report = self.load.push(time, frame);
+        if let Some(LoadReport::Above(overload)) = report {
             self.tell(LiveEvent::Overload(overload));
-            if let Some(growth) = &mut self.growth {
-                let load = self.load.clone();
-                growth.ask(move |spec, headroom| load.grown(spec, headroom));
-            }
+        }
+        if let (Some(report), Some(growth)) = (report, &mut self.growth) {
+            growth.follow(report, &self.load);
         }
         match self.growth.as_mut().and_then(Growth::answer) {
             None => {}

@@ -261,6 +261,36 @@ fn a_server_changes_the_frame_rate_at_a_gop_start_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_source_that_holds_a_frame_back_gets_more_as_soon_as_it_is_granted() {
+    // Declared from black pictures, while key frames take 240 cells twice a second.
+    let mut config = source_config(CARRIAGE, 300);
+    let declared = &mut config.flow.spec;
+    declared.max_frame = 240 * 48 - 40;
+    for layer in Layer::ALL {
+        declared.layers[layer].mean.0 = 12;
+    }
+    let mut world = World::new(config, sink_config(CARRIAGE), 30);
+    world.run_until(ms(2_000));
+    assert!(world.source.stats().sent.base < 4, "frames are held back");
+    ask_server(&mut world, spec(|_| {}));
+    world.run_until(ms(12_000));
+    assert_eq!(server_codes(&world), ["OK"]);
+    let granted = world
+        .source_events
+        .iter()
+        .find_map(|(at, event)| matches!(event, SourceEvent::Renegotiated { .. }).then_some(*at));
+    // The question and the answer take 1 ms each. The next GOP start would leave seconds later.
+    assert_eq!(granted, Some(ms(2_002)));
+    // What waited has left, and 15 s of media are sent in 12 s from then on.
+    assert_eq!(world.source.stats().dropped.base, 0);
+    assert!(
+        world.source.stats().sent.base >= 20,
+        "{:?}",
+        world.source.stats().sent
+    );
+}
+
+#[test]
 fn a_host_that_cannot_take_more_refuses_for_all() {
     let weak = SinkConfig {
         local_limit: Some(layercast_core::CellRate(600)),

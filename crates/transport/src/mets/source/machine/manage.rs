@@ -205,7 +205,9 @@ impl Source {
         });
     }
 
-    /// All members agree; the change takes effect at the next GOP start.
+    /// All members agree; the change takes effect at the next GOP start. A change that gives more to a source which holds
+    /// a frame back, because its rate is too low for its media, takes effect immediately: the start may be behind minutes
+    /// of media.
     pub(super) fn on_change_ack(&mut self, now: Time, number: u32) {
         let gop = self.spec().frame_rate.due(u64::from(self.spec().gop_n));
         let Some(change) = self.change.as_mut().filter(|it| it.number == number) else {
@@ -219,7 +221,9 @@ impl Source {
         // A flow without GOP starts, or one that pauses, does not wait forever.
         let wait = Span::from_ps(gop.as_ps().saturating_mul(2)) + Span::from_secs(1);
         change.until = now.saturating_add(wait);
-        if self.scheduler.is_empty() && self.held.is_none() {
+        let more = change.flow.spec.layers.base.mean > self.info.spec.layers.base.mean;
+        let idle = self.scheduler.is_empty() && self.held.is_none();
+        if idle || self.held.is_some() && more {
             self.enforce(now);
         }
     }

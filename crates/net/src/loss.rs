@@ -1,10 +1,6 @@
-//! Why frames are lost, and what helps.
-
 use std::fmt;
 
-use crate::output::count;
-
-/// Losses, and what tells their cause.
+/// Losses, and what tells their cause; it is shown as that cause and what helps.
 ///
 /// A switch marks packets while its queue is half full, so a queue that overflows has marked before. It drops enhancement
 /// frames first. Losses without marks are those of the path: of a radio link, a policer, an overloaded host, or a router
@@ -42,9 +38,9 @@ impl fmt::Display for Loss {
             ),
             (true, Some(repaired), 0) => write!(
                 f,
-                "the path itself loses packets: the parities repaired all of the base layer ({}); enhancement layers \
-                 have no parities, link repair (--repair auto, the default) repairs all layers",
-                count(repaired, "packet")
+                "the path itself loses packets: the parities repaired all of the base layer ({repaired} {packets}); \
+                 enhancement layers have no parities, link repair (--repair auto, the default) repairs all layers",
+                packets = if repaired == 1 { "packet" } else { "packets" }
             ),
             (true, Some(_), _) => f.write_str(
                 "the path itself loses more packets than the parities repair: a stronger code helps (serve \
