@@ -1,11 +1,15 @@
-//! Callers and calls over TCP, and the pauses between calls.
+//! Callers over TCP, XTP and QUIC, calls over TCP, and the pauses between calls.
 
 use layercast_core::NodeId;
+use layercast_protect::LinkKey;
 use layercast_wire::Carriage;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::quic;
+use crate::tls::Trust;
+use crate::xtp::XtpNode;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -83,6 +87,52 @@ async fn callers_are_taken_up_to_the_limit_and_the_others_hear_why_not() {
         ..ChannelStats::default()
     };
     assert_eq!(stats, expected);
+}
+
+#[tokio::test]
+async fn callers_over_xtp_are_taken_up_to_the_limit_and_the_others_hear_why_not() {
+    let (peers, mut events) = Peers::new(hello("chuff"), None);
+    let node = XtpNode::udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let addr = node.local_addr();
+    peers.listen_xtp(XtpDoor::open(node).await.unwrap(), 1);
+    let call = async |name: &str| {
+        let (receiver, mut sender) = XtpChannel::connect(addr, None).await.unwrap().split();
+        sender.send(&[hello(name).signal()]).await.unwrap();
+        (receiver, sender)
+    };
+    let _first = call("first").await;
+    let PeerEvent::Opened(newcomer) = event(&mut events).await else {
+        panic!("the first is taken");
+    };
+    assert_eq!(newcomer.hello, hello("first"));
+    assert!(newcomer.proven.is_none());
+    let (mut second, _sender) = call("second").await;
+    let answer = timeout(SOON, second.recv()).await.unwrap().unwrap();
+    assert!(matches!(&answer, Some(Signal::Error { message }) if message.contains("place")));
+}
+
+#[tokio::test]
+async fn callers_on_protected_links_are_taken_with_the_identity_that_they_show() {
+    let own = Arc::new(Identity::generate().unwrap());
+    let (mut peers, mut events) = Peers::new(hello("chuff"), Some(Arc::clone(&own)));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = socket.local_addr().unwrap();
+    peers.listen_protected(quic::listen(socket, &own).unwrap(), 2);
+    let trust = Trust::Node(own.fingerprint());
+    let guest = Identity::generate().unwrap();
+    let channel = QuicChannel::connect(addr, None, &guest, &trust);
+    let channel = timeout(SOON, channel).await.unwrap().unwrap();
+    let (_receiver, mut sender) = channel.split();
+    let said = Hello {
+        link_key: Some(LinkKey::new(0, [7; 32])),
+        ..hello("guest")
+    };
+    sender.send(&[said.signal()]).await.unwrap();
+    let PeerEvent::Opened(newcomer) = event(&mut events).await else {
+        panic!("the caller is taken");
+    };
+    assert_eq!(newcomer.hello, said);
+    assert_eq!(newcomer.proven.unwrap().identity, guest.fingerprint());
 }
 
 #[tokio::test]
