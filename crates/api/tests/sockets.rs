@@ -258,7 +258,7 @@ async fn a_group_that_begins_with_black_pictures_gets_what_its_content_takes() {
     assert_eq!(group.close(Span::from_secs(10)).await.unwrap(), 0);
     let sizes = soon("the sink", sink).await.unwrap().unwrap();
     let content = sizes.iter().filter(|size| **size == 40_000).count();
-    // What comes before the flow has its rates may be late.
+    // Frames that are sent before the flow has its rates may be late.
     assert!(content >= CONTENT - 12, "{sizes:?}");
 }
 
