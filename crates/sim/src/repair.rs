@@ -1,4 +1,4 @@
-//! Links with repair of losses: their ends, and for how long late datagrams are of use to whom.
+//! Links with repair of losses: their ends, and the time within which a late datagram is of use.
 
 use layercast_core::Span;
 use layercast_switch::Framed;
@@ -13,7 +13,7 @@ use crate::world::World;
 const SHARE_BUDGETS: Span = Span::from_ms(100);
 
 impl World<'_> {
-    /// The channel of a link stands: both ends begin anew.
+    /// The channel of a link is open: both ends start again.
     pub fn renew_repair(&mut self, link: usize) {
         let sessions = [2 * link, 2 * link + 1].map(|wire| {
             let wire = &mut self.wires[wire];
