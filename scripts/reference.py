@@ -42,8 +42,9 @@ SCENARIOS = {
     "scenarios/tree.schema.json": (
         "tree-file.md",
         "Tree file of fec plan",
-        "The file of `layercast fec plan` describes a multicast tree. `layercast fec plan --schema` prints its "
-        "JSON Schema. [Models and planner](fec-models.md#the-planner) has an example and explains the result.",
+        "The file of `layercast fec plan` describes a multicast tree. `layercast fec plan --schema` prints "
+        "its JSON Schema. [Models and planner](fec-models.md#the-planner) has an example and explains the "
+        "result.",
     ),
     "python/layercast_lab/campaign.schema.json": (
         "campaign-file.md",
