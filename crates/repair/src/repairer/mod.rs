@@ -39,6 +39,8 @@ const MARKERS: [Span; 2] = [Span::from_ms(3), Span::from_ms(11)];
 const UNHEARD: Span = Span::from_ms(4);
 /// Feedback is overdue when none came for this long beyond the round trip.
 const OVERDUE: Span = Span::from_ms(45);
+/// After this silence any feedback is newer: its 32-bit clock wraps, and says nothing about long pauses.
+const SILENCE: Span = Span::from_secs(60);
 /// Feedback that is used: one in this time on average, and this many in a row.
 const FEEDBACK_EVERY: Span = Span::from_ms(1);
 const FEEDBACK_BURST: u64 = 16;
@@ -193,7 +195,9 @@ impl<T: Clone> Repairer<T> {
         let next = self.history.next();
         let hi = expand(feedback.hi, next)
             .filter(|hi| *hi < next && feedback.session == self.config.session);
-        let newer = self.heard.is_none_or(|(tx, _)| feedback.tx_us.is_after(tx));
+        let newer = self
+            .heard
+            .is_none_or(|(tx, heard)| feedback.tx_us.is_after(tx) || now.since(heard) > SILENCE);
         let (Some(hi), true, true) = (hi, newer, self.may_hear(now)) else {
             self.stats.feedback_ignored += 1;
             return;
@@ -460,6 +464,8 @@ impl<T: Clone> Repairer<T> {
         let counter = self.history.next();
         let session = self.config.session;
         let wire = Serial(counter as u32);
+        // Delays count from the last bit: on a slow line the first one is several milliseconds earlier in large datagrams.
+        let sent = now.max(ready);
         let (head, item, tail) = match waiting {
             Waiting::Original {
                 unit,
@@ -481,7 +487,7 @@ impl<T: Clone> Repairer<T> {
                     }),
                     false => What::Once(layer),
                 };
-                self.history.push(now, what);
+                self.history.push(sent, what);
                 let head = Head::Data {
                     session,
                     counter: wire,
@@ -494,7 +500,7 @@ impl<T: Clone> Repairer<T> {
                 let counters = &mut self.stats.layers[unit.layer];
                 counters.repairs += 1;
                 counters.repair_octets += u64::from(unit.octets);
-                self.history.push(now, What::Copy(of, unit.layer));
+                self.history.push(sent, What::Copy(of, unit.layer));
                 let head = Head::Repair {
                     session: session as u8,
                     counter: counter as u32 & 0xFF_FFFF,

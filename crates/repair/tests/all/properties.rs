@@ -396,6 +396,46 @@ fn datagrams_that_a_stall_holds_back_are_not_lost() {
 }
 
 #[test]
+fn feedback_after_a_long_pause_is_used_whatever_its_clock() {
+    let mut end = repairer(None);
+    // The 32-bit clock of feedback goes back after a pause of 36 to 71 minutes.
+    for (hi, pause_s) in [0, 61, 40 * 60, 110 * 60].into_iter().enumerate() {
+        let now = at(pause_s * 1_000_000);
+        end.handle(now, send(now, Layer::Base, pause_s), &mut Off);
+        while end.poll_transmit(now, &mut Off).is_some() {}
+        let feedback = RepairerInput::Feedback(all_lost(now, hi as u64, 1));
+        end.handle(now, feedback, &mut Off);
+        assert_eq!(end.stats().feedback, hi as u64 + 1, "{pause_s} s");
+    }
+}
+
+#[test]
+fn one_forged_marker_hides_no_datagram() {
+    for ahead in [4_000, 60_000, 1 << 30] {
+        let mut end: Requester<u32> = Requester::new("link", SESSION);
+        let mut given = Vec::new();
+        for counter in 0..200 {
+            let head = Head::Data {
+                session: SESSION,
+                counter: Serial(counter),
+                layer: Layer::Base,
+            };
+            end.handle(at(0), RequesterInput::Datagram(head, counter), &mut Off);
+            given.extend(end.poll_event());
+            if counter == 100 {
+                let marker = Head::Marker {
+                    session: SESSION,
+                    hi: Serial(counter + ahead),
+                    rtt_us: 0,
+                };
+                end.handle(at(0), RequesterInput::Marker(marker), &mut Off);
+            }
+        }
+        assert_eq!(given.len(), 200, "{ahead}");
+    }
+}
+
+#[test]
 fn the_base_layer_leaves_before_enhancement_layers() {
     let mut repairer = repairer(Some(Rate::from_bps(1_000_000)));
     for (item, layer) in [Layer::E2, Layer::E2, Layer::E1, Layer::Base]

@@ -1,8 +1,9 @@
 //! What repair on a hop reaches: 25 frames a second with key frames of 60 packets, a round trip of 40 to 50 ms.
 
-use layercast_core::{Rate, Span};
+use layercast_core::{FlowId, Layer, Rate, Span, Time};
+use layercast_repair::Unit;
 
-use crate::channel::{Impairment, Outcome, Setup, run};
+use crate::channel::{Hop, Impairment, Outcome, Packet, Setup, run};
 
 const FRAMES: u64 = 4_000;
 
@@ -59,6 +60,41 @@ fn without_loss_nothing_is_repaired() {
         "{}",
         outcome.feedback_rate
     );
+}
+
+#[test]
+fn large_datagrams_on_a_slow_line_are_not_lost() {
+    let how = Impairment {
+        jitter: Span::ZERO,
+        ..Impairment::loss(0.0)
+    };
+    let mut hop = Hop::new(how, Some(Rate::from_bps(1_300_000)), 1, "slow");
+    let start = Time::ZERO + Span::from_secs(1);
+    for tenth in 0..200_000 {
+        let now = start + Span::from_us(100 * tenth);
+        if tenth % 400 == 0 {
+            let sizes = [80, 80, 1_228, 80, 1_228, 300];
+            for (index, octets) in sizes.into_iter().enumerate() {
+                let unit = Unit {
+                    flow: FlowId(1),
+                    layer: Layer::Base,
+                    stamp_us: Some(now.as_us() as u32),
+                    octets,
+                    last: index + 1 == sizes.len(),
+                    repair: true,
+                };
+                let packet = Packet {
+                    frame: tenth / 400,
+                    index: index as u32,
+                    of: sizes.len() as u32,
+                };
+                hop.send(now, unit, packet);
+            }
+        }
+        hop.run(now);
+    }
+    let sent = hop.repairer.stats().layers.base;
+    assert_eq!((sent.sent, sent.lost, sent.repairs), (3_000, 0, 0));
 }
 
 #[test]
