@@ -178,7 +178,10 @@ impl StreamWriter {
     /// Whether the unit is what its label says and fits the sequence it is in.
     fn accepts(&self, unit: &AccessUnit, layer: Layer) -> bool {
         let sequence = unit.sequence.or(self.sequence);
-        unit.picture.kind.layer() == layer
+        // Without P pictures, B pictures are in E1.
+        let usual = unit.picture.kind.layer();
+        let is_in_place = usual == layer || usual == Layer::E2 && layer == Layer::E1;
+        is_in_place
             && sequence.is_some_and(|sequence| {
                 sequence.height_is_legal() && sequence.mpeg2 == unit.coding.is_some()
             })

@@ -102,6 +102,22 @@ fn every_i_picture_carries_a_sequence_header() {
 }
 
 #[test]
+fn b_pictures_of_a_stream_without_p_pictures_are_written() {
+    let open = [&GOP[..], &picture(I, 2), &picture(B, 0), &picture(B, 1)].concat();
+    let bytes = [&SEQUENCE[..], &GOP, &picture(I, 0), &open, &open].concat();
+    let clip = parse(bytes).unwrap();
+    assert_eq!(kinds(&clip), "IIBBIBB");
+    assert_eq!(clip.frames[2].layer(), Layer::E1);
+    let all: Vec<usize> = (0..clip.frames.len()).collect();
+    let (_, writer) = write(&clip, &all);
+    let stats = writer.stats();
+    assert_eq!(
+        (stats.written, stats.repeated, stats.undecodable),
+        (7, 0, 0)
+    );
+}
+
+#[test]
 fn two_fields_are_one_frame_and_get_the_whole_sequence_header() {
     let stream = [
         &SEQUENCE[..],
