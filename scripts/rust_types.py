@@ -244,7 +244,9 @@ class Types:
     def find(self, name: str, file: str) -> Item:
         """The type that `name` means in `file`."""
         crate, wanted = self.uses.get(file, {}).get(name, ("crate", name))
-        crate = crate.removeprefix("layercast_").replace("_", "-")
+        # A path that does not start with one of our crates starts with a module of this crate.
+        is_ours = crate.startswith("layercast_")
+        crate = crate.removeprefix("layercast_").replace("_", "-") if is_ours else "crate"
         found = self.items.get(wanted, [])
         here = [item for item in found if item.file == file]
         own = [item for item in found if item.file.split("/")[0] == file.split("/")[0]]

@@ -97,8 +97,10 @@ class Running:
 
 
 @pytest.mark.skipif(not CLIP.exists(), reason="make clips")
-def test_live_flows_follow_their_schemas(command, tmp_path):
-    with Running("node", command, "serve", CLIP, "--loop", "--listen", "127.0.0.1:0", "--json") as node:
+@pytest.mark.parametrize("options", [[], ["--protect-base", "6+2"]], ids=["plain", "parities"])
+def test_live_flows_follow_their_schemas(command, tmp_path, options):
+    serve = [command, "serve", CLIP, "--loop", "--listen", "127.0.0.1:0", "--json", *options]
+    with Running("node", *serve) as node:
         url = node.ready["url"]
         out = ["--out", tmp_path / "out.m1v", "--for", "3s", "--json"]
         with Running("join", command, "join", url, *out) as join:

@@ -624,7 +624,7 @@ pub struct Join {
 #[command(after_help = "\
 Examples:
   layercast stats 'layercasts://127.0.0.1:7400?fp=..'
-  layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].lost'
+  layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].report.lost'
   layercast stats xtp+daemon:///run/user/1000/xtpd")]
 pub struct Stats {
     /// Server or switch: the URL that it printed, or HOST:PORT without encryption; or an XTP daemon

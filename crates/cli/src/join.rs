@@ -498,6 +498,14 @@ fn in_words(summary: &JoinSummary) -> String {
         summary.sink.outage_ms as f64 / 1e3,
         summary.output.bytes
     );
+    let stream = &summary.output.stream;
+    if stream.repeated > 0 {
+        text += &format!(
+            "\n  {} of {} pictures written are repeats, in place of frames that are missing or cannot be decoded",
+            stream.repeated,
+            stream.written + stream.repeated
+        );
+    }
     if let Some(link) = summary.link_repair {
         let (got, repaired) = (link.receiving, link.receiving.repaired);
         text += &format!(

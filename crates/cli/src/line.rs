@@ -41,7 +41,7 @@ pub enum Line {
     Emulation(EmulationStatus),
     /// One end of a FEC tunnel, once a second.
     Edge(Box<EdgeStatus>),
-    /// The last line, with all counters.
+    /// The last line, with all counters. A command that fails at its start prints none.
     Summary(Value),
 }
 

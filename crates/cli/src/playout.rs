@@ -35,6 +35,7 @@ impl PlayoutMoves {
         if rise < WORTH_MS || rise < self.reported + WORTH_MS {
             return None;
         }
+        let last = before + self.reported;
         self.reported = rise;
         let why = match cause {
             MoveCause::Late => {
@@ -46,7 +47,7 @@ impl PlayoutMoves {
         };
         Some(format!(
             "the playout delay rises by {}: {why}",
-            moved(before, to)
+            moved(last, to)
         ))
     }
 }
@@ -93,6 +94,21 @@ mod tests {
         );
         assert!(
             all[1].contains("falls by 400 ms (from 430 ms to 30 ms): frames come in time"),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn a_second_rise_starts_at_the_first() {
+        use MoveCause::Late;
+        let all = said(&[(190, Late), (460, Late), (560, Late)]);
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert!(
+            all[1].contains("rises by 270 ms (from 190 ms to 460 ms)"),
+            "{all:?}"
+        );
+        assert!(
+            all[2].contains("rises by 100 ms (from 460 ms to 560 ms)"),
             "{all:?}"
         );
     }

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use layercast_core::Span;
 use layercast_sim::file;
+use layercast_sim::group::scenario::is_group;
 use layercast_sim::internet::scenario as internet;
 use layercast_sim::scenario::{Network, Scenario, ScenarioError};
 use layercast_transport::mets::ParityConfig;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 
 /// What the command line puts in place of what the scenario says.
 #[derive(Clone, Copy, Default, Debug)]
@@ -50,6 +51,45 @@ pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
         }
     }
     Ok(scenario)
+}
+
+/// Tables of the other kinds of scenarios that those of METS do not have.
+const TABLES: [(&str, &[&str]); 2] = [
+    ("group/1", &["session", "branch"]),
+    (
+        "internet/1",
+        &["router", "lan", "topology", "tcp", "workload"],
+    ),
+];
+
+/// Fails if the text is that of another kind of scenario without its line `schema`, which would be read as one of METS.
+///
+/// # Errors
+/// The line of the first such table, and the line that is missing.
+pub fn names_its_schema(path: &Path, text: &str) -> Outcome {
+    if internet::is_internet(text) || is_group(text) {
+        return Ok(());
+    }
+    let mut is_inside = false;
+    for (number, line) in text.lines().enumerate() {
+        // Keys after the first header belong to a table.
+        let header = line.starts_with('[');
+        is_inside |= header;
+        if is_inside && !header {
+            continue;
+        }
+        let key = line.trim_start_matches('[');
+        let key = key.split(|it: char| !it.is_alphanumeric()).next();
+        let is_of = |tables: &[&str]| key.is_some_and(|key| tables.contains(&key));
+        if let Some((schema, _)) = TABLES.iter().find(|(_, tables)| is_of(tables)) {
+            let message = format!("scenarios of METS have no \"{}\"", key.unwrap_or_default());
+            let remedy = format!(
+                "if this is a scenario of {schema}, it starts with the line schema = \"{schema}\""
+            );
+            return Err(at_line(path, Some(number + 1), &message).hint(remedy));
+        }
+    }
+    Ok(())
 }
 
 /// The folder of the clips that `make clips` makes.

@@ -51,6 +51,7 @@ pub fn run(args: &args::Sim) -> Outcome {
         });
     };
     let text = scenario::read(path)?;
+    scenario::names_its_schema(path, &text)?;
     if args.check {
         check::check(path, &text)?;
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{complaint, folder, run};
+use crate::common::{complaint, folder, repository, run};
 
 /// Time in which a command refuses its input, on a busy machine.
 const SOON: Duration = Duration::from_secs(10);
@@ -206,4 +206,26 @@ fn the_kind_of_a_schema_follows_an_equals_sign() {
     assert_eq!(output.status.code(), Some(0));
     let output = run(&["sim", "--schema", "--json"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_scenario_of_another_kind_without_its_schema_is_recognised() {
+    let path = folder("no-schema").join("s.toml");
+    let shown = path.display().to_string();
+    for (file, schema, at) in [
+        ("internet/dumbbell.toml", "internet/1", "have no \"tcp\""),
+        ("group/star.toml", "group/1", "have no \"session\""),
+    ] {
+        let whole = fs::read_to_string(repository(&format!("scenarios/{file}"))).expect("a file");
+        let bare = whole.lines().filter(|line| !line.starts_with("schema"));
+        fs::write(&path, bare.collect::<Vec<_>>().join("\n")).expect("a scenario");
+        for args in [&["sim", &shown][..], &["sim", &shown, "--check"]] {
+            let output = run(args);
+            let said = complaint(&output);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            let line = format!("starts with the line schema = \"{schema}\"");
+            assert!(said.contains(at) && said.contains(&line), "{said}");
+            assert_eq!(said.lines().count(), 2, "{said}");
+        }
+    }
 }
