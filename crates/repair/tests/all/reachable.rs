@@ -68,33 +68,34 @@ fn large_datagrams_on_a_slow_line_are_not_lost() {
         jitter: Span::ZERO,
         ..Impairment::loss(0.0)
     };
-    let mut hop = Hop::new(how, Some(Rate::from_bps(1_300_000)), 1, "slow");
+    let mut hop = Hop::new(how, Some(Rate::from_bps(300_000)), 1, "slow");
     let start = Time::ZERO + Span::from_secs(1);
-    for tenth in 0..200_000 {
-        let now = start + Span::from_us(100 * tenth);
-        if tenth % 400 == 0 {
-            let sizes = [80, 80, 1_228, 80, 1_228, 300];
-            for (index, octets) in sizes.into_iter().enumerate() {
-                let unit = Unit {
-                    flow: FlowId(1),
-                    layer: Layer::Base,
-                    stamp_us: Some(now.as_us() as u32),
-                    octets,
-                    last: index + 1 == sizes.len(),
-                    repair: true,
-                };
-                let packet = Packet {
-                    frame: tenth / 400,
-                    index: index as u32,
-                    of: sizes.len() as u32,
-                };
-                hop.send(now, unit, packet);
-            }
+    let mut packet = Packet {
+        frame: 0,
+        index: 0,
+        of: 1,
+    };
+    // Ten small datagrams a second, and after a minute a large one behind each: 32 ms long.
+    for ms in 0..120_000 {
+        let now = start + Span::from_ms(ms);
+        let small = (ms % 100 < 25 && ms % 5 == 0).then_some(80);
+        let large = (ms % 100 == 20 && ms > 60_000).then_some(1_228);
+        for octets in small.into_iter().chain(large) {
+            let unit = Unit {
+                flow: FlowId(1),
+                layer: Layer::Base,
+                stamp_us: Some(now.as_us() as u32),
+                octets,
+                last: true,
+                repair: true,
+            };
+            hop.send(now, unit, packet);
+            packet.frame += 1;
         }
         hop.run(now);
     }
-    let sent = hop.repairer.stats().layers.base;
-    assert_eq!((sent.sent, sent.lost, sent.repairs), (3_000, 0, 0));
+    let base = hop.repairer.stats().layers.base;
+    assert_eq!((base.sent, base.lost, base.repairs), (packet.frame, 0, 0));
 }
 
 #[test]
