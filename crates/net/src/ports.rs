@@ -3,9 +3,9 @@ mod slots;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use layercast_core::{FlowId, Observer, PortId, Rate, Span, Time, earliest};
+use layercast_core::{FlowId, Observer, PortId, Rate, Time, earliest};
 use layercast_protect::{Fingerprint, LinkKey};
-use layercast_switch::PortConfig;
+use layercast_switch::{Budgets, PortConfig, SHARE_BUDGETS};
 use layercast_wire::{Carriage, LinkReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
@@ -14,9 +14,6 @@ use crate::egress::Egress;
 use crate::hello::Hello;
 use crate::sources::Sources;
 use slots::MAX_GONE;
-
-/// Between two times at which budgets are passed on.
-const SHARE_BUDGETS: Span = Span::from_ms(100);
 
 /// Links in one message: with the longest name one takes less than 1 KiB of the 64 KiB of a message.
 const LINKS_PER_MESSAGE: usize = 32;
@@ -320,20 +317,12 @@ impl Ports {
             return;
         }
         self.budgets_at = now.saturating_add(SHARE_BUDGETS);
-        // The largest one, whose it is, and the largest of the others.
-        let (mut most, mut whose, mut second) = (None, 0, None);
-        for (index, slot) in self.slots.iter().enumerate() {
-            let budget = slot.as_ref().and_then(|port| port.egress.budget());
-            if budget > most {
-                (second, most, whose) = (most, budget, index);
-            } else {
-                second = second.max(budget);
-            }
-        }
-        for (index, slot) in self.slots.iter_mut().enumerate() {
+        let slots = self.slots.iter();
+        let budget = |slot: &Option<Port>| slot.as_ref()?.egress.budget();
+        let budgets: Budgets = slots.map(budget).collect();
+        for (place, slot) in self.slots.iter_mut().enumerate() {
             if let Some(port) = slot {
-                let budget = if index == whose { second } else { most };
-                port.egress.set_budget(now, budget, obs);
+                port.egress.set_budget(now, budgets.of_others(place), obs);
             }
         }
     }

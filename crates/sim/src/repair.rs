@@ -1,16 +1,12 @@
 //! Links with repair of losses: their ends, and the time within which a late datagram is of use.
 
-use layercast_core::Span;
-use layercast_switch::Framed;
+use layercast_switch::{Budgets, Framed, SHARE_BUDGETS};
 use layercast_transport::mets::Sink;
 use layercast_wire::LinkPdu;
 
 use crate::exchange::out_wire;
 use crate::wire_check;
 use crate::world::World;
-
-/// Between two times at which budgets are passed on.
-const SHARE_BUDGETS: Span = Span::from_ms(100);
 
 impl World<'_> {
     /// The channel of a link is open: both ends start again.
@@ -73,10 +69,9 @@ impl World<'_> {
                 .map(|port| out_wire(self.net, place, port.id));
             let wires: Vec<usize> = wires.collect();
             let budget = |wire: usize| self.wires[wire].repair.as_ref()?.budget();
-            let budgets: Vec<Option<Span>> = wires.iter().map(|&wire| budget(wire)).collect();
+            let budgets: Budgets = wires.iter().map(|&wire| budget(wire)).collect();
             for (at, &wire) in wires.iter().enumerate() {
-                let others = budgets.iter().enumerate().filter(|(other, _)| *other != at);
-                let most = others.filter_map(|(_, budget)| *budget).max().max(here);
+                let most = budgets.of_others(at).max(here);
                 let wire = &mut self.wires[wire];
                 if let Some(repair) = &mut wire.repair {
                     repair.set_budget(self.now, most, &mut self.obs);

@@ -57,7 +57,7 @@ pub use config::{
 pub use core_switch::choose_core;
 pub use filter::FilterPlace;
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
-pub use link_repair::{Framed, LinkRepair, LinkRepairStats};
+pub use link_repair::{Budgets, Framed, LinkRepair, LinkRepairStats, SHARE_BUDGETS};
 pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
 pub use stats::{FilterStats, PortStats, RejectedPdus, RejectedSignals, SwitchStats};
 

@@ -6,6 +6,49 @@ use layercast_repair::{
 use layercast_wire::{Flags, FrameType, LinkPdu, LinkReport};
 use serde::{Deserialize, Serialize};
 
+/// Between two times at which a node passes budgets on.
+pub const SHARE_BUDGETS: Span = Span::from_ms(100);
+
+/// The budgets of the links of a node, by place: for how long late datagrams are of use there.
+///
+/// A datagram that arrives by one link leaves by the others, so each link passes on the longest budget of all others.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Budgets {
+    longest: Option<Span>,
+    /// The first place with the longest one.
+    place: usize,
+    /// The longest one of all other places.
+    second: Option<Span>,
+}
+
+impl Budgets {
+    /// The longest budget of all places but `place`.
+    pub fn of_others(&self, place: usize) -> Option<Span> {
+        match place == self.place {
+            true => self.second,
+            false => self.longest,
+        }
+    }
+}
+
+impl FromIterator<Option<Span>> for Budgets {
+    fn from_iter<I: IntoIterator<Item = Option<Span>>>(budgets: I) -> Budgets {
+        let mut all = Budgets::default();
+        for (place, budget) in budgets.into_iter().enumerate() {
+            if budget > all.longest {
+                all = Budgets {
+                    longest: budget,
+                    place,
+                    second: all.longest,
+                };
+            } else {
+                all.second = all.second.max(budget);
+            }
+        }
+        all
+    }
+}
+
 /// One end of a link with repair: the sending end of one direction, the receiving end of the other.
 ///
 /// `T` is the content of a datagram that arrives, as the driver has it.
@@ -218,5 +261,26 @@ impl LinkRepairStats {
     pub fn add(&mut self, former: &LinkRepairStats) {
         self.sending.add(&former.sending);
         self.receiving.add(&former.receiving);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_passes_on_the_longest_budget_of_the_others() {
+        let values = [None, Some(Span::from_ms(1)), Some(Span::from_ms(2))];
+        for number in 0..81 {
+            let budgets: Vec<_> = (0..4)
+                .map(|at| values[number / 3_usize.pow(at) % 3])
+                .collect();
+            let shared: Budgets = budgets.iter().copied().collect();
+            for place in 0..4 {
+                let others = budgets.iter().enumerate().filter(|(at, _)| *at != place);
+                let longest = others.filter_map(|(_, budget)| *budget).max();
+                assert_eq!(shared.of_others(place), longest, "{place} of {budgets:?}");
+            }
+        }
     }
 }
