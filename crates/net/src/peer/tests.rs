@@ -7,6 +7,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::connection::Newcomer;
 use crate::quic;
 use crate::tls::Trust;
 use crate::xtp::XtpNode;
@@ -51,24 +52,38 @@ fn the_pauses_between_calls_double_until_a_connection_was_stable() {
     assert_eq!(in_use, [400, 500, 500]);
 }
 
+type Channel<C> = (<C as SignalChannel>::Receiver, <C as SignalChannel>::Sender);
+
+/// Two callers of a node with one place: the first as the node sees it, its channel, and that of the second, which heard
+/// why it is refused.
+async fn one_taken_one_refused<C: SignalChannel>(
+    events: &mut mpsc::Receiver<PeerEvent>,
+    connect: impl AsyncFn() -> C,
+) -> (Box<Newcomer>, Channel<C>, Channel<C>) {
+    let call = async |name: &str| {
+        let (receiver, mut sender) = connect().await.split();
+        sender.send(&[hello(name).signal()]).await.unwrap();
+        (receiver, sender)
+    };
+    let first = call("first").await;
+    let PeerEvent::Opened(newcomer) = event(events).await else {
+        panic!("the first is taken");
+    };
+    assert_eq!(newcomer.hello, hello("first"));
+    let mut second = call("second").await;
+    let answer = timeout(SOON, second.0.recv()).await.unwrap().unwrap();
+    assert!(matches!(&answer, Some(Signal::Error { message }) if message.contains("place")));
+    (newcomer, first, second)
+}
+
 #[tokio::test]
 async fn callers_are_taken_up_to_the_limit_and_the_others_hear_why_not() {
     let (peers, mut events) = Peers::new(hello("chuff"), None);
     let (listener, addr) = listener().await;
     peers.listen(listener, 1);
-    let call = async |name: &str| {
-        let (receiver, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
-        sender.send(&[hello(name).signal()]).await.unwrap();
-        (receiver, sender)
-    };
-    let _first = call("first").await;
-    let PeerEvent::Opened(newcomer) = event(&mut events).await else {
-        panic!("the first is taken");
-    };
-    assert_eq!(newcomer.hello, hello("first"));
-    let (mut second, _sender) = call("second").await;
-    let answer = timeout(SOON, second.recv()).await.unwrap().unwrap();
-    assert!(matches!(&answer, Some(Signal::Error { message }) if message.contains("place")));
+    let connect = async || TcpChannel::connect(addr, None).await.unwrap();
+    let (newcomer, _first, (mut second, _sender)) =
+        one_taken_one_refused(&mut events, connect).await;
     assert!(matches!(second.recv().await, Ok(None)));
     let failed = event(&mut events).await;
     assert!(matches!(
@@ -95,20 +110,9 @@ async fn callers_over_xtp_are_taken_up_to_the_limit_and_the_others_hear_why_not(
     let node = XtpNode::udp("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = node.local_addr();
     peers.listen_xtp(XtpDoor::open(node).await.unwrap(), 1);
-    let call = async |name: &str| {
-        let (receiver, mut sender) = XtpChannel::connect(addr, None).await.unwrap().split();
-        sender.send(&[hello(name).signal()]).await.unwrap();
-        (receiver, sender)
-    };
-    let _first = call("first").await;
-    let PeerEvent::Opened(newcomer) = event(&mut events).await else {
-        panic!("the first is taken");
-    };
-    assert_eq!(newcomer.hello, hello("first"));
+    let connect = async || XtpChannel::connect(addr, None).await.unwrap();
+    let (newcomer, ..) = one_taken_one_refused(&mut events, connect).await;
     assert!(newcomer.proven.is_none());
-    let (mut second, _sender) = call("second").await;
-    let answer = timeout(SOON, second.recv()).await.unwrap().unwrap();
-    assert!(matches!(&answer, Some(Signal::Error { message }) if message.contains("place")));
 }
 
 #[tokio::test]
