@@ -6,6 +6,7 @@ pub mod internet;
 pub mod link;
 pub mod media;
 pub mod multicast;
+pub mod partial_order;
 pub mod protect;
 pub mod receive;
 pub mod repair;

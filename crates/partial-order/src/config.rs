@@ -5,7 +5,7 @@ use layercast_core::{Serial, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::order::{Kind, Order, OrderError, Sdu};
-use crate::pdu::{DATA_HEADER, HEADER};
+use crate::pdu::{DATA_HEADER, OPEN_HEADER};
 use crate::tolerance::Tolerance;
 
 /// Largest PDU by default, bytes: fits an IPv6 path of the least MTU.
@@ -153,7 +153,7 @@ impl Config {
             };
             return Err(ConfigError::Flow { flow, problem });
         }
-        let bytes = HEADER + self.to_bytes().len();
+        let bytes = OPEN_HEADER + self.to_bytes().len();
         if bytes > max_pdu && !self.strict_paper {
             return Err(ConfigError::TooLarge(bytes));
         }

@@ -77,6 +77,9 @@ pub enum ReceiverEvent {
     },
     /// All SDUs are settled and the sender knows.
     Closed,
+    /// The sender ended the connection without CLOSE, or sent nothing for [`PEER_TIMEOUT`](crate::PEER_TIMEOUT). All
+    /// SDUs are settled, those that are missing as lost.
+    PeerDead,
 }
 
 /// What a sender tells.
@@ -89,7 +92,7 @@ pub enum SenderEvent {
         /// The flow.
         flow: usize,
     },
-    /// The receiver refused the connection or does not know it.
+    /// The receiver refused the connection, does not know it or gave it up.
     Rejected(Reject),
     /// The receiver did not answer; the connection is over.
     PeerDead,

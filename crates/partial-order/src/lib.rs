@@ -72,5 +72,5 @@ pub use order::{
     Tspn, TspnError,
 };
 pub use receiver::{Receiver, ReceiverOptions};
-pub use sender::{PEER_TIMEOUT, Sender, SenderOptions, SubmitError, WindowRule};
+pub use sender::{KEEP_ALIVE, PEER_TIMEOUT, Sender, SenderOptions, SubmitError, WindowRule};
 pub use tolerance::{MAX_RATE_WINDOW, RATE_WINDOW, Tolerance};

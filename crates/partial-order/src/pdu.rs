@@ -13,6 +13,8 @@ pub const VERSION: u8 = 1;
 pub const HEADER: usize = 12;
 /// Bytes of a DATA PDU before its payload.
 pub const DATA_HEADER: usize = HEADER + 4;
+/// Bytes of an OPEN PDU before its configuration.
+pub const OPEN_HEADER: usize = HEADER + 8;
 /// Bytes of an ACK_RES or FNACK PDU before its list.
 pub const LIST_HEADER: usize = HEADER + 8;
 
@@ -44,6 +46,9 @@ pub enum Reject {
     /// The receiver has no room for the windows of the connection.
     #[error("the receiver has no room for the connection; use fewer flows or smaller windows")]
     Resources = 3,
+    /// The program at the other end ended the connection without CLOSE.
+    #[error("the other end ended the connection before it was closed")]
+    Ended = 4,
 }
 
 /// A protocol data unit without its header fields `flow`, `connection` and `stamp`.
@@ -73,8 +78,13 @@ pub enum Body {
     AckRes(Report),
     /// Asks for SDUs on the receiver's own initiative.
     Fnack(Report),
-    /// Opens the connection: see [`Config`](crate::Config).
-    Open(Bytes),
+    /// Opens the connection.
+    Open {
+        /// The token of the last RETRY; 0: none came.
+        token: u64,
+        /// See [`Config`](crate::Config).
+        config: Bytes,
+    },
     /// Accepts it; most unacknowledged SDUs of each flow.
     OpenAck(Vec<u16>),
     /// Ends the connection; the next number of each flow.
@@ -83,8 +93,10 @@ pub enum Body {
     CloseAck,
     /// The sender does not hold the listed SDUs any more.
     Gone(Vec<Serial>),
-    /// The connection is refused.
+    /// The connection is refused, or one end gives it up.
     Reject(Reject),
+    /// Asks for another OPEN with this token, which proves that the sender receives at its address.
+    Retry(u64),
 }
 
 /// A protocol data unit.
@@ -135,12 +147,13 @@ impl Pdu {
             Body::AckReq { .. } => (2, 0),
             Body::AckRes(_) => (3, 0),
             Body::Fnack(_) => (4, 0),
-            Body::Open(_) => (5, 0),
+            Body::Open { .. } => (5, 0),
             Body::OpenAck(_) => (6, 0),
             Body::Close(_) => (7, 0),
             Body::CloseAck => (8, 0),
             Body::Gone(_) => (9, 0),
             Body::Reject(_) => (10, 0),
+            Body::Retry(_) => (11, 0),
         };
         out.put_u8((VERSION << 4) | kind);
         out.put_u8(flags);
@@ -171,7 +184,11 @@ impl Pdu {
                 put_list(out, &report.list);
             }
             Body::Gone(list) | Body::Close(list) => put_list(out, list),
-            Body::Open(config) => out.put_slice(config),
+            Body::Open { token, config } => {
+                out.put_u64(*token);
+                out.put_slice(config);
+            }
+            Body::Retry(token) => out.put_u64(*token),
             Body::OpenAck(windows) => {
                 out.put_u16(windows.len() as u16);
                 windows.iter().for_each(|&it| out.put_u16(it));
@@ -241,11 +258,15 @@ impl Pdu {
                 }
             }
             5 => {
+                let token = bytes.try_get_u64().map_err(|_| PduError::Short)?;
                 return Ok(Pdu {
                     flow,
                     connection,
                     stamp,
-                    body: Body::Open(bytes),
+                    body: Body::Open {
+                        token,
+                        config: bytes,
+                    },
                 });
             }
             6 => {
@@ -262,8 +283,10 @@ impl Pdu {
                 1 => Reject::Unknown,
                 2 => Reject::Invalid,
                 3 => Reject::Resources,
+                4 => Reject::Ended,
                 _ => return Err(PduError::Unknown),
             }),
+            11 => Body::Retry(bytes.try_get_u64().map_err(|_| PduError::Short)?),
             _ => return Err(PduError::Unknown),
         };
         if bytes.is_empty() {

@@ -24,7 +24,8 @@ pub(crate) fn packet<O: Observer>(
         7 => "close",
         8 => "close_ack",
         9 => "gone",
-        _ => "reject",
+        10 => "reject",
+        _ => "retry",
     };
     let numbered = datagram[0] & 0x0f <= 4 && datagram.len() >= 16;
     let number = if numbered { u64::from(word(12)) } else { 0 };

@@ -10,8 +10,8 @@ use super::manager::{Manager, Verdict};
 use crate::config::Config;
 use crate::event::{LossCause, ReceiverEvent};
 use crate::order::Sdu;
-use crate::pdu::{Body, LIST_HEADER, Pdu, Report};
-use crate::sender::{stamp, unwrap};
+use crate::pdu::{Body, LIST_HEADER, Pdu, Reject, Report};
+use crate::sender::{PEER_TIMEOUT, stamp, unwrap};
 
 /// Numbers that a receiver accepts beyond its oldest unsettled one, for each SDU of its buffers.
 const AHEAD: u64 = 4;
@@ -33,6 +33,8 @@ pub(super) struct Open {
     pub(super) stalled: Option<Time>,
     /// The shortest transit time, microseconds of both clocks.
     pub(super) transit: Option<u32>,
+    /// When the last PDU of the sender came.
+    pub(super) heard: Time,
 }
 
 impl Open {
@@ -90,6 +92,10 @@ impl Open {
             }
             Body::Gone(list) => self.on_gone(flow, &list, now),
             Body::Close(ends) => self.on_close(&ends, max_pdu, out, now),
+            Body::Reject(Reject::Ended) if !self.closed => {
+                self.give_up(ReceiverEvent::PeerDead, now);
+                true
+            }
             _ => false,
         }
     }
@@ -361,6 +367,33 @@ impl Open {
             self.manager.events.push_back(ReceiverEvent::Closed);
             self.push(0, 0, Body::CloseAck, out);
         }
+    }
+
+    /// Ends the connection without its sender: SDUs that wait are delivered, missing ones before them are lost.
+    pub(super) fn give_up(&mut self, event: ReceiverEvent, now: Time) {
+        if self.closed {
+            return;
+        }
+        let mut missing = Vec::new();
+        for flow in 0..self.manager.flows.len() {
+            missing.clear();
+            self.manager.flows[flow].missing(u64::MAX, &mut missing);
+            if !missing.is_empty() {
+                self.manager.declare(flow, &missing, LossCause::Closed);
+            }
+            let it = &mut self.manager.flows[flow];
+            it.end = Some(it.seen);
+            self.manager.advance(flow);
+        }
+        self.manager.drain(now);
+        self.closed = true;
+        self.manager.events.push_back(event);
+    }
+
+    /// When a silent sender counts as dead; one in the paper's form may be silent.
+    pub(super) fn dead_at(&self) -> Option<Time> {
+        let watched = !self.closed && !self.config.strict_paper;
+        watched.then(|| self.heard.saturating_add(PEER_TIMEOUT))
     }
 
     fn push(&self, flow: usize, stamp: u32, body: Body, out: &mut VecDeque<Pdu>) {

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use layercast_core::{Machine, Observer, Span, Time, earliest};
 
 use crate::config::{Config, ConfigError, MAX_PDU};
-use crate::event::{LossCause, ReceiverEvent, ReceiverStats};
+use crate::event::{ReceiverEvent, ReceiverStats};
 use crate::explain::Explanation;
 use crate::order::Sdu;
 use crate::pdu::{Body, Pdu, Reject};
@@ -119,19 +119,37 @@ impl Receiver {
             closed: false,
             stalled: None,
             transit: None,
+            heard: now,
             config,
         }
     }
 
     /// Takes a datagram.
     pub fn handle(&mut self, now: Time, datagram: Bytes) {
+        self.take(now, datagram, None);
+    }
+
+    /// Takes a datagram from an address that may be forged.
+    ///
+    /// `token` is a value that only a receiver of datagrams at that address can know. An OPEN without it is answered by
+    /// RETRY, which is no longer than the OPEN, and changes nothing (as Retry of QUIC, RFC 9000, section 8.1.2).
+    pub fn handle_unproved(&mut self, now: Time, datagram: Bytes, token: u64) {
+        self.take(now, datagram, Some(token));
+    }
+
+    fn take(&mut self, now: Time, datagram: Bytes, proof: Option<u64>) {
         self.clock = now;
         let Ok(pdu) = Pdu::decode(datagram) else {
             self.bad_pdu += 1;
             return;
         };
-        if let Body::Open(request) = &pdu.body {
-            return self.on_open(pdu.connection, request.clone(), now);
+        if let Body::Open { token, config } = pdu.body {
+            if self.open.is_none()
+                && let Some(proof) = proof.filter(|&proof| proof != token)
+            {
+                return self.reply(pdu.connection, Body::Retry(proof));
+            }
+            return self.on_open(pdu.connection, config, now);
         }
         let Some(open) = self
             .open
@@ -157,15 +175,18 @@ impl Receiver {
             out,
             now,
         );
-        if !good {
+        if good {
+            open.heard = now;
+        } else {
             self.bad_pdu += 1;
         }
         open.finish(out);
     }
 
     fn on_open(&mut self, connection: u32, request: Bytes, now: Time) {
-        if let Some(open) = &self.open {
+        if let Some(open) = &mut self.open {
             if open.config.connection == connection && open.request == request {
+                open.heard = now;
                 let windows = open.windows.clone();
                 self.reply(connection, Body::OpenAck(windows));
             } else {
@@ -208,6 +229,9 @@ impl Receiver {
     pub fn on_timeout(&mut self, now: Time) {
         self.clock = now;
         let Some(open) = &mut self.open else { return };
+        if open.dead_at().is_some_and(|at| now >= at) {
+            return open.give_up(ReceiverEvent::PeerDead, now);
+        }
         if open.manager.flows.iter().any(|flow| flow.hold > Span::ZERO) {
             open.manager.drain(now);
             open.finish(&mut self.out);
@@ -235,7 +259,10 @@ impl Receiver {
         let open = self.open.as_ref()?;
         let stall = open.manager.stalls_at(self.options.stall);
         let stall = stall.filter(|_| open.stalled != Some(open.manager.last_progress));
-        earliest(stall, open.manager.next_patience(self.clock))
+        earliest(
+            earliest(stall, open.dead_at()),
+            open.manager.next_patience(self.clock),
+        )
     }
 
     /// The next datagram.
@@ -268,25 +295,24 @@ impl Receiver {
         }
     }
 
-    /// Gives up: waiting SDUs are delivered, missing ones before them are lost with cause `Closed`.
+    /// Gives up: waiting SDUs are delivered, missing ones before them are lost with cause `Closed`, and the sender gets a
+    /// message once.
     pub fn abort(&mut self, now: Time) {
         let Some(open) = self.open.as_mut().filter(|open| !open.closed) else {
             return;
         };
-        let mut missing = Vec::new();
-        for flow in 0..open.manager.flows.len() {
-            missing.clear();
-            open.manager.flows[flow].missing(u64::MAX, &mut missing);
-            if !missing.is_empty() {
-                open.manager.declare(flow, &missing, LossCause::Closed);
-            }
-            let it = &mut open.manager.flows[flow];
-            it.end = Some(it.seen);
-            open.manager.advance(flow);
+        open.give_up(ReceiverEvent::Closed, now);
+        let (connection, strict) = (open.config.connection, open.config.strict_paper);
+        if !strict {
+            self.reply(connection, Body::Reject(Reject::Ended));
         }
-        open.manager.drain(now);
-        open.closed = true;
-        open.manager.events.push_back(ReceiverEvent::Closed);
+    }
+
+    /// The path to the sender is gone: as [`abort`](Self::abort), with the event [`ReceiverEvent::PeerDead`].
+    pub fn disconnected(&mut self, now: Time) {
+        if let Some(open) = &mut self.open {
+            open.give_up(ReceiverEvent::PeerDead, now);
+        }
     }
 
     /// What it counted of a flow; nothing before a connection is open.

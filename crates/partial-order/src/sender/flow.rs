@@ -350,14 +350,19 @@ impl FlowSender {
         self.asking_since
     }
 
+    /// An ACK_REQ leaves that owes nothing to the window.
+    pub(super) fn note_request(&mut self, now: Time) {
+        self.stats.ack_req += 1;
+        self.unanswered += 1;
+        self.asking_since = self.asking_since.or(Some(now));
+    }
+
     /// An ACK_REQ, if one is due: the highest number sent.
     pub(super) fn ask(&mut self, backoff: bool, now: Time) -> Option<Serial> {
         if self.next_ask().is_none_or(|at| now < at) || self.buffer.is_empty() {
             return None;
         }
-        self.stats.ack_req += 1;
-        self.unanswered += 1;
-        self.asking_since = self.asking_since.or(Some(now));
+        self.note_request(now);
         let mut interval = self.interval();
         if backoff && self.unanswered > PATIENCE {
             let doubled = interval.times(1 << (self.unanswered - PATIENCE).min(16));

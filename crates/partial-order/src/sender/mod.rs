@@ -10,7 +10,7 @@ use layercast_core::{Machine, Observer, Serial, Span, Time, earliest};
 use crate::config::{Config, ConfigError, MAX_PDU};
 use crate::event::{SenderEvent, SenderStats};
 use crate::order::Sdu;
-use crate::pdu::{Body, Pdu};
+use crate::pdu::{Body, Pdu, Reject};
 use crate::watch;
 pub use flow::WindowRule;
 use flow::{Answer, FlowSender};
@@ -19,10 +19,16 @@ use flow::{Answer, FlowSender};
 const RETRY: Span = Span::from_ms(100);
 /// Retries of OPEN.
 const OPEN_TRIES: u32 = 6;
+/// Longest interval between two CLOSE, unless the round trip is longer: of 40 in [`PEER_TIMEOUT`] one is answered also
+/// where the path loses every second datagram.
+const SLOWEST_CLOSE: Span = Span::from_ms(250);
 /// Longest interval between two requests without an answer.
 pub(crate) const SLOWEST: Span = Span::from_secs(1);
-/// How long a peer that owes an answer may be silent.
+/// How long a peer that owes an answer may be silent; the receiver gives up a sender that is silent for this time.
 pub const PEER_TIMEOUT: Span = Span::from_secs(10);
+/// A receiver from which nothing came for this time is asked for an ACK_RES, so that both ends notice a peer that is
+/// gone also while the application submits nothing.
+pub const KEEP_ALIVE: Span = Span::from_secs(3);
 
 /// Settings of a sender that its peer does not need to know.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -100,7 +106,11 @@ pub struct Sender {
     /// Next OPEN or CLOSE, and the interval after it.
     retry: Option<(Time, Span)>,
     tries: u32,
+    /// The token of the last RETRY, and how many were accepted.
+    token: (u64, u32),
     heard: Time,
+    /// When the last request to a silent receiver left.
+    probed: Time,
     out: VecDeque<Pdu>,
     events: VecDeque<SenderEvent>,
     bytes: BytesMut,
@@ -124,7 +134,9 @@ impl Sender {
             phase: if strict { Phase::Open } else { Phase::Opening },
             retry: None,
             tries: 0,
+            token: (0, 0),
             heard: now,
+            probed: now,
             out: VecDeque::new(),
             events: VecDeque::new(),
             bytes: BytesMut::new(),
@@ -255,6 +267,20 @@ impl Sender {
         }
     }
 
+    /// Gives the connection up: SDUs that are not acknowledged may be lost, and the receiver gets a message once.
+    pub fn abort(&mut self) {
+        if self.phase != Phase::Over {
+            let strict = self.config.strict_paper;
+            self.phase = Phase::Over;
+            self.retry = None;
+            self.flows.iter_mut().for_each(FlowSender::stop);
+            self.out.clear();
+            if !strict {
+                self.push(0, 0, Body::Reject(Reject::Ended));
+            }
+        }
+    }
+
     fn close_interval(&self) -> Span {
         self.flows
             .iter()
@@ -283,6 +309,7 @@ impl Sender {
                 return self.finish(SenderEvent::Closed);
             }
             Body::Reject(reason) => return self.finish(SenderEvent::Rejected(reason)),
+            Body::Retry(token) => return self.open_again(token),
             Body::AckRes(report) => Answer {
                 report,
                 requested: true,
@@ -313,6 +340,25 @@ impl Sender {
         self.send_again(flow);
         if self.flows[flow].writable() && self.phase == Phase::Open {
             self.events.push_back(SenderEvent::Writable { flow });
+        }
+    }
+
+    /// Repeats OPEN with a token. The number of tokens is limited, since each is answered by a longer datagram.
+    fn open_again(&mut self, token: u64) {
+        let (last, taken) = self.token;
+        if self.phase != Phase::Opening || token == last || taken >= OPEN_TRIES {
+            self.bad_pdu += 1;
+            return;
+        }
+        self.token = (token, taken + 1);
+        let open = self.open();
+        self.push(0, 0, open);
+    }
+
+    fn open(&self) -> Body {
+        Body::Open {
+            token: self.token.0,
+            config: self.config.to_bytes(),
         }
     }
 
@@ -360,6 +406,11 @@ impl Sender {
                 self.push(flow, if strict { 0 } else { stamp(now) }, body);
             }
         }
+        if self.probe_at().is_some_and(|at| now >= at) {
+            self.probed = now;
+            self.flows[0].note_request(now);
+            self.push(0, stamp(now), Body::AckReq { highest: None });
+        }
         if let Some((at, interval)) = self.retry
             && now >= at
         {
@@ -368,7 +419,7 @@ impl Sender {
                 Phase::Opening if self.tries > OPEN_TRIES => {
                     return self.finish(SenderEvent::PeerDead);
                 }
-                Phase::Opening => Body::Open(self.config.to_bytes()),
+                Phase::Opening => self.open(),
                 // The paper has no CLOSE: the connection ends when the last SDU is acknowledged.
                 _ if self.config.strict_paper => {
                     if self.flows.iter().all(FlowSender::is_empty) {
@@ -380,13 +431,22 @@ impl Sender {
                 _ => Body::Close(self.flows.iter().map(|flow| flow.wire(flow.next)).collect()),
             };
             self.push(0, 0, body);
-            let slower = if self.phase == Phase::Opening || self.tries > 3 {
-                interval.times(2).min(SLOWEST.max(interval))
-            } else {
-                interval
+            let slower = match self.phase {
+                Phase::Opening => interval.times(2).min(SLOWEST.max(interval)),
+                _ if self.tries > 3 => interval.times(2).min(SLOWEST_CLOSE.max(interval)),
+                _ => interval,
             };
             self.retry = Some((now + interval, slower));
         }
+    }
+
+    /// When a silent receiver is asked whether it is there, if no flow asks it anyway; connections in the paper's form
+    /// have no such request.
+    fn probe_at(&self) -> Option<Time> {
+        let probes = self.phase == Phase::Open
+            && !self.config.strict_paper
+            && self.flows.iter().all(|flow| flow.next_ask().is_none());
+        probes.then(|| self.heard.max(self.probed) + KEEP_ALIVE)
     }
 
     /// When a peer that owes an answer counts as dead.
@@ -407,7 +467,11 @@ impl Sender {
             return None;
         }
         let asks = self.flows.iter().filter_map(FlowSender::next_ask).min();
-        earliest(earliest(asks, self.retry.map(|(at, _)| at)), self.dead_at())
+        let requests = earliest(asks, self.probe_at());
+        earliest(
+            earliest(requests, self.retry.map(|(at, _)| at)),
+            self.dead_at(),
+        )
     }
 
     /// The next datagram.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use layercast_core::Time;
 use layercast_partial_order::pdu::{Body, Reject};
 use layercast_partial_order::{
-    LossCause, Order, Policy, Receiver, ReceiverEvent, ReceiverOptions, Sender, SenderEvent,
-    SenderOptions, SubmitError, Tolerance,
+    KEEP_ALIVE, LossCause, Order, PEER_TIMEOUT, Policy, Receiver, ReceiverEvent, ReceiverOptions,
+    Sender, SenderEvent, SenderOptions, SubmitError, Tolerance,
 };
 
 use crate::wire::{config, encoded, events, ms};
@@ -119,17 +119,21 @@ fn a_restarted_receiver_rejects() {
     );
 }
 
+fn open(config: Bytes) -> Body {
+    Body::Open { token: 0, config }
+}
+
 #[test]
 fn a_second_open_with_other_parameters_is_dropped() {
     let (mut sender, mut receiver) = pair(Order::total(), &[Tolerance::Full]);
     exchange(&mut sender, &mut receiver, ms(0), |_, _| false);
     let other = config(Order::total(), Policy::PerGroup, &[Tolerance::None]);
-    receiver.handle(ms(1), encoded(0, 0, Body::Open(other.to_bytes())));
+    receiver.handle(ms(1), encoded(0, 0, open(other.to_bytes())));
     assert_eq!((receiver.bad_pdus(), receiver.poll_transmit()), (1, None));
-    receiver.handle(ms(1), encoded(0, 0, Body::Open(Bytes::from_static(b"?"))));
+    receiver.handle(ms(1), encoded(0, 0, open(Bytes::from_static(b"?"))));
     assert_eq!(receiver.bad_pdus(), 2);
     let mut fresh = Receiver::new(ReceiverOptions::default());
-    fresh.handle(ms(1), encoded(0, 0, Body::Open(Bytes::from_static(b"?"))));
+    fresh.handle(ms(1), encoded(0, 0, open(Bytes::from_static(b"?"))));
     let answer = layercast_partial_order::pdu::Pdu::decode(fresh.poll_transmit().unwrap()).unwrap();
     assert_eq!(answer.body, Body::Reject(Reject::Invalid));
 }
@@ -262,5 +266,137 @@ fn a_stall_is_a_warning() {
         ),
         "{seen:?}"
     );
-    assert_eq!(receiver.next_timeout(), None);
+    assert_eq!(receiver.next_timeout(), Some(ms(8_000) + PEER_TIMEOUT));
+}
+
+#[test]
+fn an_unproved_address_gets_a_token_and_no_state() {
+    let config = config(Order::total(), Policy::PerGroup, &[Tolerance::Full]);
+    let mut sender = Sender::new(config, SenderOptions::default(), Time::ZERO).unwrap();
+    let mut receiver = Receiver::new(ReceiverOptions::default());
+    let request = sender.poll_transmit().unwrap();
+    for _ in 0..3 {
+        receiver.handle_unproved(ms(1), request.clone(), 77);
+        let retry = receiver.poll_transmit().unwrap();
+        assert!(retry.len() <= request.len());
+        assert!(receiver.config().is_none() && receiver.poll_event().is_none());
+        sender.handle(ms(1), retry);
+    }
+    // The repetition of a token is dropped; the first causes one OPEN.
+    let again = sender.poll_transmit().unwrap();
+    assert_eq!((sender.poll_transmit(), sender.bad_pdus()), (None, 2));
+    receiver.handle_unproved(ms(2), again.clone(), 78);
+    assert!(receiver.config().is_none());
+    receiver.poll_transmit();
+    receiver.handle_unproved(ms(2), again, 77);
+    assert_eq!(
+        receiver.poll_event(),
+        Some(ReceiverEvent::Opened { flows: 1 })
+    );
+    sender.handle(ms(2), receiver.poll_transmit().unwrap());
+    assert_eq!(sender.poll_event(), Some(SenderEvent::Opened));
+    // A token for an open connection changes nothing.
+    sender.handle(ms(3), encoded(0, 0, Body::Retry(5)));
+    assert!(sender.is_open() && sender.poll_transmit().is_none());
+}
+
+#[test]
+fn tokens_are_answered_a_limited_number_of_times() {
+    let (mut sender, _) = pair(Order::total(), &[Tolerance::Full]);
+    sender.poll_transmit();
+    for token in 1..=50 {
+        sender.handle(ms(1), encoded(0, 0, Body::Retry(token)));
+    }
+    assert_eq!(std::iter::from_fn(|| sender.poll_transmit()).count(), 6);
+}
+
+#[test]
+fn whatever_a_stranger_sends_is_answered_by_three_times_its_size_at_most() {
+    let config = config(Order::total(), Policy::PerGroup, &[Tolerance::Full]);
+    let datagrams = [
+        encoded(0, 0, open(Bytes::new())),
+        encoded(0, 0, open(config.to_bytes())),
+        encoded(0, 1, Body::AckReq { highest: None }),
+        encoded(0, 0, Body::Close(vec![])),
+        crate::wire::data(0, 0, true),
+    ];
+    for datagram in datagrams {
+        let mut receiver = Receiver::new(ReceiverOptions::default());
+        receiver.handle_unproved(ms(0), datagram.clone(), 9);
+        let answer: usize = std::iter::from_fn(|| receiver.poll_transmit())
+            .map(|it| it.len())
+            .sum();
+        assert!(answer > 0 && answer <= 3 * datagram.len());
+    }
+}
+
+#[test]
+fn a_silent_sender_is_given_up_with_its_losses() {
+    let (mut sender, mut receiver) = pair(Order::total(), &[Tolerance::Full]);
+    exchange(&mut sender, &mut receiver, ms(0), |_, _| false);
+    for _ in 0..3 {
+        sender.submit(0, Bytes::new(), ms(1)).unwrap();
+    }
+    let second = |it: &Bytes| it[0] & 0x0f == 1 && it[15] == 1;
+    exchange(&mut sender, &mut receiver, ms(1), |_, it| second(it));
+    events(&mut receiver);
+    let at = receiver.next_timeout().unwrap();
+    receiver.on_timeout(at);
+    receiver.on_timeout(ms(1) + PEER_TIMEOUT);
+    let all: Vec<_> = std::iter::from_fn(|| receiver.poll_event()).collect();
+    let lost = ReceiverEvent::Lost {
+        flow: 0,
+        numbers: vec![1],
+        cause: LossCause::Closed,
+    };
+    assert!(all.contains(&lost), "{all:?}");
+    assert!(matches!(
+        all[all.len() - 2],
+        ReceiverEvent::Deliver { number: 2, .. }
+    ));
+    assert_eq!(all[all.len() - 1], ReceiverEvent::PeerDead);
+    assert!(receiver.is_closed() && receiver.next_timeout().is_none());
+}
+
+#[test]
+fn an_idle_connection_is_kept_and_a_receiver_that_vanishes_is_noticed() {
+    let (mut sender, mut receiver) = pair(Order::total(), &[Tolerance::Full]);
+    exchange(&mut sender, &mut receiver, ms(0), |_, _| false);
+    let mut now = ms(0);
+    while now < ms(60_000) {
+        let timers = [sender.next_timeout(), receiver.next_timeout()];
+        now = timers.into_iter().flatten().min().unwrap();
+        sender.on_timeout(now);
+        receiver.on_timeout(now);
+        exchange(&mut sender, &mut receiver, now, |_, _| false);
+    }
+    assert!(sender.is_open() && !receiver.is_closed());
+    assert!((15..=21).contains(&sender.stats(0).ack_req));
+    // From here on nothing arrives any more.
+    let since = now;
+    while let Some(at) = sender.next_timeout() {
+        sender.on_timeout(at);
+        while sender.poll_transmit().is_some() {}
+        now = at;
+    }
+    assert!(std::iter::from_fn(|| sender.poll_event()).any(|it| it == SenderEvent::PeerDead));
+    assert!(now.since(since) <= KEEP_ALIVE + PEER_TIMEOUT);
+}
+
+#[test]
+fn an_end_that_gives_up_informs_the_other() {
+    let (mut sender, mut receiver) = pair(Order::total(), &[Tolerance::Full]);
+    exchange(&mut sender, &mut receiver, ms(0), |_, _| false);
+    events(&mut receiver);
+    sender.abort();
+    exchange(&mut sender, &mut receiver, ms(1), |_, _| false);
+    assert_eq!(receiver.poll_event(), Some(ReceiverEvent::PeerDead));
+    let (mut sender, mut receiver) = pair(Order::total(), &[Tolerance::Full]);
+    exchange(&mut sender, &mut receiver, ms(0), |_, _| false);
+    assert_eq!(sender.poll_event(), Some(SenderEvent::Opened));
+    receiver.abort(ms(1));
+    exchange(&mut sender, &mut receiver, ms(1), |_, _| false);
+    let ended = SenderEvent::Rejected(Reject::Ended);
+    assert_eq!(sender.poll_event(), Some(ended));
+    assert!(sender.next_timeout().is_none());
 }

@@ -7,6 +7,7 @@ mod order;
 mod pdu;
 mod properties;
 mod receiving;
+mod replay;
 mod sending;
 mod studies;
 mod tolerances;

@@ -80,7 +80,8 @@ fn body() -> impl Strategy<Value = Body> {
         }),
         report().prop_map(Body::AckRes),
         report().prop_map(Body::Fnack),
-        payload.prop_map(Body::Open),
+        (any::<u64>(), payload).prop_map(|(token, config)| Body::Open { token, config }),
+        any::<u64>().prop_map(Body::Retry),
         prop::collection::vec(any::<u16>(), 0..9).prop_map(Body::OpenAck),
         list().prop_map(Body::Close),
         Just(Body::CloseAck),
@@ -88,7 +89,8 @@ fn body() -> impl Strategy<Value = Body> {
         prop_oneof![
             Just(Reject::Unknown),
             Just(Reject::Invalid),
-            Just(Reject::Resources)
+            Just(Reject::Resources),
+            Just(Reject::Ended)
         ]
         .prop_map(Body::Reject),
     ]

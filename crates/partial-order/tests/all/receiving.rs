@@ -1,8 +1,10 @@
 //! What the receiver delivers, declares lost and requests.
 
 use layercast_core::Serial;
-use layercast_partial_order::pdu::{Body, Report};
-use layercast_partial_order::{Hold, LossCause, Order, Policy, ReceiverEvent, Tolerance};
+use layercast_partial_order::pdu::{Body, Pdu, Report};
+use layercast_partial_order::{
+    Hold, LossCause, Order, Policy, ReceiverEvent, Sender, SenderOptions, Tolerance,
+};
 
 use crate::wire::{config, data, encoded, events, ms, receiver, sent};
 
@@ -157,6 +159,59 @@ fn a_request_answers_the_ack_bit() {
     assert_eq!(sent(&mut receiver), [Body::Fnack(list(1, &[0]))]);
     receiver.handle(ms(0), data(0, 0, true));
     assert_eq!(sent(&mut receiver), [Body::AckRes(list(1, &[]))]);
+}
+
+#[test]
+fn answers_echo_the_stamp_of_what_they_answer() {
+    // F6: an ACK_RES and a FNACK for an Ack bit; nothing for a DATA PDU that was sent again.
+    let mut receiver = receiver(config(Order::total(), Policy::PerGroup, &[Tolerance::Full]));
+    let again = |number, again| {
+        let body = Body::Data {
+            number: Serial(number),
+            ack: true,
+            again,
+            skip: false,
+            sent: Vec::new(),
+            payload: bytes::Bytes::new(),
+        };
+        encoded(0, 70 + number, body)
+    };
+    receiver.handle(ms(0), again(0, false));
+    receiver.handle(ms(1), again(2, false));
+    receiver.handle(ms(2), again(1, true));
+    receiver.handle(ms(3), encoded(0, 99, Body::AckReq { highest: None }));
+    let stamps: Vec<u32> = std::iter::from_fn(|| receiver.poll_transmit())
+        .map(|it| Pdu::decode(it).unwrap().stamp)
+        .collect();
+    assert_eq!(stamps, [70, 72, 0, 99]);
+}
+
+#[test]
+fn any_loss_is_never_requested_and_the_sender_is_freed() {
+    let config = config(
+        Order::none(1).unwrap(),
+        Policy::PerGroup,
+        &[Tolerance::None],
+    );
+    let mut sender = Sender::opened(config.clone(), SenderOptions::default(), ms(0)).unwrap();
+    let mut receiver = receiver(config);
+    for number in 0..60 {
+        let now = ms(40 * number);
+        assert_eq!(sender.submit(0, bytes::Bytes::new(), now), Ok(number));
+        while let Some(it) = sender.poll_transmit() {
+            // Each second SDU is lost.
+            if number % 2 == 0 {
+                receiver.handle(now, it);
+            }
+        }
+        while let Some(it) = receiver.poll_transmit() {
+            sender.handle(now, it);
+        }
+    }
+    let stats = receiver.stats(0);
+    assert_eq!((stats.fnack, stats.buffered, stats.buffered_max), (0, 0, 0));
+    assert!(stats.lost > 10 && sender.stats(0).retransmitted == 0);
+    assert!(sender.stats(0).buffered < 4, "{:?}", sender.stats(0));
 }
 
 #[test]

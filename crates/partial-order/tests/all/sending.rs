@@ -4,8 +4,8 @@ use bytes::Bytes;
 use layercast_core::{Serial, Span, Time};
 use layercast_partial_order::pdu::{Body, Pdu, Report};
 use layercast_partial_order::{
-    Config, Order, PEER_TIMEOUT, Policy, Sender, SenderEvent, SenderOptions, SubmitError,
-    Tolerance, WindowRule,
+    Config, KEEP_ALIVE, Order, PEER_TIMEOUT, Policy, Sender, SenderEvent, SenderOptions,
+    SubmitError, Tolerance, WindowRule,
 };
 
 use crate::wire::{config, encoded, ms};
@@ -102,7 +102,7 @@ fn an_exhausted_window_refuses_and_is_writable_again() {
     assert_eq!(sender.stats(0).buffered, 0);
     // RTT = 7/8 10 ms + 1/8 4 ms.
     assert_eq!(sender.stats(0).rtt, Span::from_us(9_250));
-    assert_eq!(sender.next_timeout(), None);
+    assert_eq!(sender.next_timeout(), Some(ms(15) + KEEP_ALIVE));
 }
 
 #[test]
@@ -277,6 +277,21 @@ fn a_wild_sample_is_clamped() {
         stats.rtt <= Span::from_ms(1_259) && stats.window <= 256,
         "{stats:?}"
     );
+}
+
+#[test]
+fn the_clock_of_stamps_wraps() {
+    // 2^32 microseconds: 71 minutes.
+    let wrap = Time::ZERO + Span::from_us(1 << 32);
+    let before = wrap - Span::from_ms(2);
+    let mut sender = Sender::opened(one(), lan(), before).unwrap();
+    submit(&mut sender, 1, before);
+    let stamp = sent(&mut sender)[0].stamp;
+    assert_eq!(stamp, u32::MAX - 1_999);
+    let now = wrap + Span::from_ms(2);
+    sender.handle(now, encoded(0, stamp, Body::AckRes(report(0, &[]))));
+    // 7/8 10 ms + 1/8 4 ms.
+    assert_eq!(sender.stats(0).rtt, Span::from_us(9_250));
 }
 
 #[test]

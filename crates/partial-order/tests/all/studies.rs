@@ -165,6 +165,21 @@ fn a_play_out_delay_turns_loss_into_delay() {
 }
 
 #[test]
+fn a_flow_that_is_always_late_uses_its_tolerance() {
+    let mut it = setting(0.2, Policy::PerGroup);
+    it.path.loss = 0.0;
+    it.flows[1].late_ms = 100.0;
+    let late = &it.run().unwrap().flows[1];
+    let share = late.lost as f64 / late.submitted as f64;
+    assert!((0.17..0.22).contains(&share), "{share}");
+    assert!(late.late >= late.lost, "{late:?}");
+    // A grace longer than the offset keeps them.
+    it.grace_ms = 150.0;
+    let kept = it.run().unwrap();
+    assert_eq!(kept.flows.iter().map(|it| it.lost).sum::<u64>(), 0);
+}
+
+#[test]
 fn an_application_above_udp_loses_what_the_path_loses() {
     let mut it = setting(0.2, Policy::PerGroup);
     it.above_udp_ms = Some(40.0);
