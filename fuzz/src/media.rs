@@ -1,7 +1,7 @@
 //! Clips: whatever file it is, it becomes frames or an error, and frames become a stream.
 
 use bytes::Bytes;
-use layercast_core::{FrameRate, Layer, Media, Rate, Serial, Span, Time};
+use layercast_core::{FrameRate, Layer, Media, PerLayer, Rate, Serial, Span, Time};
 use layercast_media::{
     Clip, CoefficientFilter, Container, FlowWriter, Frame, H264Writer, Ingest, OutputForm, Picture,
     Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter, identify,
@@ -213,7 +213,15 @@ pub fn ts(data: &[u8]) {
     let _ = (ingest.problem(), ingest.codec());
     let mut writer = TsWriter::new();
     let mut out = Vec::new();
-    writer.frame(Serial(0), true, Time::ZERO, data, &mut out);
+    let received = Received {
+        seq: Serial(0),
+        layer: Layer::Base,
+        gop_start: true,
+        missing: PerLayer::default(),
+        emitted: Time::ZERO,
+        data,
+    };
+    writer.frame(&received, &mut out);
     assert!(out.len().is_multiple_of(188));
     let frames: Vec<Frame> = whole.into_iter().map(|timed| timed.frame).collect();
     for lost in [usize::MAX, 3] {
@@ -266,14 +274,17 @@ fn write(media: Media, form: OutputForm, frames: &[Frame], lost: usize) -> Vec<u
     let rate = FrameRate { num: 25, den: 1 };
     let mut writer = FlowWriter::new(media, rate, form);
     let (mut out, mut ends) = (Vec::new(), Vec::new());
+    let mut missing = PerLayer::default();
     for (index, frame) in frames.iter().enumerate() {
         if index % lost == lost - 1 {
+            missing[frame.layer()] += 1;
             continue;
         }
         let received = Received {
             seq: Serial(index as u32),
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            missing: std::mem::take(&mut missing),
             emitted: Time::ZERO + Span::from_secs(1) + rate.due(index as u64),
             data: frame.data.as_deref().expect("a real frame"),
         };

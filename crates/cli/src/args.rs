@@ -164,7 +164,7 @@ Examples:
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
     /// Scenario file (TOML): METS flows; with schema = "internet/1" an internetwork (docs/src/reference/simulator.md); with
-    /// schema = "group/1" reliable multicast (docs/src/reference/multicast-simulator.md)
+    /// schema = "group/1" reliable multicast (docs/src/reference/multicast-simulator.md); `-` is standard input
     #[arg(required_unless_present = "schema")]
     pub scenario: Option<PathBuf>,
     /// Check the scenario, print errors and warnings, and do not run it
@@ -452,6 +452,16 @@ pub enum JoinRepair {
     Off,
 }
 
+/// Values of `--undecodable`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum Undecodable {
+    /// It is left out; MPEG-1/2 elementary streams repeat the picture before
+    #[default]
+    Drop,
+    /// In a transport stream that was served as one, its packets have the transport error indicator; else as drop
+    Mark,
+}
+
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
@@ -576,6 +586,9 @@ pub struct Join {
     /// With --out rtp://: the session description with which players open it [default: FLOW.sdp]
     #[arg(long, value_name = "FILE", requires = "out")]
     pub sdp: Option<PathBuf>,
+    /// What becomes of a picture in the output that refers to a lost one
+    #[arg(long, value_name = "HOW", default_value = "drop", requires = "out")]
+    pub undecodable: Undecodable,
     /// Leave after this time, e.g. 15s [default: at the end of the flow]
     #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
     pub leave_after: Option<Span>,

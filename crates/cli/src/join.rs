@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use layercast_core::{CellRate, Layer, Rate, Refusal, Resource, Span};
+use layercast_media::Undecodable;
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
     Remote, list_flows, run_join, sink_protection,
@@ -23,7 +24,7 @@ use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::name;
 use crate::node::{Place, Stop, Trace, after, check_output, parent, runtime, wait_until};
-use crate::output::{Lines, complain};
+use crate::output::{Lines, are, complain, count};
 use crate::playout::PlayoutMoves;
 use crate::reasons::Arrivals;
 use crate::repeats::Repeats;
@@ -113,6 +114,10 @@ pub fn run(args: &args::Join) -> Outcome {
             identity: own,
             repair: args.repair == args::JoinRepair::Auto,
             output: output(args, &flow)?,
+            undecodable: match args.undecodable {
+                args::Undecodable::Drop => Undecodable::LeaveOut,
+                args::Undecodable::Mark => Undecodable::Mark,
+            },
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),
@@ -148,12 +153,22 @@ fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
     let Some(out) = args.out.as_deref() else {
         return Ok(Output::Discard);
     };
-    if out == Path::new("-") {
-        return Ok(Output::Stdout);
+    let is_stdout = out == Path::new("-");
+    let form = match is_stdout {
+        true => None,
+        false => {
+            scheme::check_path(out, scheme::Place::Output)?;
+            writable(out)?;
+            live::output(out)?
+        }
+    };
+    if args.sdp.is_some() && !matches!(form, Some((_, true))) {
+        return Err(Failure::Usage(
+            "--sdp describes an output of RTP: join URL --out rtp://HOST:PORT --sdp FILE".into(),
+        ));
     }
-    scheme::check_path(out, scheme::Place::Output)?;
-    writable(out)?;
-    Ok(match live::output(out)? {
+    Ok(match form {
+        None if is_stdout => Output::Stdout,
         None => Output::File(out.to_owned()),
         Some((to, false)) => Output::Udp(to),
         Some((to, true)) => {
@@ -504,6 +519,17 @@ fn in_words(summary: &JoinSummary) -> String {
             "\n  {} of {} pictures written are repeats, in place of frames that are missing or cannot be decoded",
             stream.repeated,
             stream.written + stream.repeated
+        );
+    } else if stream.undecodable > 0 {
+        text += &format!(
+            "\n  {} {} left out or marked: {} to a missing picture",
+            count(stream.undecodable, "frame"),
+            are(stream.undecodable),
+            if stream.undecodable == 1 {
+                "it refers"
+            } else {
+                "they refer"
+            }
         );
     }
     if let Some(link) = summary.link_repair {

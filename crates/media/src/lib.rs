@@ -45,7 +45,7 @@ pub use live::{
     MediaTimeline, Overload, SpecMeter, Stamp, TimedFrame,
 };
 pub use mpeg::sniff::{is_transport_stream, recognise};
-pub use output::{FlowWriter, OutputForm, Received};
+pub use output::{FlowWriter, OutputForm, Received, Undecodable};
 pub use rates::{DataSummary, LayerSummary, PictureCounts, Summary};
 pub use rtp::{
     RtpNote, RtpPacket, RtpReceiver, RtpSender, RtpSession, RtpSource, RtpStats, SdpError,

@@ -1,4 +1,4 @@
-use layercast_core::{FrameRate, Layer, Media, Serial, Span, Time};
+use layercast_core::{FrameRate, Layer, Media, PerLayer, Serial, Span, Time};
 
 use crate::rtp::RtpSender;
 use crate::timeline::{OutPicture, Timeline};
@@ -25,10 +25,23 @@ pub struct Received<'a> {
     pub layer: Layer,
     /// Whether receivers can start here.
     pub gop_start: bool,
+    /// Frames that are missing between the one before and this one, lost or withheld.
+    pub missing: PerLayer<u32>,
     /// When its source emitted it, on any steady clock.
     pub emitted: Time,
     /// Its bytes.
     pub data: &'a [u8],
+}
+
+/// What becomes of a picture that cannot be decoded because one that it refers to is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Undecodable {
+    /// It is left out.
+    #[default]
+    LeaveOut,
+    /// In a transport stream it is written with `transport_error_indicator` set (ISO/IEC 13818-1, 2.4.3.3); in other forms
+    /// it is left out.
+    Mark,
 }
 
 /// Turns received frames of any flow into a stream that players accept, whatever layers arrived.
@@ -83,6 +96,13 @@ impl FlowWriter {
         }
     }
 
+    /// What becomes of pictures that refer to a missing one.
+    pub fn set_undecodable(&mut self, undecodable: Undecodable) {
+        if let Stream::Transport(stream) = &mut self.stream {
+            stream.set_undecodable(undecodable);
+        }
+    }
+
     /// Appends what a frame adds to the stream to `out`. In RTP packets each is a datagram; where they
     /// end is appended to `ends`.
     pub fn frame(&mut self, frame: &Received, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
@@ -92,6 +112,7 @@ impl FlowWriter {
             gop_start,
             emitted,
             data,
+            ..
         } = *frame;
         if self.last.is_none_or(|(last, _)| seq.is_after(last)) {
             self.last = Some((seq, emitted));
@@ -101,7 +122,7 @@ impl FlowWriter {
         let written = &mut self.written;
         match &mut self.stream {
             Stream::Transport(stream) => {
-                stream.frame(seq, gop_start, emitted, data, written);
+                stream.frame(frame, written);
                 if let Some(rtp) = &mut self.rtp {
                     let ticks = emitted.as_us() * 9 / 100;
                     rtp.send(written, ticks, out, ends);

@@ -44,7 +44,8 @@ pub struct WriterStats {
     pub written: u64,
     /// Repeat pictures written in place of missing and undecodable frames.
     pub repeated: u64,
-    /// Frames replaced by a repeat picture, because they are malformed or a frame on which they depend is missing.
+    /// Frames left out, marked or replaced by a repeat picture, because they are malformed or a frame on which they depend
+    /// is missing.
     pub undecodable: u64,
     /// Frames before the first one at which a receiver can start; dropped.
     pub skipped: u64,

@@ -3,6 +3,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_media::Undecodable;
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_switch::{
     LinkConfig, LinkRepairStats, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent,
@@ -116,7 +117,8 @@ pub enum Connect {
     /// Call again.
     #[default]
     Retry,
-    /// Give up with [`NetError::Unreachable`](crate::NetError::Unreachable).
+    /// Give up with [`NetError::Unreachable`](crate::NetError::Unreachable); a receiver calls a host that is silent again
+    /// for some seconds, since one lost packet may be the cause.
     FailFast,
 }
 
@@ -214,6 +216,8 @@ pub struct JoinConfig {
     pub policy_of_flow: bool,
     /// Where the media go.
     pub output: Output,
+    /// What the output does with pictures that refer to a missing one.
+    pub undecodable: Undecodable,
     /// When to leave, at the latest.
     pub leave_at: Option<Time>,
     /// Whether to stop when the flow ends, or to wait for it to come back.
@@ -396,6 +400,7 @@ impl JoinConfig {
             repair: false,
             policy_of_flow: false,
             output: Output::Discard,
+            undecodable: Undecodable::default(),
             leave_at: None,
             until_closed: true,
             connect: Connect::Retry,

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::Serial;
-use layercast_media::{OutputForm, WriterStats};
+use layercast_media::{OutputForm, Undecodable, WriterStats};
 use layercast_transport::mets::PlayedFrame;
 use layercast_wire::FlowInfo;
 use serde::Serialize;
@@ -90,7 +90,11 @@ impl Drop for Ended {
 
 impl FrameOut {
     /// Opens an output; `seed` gives what RTP wants at random.
-    pub fn open(output: &Output, seed: u64) -> Result<FrameOut, NetError> {
+    pub fn open(
+        output: &Output,
+        undecodable: Undecodable,
+        seed: u64,
+    ) -> Result<FrameOut, NetError> {
         let ended = Arc::new(AtomicBool::new(false));
         let (form, outlet) = match output {
             Output::Discard => return Ok(FrameOut::new(Taker::Nobody)),
@@ -115,10 +119,14 @@ impl FrameOut {
                 Outlet::Datagrams(DatagramOut::open(*to, sdp.clone())?),
             ),
         };
-        FrameOut::spawn(form, outlet, Ended(ended))
+        FrameOut::spawn((form, undecodable), outlet, Ended(ended))
     }
 
-    fn spawn(form: OutputForm, outlet: Outlet, ended: Ended) -> Result<FrameOut, NetError> {
+    fn spawn(
+        form: (OutputForm, Undecodable),
+        outlet: Outlet,
+        ended: Ended,
+    ) -> Result<FrameOut, NetError> {
         let (frames, queue) = sync_channel(QUEUE);
         let (done, stats) = oneshot::channel();
         thread::Builder::new()
@@ -223,7 +231,7 @@ mod tests {
     use std::sync::{Mutex, mpsc};
 
     use bytes::Bytes;
-    use layercast_core::{Layer, Span, Time};
+    use layercast_core::{Layer, PerLayer, Span, Time};
 
     use std::io::Write;
 
@@ -237,6 +245,7 @@ mod tests {
             count: 0,
             layer: Layer::Base,
             gop_start: true,
+            missing: PerLayer::default(),
             payload: Payload::Bytes(Bytes::from_static(b"no video at all")),
             damaged: false,
             emitted: Time::ZERO,
@@ -274,7 +283,12 @@ mod tests {
 
     fn spawn(out: impl Write + Send + 'static) -> FrameOut {
         let ended = Ended(Arc::default());
-        FrameOut::spawn(OutputForm::Native, Outlet::stream(out), ended).unwrap()
+        FrameOut::spawn(
+            (OutputForm::Native, Undecodable::LeaveOut),
+            Outlet::stream(out),
+            ended,
+        )
+        .unwrap()
     }
 
     #[tokio::test]
@@ -333,18 +347,20 @@ mod tests {
         std::fs::write(&path, "valuable").unwrap();
         let served = std::fs::File::open(&path).unwrap();
         served.try_lock_shared().unwrap();
-        let error = FrameOut::open(&Output::File(path.clone()), 0)
+        let error = FrameOut::open(&Output::File(path.clone()), Undecodable::LeaveOut, 0)
             .err()
             .unwrap();
         assert!(error.to_string().contains("serves or writes"), "{error}");
         drop(served);
-        assert!(FrameOut::open(&Output::File(path), 0).is_ok());
+        assert!(FrameOut::open(&Output::File(path), Undecodable::LeaveOut, 0).is_ok());
     }
 
     #[test]
     fn a_file_that_cannot_be_created_is_named() {
         let path = PathBuf::from("/nowhere/at/all.m1v");
-        let error = FrameOut::open(&Output::File(path), 0).err().unwrap();
+        let error = FrameOut::open(&Output::File(path), Undecodable::LeaveOut, 0)
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("/nowhere/at/all.m1v"));
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::{FrameRate, Media, Serial, Span};
-use layercast_media::{FlowWriter, OutputForm, Received, session_description};
+use layercast_media::{FlowWriter, OutputForm, Received, Undecodable, session_description};
 use layercast_transport::mets::PlayedFrame;
 use layercast_wire::Payload;
 
@@ -158,7 +158,7 @@ fn end(mut writer: FlowWriter, outlet: &mut Outlet, stats: &mut OutputStats) -> 
 /// Writes frames until there are no more, or the output is gone.
 pub(crate) fn write_stream(
     queue: &Receiver<Item>,
-    form: OutputForm,
+    (form, undecodable): (OutputForm, Undecodable),
     mut outlet: Outlet,
 ) -> OutputStats {
     let mut stats = OutputStats::default();
@@ -202,6 +202,7 @@ pub(crate) fn write_stream(
         let seq = numbers.of(&frame);
         let writer = writer.get_or_insert_with(|| {
             let mut writer = FlowWriter::new(flow.1, flow.2, form);
+            writer.set_undecodable(undecodable);
             if flow.3 > Span::ZERO {
                 writer.set_gop(flow.3);
             }
@@ -213,6 +214,7 @@ pub(crate) fn write_stream(
                 seq,
                 layer: frame.layer,
                 gop_start: frame.gop_start,
+                missing: frame.missing,
                 emitted: frame.emitted,
                 data,
             };
@@ -244,7 +246,7 @@ pub(crate) fn write_stream(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use layercast_core::{Layer, Span, Time};
+    use layercast_core::{Layer, PerLayer, Span, Time};
     use layercast_wire::Waited;
 
     fn number(numbers: &mut Numbers, count: u32, seq: u32) -> u32 {
@@ -253,6 +255,7 @@ mod tests {
             count,
             layer: Layer::Base,
             gop_start: true,
+            missing: PerLayer::default(),
             payload: Payload::Zeros(1),
             damaged: false,
             emitted: Time::ZERO,

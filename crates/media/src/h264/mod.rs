@@ -5,6 +5,7 @@ pub(crate) mod annexb;
 mod layers;
 mod order;
 mod params;
+mod references;
 pub(crate) mod stream;
 mod tail;
 mod writer;
@@ -12,6 +13,7 @@ mod writer;
 pub(crate) use annexb::nals;
 pub(crate) use layers::{Inspector, Slice, UnitInfo};
 pub(crate) use order::DisplayOrder;
+pub(crate) use references::References;
 pub(crate) use stream::{Cutter, Unit, behind_delimiter};
 pub use writer::H264Writer;
 

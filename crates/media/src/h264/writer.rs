@@ -1,7 +1,8 @@
 use layercast_core::{Layer, Serial};
 
 use super::annexb::nals;
-use super::layers::{Inspector, Order, Slice, UnitInfo};
+use super::layers::{Inspector, Slice, UnitInfo};
+use super::references::References;
 use crate::WriterStats;
 
 /// Turns received H.264 frames back into a stream that a decoder accepts.
@@ -14,12 +15,7 @@ use crate::WriterStats;
 pub struct H264Writer {
     inspector: Inspector,
     last: Option<Serial>,
-    /// `frame_num` of the last reference picture.
-    frame_num: u32,
-    /// A picture that others refer to is missing since the last random access point.
-    broken: bool,
-    /// Display position of the I picture before which nothing can be decoded.
-    leading: Option<u32>,
+    references: References,
     last_slice: Option<Slice>,
     stats: WriterStats,
 }
@@ -62,7 +58,7 @@ impl H264Writer {
                 Some(slice) if starts => {
                     self.stats.first = Some(seq);
                     self.last = Some(seq);
-                    self.start(&slice, false);
+                    self.references.begin(&slice);
                     self.write(slice, data, out);
                 }
                 _ => self.stats.skipped += 1,
@@ -75,59 +71,18 @@ impl H264Writer {
             self.stats.undecodable += 1;
             return;
         };
-        if starts {
-            let whole = !self.broken && !self.misses_reference(&slice, gap);
-            self.start(&slice, whole);
-        } else {
-            self.broken |= self.misses_reference(&slice, gap);
+        match self.references.take(&slice, starts, gap) {
+            true => self.write(slice, data, out),
+            false => self.stats.undecodable += 1,
         }
-        if self.broken || self.is_leading(&slice) {
-            self.stats.undecodable += 1;
-            if slice.reference {
-                self.frame_num = slice.frame_num;
-            }
-            return;
-        }
-        self.write(slice, data, out);
     }
 
     /// A part of the picture that was written last is missing: nothing can be decoded up to the next start.
     pub(crate) fn lose(&mut self) {
-        self.broken = true;
-    }
-
-    /// At a random access point everything is well again; `whole` if it was before.
-    fn start(&mut self, slice: &Slice, whole: bool) {
-        self.broken = false;
-        self.leading = match slice.order {
-            Order::Lsb { lsb, .. } if slice.idr.is_none() && !whole => Some(lsb),
-            _ => None,
-        };
-    }
-
-    /// Whether it is displayed before the last random access point but needs what came before.
-    fn is_leading(&self, slice: &Slice) -> bool {
-        match (self.leading, slice.order) {
-            (Some(start), Order::Lsb { lsb, modulus, .. }) => {
-                start.wrapping_sub(lsb) & (modulus - 1) < modulus / 2 && lsb != start
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a reference picture is missing before it: `frame_num` counts them.
-    fn misses_reference(&self, slice: &Slice, gap: bool) -> bool {
-        if !gap || slice.idr.is_some() || slice.gaps_allowed {
-            return false;
-        }
-        let next = (self.frame_num + 1) & (slice.max_frame_num - 1);
-        slice.frame_num != next && slice.frame_num != self.frame_num
+        self.references.lose();
     }
 
     fn write(&mut self, slice: Slice, data: &[u8], out: &mut Vec<u8>) {
-        if slice.reference {
-            self.frame_num = slice.frame_num;
-        }
         self.last_slice = Some(slice);
         out.extend_from_slice(data);
         self.stats.written += 1;

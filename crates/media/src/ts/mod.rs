@@ -11,6 +11,7 @@ pub(crate) mod packet;
 mod pcr;
 mod pes;
 mod psi;
+mod references;
 mod splitter;
 mod stamps;
 mod tables;

@@ -119,6 +119,11 @@ pub(crate) fn set_pcr(packet: &mut [u8], pcr: u64) {
     }
 }
 
+/// Says that the packet is damaged (`transport_error_indicator`).
+pub(crate) fn set_error(packet: &mut [u8]) {
+    packet[1] |= 0x80;
+}
+
 /// Replaces the continuity counter.
 pub(crate) fn set_continuity(packet: &mut [u8], counter: u8) {
     packet[3] = packet[3] & 0xF0 | counter & 0x0F;

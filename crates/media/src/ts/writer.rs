@@ -4,10 +4,14 @@ use super::closer::{Closer, end_unit};
 use super::packet::{self, NULL, PAT, Packet, TS_PACKET};
 use super::pcr::OutputClock;
 use super::psi::{ProgramMap, Sections, programs};
+use super::references::{Before, References};
 use crate::WriterStats;
+use crate::output::{Received, Undecodable};
 
 /// Puts frames of a [`TsSplitter`](super::TsSplitter) together again at a receiver, whatever layers it
 /// got: a legal stream from its first start on.
+///
+/// A picture that refers to a missing one is left out, or marked as damaged.
 ///
 /// Continuity counters run on over withheld pictures; a packet lost inside a PES packet still
 /// shows as a jump. The program clock follows the emission times, and ticks on while pictures are
@@ -29,6 +33,8 @@ pub struct TsWriter {
     /// How far key frames are apart, if that is known.
     gop: Option<Span>,
     closer: Closer,
+    references: Option<References>,
+    undecodable: Undecodable,
     stats: WriterStats,
 }
 
@@ -48,6 +54,8 @@ impl Default for TsWriter {
             counters: Box::new([(NO_COUNTER, NO_COUNTER); 8_192]),
             gop: None,
             closer: Closer::default(),
+            references: None,
+            undecodable: Undecodable::default(),
             stats: WriterStats::default(),
         }
     }
@@ -65,21 +73,25 @@ impl TsWriter {
         self.gop = Some(gop);
     }
 
+    /// What becomes of pictures that refer to a missing one.
+    pub fn set_undecodable(&mut self, undecodable: Undecodable) {
+        self.undecodable = undecodable;
+    }
+
     /// What it did so far; nothing is repeated.
     pub fn stats(&self) -> WriterStats {
         self.stats
     }
 
-    /// Appends a received frame, emitted by its source at `emitted`, to `out`. Any bytes are safe:
-    /// what are no packets is left out.
-    pub fn frame(
-        &mut self,
-        seq: Serial,
-        gop_start: bool,
-        emitted: Time,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    /// Appends a received frame to `out`. Any bytes are safe: what are no packets is left out.
+    pub fn frame(&mut self, frame: &Received, out: &mut Vec<u8>) {
+        let Received {
+            seq,
+            gop_start,
+            emitted,
+            data,
+            ..
+        } = *frame;
         match self.last {
             Some(last) if !seq.is_after(last) => {
                 self.stats.stale += 1;
@@ -97,18 +109,37 @@ impl TsWriter {
             self.stats.undecodable += 1;
             return;
         }
+        let before = Before {
+            any: self.last.is_some_and(|last| seq.diff(last) > 1),
+            e1: frame.missing.e1 > 0,
+        };
         self.last = Some(seq);
         if gop_start {
             (self.program, self.map_pid) = (None, None);
         }
+        for bytes in packets {
+            self.look_for_maps(bytes);
+        }
+        let judged = self.references.as_mut();
+        let is_fine = judged.is_none_or(|it| it.take(packets, gop_start, before));
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
+        if !is_fine {
+            self.stats.undecodable += 1;
+            if self.undecodable == Undecodable::LeaveOut {
+                return;
+            }
+        }
         if let (Some((pid, pts, dts)), Some(gop)) = (self.closer.frame(data, emitted), self.gop) {
             let counter = &mut self.counters[usize::from(pid)].1;
             end_unit(pid, counter, (pts, dts), gop, out);
         }
         for bytes in packets {
+            let at = out.len();
             self.packet(bytes, emitted, out);
+            if !is_fine {
+                packet::set_error(&mut out[at..]);
+            }
         }
         self.stats.written += 1;
     }
@@ -117,7 +148,6 @@ impl TsWriter {
         let Some(packet) = Packet::new(bytes) else {
             return;
         };
-        self.look_for_clock(&packet);
         let at = out.len();
         out.extend_from_slice(bytes);
         let written = &mut out[at..];
@@ -148,8 +178,11 @@ impl TsWriter {
         packet::set_continuity(written, next);
     }
 
-    /// The map of the program that is served says which packets carry the clock.
-    fn look_for_clock(&mut self, packet: &Packet) {
+    /// The map of the program that is served says which packets carry the clock and the video.
+    fn look_for_maps(&mut self, bytes: &[u8; TS_PACKET]) {
+        let Some(packet) = &Packet::new(bytes) else {
+            return;
+        };
         if packet.pid() == PAT {
             let map_pids = &mut self.map_pids;
             self.pat.push(packet, |section| {
@@ -159,11 +192,15 @@ impl TsWriter {
             || self.map_pid.is_none() && self.map_pids.contains(&packet.pid())
         {
             let (program, clock_pid) = (&mut self.program, &mut self.clock_pid);
+            let references = &mut self.references;
             self.pmt.push(packet, |section| {
                 if let Some(map) = ProgramMap::parse(section)
                     && *program.get_or_insert(map.program) == map.program
                 {
                     *clock_pid = map.pcr_pid;
+                    if references.as_ref().is_none_or(|it| !it.are_of(&map)) {
+                        *references = References::of(&map);
+                    }
                 }
             });
             self.map_pid = self.program.map(|_| packet.pid());

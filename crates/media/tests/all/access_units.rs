@@ -4,7 +4,7 @@
 
 use crate::common::{decode, encode, have_ffmpeg};
 use bytes::Bytes;
-use layercast_core::{FrameRate, Media, Serial, Time};
+use layercast_core::{FrameRate, Media, PerLayer, Serial, Time};
 use layercast_media::{
     Clip, FlowWriter, H264Writer, MediaError, OutputForm, Received, StreamWriter,
 };
@@ -80,6 +80,7 @@ fn transport(media: Media, clip: &Clip, strip: impl Fn(usize, &[u8]) -> Vec<u8>)
             seq: Serial(index as u32),
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            missing: PerLayer::default(),
             emitted: Time::ZERO + RATE.due(index as u64),
             data: &data,
         };
@@ -102,6 +103,7 @@ fn transport_joined_late(clip: &Clip) -> Vec<u8> {
             seq: Serial(index as u32),
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            missing: PerLayer::default(),
             emitted: Time::ZERO + frame.time.expect("a time"),
             data: frame.data.as_ref().expect("bytes"),
         };

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{encode, file, have_ffmpeg};
 use bytes::Bytes;
-use layercast_core::{Layer, Level, Media, Serial, Span, Time};
+use layercast_core::{Layer, Level, Media, PerLayer, Serial, Span, Time};
 use layercast_media::{Clip, FlowWriter, OutputForm, Received};
 
 #[test]
@@ -29,6 +29,7 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
                 seq: Serial(index as u32),
                 layer: frame.layer(),
                 gop_start: frame.gop_start,
+                missing: PerLayer::default(),
                 emitted: Time::ZERO + frame.time.expect("a time"),
                 data: frame.data.as_ref().expect("bytes"),
             };

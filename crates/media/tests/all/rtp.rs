@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::common::{decode, encode, have_ffmpeg};
 use bytes::Bytes;
-use layercast_core::{Media, Serial, Span, Stream, Time};
+use layercast_core::{Media, PerLayer, Serial, Span, Stream, Time};
 use layercast_media::{
     Clip, FlowWriter, Frame, Ingest, LiveClock, OutputForm, Received, SpecMeter, TimedFrame,
 };
@@ -34,6 +34,7 @@ fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
             seq: Serial(index as u32),
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            missing: PerLayer::default(),
             emitted: Time::ZERO + Span::from_secs(9) + rate.due(index as u64),
             data: frame.data.as_ref().expect("a real clip"),
         };

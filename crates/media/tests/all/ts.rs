@@ -9,8 +9,10 @@ use std::collections::HashMap;
 
 use crate::common::{decode, encode, have_ffmpeg};
 use bytes::Bytes;
-use layercast_core::{Layer, Level, Media, Serial, Span, Time};
-use layercast_media::{Clip, Container, FlowWriter, Frame, OutputForm, Received};
+use layercast_core::{Layer, Level, Media, PerLayer, Serial, Span, Stream, Time};
+use layercast_media::{
+    Clip, Container, FlowWriter, Frame, OutputForm, Received, Undecodable, WriterStats,
+};
 
 const FRAMES: usize = 75;
 const SOUND: &str = "-f lavfi -i sine=r=48000 -map 0:v -map 1:a -c:a mp2 -shortest";
@@ -65,15 +67,29 @@ fn receive(
     form: OutputForm,
     received: impl Fn(usize, &Frame) -> bool,
 ) -> (Vec<u8>, Vec<usize>) {
-    let mut writer = FlowWriter::new(clip.info.codec, clip.info.frame_rate, form);
+    let writer = FlowWriter::new(clip.info.codec, clip.info.frame_rate, form);
+    let (out, ends, _) = receive_with(writer, clip, received);
+    (out, ends)
+}
+
+/// What `writer` makes of the frames for which `received` is true.
+fn receive_with(
+    mut writer: FlowWriter,
+    clip: &Clip,
+    received: impl Fn(usize, &Frame) -> bool,
+) -> (Vec<u8>, Vec<usize>, WriterStats) {
     let (mut out, mut ends) = (Vec::new(), Vec::new());
+    let mut missing = PerLayer::default();
     for (index, frame) in clip.frames.iter().enumerate() {
-        if received(index, frame) {
+        if !received(index, frame) {
+            missing[frame.layer()] += 1;
+        } else {
             let due = frame.time.unwrap_or(clip.info.frame_rate.due(index as u64));
             let frame = Received {
                 seq: Serial(index as u32),
                 layer: frame.layer(),
                 gop_start: frame.gop_start,
+                missing: std::mem::take(&mut missing),
                 emitted: Time::ZERO + Span::from_secs(5_000) + due,
                 data: frame.data.as_ref().expect("a real clip"),
             };
@@ -81,7 +97,7 @@ fn receive(
         }
     }
     writer.finish(&mut out);
-    (out, ends)
+    (out, ends, writer.stats())
 }
 
 /// Holds the stream against ISO/IEC 13818-1: whole packets, counters without a jump, tables and clock
@@ -146,6 +162,48 @@ fn every_level_is_a_legal_stream_with_all_its_sound() {
             let heard = common::decode_stream("mpegts", &out, "0:a");
             assert_eq!(heard, sound, "{name} {level}");
         }
+    }
+}
+
+/// A picture that refers to a lost one is left out, or marked: a decoder shows pictures of the source and no others.
+#[test]
+fn pictures_without_their_references_are_left_out_or_marked() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in SOURCES {
+        let (data, clip) = source("broken", name, options);
+        let original = decode("mpegts", &data);
+        let (mut damaged, mut undecodable, mut seen) = (0, 0, 0);
+        for seed in 0..4 {
+            let mut stream = Stream::new(seed, "loss");
+            let lost: Vec<bool> = clip.frames.iter().map(|_| stream.chance(0.05)).collect();
+            let write = |undecodable| {
+                let mut writer =
+                    FlowWriter::new(Media::MpegTs, clip.info.frame_rate, OutputForm::Native);
+                writer.set_undecodable(undecodable);
+                receive_with(writer, &clip, |index, _| !lost[index])
+            };
+            let (out, _, stats) = write(Undecodable::LeaveOut);
+            check_legal(&out);
+            let pictures = common::decode_anyway("mpegts", &out);
+            seen += pictures.len();
+            for (at, picture) in pictures.iter().enumerate() {
+                assert!(original.contains(picture), "{name} {seed} {at}: {stats:?}");
+            }
+            let (mut marked, _, all) = write(Undecodable::Mark);
+            assert_eq!(all.undecodable, stats.undecodable);
+            assert_eq!(all.written, stats.written + stats.undecodable);
+            undecodable += stats.undecodable;
+            // With the mark taken away, these are the pictures that would have been shown.
+            for packet in marked.chunks_mut(188) {
+                packet[1] &= 0x7F;
+            }
+            let shown = common::decode_anyway("mpegts", &marked);
+            damaged += shown.iter().filter(|it| !original.contains(it)).count();
+        }
+        let all = seen > FRAMES && undecodable > 0 && damaged > 0;
+        assert!(all, "{name}: {seen} {undecodable} {damaged}");
     }
 }
 

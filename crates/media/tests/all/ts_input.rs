@@ -1,7 +1,7 @@
 //! Transport and program streams as encoders, multiplexers and recorders really write them.
 
 use bytes::Bytes;
-use layercast_core::{FrameRate, Level, Serial, Span, Time};
+use layercast_core::{FrameRate, Level, PerLayer, Serial, Span, Time};
 use layercast_media::{
     Advice, Clip, Container, FlowWriter, Frame, Ingest, MediaError, OutputForm, Picture, Received,
     VideoCodec,
@@ -83,6 +83,7 @@ fn received(clip: &Clip, level: Level) -> Vec<u8> {
                 seq: Serial(index as u32),
                 layer: frame.layer,
                 gop_start: frame.gop_start,
+                missing: PerLayer::default(),
                 emitted: Time::ZERO + Span::from_secs(9) + frame.time.expect("a time"),
                 data: frame.data.as_ref().expect("real"),
             };

@@ -1,4 +1,4 @@
-use layercast_core::{EndToEnd, Layer, Serial, Span, Time};
+use layercast_core::{EndToEnd, Layer, PerLayer, Serial, Span, Time};
 use layercast_wire::{Payload, Waited};
 
 /// A media frame as the application hands it over: one picture, one ALF.
@@ -27,6 +27,8 @@ pub struct PlayedFrame {
     pub layer: Layer,
     /// Whether it opens a group of pictures.
     pub gop_start: bool,
+    /// Frames between the one handed over before and this one that were not handed over, lost or withheld.
+    pub missing: PerLayer<u32>,
     /// Its bytes.
     pub payload: Payload,
     /// Whether lost cells in it were replaced by zeros (specs/mets.md 2.6).

@@ -356,6 +356,7 @@ mod tests {
             count: 0,
             layer,
             gop_start: layer == Layer::Base,
+            missing: PerLayer::default(),
             payload: Payload::Zeros(100),
             damaged: false,
             emitted: at(ms),

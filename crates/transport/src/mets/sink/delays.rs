@@ -111,7 +111,7 @@ impl Delays {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{Layer, Serial};
+    use layercast_core::{Layer, PerLayer, Serial};
     use layercast_wire::{Payload, Waited};
 
     use super::*;
@@ -129,6 +129,7 @@ mod tests {
                 count: 0,
                 layer: Layer::Base,
                 gop_start: true,
+                missing: PerLayer::default(),
                 damaged: false,
                 payload: Payload::Zeros(1),
                 emitted: at(second),

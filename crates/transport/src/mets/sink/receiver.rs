@@ -3,8 +3,8 @@ mod playout;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    Cause, FlowId, FlowSpec, Layer, Level, Observer, Serial, Span, Subject, Time, TraceEvent,
-    aal5_cells,
+    Cause, FlowId, FlowSpec, Layer, Level, Observer, PerLayer, Serial, Span, Subject, Time,
+    TraceEvent, aal5_cells,
 };
 use layercast_protect::MediaError;
 use layercast_qos::{
@@ -60,6 +60,8 @@ pub(super) struct Receiver {
     cell_level: Option<Level>,
     assembler: Assembler,
     gaps: GapCounter,
+    /// Frames that are missing since the last one was handed over.
+    missing: PerLayer<u32>,
     /// When it began.
     came: Time,
     jitter_config: JitterConfig,
@@ -140,6 +142,7 @@ impl Receiver {
             cell_level: None,
             assembler: Assembler::new(travelling(flow, flow.spec.max_frame)),
             gaps: GapCounter::new(&flow.spec),
+            missing: PerLayer::default(),
             came: now,
             jitter_config,
             jitter: JitterFilter::new(jitter_config),
@@ -602,6 +605,7 @@ impl Receiver {
             count: self.counts,
             layer,
             gop_start: whole.gop_start(),
+            missing: PerLayer::default(),
             damaged: header.flags.contains(Flags::DUMMY),
             payload: whole.payload,
             emitted: emission.plus(SignedSpan::ZERO),

@@ -78,12 +78,14 @@ impl Receiver {
                 return;
             };
             self.account(now, &slot, obs);
-            let Some(frame) = slot.frame else {
+            let Some(mut frame) = slot.frame else {
+                self.missing[slot.mark.layer] += 1;
                 if slot.mark.layer == Layer::Base {
                     self.outages.broken();
                 }
                 continue;
             };
+            frame.missing = std::mem::take(&mut self.missing);
             self.outages.played(now, frame.layer, frame.gop_start);
             self.stats.played[frame.layer] += 1;
             self.stats.damaged += u64::from(frame.damaged);
@@ -119,6 +121,9 @@ impl Receiver {
             self.history = History::default();
         }
         let gap = self.gaps.advance(slot.mark);
+        for layer in Layer::ALL {
+            self.missing[layer] += gap.lost[layer] + gap.withheld[layer];
+        }
         self.attribute(now, gap, slot.after_outage, obs);
         self.history.mark(seq);
         // A frame that is still coming in may yet turn out to be late rather than lost.

@@ -1,0 +1,69 @@
+use super::layers::{Order, Slice};
+
+/// Whether the pictures that a picture refers to are there: `frame_num` counts them (7.4.3), so that missing pictures to
+/// which no other refers are no reason to stop.
+#[derive(Default, Debug)]
+pub(crate) struct References {
+    /// `frame_num` of the last reference picture.
+    frame_num: u32,
+    /// A picture that others refer to is missing since the last random access point.
+    broken: bool,
+    /// Display position of the I picture before which nothing can be decoded.
+    leading: Option<u32>,
+}
+
+impl References {
+    /// Whether the next picture can be decoded. It `starts` if it is a random access point; a `gap` is before it if
+    /// pictures may be missing there.
+    pub fn take(&mut self, slice: &Slice, starts: bool, gap: bool) -> bool {
+        if starts {
+            let whole = !self.broken && !self.misses_reference(slice, gap);
+            self.start(slice, whole);
+        } else {
+            self.broken |= self.misses_reference(slice, gap);
+        }
+        if slice.reference {
+            self.frame_num = slice.frame_num;
+        }
+        !self.broken && !self.is_leading(slice)
+    }
+
+    /// The first picture, a random access point.
+    pub fn begin(&mut self, slice: &Slice) {
+        self.start(slice, false);
+        self.frame_num = slice.frame_num;
+    }
+
+    /// A part of the last picture is missing: nothing can be decoded up to the next start.
+    pub fn lose(&mut self) {
+        self.broken = true;
+    }
+
+    /// At a random access point everything is well again; `whole` if it was before.
+    fn start(&mut self, slice: &Slice, whole: bool) {
+        self.broken = false;
+        self.leading = match slice.order {
+            Order::Lsb { lsb, .. } if slice.idr.is_none() && !whole => Some(lsb),
+            _ => None,
+        };
+    }
+
+    /// Whether it is displayed before the last random access point but needs what came before.
+    fn is_leading(&self, slice: &Slice) -> bool {
+        match (self.leading, slice.order) {
+            (Some(start), Order::Lsb { lsb, modulus, .. }) => {
+                start.wrapping_sub(lsb) & (modulus - 1) < modulus / 2 && lsb != start
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a reference picture is missing before it.
+    fn misses_reference(&self, slice: &Slice, gap: bool) -> bool {
+        if !gap || slice.idr.is_some() || slice.gaps_allowed {
+            return false;
+        }
+        let next = (self.frame_num + 1) & (slice.max_frame_num - 1);
+        slice.frame_num != next && slice.frame_num != self.frame_num
+    }
+}

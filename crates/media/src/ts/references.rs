@@ -1,0 +1,186 @@
+//! Which pictures of a received transport stream can be decoded.
+
+use super::codec::VideoCodec;
+use super::packet::{Packet, TS_PACKET};
+use super::pes::PesHeader;
+use super::psi::ProgramMap;
+use super::tables::video;
+use crate::Picture;
+use crate::h264::{self, Inspector, UnitInfo, nals};
+use crate::mpeg::unit::AccessUnit;
+
+/// Follows the references between the pictures of the video of a program.
+#[derive(Debug)]
+pub(super) struct References {
+    codec: VideoCodec,
+    pid: u16,
+    rule: Rule,
+    /// Frames are missing before the next picture, and reference pictures of E1 among them.
+    gap: bool,
+    gap_in_e1: bool,
+    /// A picture to start at came.
+    begun: bool,
+    /// The last picture can be decoded.
+    decodable: bool,
+    /// The elementary stream of a frame.
+    unit: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Rule {
+    H264(Box<(Inspector, h264::References)>),
+    Mpeg(Anchors),
+    /// Another codec: its references are not known.
+    Unknown,
+}
+
+/// The pictures of MPEG-1/2 video that others refer to.
+#[derive(Default, Debug)]
+struct Anchors {
+    /// Temporal references of the last anchor and, in the same GOP, of the one before it.
+    last: Option<u16>,
+    before: Option<u16>,
+    /// An anchor is missing since the last I picture.
+    broken: bool,
+    /// B pictures before the last I picture in display order can be decoded.
+    leading: bool,
+    /// There are P pictures, so that E1 has anchors.
+    has_p: bool,
+}
+
+/// What is missing before a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Before {
+    /// Frames of any layer.
+    pub any: bool,
+    /// Frames of E1.
+    pub e1: bool,
+}
+
+impl References {
+    /// The video of a program; nothing is known of its pictures so far.
+    pub fn of(map: &ProgramMap) -> Option<References> {
+        let (codec, pid) = video(map)?;
+        Some(References {
+            codec,
+            pid,
+            rule: match codec {
+                VideoCodec::H264 => Rule::H264(Box::default()),
+                VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Rule::Mpeg(Anchors::default()),
+                _ => Rule::Unknown,
+            },
+            gap: false,
+            gap_in_e1: false,
+            begun: false,
+            decodable: true,
+            unit: Vec::new(),
+        })
+    }
+
+    /// Whether these are the pictures of this program still.
+    pub fn are_of(&self, map: &ProgramMap) -> bool {
+        video(map) == Some((self.codec, self.pid))
+    }
+
+    /// Whether a decoder has what the picture in a frame refers to; true of frames without a picture, and of pictures
+    /// whose references are not known. `starts`: receivers can start here.
+    pub fn take(&mut self, packets: &[[u8; TS_PACKET]], starts: bool, before: Before) -> bool {
+        self.gap |= before.any;
+        self.gap_in_e1 |= before.e1;
+        if matches!(self.rule, Rule::Unknown) || !self.read(packets) {
+            return true;
+        }
+        let (gap, gap_in_e1, begun) = (self.gap, self.gap_in_e1, self.begun);
+        let judged = match &mut self.rule {
+            Rule::H264(it) => {
+                let (inspector, references) = &mut **it;
+                let mut info = UnitInfo::default();
+                for (_, nal) in nals(&self.unit) {
+                    inspector.look(nal, &mut info);
+                }
+                let starts = starts && info.gop_start();
+                let slice = info.first.take();
+                slice.map(|slice| match (begun, starts) {
+                    (true, _) => references.take(&slice, starts, gap),
+                    (false, true) => {
+                        references.begin(&slice);
+                        true
+                    }
+                    (false, false) => true,
+                })
+            }
+            Rule::Mpeg(anchors) => {
+                let unit = AccessUnit::scan(&self.unit);
+                unit.map(|unit| anchors.take(&unit, gap_in_e1))
+            }
+            Rule::Unknown => None,
+        };
+        if let Some(judged) = judged {
+            self.decodable = judged;
+            self.begun |= starts;
+            (self.gap, self.gap_in_e1) = (false, false);
+        }
+        // What is no picture by itself belongs to the last one.
+        self.decodable
+    }
+
+    /// Reads the elementary stream of the video in a frame; `false`: there is none that can be read.
+    fn read(&mut self, packets: &[[u8; TS_PACKET]]) -> bool {
+        self.unit.clear();
+        for bytes in packets {
+            let Some(packet) = Packet::new(bytes).filter(|it| it.pid() == self.pid) else {
+                continue;
+            };
+            if packet.scrambled() {
+                return false;
+            }
+            let payload = packet.payload();
+            let header = match packet.starts() {
+                true => PesHeader::parse(payload).map_or(0, |header| header.len),
+                false => 0,
+            };
+            let stream = payload.get(header..).unwrap_or_default();
+            self.unit.extend_from_slice(stream);
+        }
+        !self.unit.is_empty()
+    }
+}
+
+impl Anchors {
+    /// Whether a picture can be decoded.
+    fn take(&mut self, unit: &AccessUnit, gap_in_e1: bool) -> bool {
+        let reference = unit.picture.temporal_reference;
+        // Reference pictures count up to the next GOP, modulo 1024.
+        let is_after =
+            |last: u16| (reference.wrapping_sub(last) & 1_023) < 512 && reference != last;
+        match unit.picture.kind {
+            Picture::I => {
+                let closed = unit.gop.is_some_and(|gop| gop.closed);
+                let was_whole = self.last.is_some() && !self.broken && !(gap_in_e1 && self.has_p);
+                self.leading = closed || was_whole;
+                self.broken = false;
+                self.before = None;
+                self.last = Some(reference);
+                true
+            }
+            Picture::P => {
+                self.has_p = true;
+                let is_second_field = self.last == Some(reference);
+                let is_next = self.last.is_some_and(is_after);
+                self.broken |= gap_in_e1 || !(is_next || is_second_field);
+                if !is_second_field {
+                    self.before = self.last.replace(reference);
+                }
+                !self.broken
+            }
+            Picture::B | Picture::Data => {
+                self.broken |= gap_in_e1 && self.has_p;
+                // Of an anchor that is missing, with the pictures that precede it in display order.
+                let is_ahead = self.last.is_none_or(is_after);
+                let is_behind = self.before.is_some_and(|before| !is_after(before));
+                let can_lead = self.before.is_some() || self.leading;
+                !self.broken && !is_ahead && !is_behind && can_lead
+            }
+        }
+    }
+}
