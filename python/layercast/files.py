@@ -62,16 +62,18 @@ class Received:
     """The files of a sender.
 
     `files` has a dictionary for each file: `file`, `size`, `path` (None: it is not here), `why`, `error`.
-    `missing` is the number of announced files that did not arrive.
+    `missing` is the number of announced files that did not arrive. `listed` is false if a list of files could not be
+    used: which folders, permissions and times it has is not known.
     """
 
     files: list[dict[str, Any]]
     missing: int
+    listed: bool = True
 
     @property
     def complete(self) -> bool:
         """Whether every file that was announced is here."""
-        return self.missing == 0 and all(it["path"] is not None for it in self.files)
+        return self.listed and self.missing == 0 and all(it["path"] is not None for it in self.files)
 
 
 def _address(text: str) -> str:

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn lc_qos_policy_default(policy: *mut lc_qos_policy, size:
 
 /// Opens a group (openGroup) and gives its media socket, and its control and management sockets where
 /// those are not null. Without `spec` what the flow needs is learned from its first group of pictures, at
-/// 24 frames a second; without `policy` it has the default.
+/// 24 frames a second, and renegotiated when later ones need more; without `policy` it has the default.
 ///
 /// # Safety
 /// `name` is a text; `spec` and `policy` are null or point to as many bytes as their sizes say; the

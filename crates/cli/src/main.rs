@@ -55,7 +55,8 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let outcome = match &Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let outcome = match &cli.command {
         Command::Probe(args) => probe::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Sim(args) => sim::run(args),
@@ -82,4 +83,14 @@ fn main() -> ExitCode {
         output::complain(&text);
     }
     ExitCode::from(failure.code())
+}
+
+/// Says what is wrong with the arguments, or prints the help that they ask for, and exits.
+fn refuse(error: &clap::Error) -> ! {
+    let is_plain = |arg: std::ffi::OsString| !arg.to_string_lossy().contains(char::is_control);
+    if error.use_stderr() && !std::env::args_os().all(is_plain) {
+        output::complain(error.to_string().trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }

@@ -125,8 +125,10 @@ impl Place {
         let (Some(scenario_file), Some(addresses_file)) = (&role.scenario, &role.addresses) else {
             return Ok(None);
         };
-        let scenario = scenario::load(scenario_file, Override::default())?;
-        let network = scenario::resolve(scenario_file, &scenario)?;
+        let text = scenario::read(scenario_file)?;
+        let named = (scenario_file.as_path(), &*text);
+        let scenario = scenario::load(named, Override::default())?;
+        let network = scenario::resolve(named, &scenario)?;
         let text = scenario::read(addresses_file)?;
         let entries = serde_json::from_str(&text)
             .map_err(|error| Failure::new(format!("{}: {error}", addresses_file.display())))?;

@@ -125,9 +125,10 @@ impl Lines {
 /// Time that a reader of standard error which has stalled gets for a last message.
 const COMPLAINT_WITHIN: Duration = Duration::from_secs(1);
 
-/// Writes a message to standard error; a reader that has stalled does not keep the command.
+/// Writes a message to standard error; a reader that has stalled does not keep the command. Control characters, which
+/// a message may have from an argument or a file, are escaped.
 pub fn complain(text: &str) {
-    let text = format!("{text}\n");
+    let text = escaped(text) + "\n";
     let (done, written) = sync_channel::<()>(1);
     let writer = thread::Builder::new().name("complaint".into());
     let spawned = writer.spawn(move || {
@@ -137,6 +138,18 @@ pub fn complain(text: &str) {
     if spawned.is_ok() {
         let _ = written.recv_timeout(COMPLAINT_WITHIN);
     }
+}
+
+/// A text whose control characters do nothing to a terminal.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && !matches!(c, '\n' | '\t') {
+            true => safe.extend(c.escape_default()),
+            false => safe.push(c),
+        }
+    }
+    safe
 }
 
 /// A table of left-aligned first column and right-aligned rest, without lines or colours.

@@ -11,6 +11,7 @@ use layercast_sim::scenario::{Network, Scenario, ScenarioError};
 use layercast_transport::mets::ParityConfig;
 
 use crate::failure::{Failure, Outcome};
+use crate::input;
 
 /// What the command line puts in place of what the scenario says.
 #[derive(Clone, Copy, Default, Debug)]
@@ -27,20 +28,23 @@ pub struct Override {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtectBase(pub Option<ParityConfig>);
 
-/// The text of the scenario file at `path`.
+/// The text of the scenario file at `path`, or of standard input.
 ///
 /// # Errors
 /// It cannot be read, is no regular file, or is too large.
 pub fn read(path: &Path) -> Result<String, Failure> {
+    if path == Path::new("-") {
+        let octets = input::read(path, true)?;
+        return String::from_utf8(octets).map_err(|error| at_line(path, None, &error.to_string()));
+    }
     let text = file::read_text(path, file::MAX_TEXT_FILE);
     text.map_err(|error| Failure::file(path, "read", &error))
 }
 
-/// Reads the scenario at `path`; relative paths of clips start at the working directory.
-pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
-    let text = read(path)?;
+/// Reads the scenario that was read from `path`; relative paths of clips start at the working directory.
+pub fn load((path, text): (&Path, &str), instead: Override) -> Result<Scenario, Failure> {
     let mut scenario =
-        Scenario::from_toml(&text, Path::new("")).map_err(|error| explain(path, &text, &error))?;
+        Scenario::from_toml(text, Path::new("")).map_err(|error| explain(path, text, &error))?;
     scenario.seed = instead.seed.unwrap_or(scenario.seed);
     if let Some(limit) = instead.at_most {
         scenario.duration = scenario.duration.min(limit);
@@ -151,11 +155,8 @@ fn at_line(path: &Path, line: Option<usize>, message: &str) -> Failure {
 }
 
 /// What `scenario`, which was read from `path`, means for every machine.
-pub fn resolve(path: &Path, scenario: &Scenario) -> Result<Network, Failure> {
-    let network = scenario.validate();
-    network.map_err(|error| {
-        // The file is read again for the line of the field.
-        let text = file::read_text(path, file::MAX_TEXT_FILE).unwrap_or_default();
-        explain(path, &text, &error)
-    })
+pub fn resolve((path, text): (&Path, &str), scenario: &Scenario) -> Result<Network, Failure> {
+    scenario
+        .validate()
+        .map_err(|error| explain(path, text, &error))
 }

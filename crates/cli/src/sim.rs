@@ -90,9 +90,10 @@ pub fn run(args: &args::Sim) -> Outcome {
         at_most: args.duration,
         protect_base: args.protect_base,
     };
-    let mut scenario = scenario::load(path, instead)?;
+    let named = (path.as_path(), &*text);
+    let mut scenario = scenario::load(named, instead)?;
     scenario.wire_check |= args.wire_check;
-    let network = scenario::resolve(path, &scenario)?;
+    let network = scenario::resolve(named, &scenario)?;
     for warning in network.warnings() {
         eprintln!("warning: {warning}");
     }

@@ -3,10 +3,11 @@
 #[path = "all/common/mod.rs"]
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -37,6 +38,34 @@ fn receive(address: &str, out: &Path) -> Child {
 fn summary(output: &std::process::Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// In a network namespace without an interface no address has a route.
+#[test]
+fn a_host_without_a_route_is_named_at_once() {
+    let folder = folder("files-no-route");
+    let file = folder.join("file");
+    fs::write(&file, "x").unwrap();
+    let command = layercast().get_program().to_owned();
+    let apart = |program: &OsStr| {
+        let mut apart = Command::new("unshare");
+        apart.args(["--map-root-user", "--net"]).arg(program);
+        apart
+    };
+    if !apart("true".as_ref()).status().is_ok_and(|it| it.success()) {
+        eprintln!("skipped: unshare makes no network namespace here");
+        return;
+    }
+    let output = apart(&command)
+        .args(["send", file.to_str().unwrap(), "--to", "192.0.2.7"])
+        .output()
+        .unwrap();
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("192.0.2.7:7600") && said.contains("unreachable"),
+        "{said}"
+    );
 }
 
 #[real_time]

@@ -172,19 +172,22 @@ impl Connection {
         }
         let hello = match timeout_at(until, receiver.recv()).await {
             Err(_) => Err(no_hello(within)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(None)) => Err("closed before hello".to_owned()),
+            Ok(Err(error)) => Err(match error.is_silence() {
+                true => CallError::Silent(error.to_string()),
+                false => CallError::Unreachable(error.to_string()),
+            }),
+            Ok(Ok(None)) => Err(CallError::Unreachable("closed before hello".to_owned())),
             Ok(Ok(Some(Signal::Error { message }))) => return Err(CallError::TurnedAway(message)),
             Ok(Ok(Some(Signal::NameInUse { node, name }))) => {
                 return Err(CallError::NameInUse { node, name });
             }
-            Ok(Ok(Some(signal))) => Hello::from_signal(signal),
+            Ok(Ok(Some(signal))) => Hello::from_signal(signal).map_err(CallError::Unreachable),
         };
         self.count_malformed(0, receiver.malformed());
         let hello = hello.and_then(|hello| match &proven {
-            Some(_) if hello.udp_port != 0 && hello.link_key.is_none() => {
-                Err("hello without a link key".to_owned())
-            }
+            Some(_) if hello.udp_port != 0 && hello.link_key.is_none() => Err(
+                CallError::Unreachable("hello without a link key".to_owned()),
+            ),
             Some(_) => Ok(hello),
             // What was said in the clear is no secret.
             None => Ok(Hello {
@@ -194,8 +197,8 @@ impl Connection {
         });
         let hello = match hello {
             Ok(hello) => hello,
-            Err(reason) => {
-                let message = format!("expected a hello: {reason}");
+            Err(error) => {
+                let message = format!("expected a hello: {error}");
                 let message = message
                     .chars()
                     .filter(|c| !c.is_control())
@@ -203,7 +206,7 @@ impl Connection {
                     .collect();
                 let _ = sender.send(&[Signal::Error { message }]).await;
                 sender.close().await;
-                return Err(CallError::Unreachable(reason));
+                return Err(error);
             }
         };
         Ok(Greeted {
@@ -324,8 +327,8 @@ impl Connection {
 }
 
 /// Why a call ends whose hello did not come `within` its time.
-pub(crate) fn no_hello(within: Duration) -> String {
-    format!("no hello within {} s", within.as_secs())
+pub(crate) fn no_hello(within: Duration) -> CallError {
+    CallError::Silent(format!("no hello within {} s", within.as_secs()))
 }
 
 impl PeerSender {

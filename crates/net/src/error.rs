@@ -122,6 +122,14 @@ pub enum NetError {
         /// What the system says.
         source: io::Error,
     },
+    /// The host has no route to any destination.
+    #[error("cannot send to {to}: {source}")]
+    NoRoute {
+        /// The first destination.
+        to: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A live input is silent.
     #[error(
         "nothing arrives at {from} for {}: does the encoder send there?",
@@ -182,7 +190,10 @@ pub enum NetError {
 /// Why a call came to nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CallError {
-    /// No answer, or one in another protocol.
+    /// No answer in time, as when a packet of the call is lost: the next call may succeed.
+    #[error("{0}")]
+    Silent(String),
+    /// The host refuses the call, or answers in another protocol.
     #[error("{0}")]
     Unreachable(String),
     /// The peer that answers is not trusted.
@@ -233,7 +244,9 @@ impl CallError {
 impl NetError {
     pub(crate) fn call(addr: SocketAddr, error: CallError) -> NetError {
         match error {
-            CallError::Unreachable(reason) => NetError::Unreachable { addr, reason },
+            CallError::Silent(reason) | CallError::Unreachable(reason) => {
+                NetError::Unreachable { addr, reason }
+            }
             CallError::Untrusted(reason) => NetError::Untrusted { addr, reason },
             CallError::TurnedAway(message) => NetError::TurnedAway { addr, message },
             CallError::NameInUse { node, name } => NetError::NameInUse { addr, node, name },

@@ -22,6 +22,9 @@ use crate::udp::Udp;
 
 /// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
 const NAME_WITHIN: Span = Span::from_secs(4);
+/// How long a host that has not answered the first call is called again: where 30 % of the packets are lost each way,
+/// the handshake of one call in six fails.
+const ANSWER_WITHIN: Span = Span::from_secs(7);
 
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
@@ -83,6 +86,7 @@ pub async fn run_join(
         },
         flow_by: None,
         name_by: None,
+        answer_by: None,
         away: None,
         trouble: None,
         missing: None,
@@ -133,6 +137,8 @@ struct Runtime {
     flow_by: Option<Time>,
     /// When our name has to be free.
     name_by: Option<Time>,
+    /// When a call has to be answered, once the first was not.
+    answer_by: Option<Time>,
     /// Since when the flow is not joined.
     away: Option<Time>,
     /// What went wrong last on the connection.
@@ -242,8 +248,15 @@ impl Actor for Runtime {
             }
             PeerEvent::Failed { addr, error, .. } => {
                 let never = self.receiver.connected == 0;
-                let may_pass = matches!(error, CallError::NameInUse { .. })
-                    && now < *self.name_by.get_or_insert(now + NAME_WITHIN);
+                let may_pass = match error {
+                    CallError::NameInUse { .. } => {
+                        now < *self.name_by.get_or_insert(now + NAME_WITHIN)
+                    }
+                    CallError::Silent(_) => {
+                        now < *self.answer_by.get_or_insert(now + ANSWER_WITHIN)
+                    }
+                    _ => false,
+                };
                 if never && self.limits.connect == Connect::FailFast && !may_pass {
                     return Err(NetError::call(addr, error));
                 }

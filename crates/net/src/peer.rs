@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -214,6 +215,9 @@ impl Peers {
                     },
                     (Bearer::Tcp, _) => match TcpChannel::connect(addr, from).await {
                         Ok(channel) => connection.run(channel, addr, Some(index)).await,
+                        Err(error) if error.kind() == ErrorKind::TimedOut => {
+                            Err(CallError::Silent(error.to_string()))
+                        }
                         Err(error) => Err(CallError::Unreachable(error.to_string())),
                     },
                 };
@@ -316,7 +320,7 @@ async fn take_protected(connection: Connection, incoming: Incoming, mut place: P
     let evicted = place.evicted();
     let greeting = async {
         let channel = timeout_at(until, QuicChannel::accept(incoming)).await;
-        let channel = channel.map_err(|_| CallError::Unreachable(no_hello(HELLO_WITHIN)))??;
+        let channel = channel.map_err(|_| no_hello(HELLO_WITHIN))??;
         if let Some(Err(why)) = channel.identity().map(|shown| place.show(shown)) {
             answer(channel, why.to_string()).await;
             return Err(CallError::TurnedAway(why.to_string()));

@@ -31,6 +31,8 @@ pub struct Udp {
     buffer: Vec<u8>,
     arena: BytesMut,
     stats: UdpStats,
+    /// The last datagram that the kernel refused to send, and why.
+    refusal: Option<Box<(SocketAddr, io::Error)>>,
     drops_at_start: u64,
     /// ECN codepoint of datagrams without a congestion mark.
     unmarked: Option<EcnCodepoint>,
@@ -111,6 +113,7 @@ impl Udp {
             buffer: vec![0; BATCH_SIZE * MAX_RECV],
             arena: BytesMut::with_capacity(ARENA),
             stats: UdpStats::default(),
+            refusal: None,
             drops_at_start: 0,
             unmarked: Some(EcnCodepoint::Ect0),
             socket,
@@ -260,13 +263,27 @@ impl Udp {
                     };
                     match self.try_send(&one) {
                         Ok(()) => self.stats.sent += 1,
-                        Err(_) => self.stats.send_failed += 1,
+                        Err(error) => self.refused(to, error),
                     }
                 }
             }
-            Err(_) => self.stats.send_failed += 1,
+            Err(error) => self.refused(to, error),
         }
         true
+    }
+
+    fn refused(&mut self, to: SocketAddr, error: io::Error) {
+        self.stats.send_failed += 1;
+        // One allocation, however many are refused.
+        match &mut self.refusal {
+            Some(last) => **last = (to, error),
+            None => self.refusal = Some(Box::new((to, error))),
+        }
+    }
+
+    /// Where the last datagram was to go that the kernel refused to send, and why.
+    pub fn refusal(&self) -> Option<&(SocketAddr, io::Error)> {
+        self.refusal.as_deref()
     }
 
     /// Counts datagrams that [`Outbox::push`] refused.

@@ -182,7 +182,8 @@ fn receive_json<'py>(py: Python<'py>, request: &str) -> PyResult<Bound<'py, PyAn
             _ => 0,
         };
         let files: Vec<Value> = files.iter().map(about_received).collect();
-        Ok(json!({"files": files, "missing": missing}).to_string())
+        let listed = ended != Ended::Unlisted;
+        Ok(json!({"files": files, "missing": missing, "listed": listed}).to_string())
     })
 }
 

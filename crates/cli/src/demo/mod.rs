@@ -33,8 +33,10 @@ pub fn run(args: &args::Demo) -> Outcome {
         at_most: args.quick.then_some(QUICK),
         protect_base: args.protect_base,
     };
-    let scenario = scenario::load(&args.scenario, instead)?;
-    let network = scenario::resolve(&args.scenario, &scenario)?;
+    let text = scenario::read(&args.scenario)?;
+    let named = (args.scenario.as_path(), &*text);
+    let scenario = scenario::load(named, instead)?;
+    let network = scenario::resolve(named, &scenario)?;
     let plan = Plan::new(&scenario, &args.out)?;
     fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, "create", &error))?;
     let topology = summary::topology(&network);

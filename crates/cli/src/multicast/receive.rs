@@ -376,6 +376,9 @@ impl Reporter {
         if failures > 0 {
             text.push_str(&format!(", {failures} failed"));
         }
+        if ended == Some(Ended::Unlisted) {
+            text.push_str(", but the list of files could not be used: folders, permissions and times may be missing");
+        }
         if never > 0 {
             text.push_str(&format!(", {never} that were announced did not come"));
         }

@@ -24,6 +24,7 @@ use super::line::{SendLine, WithheldFile};
 use super::summary::{self, FEW, Summary};
 use super::{Say, estimate, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
+use crate::host_port;
 use crate::node::{Stop, Trace, runtime};
 use crate::output::{are, count};
 
@@ -267,9 +268,13 @@ async fn lookup(host: &str) -> Result<SocketAddr, Failure> {
         let failure = Failure::new(format!("cannot find {host}: {why}"));
         failure.hint("--to takes HOST, HOST:PORT, or an address such as 192.0.2.7:7600 or [2001:db8::7]:7600")
     };
-    let with_port = match host.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
-        _ => format!("{host}:{PORT}"),
+    let with_port = match host_port::split(host) {
+        Ok(_) => host.to_owned(),
+        Err(it) if !host.contains(':') => it.whole(host, PORT),
+        Err(it) => {
+            let what = format!("--to {host} {}", it.problem);
+            return Err(Failure::Usage(format!("{what}: give HOST or HOST:PORT")));
+        }
     };
     let mut addresses = tokio::net::lookup_host(&with_port)
         .await
@@ -310,8 +315,13 @@ fn judge(args: &Send, report: SendReport) -> Outcome {
     };
     match &last.failure {
         Some(failure @ Unsent::NoReceivers) if last.other_key.is_empty() => {
-            Err(Failure::new(failure)
-                .hint("do receivers run, with the same --group, or behind the addresses of --to?"))
+            let hint = "do receivers run, with the same --group, or behind the addresses of --to?";
+            Err(Failure::new(failure).hint(match &report.refused {
+                Some((count, why)) => {
+                    format!("the system refused to send {count} of the datagrams: {why}; {hint}")
+                }
+                None => hint.into(),
+            }))
         }
         Some(failure @ Unsent::NoReceivers) => Err(Failure::new(failure)
             .hint("receivers have another key, or none: both sides need the same --key FILE")),

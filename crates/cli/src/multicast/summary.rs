@@ -145,7 +145,10 @@ impl<'a> Summary<'a> {
     }
 
     /// Why nothing reached this address.
-    fn why_unreached(&self, host: &SocketAddr) -> &'static str {
+    fn why_unreached(&self, host: &SocketAddr) -> &str {
+        if let Some(why) = self.report.unroutable.get(host) {
+            return why;
+        }
         let mut sessions = self.report.manifest.iter().chain(&self.report.sent);
         if sessions.clone().any(|it| it.in_use.contains(host)) {
             words(Reason::InUse)

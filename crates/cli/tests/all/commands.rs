@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::{
-    complaint, folder, have_ffmpeg, json, make_clip, repository, run, without_clock,
+    complaint, folder, have_ffmpeg, json, layercast, make_clip, repository, run, without_clock,
 };
 use serde_json::Value;
 
@@ -145,6 +145,14 @@ fn addresses_without_a_part_are_refused_with_a_suggestion() {
             &["join", "127.0.0.1:9/f", "--multicast", "10.0.0.1:7500"],
             ["224.0.0.0", "239.255.255.255"],
         ),
+        (
+            &["join", "127.0.0.1:9/f", "--out", "x.ts", "--sdp", "x.sdp"],
+            ["--sdp", "--out rtp://"],
+        ),
+        (
+            &["send", "x", "--to", "127.0.0.1:70000"],
+            ["70000", "HOST:PORT"],
+        ),
     ] {
         let output = run(args);
         assert_eq!(
@@ -239,6 +247,16 @@ fn values_on_the_command_line_are_refused_with_cause_and_example() {
         for part in parts {
             assert!(said.contains(part), "{args:?}: {part:?} is not in {said:?}");
         }
+    }
+}
+
+#[test]
+fn control_characters_of_arguments_are_escaped_in_errors() {
+    for args in [["probe", "no\u{1b}[31mfile"], ["sim", "--seed=\u{7}7"]] {
+        let output = run(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains(['\u{1b}', '\u{7}']), "{said:?}");
+        assert!(!output.status.success());
     }
 }
 
@@ -387,6 +405,19 @@ fn sim_prints_what_scripts_rely_on() {
         assert!(receivers[0].get(key).is_some(), "{key}");
     }
     assert!(!summary["queues"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_scenario_comes_from_standard_input() {
+    let scenario = repository("scenarios/quickstart.toml");
+    let from = |path: &str| {
+        let args = ["sim", path, "--json", "--duration", "2s"];
+        let input = std::fs::File::open(&scenario).unwrap();
+        let output = layercast().args(args).stdin(input).output().unwrap();
+        assert!(output.status.success(), "{}", complaint(&output));
+        without_clock(&output)
+    };
+    assert_eq!(from("-"), from(&scenario));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Link {
     pub multicast: bool,
     /// Octets of content that fit into a packet on all ways there; none: the system does not know.
     pub payload: Option<u16>,
+    /// Destinations to which the host has no route, and what the system says.
+    pub unroutable: BTreeMap<SocketAddr, String>,
     /// What may be sent to addresses that are not listed, and what proves that they are real.
     pub budgets: AddressBudgets<SocketAddr>,
     pub tokens: Tokens,
@@ -68,8 +70,25 @@ impl Link {
             udp.send_to_groups(*interface, *hops)
                 .map_err(|source| NetError::Group { group, source })?;
         }
-        let fits = |&to: &SocketAddr| Some(payload_within(path_mtu(to, by).ok()?, to));
-        let payload = all.iter().filter_map(fits).min();
+        let (mut payload, mut unroutable) = (None, Vec::new());
+        for &to in &*all {
+            match path_mtu(to, by) {
+                Ok(mtu) => {
+                    let fits = payload_within(mtu, to);
+                    payload = Some(payload.map_or(fits, |least: u16| least.min(fits)));
+                }
+                Err(error) if is_unroutable(&error) => unroutable.push((to, error)),
+                Err(_) => {}
+            }
+        }
+        if unroutable.len() == all.len()
+            && let Some((to, source)) = unroutable.drain(..).next()
+        {
+            return Err(NetError::NoRoute { to, source });
+        }
+        let unroutable = unroutable
+            .into_iter()
+            .map(|(to, error)| (to, error.to_string()));
         let timer = Timer::new().map_err(NetError::system("creating a timer"))?;
         Ok(Link {
             udp,
@@ -78,6 +97,7 @@ impl Link {
             all,
             multicast,
             payload,
+            unroutable: unroutable.collect(),
             budgets: AddressBudgets::new(MOST_ADDRESSES),
             tokens: Tokens::new(),
         })
@@ -96,6 +116,15 @@ fn path_mtu(to: SocketAddr, by: Ipv4Addr) -> io::Result<u32> {
         SocketAddr::V4(_) => sockopt::ip_mtu(&probe)?,
         SocketAddr::V6(_) => sockopt::ipv6_mtu(&probe)?,
     })
+}
+
+/// Whether the error says that packets cannot leave this host for the destination.
+fn is_unroutable(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable};
+    matches!(
+        error.kind(),
+        HostUnreachable | NetworkDown | NetworkUnreachable
+    )
 }
 
 /// Octets of content that a packet may have, so that it and its parities fit.

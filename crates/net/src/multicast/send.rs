@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
@@ -166,6 +167,10 @@ pub struct SendReport {
     pub sent: Vec<SentFile>,
     /// Files that changed or could not be read when it was their turn.
     pub withheld: Vec<WithheldFile>,
+    /// Addresses to which this host has no route, and what the system says.
+    pub unroutable: BTreeMap<SocketAddr, String>,
+    /// Datagrams that the system refused to send, and what it said of the last one.
+    pub refused: Option<(u64, String)>,
     /// Why it ended early, if the system refused something.
     pub error: Option<NetError>,
     /// How long it took in all.

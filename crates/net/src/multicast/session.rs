@@ -71,6 +71,8 @@ pub struct Session<'a, S> {
     inbox: Inbox,
     /// What each has asked for again, and after which pass last: it may be asked several times then.
     repairs: BTreeMap<MemberId, (u64, Option<u16>)>,
+    /// Data packets that had been sent when receivers were asked last what they lack.
+    asked: u64,
     /// Packets of the pass that runs.
     pass: (u16, u64),
     report: SentFile,
@@ -121,6 +123,7 @@ impl<'a, S: Source> Session<'a, S> {
             out: Outgoing::default(),
             inbox: Inbox::with(keys),
             repairs: BTreeMap::new(),
+            asked: 0,
             pass: (u16::MAX, 0),
         }
     }

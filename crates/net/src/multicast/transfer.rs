@@ -79,6 +79,11 @@ pub async fn send_plan(
     };
     let done = transfer.run(obs).await;
     let mut report = transfer.report;
+    let udp = &transfer.link.udp;
+    report.refused = udp
+        .refusal()
+        .map(|(to, error)| (udp.stats().send_failed, format!("{error} (to {to})")));
+    report.unroutable = transfer.link.unroutable;
     report.took = clock.now().since(started);
     match done {
         Err(error) if report.manifest.is_none() => return Err(error),

@@ -8,15 +8,17 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::common::neighbour::{identity, protected, trusted};
 use crate::common::{
-    LONG, join, join_config, link_to, port, real_time, server, sink, source, start, switch,
-    switch_config,
+    LONG, join, join_config, link_to, localhost, port, real_time, server, sink, source, start,
+    switch, switch_config,
 };
 use layercast_core::{FlowId, Level, NodeId, Span};
 use layercast_net::{
-    Clock, Connect, JoinEvent, NetError, Node, NodeConfig, Output, flow_epoch, list_flows,
+    CancellationToken, Clock, Connect, JoinEvent, NetError, Node, NodeConfig, Output, Relay,
+    RelayConfig, flow_epoch, list_flows,
 };
-use layercast_switch::MAX_MEMBERS_PER_PORT;
+use layercast_switch::{MAX_MEMBERS_PER_PORT, PathConfig};
 use layercast_transport::mets::SinkEvent;
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -398,6 +400,44 @@ async fn an_unreachable_upstream_ends_the_node_only_if_asked_to() {
         .await;
     patient.stop().await;
     server.stop().await;
+}
+
+/// All packets of the first call are lost: it fails after 3 s, and the next one succeeds.
+#[real_time(tokio)]
+async fn a_receiver_calls_a_silent_host_again() {
+    let own = identity();
+    let node = start(protected(server(DATAGRAMS, 5), &own)).await;
+    let lossy = UdpSocket::bind(localhost()).unwrap();
+    let through = lossy.local_addr().unwrap();
+    let mut config = join_config(through, sink("patient", 4, DATAGRAMS));
+    config.upstream = trusted(through, &own);
+    config.connect = Connect::FailFast;
+    let mut patient = join(config);
+    patient
+        .wait_for(|event| matches!(event, JoinEvent::Disconnected { reason } if reason.contains("no answer")))
+        .await;
+    drop(lossy);
+    let relay = RelayConfig {
+        listen: through,
+        to: node.addr,
+        there: PathConfig::default(),
+        back: PathConfig::default(),
+        seed: 1,
+        max_clients: 8,
+        believe_clients: false,
+        from_port: None,
+    };
+    let relay = Relay::bind(relay).await.unwrap();
+    let stop = CancellationToken::new();
+    let (statistics, _) = mpsc::channel(1);
+    let carrying = tokio::spawn(relay.run(stop.clone(), statistics));
+    patient
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+    patient.stop().await;
+    stop.cancel();
+    carrying.await.unwrap().unwrap();
+    node.stop().await;
 }
 
 #[real_time(tokio)]

@@ -96,6 +96,9 @@ pub enum Ended {
     All,
     /// The same, but this number of announced files is missing.
     Missing(u32),
+    /// The last file of each sender is over, but a list of files could not be used: what it says of folders,
+    /// permissions and missing files is not known.
+    Unlisted,
     /// No sender was heard for long.
     Patience,
     /// It was stopped on request.

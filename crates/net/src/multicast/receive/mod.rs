@@ -147,6 +147,7 @@ impl FileReceiver {
             }
             if idle && !self.forever && self.sessions.sets.is_over(now) {
                 break match self.sessions.sets.missing() {
+                    0 if self.sessions.lacks_list() => Ended::Unlisted,
                     0 => Ended::All,
                     missing => Ended::Missing(missing),
                 };

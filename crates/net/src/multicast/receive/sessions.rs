@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -55,6 +55,8 @@ pub struct Sessions {
     /// The files of each sender.
     pub sets: Sets,
     transfers: Transfers,
+    /// Senders whose list of files could not be used.
+    unlisted: BTreeSet<SocketAddr>,
 }
 
 impl Sessions {
@@ -75,7 +77,13 @@ impl Sessions {
             heard: Time::ZERO,
             sets: Sets::default(),
             transfers: Transfers::default(),
+            unlisted: BTreeSet::new(),
         }
+    }
+
+    /// Whether the list of files of a sender could not be used.
+    pub fn lacks_list(&self) -> bool {
+        !self.unlisted.is_empty()
     }
 
     /// Whether none runs.
@@ -445,10 +453,14 @@ impl Sessions {
         let manifest = match made {
             Ok(manifest) => manifest,
             Err(why) => {
+                if self.unlisted.len() < MOST_REPORTED {
+                    self.unlisted.insert(sender);
+                }
                 let _ = events.try_send(ReceiveEvent::BadList { sender, why });
                 return;
             }
         };
+        self.unlisted.remove(&sender);
         let batch = manifest.batch();
         let files = manifest.files().count() as u32;
         if self.transfers.get(batch).is_none() {

@@ -15,11 +15,15 @@ impl<S: Source> Session<'_, S> {
                     None
                 }
                 SenderEvent::PassDone { round, .. } => {
+                    // What a receiver lacks beyond what was sent since it was asked last, it has not been sent before: a
+                    // receiver that resumes is asked before the first packet.
+                    let sent = self.sender.stats().data - self.asked;
+                    self.asked += sent;
                     for it in self.sender.deliveries() {
                         if it.outcome == Outcome::Pending {
                             let (repairs, last) = self.repairs.entry(it.member).or_default();
                             if last.replace(round) != Some(round) {
-                                *repairs += it.at;
+                                *repairs += it.at.min(sent);
                             }
                         }
                     }

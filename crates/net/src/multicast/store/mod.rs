@@ -228,6 +228,14 @@ impl Store for FileStore {
         if is_manifest && object.size > MAX_MANIFEST as u64 {
             return Err(Reason::Unsupported);
         }
+        if let Some(listed) = self.listed.as_ref().filter(|it| it.size != object.size) {
+            let what = format!(
+                "the sender announces {} octets, and its list of files says {}",
+                object.size, listed.size
+            );
+            self.error = Some(io::Error::new(io::ErrorKind::InvalidData, what));
+            return Err(Reason::Unsupported);
+        }
         if object.scheme != 0 {
             let scheme = Scheme::from_number(object.scheme).ok_or(Reason::Unsupported)?;
             let n = usize::from(geometry.block);
@@ -309,12 +317,41 @@ fn reason_of(error: &io::Error) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use layercast_wire::multicast::manifest::Modified;
+
     use super::*;
 
     /// Hashes what can be, and looks.
     fn looked_at(store: &mut FileStore) -> Option<bool> {
         while store.hash_one().unwrap() {}
         store.is_right()
+    }
+
+    #[test]
+    fn a_file_has_the_size_that_the_list_says() {
+        let folder = Folder {
+            path: std::env::temp_dir(),
+            overwrite: false,
+            most: u64::MAX,
+        };
+        let object = Object {
+            size: 5,
+            block: 100,
+            scheme: Scheme::ReedSolomon.number(),
+            digest: [7; 32],
+            name: "1/1/a".into(),
+        };
+        let listed = Listed {
+            path: vec![(*b"a").into()],
+            size: 50,
+            mode: 0o644,
+            modified: Modified::default(),
+        };
+        let geometry = Geometry::of(&object, 1_400).unwrap();
+        let mut store = FileStore::new(folder, Some(listed));
+        assert_eq!(store.begin(&object, &geometry), Err(Reason::Unsupported));
+        let why = store.error().unwrap().to_string();
+        assert!(why.contains("5 octets") && why.contains("50"), "{why}");
     }
 
     #[test]

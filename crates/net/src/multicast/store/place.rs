@@ -26,6 +26,8 @@ const FOLDER: Mode = Mode::from_bits_retain(0o777);
 pub struct Listed {
     /// The names that lead to it.
     pub path: Vec<Box<[u8]>>,
+    /// Octets of a file; 0 for a folder.
+    pub size: u64,
     /// Its permission bits.
     pub mode: u16,
     /// When it was modified last.
@@ -40,8 +42,13 @@ impl Listed {
         // A sender that follows the rules has done so already.
         let first = path.first_mut()?;
         *first = harmless_at_top(first).into();
+        let size = match entry.kind {
+            Kind::File { size } | Kind::Withdrawn { size, .. } => size,
+            _ => 0,
+        };
         Some(Listed {
             path,
+            size,
             mode: entry.mode,
             modified: entry.modified,
         })

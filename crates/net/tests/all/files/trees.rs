@@ -102,13 +102,33 @@ async fn a_symbolic_link_in_the_folder_leads_nobody_out_of_it() {
         .filter(|file| delivered(file) == 0)
         .count();
     assert_eq!(failed, 1, "{report:#?}");
-    let files = it.end().await;
+    let (files, ended) = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    assert_eq!(
+        ended,
+        Ended::Unlisted,
+        "the folder of the list cannot be made"
+    );
     let bad = files.iter().find(|file| file.path.is_none()).unwrap();
     assert!(
         bad.error.as_ref().unwrap().contains("symbolic link"),
         "{bad:?}"
     );
     assert_eq!(fs::read_to_string(out.join("top/b")).unwrap(), "b");
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_used_is_no_success() {
+    let folder = folder("tree-unlisted");
+    fs::create_dir_all(folder.join("top/empty")).unwrap();
+    fs::write(folder.join("top/b"), "b").unwrap();
+    let it = receiver(1, &folder.join("r1"));
+    // A file of the receiver is where the folder belongs.
+    fs::create_dir_all(it.out.join("top")).unwrap();
+    fs::write(it.out.join("top/empty"), "a file").unwrap();
+    let report = report(config(&[&folder.join("top")], vec![it.addr], 100)).await;
+    assert_eq!(report.sent.len(), 1);
+    let (_, ended) = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    assert_eq!(ended, Ended::Unlisted);
 }
 
 #[real_time(tokio)]
