@@ -62,8 +62,8 @@ class Received:
     """The files of a sender.
 
     `files` has a dictionary for each file: `file`, `size`, `path` (None: it is not here), `why`, `error`.
-    `missing` is the number of announced files that did not arrive. `listed` is false if a list of files could not be
-    used: which folders, permissions and times it has is not known.
+    `missing` is the number of announced files that did not arrive. `listed` is false if a list of files
+    could not be used: which folders, permissions and times it has is not known.
     """
 
     files: list[dict[str, Any]]

@@ -348,10 +348,11 @@ class Server:
         """Open a group (openGroup).
 
         What the flow needs is learned from its first group of pictures, at `frame_rate` frames a second,
-        and renegotiated when later ones need more, unless `spec` says. `policy` has the fields of QosPolicy. Frames are played `delay_max` seconds
-        after they were sent, 0.5 by default. `core` names the core switch. The first frame is kept
-        until `wait_for` members have joined. `sealed`: nodes on the way can neither read nor change the
-        media; `tokens`: so, and only members with a URL of `Group.url_for` may join.
+        and renegotiated when later ones need more, unless `spec` says. `policy` has the fields of
+        QosPolicy. Frames are played `delay_max` seconds after they were sent, 0.5 by default. `core` names
+        the core switch. The first frame is kept until `wait_for` members have joined. `sealed`: nodes on
+        the way can neither read nor change the media; `tokens`: so, and only members with a URL of
+        `Group.url_for` may join.
         """
         if self._raw is None:
             raise ClosedError("the server is not running: use it as a context manager")
