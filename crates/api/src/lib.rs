@@ -92,6 +92,9 @@ pub use upcall::{QosEvent, QosSignal};
 pub use layercast_multicast as multicast;
 /// The loops that drive the machines over sockets.
 pub use layercast_net as net;
+/// Partial order connections: orders, tolerances and machines; over sockets
+/// [`PartialOrderSender`](net::PartialOrderSender) and [`PartialOrderReceiver`](net::PartialOrderReceiver).
+pub use layercast_partial_order as partial_order;
 /// The machine that sends media on.
 pub use layercast_switch as switch;
 /// The machines of sources and sinks.

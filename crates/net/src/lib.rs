@@ -12,6 +12,7 @@
 //! | [`XtpNode`] | XTP on a UDP socket, or over IP itself |
 //! | [`XtpHost`] | the same for many tasks, with a socket of its own or by a daemon |
 //! | [`XtpDaemon`] | the same for many processes |
+//! | [`PartialOrderSender`], [`PartialOrderReceiver`] | flows with an order and tolerated loss, over UDP or QUIC datagrams |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
 //! | [`FecTunnel`] | one end of a tunnel of parities, for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
@@ -41,6 +42,7 @@ mod names;
 mod node;
 mod outbox;
 mod output;
+mod partial_order;
 mod peer;
 mod places;
 mod ports;
@@ -98,6 +100,10 @@ pub use multicast::{
 pub use names::{NameError, check_name};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
+pub use partial_order::{
+    IgnoredDatagrams, PartialOrderError, PartialOrderQueries, PartialOrderReceiver,
+    PartialOrderSender,
+};
 pub use places::MAX_PER_CERTIFICATE;
 pub use protection::{sink_protection, source_protection};
 pub use query::{get_node_stats, get_stats, list_flows};

@@ -57,27 +57,7 @@ impl QuicChannel {
         identity: &Identity,
         trust: &Trust,
     ) -> Result<QuicChannel, CallError> {
-        let unreachable = |reason: &dyn ToString| CallError::Unreachable(reason.to_string());
-        let (tls, verifier) = tls::client(identity, trust).map_err(|error| unreachable(&error))?;
-        let tls = QuicClientConfig::try_from(tls).map_err(|error| unreachable(&error))?;
-        let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport()));
-        let from = from.unwrap_or(match addr {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        });
-        let endpoint =
-            Endpoint::client(SocketAddr::new(from, 0)).map_err(|error| unreachable(&error))?;
-        let connecting = endpoint
-            .connect_with(config, addr, &verifier.server_name())
-            .map_err(|error| unreachable(&error))?;
-        let answer = timeout(DEAD_AFTER, connecting).await;
-        let connection = answer
-            .unwrap_or(Err(ConnectionError::TimedOut))
-            .map_err(|error| match verifier.refused() {
-                Some(reason) => CallError::Untrusted(reason.to_owned()),
-                None => explain(&error),
-            })?;
+        let (connection, _) = call(addr, from, identity, trust, transport()).await?;
         let (send, recv) = connection
             .open_bi()
             .await
@@ -173,6 +153,58 @@ impl BytesOut for SendStream {
     }
 }
 
+/// A connection to the node at `addr`, with the endpoint that keeps its socket.
+async fn call(
+    addr: SocketAddr,
+    from: Option<IpAddr>,
+    identity: &Identity,
+    trust: &Trust,
+    transport: TransportConfig,
+) -> Result<(Connection, Endpoint), CallError> {
+    let unreachable = |reason: &dyn ToString| CallError::Unreachable(reason.to_string());
+    let (tls, verifier) = tls::client(identity, trust).map_err(|error| unreachable(&error))?;
+    let tls = QuicClientConfig::try_from(tls).map_err(|error| unreachable(&error))?;
+    let mut config = ClientConfig::new(Arc::new(tls));
+    config.transport_config(Arc::new(transport));
+    let from = from.unwrap_or(match addr {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    });
+    let endpoint =
+        Endpoint::client(SocketAddr::new(from, 0)).map_err(|error| unreachable(&error))?;
+    let connecting = endpoint
+        .connect_with(config, addr, &verifier.server_name())
+        .map_err(|error| unreachable(&error))?;
+    let answer = timeout(DEAD_AFTER, connecting).await;
+    let connection = answer
+        .unwrap_or(Err(ConnectionError::TimedOut))
+        .map_err(|error| match verifier.refused() {
+            Some(reason) => CallError::Untrusted(reason.to_owned()),
+            None => explain(&error),
+        })?;
+    Ok((connection, endpoint))
+}
+
+/// A connection for datagrams (RFC 9221) to the node at `addr`, with the endpoint that keeps its socket.
+///
+/// # Errors
+/// There is no answer, or the peer is not trusted.
+pub(crate) async fn connect_datagrams(
+    addr: SocketAddr,
+    identity: &Identity,
+    trust: &Trust,
+) -> Result<(Connection, Endpoint), CallError> {
+    call(addr, None, identity, trust, datagrams()).await
+}
+
+/// An endpoint for connections with datagrams.
+///
+/// # Errors
+/// The system refuses the socket, or the identity cannot be used.
+pub(crate) fn listen_datagrams(socket: UdpSocket, identity: &Identity) -> io::Result<Endpoint> {
+    listen_with(socket, identity, datagrams())
+}
+
 /// The endpoint of a node that is called on `socket`.
 ///
 /// What resets the connections of its neighbours after a restart is derived from the identity: a node that
@@ -181,12 +213,20 @@ impl BytesOut for SendStream {
 /// # Errors
 /// The system refuses the socket, or the identity cannot be used.
 pub(crate) fn listen(socket: UdpSocket, identity: &Identity) -> io::Result<Endpoint> {
+    listen_with(socket, identity, transport())
+}
+
+fn listen_with(
+    socket: UdpSocket,
+    identity: &Identity,
+    transport: TransportConfig,
+) -> io::Result<Endpoint> {
     let tls = tls::server(identity).map_err(io::Error::other)?;
     let tls = QuicServerConfig::try_from(tls).map_err(io::Error::other)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
     // Media go where the first hello came from.
     config.migration(false);
-    config.transport_config(Arc::new(transport()));
+    config.transport_config(Arc::new(transport));
     let derive = |label: &[u8]| {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, identity.key.secret_der());
         hmac::sign(&secret, label)
@@ -216,6 +256,15 @@ fn transport() -> TransportConfig {
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(u64::from(WINDOW));
+    transport
+}
+
+/// As [`transport`], with datagrams in the place of streams.
+fn datagrams() -> TransportConfig {
+    let mut transport = transport();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(Some(WINDOW as usize));
     transport
 }
 

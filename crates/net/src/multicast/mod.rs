@@ -36,5 +36,6 @@ pub use send::{
     WithheldFile,
 };
 pub use store::Folder;
+pub(crate) use tokens::Tokens;
 pub use transfer::{send_files, send_plan};
 pub use tree::{InputFault, SendPlan, TreeOptions};

@@ -6,14 +6,19 @@ use std::time::{Duration, Instant};
 
 use crate::common::neighbour::{identity, protected};
 use crate::common::{LONG, localhost, server, start};
-use bytes::Bytes;
-use layercast_core::{AMPLIFICATION_FACTOR, FlowId, Level, NodeId, Serial};
-use layercast_net::{Control, FecTunnel, FecTunnelConfig, SESSION_VERSION};
+use bytes::{Bytes, BytesMut};
+use layercast_core::{AMPLIFICATION_FACTOR, FlowId, Level, NodeId, Serial, Span};
+use layercast_net::{
+    Control, FecTunnel, FecTunnelConfig, PartialOrderReceiver, PartialOrderSender, SESSION_VERSION,
+};
+use layercast_partial_order::pdu::{Body, Pdu};
+use layercast_partial_order::{Config, FlowConfig, Order, Policy, ReceiverOptions, Tolerance};
 use layercast_wire::{
     Carriage, Member, Payload, Signal, XtpAddress, XtpBody, XtpKey, XtpOptions, XtpPacket,
     XtpService, XtpTraffic,
 };
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 const DATAGRAMS: Carriage = Carriage::Datagrams;
 /// How long answers are waited for: longer than any first retransmission.
@@ -94,6 +99,49 @@ async fn a_protected_node_does_not_amplify() {
         victim.sent
     );
     node.stop().await;
+}
+
+#[tokio::test]
+async fn a_partial_order_receiver_does_not_amplify_and_keeps_no_state_of_forged_addresses() {
+    let receiver = PartialOrderReceiver::bind(localhost(), ReceiverOptions::default()).await;
+    let receiver = receiver.unwrap();
+    let flows = vec![FlowConfig::new(Span::from_ms(10), Tolerance::Full); 2];
+    let order = Order::blocks(&[2, 1]).unwrap();
+    let config = Config::new(7, flows, order, Policy::PerGroup);
+    let encoded = |token: u64, connection: u32| {
+        let mut bytes = BytesMut::new();
+        let body = Body::Open {
+            token,
+            config: config.to_bytes(),
+        };
+        let pdu = Pdu {
+            flow: 0,
+            connection,
+            stamp: 0,
+            body,
+        };
+        pdu.encode(&mut bytes);
+        bytes.freeze()
+    };
+    let mut victim = Victim::new();
+    for n in 0..100 {
+        // An OPEN without a token, one with a token that was guessed, and a DATA PDU.
+        victim.forge(receiver.local_addr(), &encoded(0, n));
+        victim.forge(receiver.local_addr(), &encoded(u64::from(n) + 1, n));
+        let data = [0x11, 1, 0, 0, 0, 0, 0, n as u8, 0, 0, 0, 1, 0, 0, 0, 0];
+        victim.forge(receiver.local_addr(), &data);
+    }
+    let received = victim.received().await;
+    assert!(
+        received > 0 && received <= victim.sent,
+        "{received} for {}",
+        victim.sent
+    );
+    // The place is free for a sender at its own address.
+    let sender = PartialOrderSender::connect(receiver.local_addr(), config);
+    let sender = timeout(LONG, sender).await.unwrap().unwrap();
+    sender.send(0, "picture").await.unwrap();
+    sender.close().await.unwrap();
 }
 
 fn packet(body: XtpBody, seq: u64) -> Vec<u8> {

@@ -8,6 +8,7 @@ mod files;
 mod live;
 mod multicast;
 mod parity;
+mod partial_order;
 mod relay;
 mod repair;
 mod sealed;
