@@ -5,6 +5,7 @@ mod fec;
 mod files;
 mod live;
 mod multicast;
+mod partial_order;
 mod xtp;
 
 use std::fmt::Display;
@@ -147,5 +148,6 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fec::fec_json, module)?)?;
     files::add_to(module)?;
     live::add_to(module)?;
+    partial_order::add_to(module)?;
     xtp::add_to(module)
 }

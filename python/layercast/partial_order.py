@@ -1,0 +1,244 @@
+"""Partial order connections on asyncio: flows with an order over their SDUs, and tolerated loss.
+
+An SDU (service data unit) is one packet of a flow.
+
+>>> async def send(pictures, sounds):
+...     order = Order.blocks({"video": 2, "audio": 1})
+...     flows = [Flow(period_ms=40, tolerance=rate(0.1)), Flow(period_ms=80)]
+...     sender = await Sender.connect("127.0.0.1:7000", flows, order)
+...     for first, second, sound in zip(pictures, pictures, sounds):
+...         await sender.send("video", first)
+...         await sender.send("video", second)
+...         await sender.send("audio", sound)
+...     await sender.close()
+
+>>> async def receive():
+...     receiver = Receiver("127.0.0.1:7000")
+...     async for event in receiver:
+...         if event.name == "deliver":
+...             print(event.flow, event.number, len(event.payload))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from layercast import _layercast
+
+__all__ = ["Event", "Flow", "Order", "Receiver", "Sender", "consecutive", "cumulative", "rate"]
+
+Tolerance = str | Mapping[str, Any]
+"""`"full"` (no loss), `"none"` (any loss), or what `rate`, `cumulative` and `consecutive` give."""
+
+
+def rate(share: float, window: int = 100) -> Tolerance:
+    """At most this share (0 to 1) of the last `window` settled SDUs may be lost."""
+    return {"rate": {"ppm": round(share * 1e6), "window": window}}
+
+
+def cumulative(share: float) -> Tolerance:
+    """At most this share (0 to 1) of all SDUs since the start may be lost."""
+    return {"cumulative": {"ppm": round(share * 1e6)}}
+
+
+def consecutive(most: int) -> Tolerance:
+    """At most this many adjacent SDUs may be lost."""
+    return {"consecutive": most}
+
+
+@dataclass(frozen=True)
+class Order:
+    """A partial order over the SDUs of all flows."""
+
+    form: Any
+    names: tuple[str, ...] = ()
+    """Names of the flows, if they have any."""
+
+    @staticmethod
+    def none() -> Order:
+        """Each SDU is delivered when it arrives."""
+        return Order("none")
+
+    @staticmethod
+    def blocks(counts: Mapping[str, int] | Sequence[int], parallel: Sequence[str | int] = ()) -> Order:
+        """Blocks in series with these counts of SDUs; flows in `parallel` have no order inside a block."""
+        names = tuple(counts) if isinstance(counts, Mapping) else ()
+        numbers = list(counts.values()) if isinstance(counts, Mapping) else list(counts)
+        keys = names or range(len(numbers))
+        return Order({"blocks": {"counts": numbers, "parallel": [it in parallel for it in keys]}}, names)
+
+    @staticmethod
+    def dag(
+        counts: Mapping[str, int] | Sequence[int],
+        edges: Sequence[tuple[tuple[str | int, int], tuple[str | int, int]]],
+    ) -> Order:
+        """A finite order: SDUs of each flow, and pairs ((flow, number), (flow, number)), earlier first."""
+        names = tuple(counts) if isinstance(counts, Mapping) else ()
+        numbers = list(counts.values()) if isinstance(counts, Mapping) else list(counts)
+        place = {name: n for n, name in enumerate(names)}
+        pairs = [[[place.get(flow, flow), number] for flow, number in edge] for edge in edges]
+        return Order({"dag": {"counts": numbers, "edges": pairs}}, names)
+
+    @staticmethod
+    def tspn(text: str) -> Order:
+        """A Timed Stream Petri Net: lines `place PLACE FLOW` and `transition NAME: PLACES -> PLACES`."""
+        places = [line.split()[2] for line in text.splitlines() if line.split()[:1] == ["place"]]
+        return Order({"tspn": text}, tuple(dict.fromkeys(places)))
+
+    def linear_extensions(self) -> int | None:
+        """The number of sequences that the order permits (of blocks: of one); `None` if it is not known."""
+        found = _layercast.partial_order_extensions(json.dumps(self.form))
+        return None if found is None else int(found)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow: its period, its tolerated loss, and how long its SDUs wait for missing ones."""
+
+    period_ms: float
+    tolerance: Tolerance = "full"
+    max_sdu: int | None = None
+    grace_ms: float | None = None
+    playout_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a receiver reports.
+
+    `opened`, `deliver`, `lost` (before each SDU that is delivered without them), `late` (an SDU arrived after
+    it was declared lost), `qos_violated` (the sender no longer holds an SDU whose loss is not tolerated),
+    `stalled` (a warning: SDUs wait, and nothing was delivered for 5 s); at the end `closed`, or `peer_dead`
+    if the sender ended without a close or sent nothing for 10 s.
+    """
+
+    name: str
+    flow: int | None = None
+    number: int | None = None
+    payload: bytes | None = None
+    numbers: tuple[int, ...] = ()
+    """Of `lost`."""
+    cause: Any = None
+    """Of `lost`: `own_flow`, `{"group": {"by": flow}}`, `sender_gone` or `closed`."""
+    waited_s: float = 0.0
+    """Of `deliver`: how long the order held the SDU."""
+    waiting_for: Mapping[str, Any] = field(default_factory=dict)
+    """Of `stalled`."""
+
+
+class Sender:
+    """The sending end of a connection."""
+
+    def __init__(self, raw: Any, names: tuple[str, ...]) -> None:
+        self._raw = raw
+        self._names = {name: n for n, name in enumerate(names)}
+
+    @classmethod
+    async def connect(
+        cls,
+        address: str,
+        flows: Sequence[Flow],
+        order: Order,
+        *,
+        policy: Literal["media_per_media", "per_group"] = "per_group",
+        opportunistic: bool = False,
+        infer: bool = False,
+        fingerprint: str | None = None,
+    ) -> Sender:
+        """Opens a connection: over QUIC to the receiver with `fingerprint`, without one over plain UDP."""
+        config = {
+            "flows": [vars(flow) for flow in flows],
+            "order": order.form,
+            "policy": policy,
+            "opportunistic": opportunistic,
+            "infer": infer,
+        }
+        return cls(
+            await _layercast.partial_order_connect(address, json.dumps(config), fingerprint), order.names
+        )
+
+    def _flow(self, flow: str | int) -> int:
+        if isinstance(flow, int):
+            return flow
+        if flow not in self._names:
+            names = ", ".join(self._names) or "without names"
+            raise KeyError(f"the order has no flow {flow!r}; its flows are {names}")
+        return self._names[flow]
+
+    async def send(self, flow: str | int, sdu: bytes) -> int:
+        """Sends an SDU and gives its number; waits while the window of the flow is exhausted."""
+        return await self._raw.send(self._flow(flow), sdu)
+
+    async def pause(self, flow: str | int) -> None:
+        """The flow has no SDUs until `resume`: it does not hold the others."""
+        await self._raw.pause(self._flow(flow), True)
+
+    async def resume(self, flow: str | int) -> None:
+        """The flow has SDUs again."""
+        await self._raw.pause(self._flow(flow), False)
+
+    async def stats(self, flow: str | int) -> dict[str, Any]:
+        """The counters of a flow."""
+        return json.loads(await self._raw.stats(self._flow(flow)))
+
+    async def ignored(self) -> dict[str, int]:
+        """Datagrams that changed nothing: `bad_pdu` and those of other addresses, `strangers`."""
+        return json.loads(await self._raw.ignored())
+
+    async def close(self) -> None:
+        """Waits until each SDU is delivered or lost at the receiver."""
+        await self._raw.close()
+
+
+class Receiver:
+    """The receiving end of one connection, over UDP or, with `quic`, over QUIC datagrams.
+
+    `async for event in receiver` gives the events in sequence. `explain` is the number of delivered SDUs
+    whose history is kept.
+    """
+
+    def __init__(self, address: str, *, quic: bool = False, explain: int = 0) -> None:
+        self._raw = _layercast.partial_order_bind(address, quic, explain)
+
+    @property
+    def address(self) -> str:
+        """The address to send to."""
+        return self._raw.address()
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What a sender over QUIC has to trust."""
+        return self._raw.fingerprint()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while (found := await self._raw.recv()) is not None:
+            name, fields, payload = found
+            known = json.loads(fields)
+            known["numbers"] = tuple(known.get("numbers", ()))
+            known.pop("flows", None)
+            yield Event(name, payload=payload, **known)
+            if name in ("closed", "peer_dead"):
+                return
+
+    async def stats(self, flow: int) -> dict[str, Any]:
+        """The counters of a flow."""
+        return json.loads(await self._raw.stats(flow))
+
+    async def ignored(self) -> dict[str, int]:
+        """Datagrams that changed nothing: `bad_pdu` and those of other addresses, `strangers`."""
+        return json.loads(await self._raw.ignored())
+
+    async def explain(self, flow: int, number: int) -> dict[str, Any] | None:
+        """Which predecessor and which rule held an SDU, from when until when; needs `explain` above 0."""
+        return json.loads(await self._raw.explain(flow, number))
+
+    async def timeline(self) -> list[dict[str, Any]]:
+        """The last delivered SDUs with what held them, oldest first."""
+        return json.loads(await self._raw.timeline())
+
+    async def renegotiate(self, flow: int, tolerance: Tolerance) -> bool:
+        """Applies another tolerance to later losses; gives whether the flow exists."""
+        return await self._raw.renegotiate(flow, json.dumps(tolerance))
