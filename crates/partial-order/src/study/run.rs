@@ -235,7 +235,7 @@ impl World<'_> {
             if self.over {
                 break;
             }
-            self.schedule(now, (!closing).then_some(end));
+            self.schedule(now, (now < end).then_some(end));
         }
         self.finish()
     }

@@ -180,6 +180,16 @@ fn a_flow_that_is_always_late_uses_its_tolerance() {
 }
 
 #[test]
+fn a_window_that_is_too_small_delays_submissions_beyond_the_end() {
+    // Submissions that wait for the window at the end of the run are waited for, at most a minute.
+    let mut it = setting(0.2, Policy::PerGroup);
+    it.path.delay_ms = 150.0;
+    (it.window_tenths, it.seconds) = (10, 20.0);
+    let run = it.run().unwrap();
+    assert!(2 * run.flows[0].blocked > run.flows[0].submitted);
+}
+
+#[test]
 fn an_application_above_udp_loses_what_the_path_loses() {
     let mut it = setting(0.2, Policy::PerGroup);
     it.above_udp_ms = Some(40.0);
