@@ -39,7 +39,9 @@ class Length:
         return seeds + seconds + (["--full"] if self.full else [])
 
 
-EXTENSIONS = re.compile(r"mets/(e2[cd]|e5[b-f]|sweep|scale)|packet-level-fec/(s[23]|base)|where-to-use-fec/x")
+EXTENSIONS = re.compile(
+    r"mets/(e2[cd]|e5[b-f]|sweep|scale)|packet-level-fec/(s[23]|base)|where-to-use-fec/x|partial-order-transport/e[78]"
+)
 """Experiments that take a paper's name and ask what it does not."""
 
 

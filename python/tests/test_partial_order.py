@@ -1,0 +1,98 @@
+"""Studies of partial order connections."""
+
+import asyncio
+import json
+
+import pytest
+
+import layercast
+from layercast.partial_order import Flow, Order, Receiver, Sender, rate
+from layercast_lab import partial_order as poc
+from layercast_lab.experiment import Context
+from layercast_lab.experiments import partial_order_curves as curves
+from layercast_lab.experiments import partial_order_more as more
+
+SHORT = {"seconds": 20.0, "seed": 1}
+
+
+def test_tolerance_above_the_loss_ends_retransmissions():
+    for policy in poc.POLICIES:
+        none, most = poc.ask("run", settings=[poc.setting(poc.rate(r), policy, **SHORT) for r in (0, 20)])
+        assert none["closed"] and most["closed"]
+        assert poc.share([none], "retransmitted") > 5 > 1 > poc.share([most], "retransmitted")
+        assert none["atdv_ms"] > 2 * most["atdv_ms"]
+
+
+def test_runs_depend_on_the_seed_alone():
+    setting = poc.setting(poc.rate(10), poc.GROUP, **SHORT)
+    one, same, other = poc.ask("run", settings=[setting, setting, setting | {"seed": 2}])
+    assert one == same and one["trace"] != other["trace"]
+
+
+def test_the_order_of_figure_1(tmp_path):
+    report = more.e6(Context(tmp_path, seeds=3))
+    assert report.rows[0].verdict == report.rows[3].verdict == "reproduced"
+
+
+def test_errors_say_what_is_wrong():
+    bad = poc.setting(poc.rate(10), poc.GROUP, **SHORT) | {"path": poc.LAN | {"loss": 1.0}}
+    with pytest.raises(layercast.LayercastError, match="loss of the path"):
+        poc.ask("run", settings=[bad])
+    with pytest.raises(layercast.LayercastError, match="unknown"):
+        poc.ask("what")
+
+
+def test_values_are_judged_by_part_and_least():
+    assert poc.near(11.4, 10) and not poc.near(11.6, 10) and poc.near(0.4, 0)
+    assert json.loads(json.dumps(poc.rate(12.5))) == {"rate": {"ppm": 125_000, "window": 100}}
+    assert len(curves.PROTOTYPE["e3", poc.GROUP]) == len(curves.TABLE)
+
+
+NET = """
+place v0 video
+place a0 audio
+place v1 video
+transition t0: v0, a0 -> v1
+"""
+
+
+def test_orders_are_counted():
+    assert Order.blocks({"video": 2, "audio": 1}).linear_extensions() == 3
+    assert Order.tspn(NET).linear_extensions() == 2
+    pairs = [((0, 0), (1, 0)), ((0, 1), (1, 0)), ((0, 1), (1, 1))]
+    assert Order.dag([2, 2], pairs).linear_extensions() == 5
+    with pytest.raises(layercast.LayercastError, match="cycle"):
+        Order.dag([2], [((0, 0), (0, 1)), ((0, 1), (0, 0))]).linear_extensions()
+
+
+@pytest.mark.parametrize("quic", [False, True])
+def test_a_bundle_arrives_in_order(quic):
+    async def bundle():
+        receiver = Receiver("127.0.0.1:0", quic=quic, explain=32)
+        order = Order.blocks({"video": 2, "audio": 1})
+        flows = [Flow(period_ms=10, tolerance=rate(0.1)), Flow(period_ms=20)]
+        seen = []
+
+        async def receive():
+            async for event in receiver:
+                seen.append(event)
+                if event.name == "deliver" and (event.flow, event.number) == (1, 4):
+                    assert (await receiver.explain(1, 4))["delivered"] is not None
+
+        receiving = asyncio.create_task(receive())
+        sender = await Sender.connect(receiver.address, flows, order, fingerprint=receiver.fingerprint)
+        for block in range(5):
+            for flow in ("video", "video", "audio"):
+                await sender.send(flow, bytes([block]) * 50)
+        assert (await sender.stats("audio"))["submitted"] == 5
+        with pytest.raises(layercast.LayercastError, match="bytes"):
+            await sender.send("video", bytes(5_000))
+        await sender.close()
+        await receiving
+        return seen
+
+    seen = asyncio.run(asyncio.wait_for(bundle(), 20))
+    delivered = [event for event in seen if event.name == "deliver"]
+    assert len(delivered) == 15 and seen[0].name == "opened" and seen[-1].name == "closed"
+    blocks = [event.payload[0] for event in delivered]
+    assert blocks == sorted(blocks)
