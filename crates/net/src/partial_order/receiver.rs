@@ -38,6 +38,40 @@ enum Query {
 /// The receiving end of a partial order connection, for one sender.
 ///
 /// Dropped before the end it gives the connection up, and the sender gets a message.
+///
+/// ```
+/// use layercast_core::Span;
+/// use layercast_net::{PartialOrderReceiver, PartialOrderSender};
+/// use layercast_partial_order::{
+///     Config, FlowConfig, Order, Policy, ReceiverEvent, ReceiverOptions, Tolerance,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let local = "127.0.0.1:0".parse()?;
+/// let mut receiver = PartialOrderReceiver::bind(local, ReceiverOptions::default()).await?;
+///
+/// // Two pictures for each sound; one picture in ten may be lost.
+/// let flows = vec![
+///     FlowConfig::new(Span::from_ms(40), Tolerance::rate(0.1)),
+///     FlowConfig::new(Span::from_ms(80), Tolerance::Full),
+/// ];
+/// let config = Config::new(0, flows, Order::blocks(&[2, 1])?, Policy::PerGroup);
+/// let sender = PartialOrderSender::connect(receiver.local_addr(), config).await?;
+/// sender.send(0, "a picture").await?;
+/// sender.send(1, "a sound").await?;
+/// sender.close().await?;
+///
+/// let mut delivered = Vec::new();
+/// while let Some(event) = receiver.recv().await {
+///     if let ReceiverEvent::Deliver { flow, payload, .. } = event {
+///         delivered.push((flow, payload));
+///     }
+/// }
+/// assert_eq!(delivered, [(0, "a picture".into()), (1, "a sound".into())]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PartialOrderReceiver {
     local: SocketAddr,
@@ -265,7 +299,10 @@ impl Task {
                 () = until(self.machine.next_timeout()) => {}
             }
         }
-        // The user dropped the receiver.
+        // The user dropped the receiver, maybe before it took the last events of a connection that is closed.
+        if self.machine.is_closed() {
+            return self.linger(carrier).await;
+        }
         self.machine.abort(Clock::get().now());
         while let Some(datagram) = self.machine.poll_transmit() {
             carrier.send(datagram, None).await;

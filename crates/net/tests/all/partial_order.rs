@@ -418,6 +418,41 @@ async fn a_receiver_explains_and_renegotiates() {
     sender.close().await.unwrap();
 }
 
+/// The first CLOSE_ACK is lost, and the user drops the receiver while `Closed` waits behind 64 events.
+#[tokio::test]
+async fn a_receiver_that_is_dropped_with_its_end_unread_still_answers_close() {
+    let receiver = bound().await;
+    let to = receiver.local_addr();
+    let socket = UdpSocket::bind(localhost()).await.unwrap();
+    let path = socket.local_addr().unwrap();
+    let (lost, first) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut buffer, mut client, mut lost) = ([0; 2_048], path, Some(lost));
+        while let Ok((len, from)) = socket.recv_from(&mut buffer).await {
+            let is_close_ack = buffer[0] & 0x0f == 8;
+            if from != to {
+                client = from;
+            } else if let Some(lost) = lost.take_if(|_| is_close_ack) {
+                let _ = lost.send(());
+                continue;
+            }
+            let next = if from == to { client } else { to };
+            let _ = socket.send_to(&buffer[..len], next).await;
+        }
+    });
+    let flows = vec![FlowConfig::new(Span::from_ms(1), Tolerance::None)];
+    let config = Config::new(0, flows, Order::none(1).unwrap(), Policy::PerGroup);
+    let sender = PartialOrderSender::connect(path, config).await.unwrap();
+    for _ in 0..63 {
+        sender.send(0, "sdu").await.unwrap();
+    }
+    let closing = tokio::spawn(sender.close());
+    timeout(LONG, first).await.unwrap().unwrap();
+    drop(receiver);
+    let closed = timeout(Duration::from_secs(8), closing).await;
+    closed.expect("an answer").unwrap().unwrap();
+}
+
 /// More events than wait between a connection and its user do not keep a query from its answer.
 #[tokio::test]
 async fn queries_are_answered_while_events_wait() {
