@@ -1,19 +1,21 @@
 //! The sender of a connection: one POC_S for each flow, and the handshake (specs/partial-order-transport.md 2.5).
 
 mod flow;
+mod options;
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use layercast_core::{Machine, Observer, Serial, Span, Time, earliest};
 
-use crate::config::{Config, ConfigError, MAX_PDU};
+use crate::config::{Config, ConfigError};
 use crate::event::{SenderEvent, SenderStats};
 use crate::order::Sdu;
 use crate::pdu::{Body, Pdu, Reject};
 use crate::watch;
 pub use flow::WindowRule;
 use flow::{Answer, FlowSender};
+pub use options::{SenderOptions, SubmitError};
 
 /// First interval of the retries of OPEN and CLOSE; it doubles.
 const RETRY: Span = Span::from_ms(100);
@@ -29,64 +31,6 @@ pub const PEER_TIMEOUT: Span = Span::from_secs(10);
 /// A receiver from which nothing came for this time is asked for an ACK_RES, so that both ends notice a peer that is
 /// gone also while the application submits nothing.
 pub const KEEP_ALIVE: Span = Span::from_secs(3);
-
-/// Settings of a sender that its peer does not need to know.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SenderOptions {
-    /// Size of the window.
-    pub window: WindowRule,
-    /// Round trip assumed before the first sample.
-    pub initial_rtt: Span,
-    /// Whether unanswered requests slow down.
-    pub backoff: bool,
-    /// Largest PDU that the path carries, bytes.
-    pub max_pdu: usize,
-}
-
-impl Default for SenderOptions {
-    fn default() -> SenderOptions {
-        SenderOptions {
-            window: WindowRule::default(),
-            initial_rtt: Span::from_ms(100),
-            backoff: true,
-            max_pdu: MAX_PDU,
-        }
-    }
-}
-
-/// Why an SDU is not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SubmitError {
-    /// The window is exhausted; [`SenderEvent::Writable`] follows.
-    #[error("the window of flow {flow} is exhausted; wait until it is writable")]
-    Full {
-        /// The flow: that of the SDU, or one that pauses.
-        flow: usize,
-    },
-    /// The SDU exceeds the largest of its flow.
-    #[error("the SDU has {bytes} bytes, the flow accepts {most}")]
-    TooBig {
-        /// Size of the SDU.
-        bytes: usize,
-        /// Largest SDU of the flow.
-        most: usize,
-    },
-    /// The flow has no such number: it does not exist, or its finite order has no SDU left.
-    #[error("the order has no further SDU of flow {flow}")]
-    Beyond {
-        /// The flow.
-        flow: usize,
-    },
-    /// The flow pauses.
-    #[error("flow {flow} pauses; resume it")]
-    Paused {
-        /// The flow.
-        flow: usize,
-    },
-    /// The connection is not open.
-    #[error("the connection is not open")]
-    NotOpen,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
