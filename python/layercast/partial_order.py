@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 from layercast import _layercast
 
-__all__ = ["Event", "Flow", "Order", "Receiver", "Sender", "consecutive", "cumulative", "rate"]
+__all__ = ["Event", "Flow", "Order", "Receiver", "Sender", "consecutive", "cumulative", "describe", "rate"]
 
 Tolerance = str | Mapping[str, Any]
 """`"full"` (no loss), `"none"` (any loss), or what `rate`, `cumulative` and `consecutive` give."""
@@ -47,6 +47,58 @@ def cumulative(share: float) -> Tolerance:
 def consecutive(most: int) -> Tolerance:
     """At most this many adjacent SDUs may be lost."""
     return {"consecutive": most}
+
+
+def _in_seconds(known: Any, times: Sequence[str]) -> Any:
+    """Picoseconds under `times` as seconds, under names that end in `_s`."""
+    if isinstance(known, list):
+        return [_in_seconds(it, times) for it in known]
+    if not isinstance(known, dict):
+        return known
+    found: dict[str, Any] = {}
+    for key, value in known.items():
+        if key in times:
+            found[f"{key}_s"] = None if value is None else value / 1e12
+        else:
+            found[key] = _in_seconds(value, times)
+    return found
+
+
+STATS_TIMES = ("rtt", "waited")
+EXPLANATION_TIMES = ("arrived", "delivered", "from", "until")
+
+RULES = {
+    "own_tolerance": "{flow} {number} is missing, and its loss is not tolerated",
+    "other_flow": "{flow} {number} is not settled",
+    "other_tolerance": "{flow} {number} is missing, and its loss is not tolerated",
+    "deadline": "{flow} {number} is missing, and there is time to wait",
+    "recovery": "{flow} {number} is requested while another flow holds the SDU",
+}
+"""What a rule of an explanation says of the SDU that it names."""
+
+
+def describe(timeline: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> str:
+    """A timeline of `Receiver.timeline` as text: a line for each SDU and for each reason that held it.
+
+    Times are those since the first arrival. `names` are those of the flows.
+    """
+
+    def name(flow: int) -> str:
+        return names[flow] if flow < len(names) else f"flow {flow}"
+
+    begin = min((entry["arrived_s"] for entry in timeline), default=0.0)
+    lines = []
+    for entry in timeline:
+        at = 1e3 * (entry["arrived_s"] - begin)
+        waits = entry["delivered_s"] is None
+        lines.append(
+            f"{at:9.1f} ms  {name(entry['flow'])} {entry['number']} {'waits' if waits else 'delivered'}"
+        )
+        for held in entry["held"]:
+            of = {"flow": name(held.get("flow", entry["flow"])), "number": held["number"]}
+            lasted = 1e3 * (held["until_s"] - held["from_s"])
+            lines.append(f"{'':14}held for {lasted:.1f} ms: {RULES[held['rule']].format(**of)}")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -181,8 +233,8 @@ class Sender:
         await self._raw.pause(self._flow(flow), False)
 
     async def stats(self, flow: str | int) -> dict[str, Any]:
-        """The counters of a flow."""
-        return json.loads(await self._raw.stats(self._flow(flow)))
+        """The counters of a flow; times are in seconds (`rtt_s`)."""
+        return _in_seconds(json.loads(await self._raw.stats(self._flow(flow))), STATS_TIMES)
 
     async def ignored(self) -> dict[str, int]:
         """Datagrams that changed nothing: `bad_pdu` and those of other addresses, `strangers`."""
@@ -224,20 +276,23 @@ class Receiver:
                 return
 
     async def stats(self, flow: int) -> dict[str, Any]:
-        """The counters of a flow."""
-        return json.loads(await self._raw.stats(flow))
+        """The counters of a flow; times are in seconds (`waited_s`)."""
+        return _in_seconds(json.loads(await self._raw.stats(flow)), STATS_TIMES)
 
     async def ignored(self) -> dict[str, int]:
         """Datagrams that changed nothing: `bad_pdu` and those of other addresses, `strangers`."""
         return json.loads(await self._raw.ignored())
 
     async def explain(self, flow: int, number: int) -> dict[str, Any] | None:
-        """Which predecessor and which rule held an SDU, from when until when; needs `explain` above 0."""
-        return json.loads(await self._raw.explain(flow, number))
+        """What held an SDU: `held` has rules with flow and number of a predecessor, `from_s` and `until_s`.
+
+        Times are in seconds of the clock of the receiver. `None`: it did not arrive, or is no longer kept.
+        """
+        return _in_seconds(json.loads(await self._raw.explain(flow, number)), EXPLANATION_TIMES)
 
     async def timeline(self) -> list[dict[str, Any]]:
-        """The last delivered SDUs with what held them, oldest first."""
-        return json.loads(await self._raw.timeline())
+        """The last delivered SDUs as `explain` gives them, oldest first; `describe` makes a text of them."""
+        return _in_seconds(json.loads(await self._raw.timeline()), EXPLANATION_TIMES)
 
     async def renegotiate(self, flow: int, tolerance: Tolerance) -> bool:
         """Applies another tolerance to later losses; gives whether the flow exists."""

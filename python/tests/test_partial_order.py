@@ -6,7 +6,7 @@ import json
 import pytest
 
 import layercast
-from layercast.partial_order import Flow, Order, Receiver, Sender, rate
+from layercast.partial_order import Flow, Order, Receiver, Sender, describe, rate
 from layercast_lab import partial_order as poc
 from layercast_lab.experiment import Context
 from layercast_lab.experiments import partial_order_curves as curves
@@ -65,6 +65,35 @@ def test_orders_are_counted():
         Order.dag([2], [((0, 0), (0, 1)), ((0, 1), (0, 0))]).linear_extensions()
 
 
+def test_an_explanation_says_what_held_an_sdu_and_for_how_long():
+    async def bundle():
+        receiver = Receiver("127.0.0.1:0", explain=8)
+        flows = [Flow(period_ms=40), Flow(period_ms=80)]
+        sender = await Sender.connect(receiver.address, flows, Order.blocks({"video": 2, "audio": 1}))
+        for _ in range(3):
+            await sender.send("video", b"picture")
+        # The third picture needs the first sound.
+        while (waiting := await receiver.explain(0, 2)) is None:
+            await asyncio.sleep(0.001)
+        assert waiting["delivered_s"] is None
+        await asyncio.sleep(0.02)
+        await sender.send("audio", b"sound")
+        await sender.close()
+        with pytest.raises(KeyError, match="no flow 'text'; its flows are video, audio"):
+            await sender.send("text", b"")
+        assert (await receiver.stats(0))["waited_s"] >= 0.02
+        return await receiver.timeline()
+
+    timeline = asyncio.run(asyncio.wait_for(bundle(), 20))
+    assert [(entry["flow"], entry["number"]) for entry in timeline] == [(0, 0), (0, 1), (1, 0), (0, 2)]
+    (held,) = timeline[3]["held"]
+    assert (held["rule"], held["flow"], held["number"]) == ("other_tolerance", 1, 0)
+    assert held["until_s"] - held["from_s"] >= 0.02
+    lines = describe(timeline, ["video", "audio"]).splitlines()
+    assert len(lines) == 5 and lines[3].endswith("video 2 delivered")
+    assert lines[4].endswith("ms: audio 0 is missing, and its loss is not tolerated")
+
+
 @pytest.mark.parametrize("quic", [False, True])
 def test_a_bundle_arrives_in_order(quic):
     async def bundle():
@@ -77,7 +106,7 @@ def test_a_bundle_arrives_in_order(quic):
             async for event in receiver:
                 seen.append(event)
                 if event.name == "deliver" and (event.flow, event.number) == (1, 4):
-                    assert (await receiver.explain(1, 4))["delivered"] is not None
+                    assert (await receiver.explain(1, 4))["delivered_s"] is not None
 
         receiving = asyncio.create_task(receive())
         sender = await Sender.connect(receiver.address, flows, order, fingerprint=receiver.fingerprint)
