@@ -34,6 +34,7 @@ pub fn repair(data: &[u8]) {
             octets: 1_000,
             last: len % 2 == 0,
             repair: len % 5 > 0,
+            lasts: (len % 7 == 0).then_some(Span::from_ms(500)),
         };
         let item = len;
         repairer.handle(
@@ -51,7 +52,6 @@ pub fn repair(data: &[u8]) {
             again.extend_from_slice(content);
             assert_eq!(again, datagram);
             match head {
-                Head::Plain => {}
                 Head::Data { .. } | Head::Repair { .. } => {
                     requester.handle(now, RequesterInput::Datagram(head, ()), &mut Off);
                 }

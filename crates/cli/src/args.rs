@@ -462,6 +462,16 @@ pub enum Undecodable {
     Mark,
 }
 
+/// Values of `--fast-start`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum FastStart {
+    /// A receiver gets the running GOP from its start on
+    #[default]
+    On,
+    /// A receiver waits for the next GOP start
+    Off,
+}
+
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
@@ -479,6 +489,10 @@ pub struct LinkArgs {
     /// links of cells and multicast groups have no repair
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub repair: RepairMode,
+    /// What a receiver gets that joins between two GOP starts. The running GOP is sent faster than it plays, with the
+    /// rate that the link has left; not on links of cells
+    #[arg(long, value_name = "HOW", default_value = "on")]
+    pub fast_start: FastStart,
 }
 
 /// `layercast switch`.

@@ -494,9 +494,18 @@ fn in_words(summary: &JoinSummary) -> String {
     let mut text = String::new();
     for layer in Layer::ALL {
         text += &format!(
-            "  {layer}  {:>7} frames played, {} lost\n",
+            "  {layer}  {:>7} frames played, {} lost",
             receiver.frames[layer], receiver.lost[layer]
         );
+        let sink = &summary.sink;
+        let withheld = [
+            ("the source", sink.withheld_by_source[layer]),
+            ("switches", sink.withheld_by_switch[layer]),
+        ];
+        for (who, count) in withheld.iter().filter(|(_, count)| *count > 0) {
+            text += &format!(", {count} withheld by {who}");
+        }
+        text += "\n";
     }
     if let Some(delay) = &receiver.end_to_end_ms {
         text += &format!(

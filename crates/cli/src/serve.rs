@@ -336,6 +336,7 @@ pub fn node(
     config.identities = own.reserved.iter().cloned().collect();
     config.max_connections = usize::from(link.max_neighbours);
     config.repair = link.repair.requests();
+    config.switch.fast_start = link.fast_start == args::FastStart::On;
     for named in &link.ports {
         let loss = match named.loss {
             p if p > 0.0 => Loss::Bernoulli { p },

@@ -23,8 +23,8 @@ use layercast_net::{
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_switch::{PortConfig, SwitchConfig};
 use layercast_wire::{
-    Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Payload, Signal,
-    Waited,
+    Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Passing, Payload,
+    Signal, Waited,
 };
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -93,6 +93,7 @@ fn packet(seq: u32) -> Vec<u8> {
         alf_len: PAYLOAD,
         offset: 0,
         waited: Waited::default(),
+        passing: Passing::default(),
     };
     let packet = MetsPacket {
         header,

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, SocketAddr};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
 use layercast_repair::{CONTENT_HEAD, Head, HeadError};
@@ -101,14 +101,16 @@ impl Egress {
     pub fn receive<O: Observer>(
         &mut self,
         now: Time,
-        datagram: Bytes,
+        mut datagram: Bytes,
         obs: &mut O,
     ) -> Result<Option<Bytes>, HeadError> {
         let Some(repair) = &mut self.repair else {
             return Ok(Some(datagram));
         };
         let (head, content) = Head::decode(&datagram)?;
-        Ok(repair.receive(now, head, datagram.slice_ref(content), obs))
+        let len = datagram.len() - content.len();
+        datagram.advance(len);
+        Ok(repair.receive(now, head, datagram, obs))
     }
 
     fn drain_repair<O: Observer>(&mut self, now: Time, obs: &mut O) {

@@ -85,11 +85,7 @@ impl FlowMonitor {
 
     /// A frame of `bytes` that took `cells` on the wire arrived whole after `delay`.
     pub fn on_frame(&mut self, layer: Layer, bytes: u32, cells: u32, delay: SignedSpan) {
-        self.count(layer, |counts| {
-            counts.frames += 1;
-            counts.bytes += u64::from(bytes);
-            counts.cells += u64::from(cells);
-        });
+        self.on_repeated(layer, bytes, cells);
         self.window.delay.add(delay.as_ps());
         self.delay_sum_ps += i128::from(delay.as_ps());
         self.delays.record(delay.clamped());
@@ -99,6 +95,15 @@ impl FlowMonitor {
             self.jitter += (difference as f64 - self.jitter) / 16.0;
             self.window.spread = self.window.spread.max(difference);
         }
+    }
+
+    /// A frame that is sent again for this receiver: its delay is not that of the path.
+    pub fn on_repeated(&mut self, layer: Layer, bytes: u32, cells: u32) {
+        self.count(layer, |counts| {
+            counts.frames += 1;
+            counts.bytes += u64::from(bytes);
+            counts.cells += u64::from(cells);
+        });
     }
 
     /// `count` frames were lost; the layer of a gap is often unknown.

@@ -49,6 +49,7 @@ fn feedback(tx_us: u32, hi: u32, missing: Vec<Missing>) -> Head {
         known: hi as u16 + 1,
         window_us: 1_000,
         budget_ms: Some(200),
+        next_ms: 15,
         missing,
         arrivals: arrivals.collect(),
     })
@@ -74,14 +75,11 @@ fn main() -> io::Result<()> {
             "repair",
             vec![data(0), data(3), repair(4, 3), repair(5, 3), data(1)],
         ),
-        (
-            "marker",
-            vec![data(0), marker(5), repair(6, 5), Head::Plain],
-        ),
+        ("marker", vec![data(0), marker(5), repair(6, 5), data(7)]),
         (
             "feedback",
-            vec![Head::Plain; 12]
-                .into_iter()
+            (20..32)
+                .map(data)
                 .chain([feedback(1, 10, lost.clone())])
                 .collect(),
         ),

@@ -8,6 +8,7 @@
 //! Time is an argument, and datagrams are values of a type of the driver's choice, so the same machines run in the
 //! simulator and on sockets. The page `docs/src/explanation/repair.md` explains the rules.
 
+mod calm;
 mod estimate;
 mod message;
 mod nominal;

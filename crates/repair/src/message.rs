@@ -12,13 +12,12 @@ pub const MAX_HEAD: usize = FEEDBACK_FIXED + MAX_RANGES * RANGE + MAX_ARRIVALS *
 
 /// Upper three bits of the first octet of every datagram on a link with repair.
 const MARK: u8 = 0xE0;
-const PLAIN: u8 = 0;
 const DATA: u8 = 1;
 const REPAIR: u8 = 2;
 const MARKER: u8 = 3;
 const FEEDBACK: u8 = 4;
 
-const FEEDBACK_FIXED: usize = 1 + 2 + 4 + 4 + 2 + 4 + 2 + 1 + 1;
+const FEEDBACK_FIXED: usize = 1 + 2 + 4 + 4 + 2 + 4 + 2 + 1 + 1 + 1;
 const RANGE: usize = 4;
 const ARRIVAL: usize = 5;
 /// Most counters of a range of a feedback; the bit above says whether the range is requested.
@@ -32,8 +31,6 @@ const NO_BUDGET: u16 = u16::MAX;
 /// layer). The page `docs/src/reference/link-repair.md` has the formats.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Head {
-    /// A datagram without a counter follows: RES or ADAPT. Kind 0.
-    Plain,
     /// A datagram that is sent for the first time follows. Kind 1.
     Data {
         /// Session of the counters.
@@ -83,6 +80,8 @@ pub struct Feedback {
     pub window_us: u32,
     /// For how long after its usual arrival a datagram is of use, in milliseconds; `None`: not known.
     pub budget_ms: Option<u16>,
+    /// While datagrams arrive, the next report is due in this time at the latest, in milliseconds.
+    pub next_ms: u8,
     /// Counters that did not arrive, oldest first, apart from one another.
     pub missing: Vec<Missing>,
     /// Arrival times of the newest datagrams, newest first.
@@ -142,7 +141,6 @@ impl Head {
     /// Octets of the header.
     pub fn encoded_len(&self) -> usize {
         match self {
-            Head::Plain => 1,
             Head::Data { .. } | Head::Repair { .. } => CONTENT_HEAD,
             Head::Marker { .. } => 11,
             Head::Feedback(feedback) => {
@@ -155,7 +153,6 @@ impl Head {
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let first = |kind: u8, layer: u8| MARK | kind << 2 | layer;
         match self {
-            Head::Plain => out.push(first(PLAIN, 0)),
             Head::Data {
                 session,
                 counter,
@@ -204,14 +201,14 @@ impl Head {
         let [first] = input.take()?;
         let (kind, layer) = ((first & !MARK) >> 2, first & 3);
         let carries = matches!(kind, DATA | REPAIR);
-        if first & MARK != MARK || kind > FEEDBACK || (!carries && layer != 0) {
+        let known = (DATA..=FEEDBACK).contains(&kind);
+        if first & MARK != MARK || !known || (!carries && layer != 0) {
             return Err(HeadError::Kind(first));
         }
         let layer = *Layer::ALL
             .get(usize::from(layer))
             .ok_or(HeadError::Kind(first))?;
         let head = match kind {
-            PLAIN => return Ok((Head::Plain, input.rest)),
             DATA => Head::Data {
                 session: input.u16()?,
                 counter: input.serial()?,
@@ -250,6 +247,7 @@ impl Feedback {
         out.extend_from_slice(&self.window_us.to_be_bytes());
         let budget = self.budget_ms.map_or(NO_BUDGET, |ms| ms.min(NO_BUDGET - 1));
         out.extend_from_slice(&budget.to_be_bytes());
+        out.push(self.next_ms);
         out.push(self.missing.len() as u8);
         out.push(self.arrivals.len() as u8);
         for range in &self.missing {
@@ -272,6 +270,7 @@ impl Feedback {
             known: input.u16()?,
             window_us: input.serial()?.0,
             budget_ms: Some(input.u16()?).filter(|&ms| ms != NO_BUDGET),
+            next_ms: input.take::<1>()?[0],
             missing: Vec::new(),
             arrivals: Vec::new(),
         };

@@ -4,6 +4,7 @@ use layercast_core::{
     FlowId, Machine, Observer, Serial, Span, Subject, Time, TraceEvent, earliest,
 };
 
+use crate::calm::Calm;
 use crate::message::{
     Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand, expand_24,
 };
@@ -12,8 +13,10 @@ use crate::stats::RequestStats;
 
 /// Most gaps that are remembered; beyond, the oldest is given up.
 pub const MAX_GAPS: usize = 512;
-/// Between two reports while datagrams arrive.
+/// Between two reports while datagrams arrive over a lossy link.
 const PERIOD: Span = Span::from_ms(15);
+/// On a calm link: one part in this number of the time that two repairs leave of the budget.
+const CALM_PART: u64 = 5;
 /// When a new gap is reported, counted from the end of the reorder window.
 const REPEATS: [Span; 3] = [Span::ZERO, Span::from_ms(4), Span::from_ms(10)];
 /// Reports closer than this are one.
@@ -79,6 +82,9 @@ pub struct Requester<T> {
     /// Something arrived since the last report.
     news: bool,
     reported: Option<Time>,
+    /// From the last report to the next one.
+    period: Span,
+    calm: Calm,
     scheduled: VecDeque<Time>,
     ready: VecDeque<T>,
     stats: RequestStats,
@@ -114,6 +120,8 @@ impl<T> Requester<T> {
             arrivals: VecDeque::new(),
             news: false,
             reported: None,
+            period: PERIOD,
+            calm: Calm::default(),
             scheduled: VecDeque::new(),
             ready: VecDeque::new(),
             stats: RequestStats::default(),
@@ -170,6 +178,7 @@ impl<T> Requester<T> {
         self.arrived.set(counter);
         self.stats.received += 1;
         self.news = true;
+        self.calm.on_traffic(now);
         self.arrivals.push_front((counter, now));
         self.arrivals.truncate(MAX_ARRIVALS);
         let missed = self.fill(counter);
@@ -259,6 +268,8 @@ impl<T> Requester<T> {
             first = missing;
         }
         if first < missing {
+            self.calm.on_gap(now);
+            self.period = PERIOD;
             self.gaps.push_back(Gap {
                 first,
                 end: missing,
@@ -370,11 +381,10 @@ impl<T> Requester<T> {
 
     /// When the next report is due.
     fn due(&self) -> Option<Time> {
-        let periodic = match self.reported {
-            Some(reported) => reported.saturating_add(PERIOD),
+        let periodic = (self.news && self.next > 0).then(|| match self.reported {
+            Some(reported) => reported.saturating_add(self.period),
             None => Time::ZERO,
-        };
-        let periodic = (self.news && self.next > 0).then_some(periodic);
+        });
         earliest(periodic, self.scheduled.front().copied())
     }
 
@@ -406,6 +416,7 @@ impl<T> Requester<T> {
             budget_ms: self
                 .budget
                 .map(|budget| u16::try_from(budget.as_ms()).unwrap_or(u16::MAX - 1)),
+            next_ms: u8::try_from(self.period.as_ms()).unwrap_or(u8::MAX),
             missing: missing.collect(),
             arrivals: arrivals
                 .map(|(counter, at)| Arrival {
@@ -462,10 +473,20 @@ impl<T> Machine for Requester<T> {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<Feedback> {
-        self.due().filter(|due| *due <= now)?;
+        let due = self.due()?;
+        // A calm link waits so long that a report may leave with what else the node does then: no timer wakes it.
+        let early = match self.period > PERIOD {
+            true => Span::from_ps(self.period.as_ps() / 4),
+            false => Span::ZERO,
+        };
+        if now.saturating_add(early) < due {
+            return None;
+        }
         while self.scheduled.pop_front_if(|at| *at <= now).is_some() {}
         self.news = false;
         self.reported = Some(now);
+        let path = (self.budget, self.rtt);
+        self.period = self.calm.wait(now, PERIOD, CALM_PART, path);
         self.stats.feedback += 1;
         Some(self.feedback(now))
     }

@@ -98,23 +98,23 @@ impl Wire {
         kernel: &mut Kernel,
         obs: &mut O,
     ) {
-        if self.adapter_loss > 0.0
-            && is_adapter(&pdu)
-            && self.adapter_stream.chance(self.adapter_loss)
-        {
+        if let Some(repair) = &mut self.repair {
+            repair.send(now, start, pdu, obs);
+            return self.drain_repair(now, kernel, obs);
+        }
+        if self.loses_adapter(Some(&pdu)) {
             return;
         }
-        match &mut self.repair {
-            Some(repair) => {
-                repair.send(now, start, pdu, obs);
-                self.drain_repair(now, kernel, obs);
-            }
-            None => {
-                let (ready, item) = (start.saturating_add(tx), Framed::bare(pdu));
-                self.data.handle(now, LinkInput { ready, item }, obs);
-                kernel.schedule(self.data_event, self.data.next_timeout());
-            }
-        }
+        let (ready, item) = (start.saturating_add(tx), Framed::bare(pdu));
+        self.data.handle(now, LinkInput { ready, item }, obs);
+        kernel.schedule(self.data_event, self.data.next_timeout());
+    }
+
+    /// Whether this is RES or ADAPT, and lost.
+    fn loses_adapter(&mut self, pdu: Option<&LinkPdu>) -> bool {
+        self.adapter_loss > 0.0
+            && pdu.is_some_and(is_adapter)
+            && self.adapter_stream.chance(self.adapter_loss)
     }
 
     /// Begins to repair losses, with the sessions of both ends, that of this end first.
@@ -128,14 +128,17 @@ impl Wire {
 
     /// Puts what the end with repair sends on the line.
     pub fn drain_repair<O: Observer>(&mut self, now: Time, kernel: &mut Kernel, obs: &mut O) {
-        let (Some(repair), Some(event)) = (&mut self.repair, self.repair_event) else {
+        let Some(event) = self.repair_event else {
             return;
         };
-        while let Some((item, ready)) = repair.poll(now, obs) {
-            self.data.handle(now, LinkInput { ready, item }, obs);
+        while let Some((item, ready)) = self.repair.as_mut().and_then(|it| it.poll(now, obs)) {
+            if !self.loses_adapter(item.pdu.as_ref()) {
+                self.data.handle(now, LinkInput { ready, item }, obs);
+            }
         }
         kernel.schedule(self.data_event, self.data.next_timeout());
-        kernel.schedule(event, repair.next_timeout());
+        let next = self.repair.as_ref().and_then(|it| it.next_timeout());
+        kernel.schedule(event, next);
     }
 
     /// What the sending node's end repaired so far, on a link with repair.

@@ -56,13 +56,20 @@ impl Switch {
         };
         let request = Request {
             origin: message.origin,
+            era: message.era,
             wish: Wish { pair, rate },
             hops: message.hops,
             drain: message.drain,
             at: now,
         };
+        let is_first = branch.requests.is_empty();
         let mut requests = branch.requests.iter();
         match requests.position(|known| known.origin == message.origin) {
+            // A repair that newer RES overtook. An origin that was started again counts anew.
+            Some(index) if branch.requests[index].is_newer_than(&request) => {
+                rejected.stale += 1;
+                return;
+            }
             // In a storm the last one wins.
             Some(index) => branch.requests[index] = request,
             None if branch.requests.len() < MAX_ORIGINS => branch.requests.push(request),
@@ -79,11 +86,14 @@ impl Switch {
         if let Some(port) = self.ports.get_mut(from) {
             port.regrant = true;
         }
-        if at_source && !filtered {
+        // The node upstream waits for the first demand before it sends the running GOP.
+        let is_awaited = is_first && self.config.fast_start;
+        if (at_source || is_awaited) && !filtered {
             // The source itself limits how often it answers.
             self.regrant(now, from, "fair share of the link", obs);
             self.send_res(now, message.flow, obs);
         }
+        self.demand_came(now, message.flow, from);
     }
 
     fn on_adapt<O: Observer>(&mut self, now: Time, from: PortId, message: AdapterMsg, obs: &mut O) {

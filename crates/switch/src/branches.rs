@@ -145,6 +145,7 @@ impl Switch {
             era_shift: 0,
             mark_next: false,
             heard: now,
+            fast_start: None,
         });
         self.place_filter(now, id, port);
     }
@@ -251,6 +252,7 @@ impl Switch {
         }
         // Enhancement layers of others make room immediately.
         self.regrant(now, port, "base layer admitted", obs);
+        self.await_fast_start(now, id, port);
     }
 
     /// The flow for which we asked to join at `from`; an unsolicited answer is counted.
@@ -288,6 +290,7 @@ impl Switch {
             // The node upstream may have started again, with eras and circuits of its own.
             flow.adapted = None;
             flow.selector.restart();
+            flow.recent.clear();
             flow.res_pending |= flow
                 .branches
                 .iter()

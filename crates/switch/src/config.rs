@@ -49,6 +49,8 @@ pub struct SwitchConfig {
     pub require_tokens: bool,
     /// For tokens that expire.
     pub clock: WallClock,
+    /// Whether a receiver that joins between two GOP starts gets the running GOP from its start on (datagrams only).
+    pub fast_start: bool,
     /// Filters on branches of flows (specs/mets.md 2.11, 2.13).
     pub filters: Vec<FilterPlace>,
     /// Most flows it remembers.
@@ -143,6 +145,7 @@ impl Default for SwitchConfig {
             sender: None,
             require_tokens: false,
             clock: WallClock::default(),
+            fast_start: false,
             filters: Vec::new(),
             max_flows: 1_024,
             max_members: 4_096,

@@ -8,7 +8,7 @@ use layercast_qos::{
 };
 use layercast_wire::{
     AdapterMsg, Assembler, Carriage, DATAGRAM_PAYLOAD, FlowInfo, LinkPdu, MAX_CELL_PAYLOAD, Mark,
-    MetsHeader, MetsPacket, Payload, Reassembler, Segmenter, packet_of,
+    MetsHeader, MetsPacket, Passing, Payload, Reassembler, Segmenter, packet_of,
 };
 
 use crate::FilterStats;
@@ -207,6 +207,11 @@ impl FilterPoint {
         let payload = match filtered.data {
             Some(data) => Payload::Bytes(data),
             None => Payload::Zeros(filtered.size),
+        };
+        // What passes is not what the source stated: ADAPT says it.
+        let header = MetsHeader {
+            passing: Passing::default(),
+            ..header
         };
         let packets: Vec<MetsPacket> = MetsPacket::fragments(header, &payload, self.mtu).collect();
         let cost = packets

@@ -5,7 +5,9 @@ use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
 
 use crate::change::Change;
+use crate::fast_start::{FastStart, Recent};
 use crate::filter::FilterPoint;
+use crate::link_repair::ADAPTER_LASTS;
 use crate::members::{Joined, Members};
 use crate::passes::Passes;
 use crate::port::FrameFate;
@@ -38,6 +40,8 @@ pub(crate) struct UpstreamGrant {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub origin: NodeId,
+    /// Era of the origin.
+    pub era: Serial,
     pub wish: Wish,
     pub hops: u8,
     pub drain: CellRate,
@@ -81,6 +85,8 @@ pub(crate) struct Branch {
     pub mark_next: bool,
     /// When the last RES or join came.
     pub heard: Time,
+    /// Of a receiver that came between two GOP starts.
+    pub fast_start: Option<FastStart>,
 }
 
 /// How the flow stands with the node upstream.
@@ -117,6 +123,8 @@ pub(crate) struct Flow {
     pub carriage: Option<Carriage>,
     pub selector: Selector,
     pub branches: Vec<Branch>,
+    /// The running GOP.
+    pub recent: Recent,
     /// Era of the last ADAPT, and when it came; older ones are ignored.
     pub adapted: Option<(Serial, Time)>,
     /// Its contents.
@@ -141,6 +149,13 @@ pub(crate) struct Flow {
     pub lost: Option<Time>,
     /// The node upstream has advertised it, or acknowledged a join, on the channel that is up now.
     pub confirmed: bool,
+}
+
+impl Request {
+    /// Whether this is the request of a later era than `other`, which came behind it.
+    pub fn is_newer_than(&self, other: &Request) -> bool {
+        self.era.is_after(other.era) && other.at.since(self.at) <= ADAPTER_LASTS
+    }
 }
 
 impl Branch {

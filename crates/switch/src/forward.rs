@@ -1,4 +1,4 @@
-use layercast_core::{Cause, Layer, Observer, PortId, Time, TraceEvent, earliest};
+use layercast_core::{Cause, Layer, Level, Observer, PortId, Time, TraceEvent, earliest};
 use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
 
 use crate::flow::{Branch, Flow, Upstream};
@@ -68,6 +68,7 @@ impl Switch {
         pdu: LinkPdu,
         obs: &mut O,
     ) {
+        let most = self.recent_limit();
         let Some(flow) = slot
             .and_then(|slot| self.flows.get_mut(slot))
             .filter(|flow| flow.upstream == from)
@@ -80,7 +81,8 @@ impl Switch {
             *counter += 1;
             return;
         };
-        if flow.branches.is_empty() {
+        let keeps = self.config.fast_start && matches!(pdu, LinkPdu::Mets(_));
+        if flow.branches.is_empty() && !keeps {
             self.stats.unwanted += 1;
             return;
         }
@@ -91,6 +93,9 @@ impl Switch {
             (LinkPdu::Mets(packet), Some(Carriage::Datagrams)) => {
                 Some(flow.selector.on_packet(&packet.header))
             }
+            (LinkPdu::Mets(packet), None) if flow.branches.is_empty() => {
+                Some(flow.selector.on_packet(&packet.header))
+            }
             _ => None,
         };
         let Some(step) = step else {
@@ -99,6 +104,20 @@ impl Switch {
         };
         let cells = pdu.cells();
         let starts = step.gop_start && step.unit.frame_start;
+        if keeps {
+            let begins = starts && !step.late && !step.unknown && step.unit.layer == Layer::Base;
+            flow.recent.take(now, &pdu, step, begins, most);
+            if flow.branches.is_empty() {
+                self.stats.unwanted += 1;
+                return;
+            }
+            if begins {
+                // The GOP that a fast start sends is over.
+                for branch in &mut flow.branches {
+                    branch.fast_start = None;
+                }
+            }
+        }
         let ends = |branch: &Branch| branch.filter.as_ref().is_some_and(|point| point.ending);
         if starts && flow.branches.iter().any(ends) {
             let id = flow.info.id;
@@ -111,9 +130,13 @@ impl Switch {
         // Of cells, what is left of a packet is of no use.
         let repairable = flow.info.parities.is_some() && flow.carriage == Some(Carriage::Datagrams);
         // The unit itself goes to the last branch that takes it, copies to those before.
-        let mut taken: Option<(PortId, u16, bool)> = None;
+        let mut taken: Option<(PortId, u16, Stamp)> = None;
         for branch in &mut flow.branches {
-            if !branch.is_committed() || !branch.gate.pass(&step, self.config.lowering) {
+            let catches_up = branch.fast_start.is_some_and(|it| it.is_running());
+            if !branch.is_committed()
+                || catches_up
+                || !branch.gate.pass(&step, self.config.lowering)
+            {
                 continue;
             }
             if let Some(point) = branch.filter.as_deref_mut()
@@ -142,9 +165,13 @@ impl Switch {
             };
             match port.admit(now, cells, step.unit, fate) {
                 Ok(()) => {
-                    let mark = std::mem::take(&mut branch.mark_next);
-                    if let Some((to, vci, mark)) = taken.replace((branch.port, branch.vci, mark)) {
-                        let copy = marked(on_circuit(pdu.clone(), vci), mark);
+                    let stamp = Stamp {
+                        congested: std::mem::take(&mut branch.mark_next),
+                        level: branch.gate.mask,
+                    };
+                    if let Some((to, vci, stamp)) = taken.replace((branch.port, branch.vci, stamp))
+                    {
+                        let copy = stamp.put_on(on_circuit(pdu.clone(), vci));
                         self.ports.push(now, to, copy, cells);
                     }
                 }
@@ -162,8 +189,8 @@ impl Switch {
                 }
             }
         }
-        if let Some((to, vci, mark)) = taken {
-            let pdu = marked(on_circuit(pdu, vci), mark);
+        if let Some((to, vci, stamp)) = taken {
+            let pdu = stamp.put_on(on_circuit(pdu, vci));
             self.ports.push(now, to, pdu, cells);
         }
     }
@@ -199,6 +226,25 @@ impl Switch {
         port.stats.adapter += 1;
         self.ports.push(now, to, pdu, cells);
         true
+    }
+}
+
+/// What a branch puts on a unit that passes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    /// Layers were taken away here.
+    pub congested: bool,
+    /// The level that passes.
+    pub level: Option<Level>,
+}
+
+impl Stamp {
+    pub fn put_on(self, mut pdu: LinkPdu) -> LinkPdu {
+        if let (LinkPdu::Mets(packet), Some(level)) = (&mut pdu, self.level) {
+            let header = &mut packet.header;
+            header.passing = header.passing.limited_to(level);
+        }
+        marked(pdu, self.congested)
     }
 }
 

@@ -32,6 +32,7 @@ mod change;
 mod config;
 mod core_switch;
 mod end_to_end;
+mod fast_start;
 mod filter;
 mod flow;
 mod forward;
@@ -55,6 +56,7 @@ pub use config::{
     ConfigError, Discard, Lowering, PortConfig, QueueConfig, ReceiverLimits, SwitchConfig,
 };
 pub use core_switch::choose_core;
+pub use fast_start::MAX_RECENT;
 pub use filter::FilterPlace;
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use link_repair::{Budgets, Framed, LinkRepair, LinkRepairStats, SHARE_BUDGETS};
@@ -99,6 +101,9 @@ pub struct Switch {
     /// Branches with filters, and when the first of them has something to send.
     filtered: Vec<(FlowId, PortId)>,
     filter_wake: Option<Time>,
+    /// Branches with a fast start, and when the first of them has something to send.
+    fast_starts: Vec<(FlowId, PortId)>,
+    fast_wake: Option<Time>,
     /// Kept to save an allocation for each division of a link.
     demands: Vec<Demand>,
     grants: Vec<Grant>,
@@ -122,6 +127,8 @@ impl Switch {
             next_ending: None,
             filtered: Vec::new(),
             filter_wake: None,
+            fast_starts: Vec::new(),
+            fast_wake: None,
             demands: Vec::new(),
             grants: Vec::new(),
         };
@@ -297,6 +304,9 @@ impl Machine for Switch {
         if self.filter_wake.is_some_and(|wake| wake <= now) {
             self.run_filters(now);
         }
+        if self.fast_wake.is_some_and(|wake| wake <= now) {
+            self.run_fast_starts(now, obs);
+        }
         if self.tick.is_some_and(|tick| tick <= now) {
             self.run_interval(now, obs);
             self.set_tick(now);
@@ -316,7 +326,7 @@ impl Machine for Switch {
 
     fn next_timeout(&self) -> Option<Time> {
         let timers = earliest(self.tick, self.next_ending);
-        let timers = earliest(timers, self.filter_wake);
+        let timers = earliest(timers, earliest(self.filter_wake, self.fast_wake));
         earliest(timers, self.ports.next())
     }
 }

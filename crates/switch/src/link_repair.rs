@@ -49,6 +49,10 @@ impl FromIterator<Option<Span>> for Budgets {
     }
 }
 
+/// For how long RES and ADAPT are of use: three eras pass before a node does without them, and the next one comes in
+/// an era at the latest.
+pub(crate) const ADAPTER_LASTS: Span = Span::from_ms(500);
+
 /// One end of a link with repair: the sending end of one direction, the receiving end of the other.
 ///
 /// `T` is the content of a datagram that arrives, as the driver has it.
@@ -119,30 +123,41 @@ impl<T> LinkRepair<T> {
     /// Takes a PDU that leaves the queue of the port at `at`.
     pub fn send<O: Observer>(&mut self, now: Time, at: Time, pdu: LinkPdu, obs: &mut O) {
         let octets = u32::try_from(pdu.wire_len()).unwrap_or(u32::MAX);
-        let input = match &pdu {
+        let unit = match &pdu {
             LinkPdu::Mets(packet) => {
                 let header = &packet.header;
                 let auxiliary = [FrameType::PROBE, FrameType::PARITY].contains(&header.kind);
-                let unit = Unit {
+                Unit {
                     flow: header.flow,
                     // A packet of no known layer goes to every branch, as the base layer does.
                     layer: header.kind.layer().unwrap_or(Layer::Base),
-                    stamp_us: (!auxiliary).then_some(header.timestamp_us),
+                    // What a fast start sends is late, and of use all the same.
+                    stamp_us: (!auxiliary && !header.passing.is_again())
+                        .then_some(header.timestamp_us),
                     octets,
                     last: header.flags.contains(Flags::LAST),
                     repair: !auxiliary,
-                };
-                RepairerInput::Send {
-                    at,
-                    unit,
-                    item: pdu,
+                    lasts: None,
                 }
             }
-            LinkPdu::Adapter(_) | LinkPdu::Cell(_) => RepairerInput::Plain {
-                at,
+            LinkPdu::Adapter(message) => Unit {
+                flow: message.flow,
+                layer: Layer::Base,
+                stamp_us: None,
                 octets,
-                item: pdu,
+                last: true,
+                repair: true,
+                lasts: Some(ADAPTER_LASTS),
             },
+            LinkPdu::Cell(_) => {
+                debug_assert!(false, "links of cells have no repair");
+                return;
+            }
+        };
+        let input = RepairerInput::Send {
+            at,
+            unit,
+            item: pdu,
         };
         self.repairer.handle(now, input, obs);
     }
@@ -157,7 +172,6 @@ impl<T> LinkRepair<T> {
         obs: &mut O,
     ) -> Option<T> {
         match head {
-            Head::Plain => return Some(content),
             Head::Data { .. } | Head::Repair { .. } => {
                 let input = RequesterInput::Datagram(head, content);
                 self.requester.handle(now, input, obs);

@@ -56,6 +56,8 @@ pub(crate) struct Gate {
     pub mask: Option<Level>,
     /// Level from the next GOP on.
     pub target: Level,
+    /// The same for the next GOP alone: a fast start may have less.
+    pub first: Option<Level>,
     latched: bool,
 }
 
@@ -236,7 +238,7 @@ impl Gate {
         }
         if step.unit.frame_start {
             if step.unit.layer == Layer::Base && step.gop_start && !step.unknown {
-                self.mask = Some(self.target);
+                self.mask = Some(self.first.take().unwrap_or(self.target).min(self.target));
             } else if lowering == Lowering::NextFrame {
                 self.mask = self.mask.map(|mask| mask.min(self.target));
             }

@@ -1,6 +1,7 @@
 use layercast_core::{FlowId, Observer, PortId, Resource, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
+use crate::fast_start::Recent;
 use crate::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
 use crate::members::Members;
 use crate::selector::Selector;
@@ -209,6 +210,7 @@ impl Switch {
             joined_with: None,
             carriage: port.map(|port| port.config.carriage),
             branches: Vec::new(),
+            recent: Recent::default(),
             adapted: None,
             upstream_grant: UpstreamGrant::default(),
             forwarded_era: Serial(0),

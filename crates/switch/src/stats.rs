@@ -25,6 +25,15 @@ pub struct SwitchStats {
     pub filters: BTreeMap<String, FilterStats>,
     /// Starts of a frame without the end of the frame before, at the media selector.
     pub resyncs: u64,
+    /// Fast starts: receivers that joined between two GOP starts and got the running GOP.
+    #[serde(default)]
+    pub fast_starts: u64,
+    /// Data units sent for these.
+    #[serde(default)]
+    pub fast_start_units: u64,
+    /// Bytes of these, link headers included.
+    #[serde(default)]
+    pub fast_start_bytes: u64,
 }
 
 /// What a filter on a branch did.

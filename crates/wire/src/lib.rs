@@ -30,6 +30,7 @@ mod link;
 mod mets;
 pub mod multicast;
 mod parity;
+mod passing;
 mod payload;
 mod pcapng;
 mod policer;
@@ -62,6 +63,7 @@ pub use mets::{
     Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Waited,
 };
 pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};
+pub use passing::Passing;
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
 pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};

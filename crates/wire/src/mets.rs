@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes};
 use layercast_core::{FlowId, Layer, Serial, Span};
 use thiserror::Error;
 
-use crate::Payload;
+use crate::{Passing, Payload};
 
 /// Bytes of a METS data header.
 pub const METS_HEADER: usize = 24;
@@ -29,7 +29,7 @@ pub struct Flags(pub u8);
 /// |---|---|---|
 /// | 0 | 2 | type |
 /// | 2 | 1 | mark of the life (4 bits), flags (4 bits) |
-/// | 3 | 1 | version (1) |
+/// | 3 | 1 | which layers pass (4 bits, [`Passing`]), version (4 bits: 1) |
 /// | 4 | 4 | flow |
 /// | 8 | 4 | ALF sequence number |
 /// | 12 | 4 | emission timestamp, us |
@@ -63,6 +63,8 @@ pub struct MetsHeader {
     pub offset: u32,
     /// How long the frame waited at its source; travels in the first fragment.
     pub waited: Waited,
+    /// Which layers of the flow pass this link.
+    pub passing: Passing,
 }
 
 /// How long a live frame waited at its source: 24 bits in the first packet of the frame.
@@ -77,8 +79,8 @@ pub struct Waited(u32);
 /// A METS packet: header and a fragment of a media frame.
 ///
 /// ```
-/// use layercast_core::{FlowId, Serial};
-/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Payload, Waited};
+/// use layercast_core::{FlowId, Level, Serial};
+/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Passing, Payload, Waited};
 ///
 /// let frame = MetsHeader {
 ///     kind: FrameType::BL,
@@ -91,6 +93,7 @@ pub struct Waited(u32);
 ///     alf_len: 0,
 ///     offset: 0,
 ///     waited: Waited::default(),
+///     passing: Passing::of(Level::FULL),
 /// };
 /// let packets: Vec<_> = MetsPacket::fragments(frame, &Payload::Zeros(2_500), 1_176).collect();
 /// assert_eq!(packets.len(), 3);
@@ -304,7 +307,7 @@ impl MetsHeader {
         let mut out = [0; METS_HEADER];
         out[0..2].copy_from_slice(&self.kind.0.to_be_bytes());
         out[2] = self.flags.0;
-        out[3] = METS_VERSION;
+        out[3] = METS_VERSION | self.passing.bits() << 4;
         out[4..8].copy_from_slice(&self.flow.0.to_be_bytes());
         out[8..12].copy_from_slice(&self.seq.0.to_be_bytes());
         out[12..16].copy_from_slice(&self.timestamp_us.to_be_bytes());
@@ -319,9 +322,11 @@ impl MetsHeader {
         out
     }
 
-    /// The same header without what changes on the way: the queueing of the source. Sealing and parities cover this.
+    /// The same header without what changes on the way: the queueing of the source, and which layers pass. Sealing and
+    /// parities cover this.
     #[must_use]
     pub fn fixed(mut self) -> MetsHeader {
+        self.passing = Passing::default();
         self.waited = self.waited.left_after(Span::ZERO);
         self
     }
@@ -332,9 +337,10 @@ impl MetsHeader {
         let Some(b) = bytes.first_chunk::<METS_HEADER>() else {
             return Err(MetsError::Short(bytes.len()));
         };
-        if b[3] != METS_VERSION {
+        let passing = Passing::from_bits(b[3] >> 4).filter(|_| b[3] & 0x0f == METS_VERSION);
+        let Some(passing) = passing else {
             return Err(MetsError::Version(b[3]));
-        }
+        };
         let flags = Flags(b[2]);
         let last = u32::from_be_bytes([0, b[21], b[22], b[23]]);
         let (offset, waited) = match flags.contains(Flags::FIRST) {
@@ -352,6 +358,7 @@ impl MetsHeader {
             alf_len: u32::from_be_bytes([0, b[17], b[18], b[19]]),
             offset,
             waited,
+            passing,
         })
     }
 }

@@ -4,6 +4,7 @@ mod amplification;
 mod common;
 mod delivery;
 mod failures;
+mod fast_start;
 mod files;
 mod live;
 mod multicast;

@@ -219,6 +219,7 @@ async fn request_everything(greedy: &Neighbour, time: Duration) -> u64 {
                 known: len,
                 window_us: 0,
                 budget_ms: Some(60_000),
+                next_ms: 15,
                 missing: vec![Missing {
                     back: len - 1,
                     len,

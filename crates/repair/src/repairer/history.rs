@@ -42,12 +42,23 @@ pub(super) enum What<T> {
 #[derive(Debug)]
 pub(super) struct Content<T> {
     pub unit: Unit,
-    pub item: T,
+    /// `None` once it is known to have arrived.
+    pub item: Option<T>,
     /// When it would have left if nothing had delayed it; the budget counts from there.
     pub nominal: Time,
     /// Copies whose fate is not known, the original among them.
     pub in_flight: u16,
     pub delivered: bool,
+}
+
+impl<T> Content<T> {
+    /// Octets that it keeps in memory.
+    fn octets(&self) -> u64 {
+        match self.item {
+            Some(_) => self.unit.octets.into(),
+            None => 0,
+        }
+    }
 }
 
 /// A counter whose fate became known.
@@ -87,7 +98,7 @@ impl<T> History<T> {
 
     pub fn push(&mut self, at: Time, what: What<T>) {
         if let What::Original(content) = &what {
-            self.octets += u64::from(content.unit.octets);
+            self.octets += content.octets();
         }
         self.sent.push_back(Sent {
             at,
@@ -102,7 +113,7 @@ impl<T> History<T> {
     fn pop(&mut self) {
         if let Some(sent) = self.sent.pop_front() {
             if let What::Original(content) = &sent.what {
-                self.octets -= u64::from(content.unit.octets);
+                self.octets -= content.octets();
                 self.unresolved += u64::from(!content.delivered && content.in_flight > 0);
             }
             self.base += 1;
@@ -141,6 +152,15 @@ impl<T> History<T> {
         match &mut self.get_mut(of)?.what {
             What::Original(content) => Some(content),
             What::Copy(..) | What::Once(_) => None,
+        }
+    }
+
+    /// Drops content that arrived: it is not sent again.
+    pub fn release(&mut self, of: u64) {
+        if let Some(content) = self.content(of) {
+            let octets = content.octets();
+            content.item = None;
+            self.octets -= octets;
         }
     }
 

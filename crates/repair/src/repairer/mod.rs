@@ -9,6 +9,7 @@ use layercast_core::{
     earliest,
 };
 
+use crate::calm::{Calm, ROUND};
 use crate::estimate::Estimates;
 use crate::message::{Feedback, Head, Missing, expand};
 use crate::nominal::Nominal;
@@ -22,8 +23,6 @@ use pacer::{Pacer, Waiting};
 const FIRST_BUDGET: Span = Span::from_ms(500);
 /// For how long content is kept at least and at most.
 const KEEP: (Span, Span) = (Span::from_ms(500), Span::from_secs(3));
-/// What a second repair needs besides a round trip and the reorder window: the period of the feedback.
-const ROUND: Span = Span::from_ms(16);
 /// Longest time over which copies of one repair are spread.
 const SPREAD: Span = Span::from_ms(10);
 /// A queue on the path at which copies would make things worse.
@@ -33,12 +32,20 @@ const RESIDUAL: f64 = 5e-5;
 const MAX_COPIES: u32 = 4;
 /// Most copies that are scheduled for later.
 const MAX_SCHEDULED: usize = 4_096;
-/// When a marker is sent, after the last datagram of a frame or a repair.
-const MARKERS: [Span; 2] = [Span::from_ms(3), Span::from_ms(11)];
+/// When the first marker is sent on a lossy link, after the last datagram of a frame or a repair.
+const MARKER: Span = Span::from_ms(3);
+/// On a calm link: one part in this number of the time that two repairs leave of the budget.
+const CALM_PART: u64 = 4;
+/// Between the first marker and the second.
+const MARKER_AGAIN: Span = Span::from_ms(8);
+/// Markers after one datagram.
+const MARKERS: u64 = 2;
 /// How long before the deadline a datagram is repeated of which no feedback speaks.
 const UNHEARD: Span = Span::from_ms(4);
-/// Feedback is overdue when none came for this long beyond the round trip.
-const OVERDUE: Span = Span::from_ms(45);
+/// Feedback is overdue when none came for this many of its periods beyond the round trip.
+const OVERDUE: u64 = 3;
+/// The period of feedback before the first one, and at least.
+const FIRST_PERIOD: Span = Span::from_ms(15);
 /// After this silence any feedback is newer: its 32-bit clock wraps, and says nothing about long pauses.
 const SILENCE: Span = Span::from_secs(60);
 /// Feedback that is used: one in this time on average, and this many in a row.
@@ -72,6 +79,8 @@ pub struct Unit {
     pub last: bool,
     /// It is repaired when it is lost.
     pub repair: bool,
+    /// For how long after its departure it is of use; `None`: the budget that the other end reports.
+    pub lasts: Option<Span>,
 }
 
 /// What a [`Repairer`] takes.
@@ -83,15 +92,6 @@ pub enum RepairerInput<T> {
         at: Time,
         /// What it is.
         unit: Unit,
-        /// Its content.
-        item: T,
-    },
-    /// A datagram of control that has no counter; it is sent before all others.
-    Plain {
-        /// When its first bit may leave.
-        at: Time,
-        /// Octets that the rate is charged with.
-        octets: u32,
         /// Its content.
         item: T,
     },
@@ -136,11 +136,23 @@ pub struct Repairer<T> {
     feedback_due: Time,
     /// Zero of one-way delays.
     zero: Option<Serial>,
-    /// When the last datagram left that asks for a marker, and how many markers followed.
-    tail: Option<(Time, usize)>,
+    /// The last datagram that left, if it asks for markers.
+    tail: Option<Tail>,
+    calm: Calm,
+    /// Between two reports of the other end.
+    period: Span,
     /// Originals below were looked at for want of feedback.
     unheard: u64,
     stats: RepairStats,
+}
+
+/// The end of a burst of datagrams.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    /// When the next marker is due.
+    marker: Time,
+    /// Markers that followed.
+    sent: u64,
 }
 
 impl<T: Clone> Repairer<T> {
@@ -159,6 +171,8 @@ impl<T: Clone> Repairer<T> {
             feedback_due: Time::ZERO,
             zero: None,
             tail: None,
+            calm: Calm::default(),
+            period: FIRST_PERIOD,
             unheard: 0,
             stats: RepairStats::default(),
         }
@@ -208,6 +222,10 @@ impl<T: Clone> Repairer<T> {
             self.budget = Span::from_ms(ms.into());
         }
         self.window = Span::from_us(feedback.window_us.into()).min(ROUND.times(4));
+        self.period = Span::from_ms(feedback.next_ms.into()).max(FIRST_PERIOD);
+        if !feedback.missing.is_empty() {
+            self.calm.on_gap(now);
+        }
         self.measure(now, hi, feedback);
         let floor = (hi + 1).saturating_sub(feedback.known.into());
         let mut ranges = feedback.missing.iter().peekable();
@@ -290,6 +308,7 @@ impl<T: Clone> Repairer<T> {
         self.line.outcome(lost, fate.is_copy);
         if lost {
             self.stats.layers[fate.layer].lost += 1;
+            self.calm.on_gap(now);
         }
         if !fate.repair {
             return;
@@ -300,7 +319,9 @@ impl<T: Clone> Repairer<T> {
         };
         content.in_flight = content.in_flight.saturating_sub(1);
         content.delivered |= !lost;
-        if lost && !content.delivered && content.in_flight == 0 {
+        if content.delivered {
+            self.history.release(fate.of);
+        } else if lost && content.in_flight == 0 {
             self.repair(now, fate.of, obs);
         }
     }
@@ -310,7 +331,8 @@ impl<T: Clone> Repairer<T> {
         let Some(content) = self.history.content(of) else {
             return;
         };
-        let (unit, deadline) = (content.unit, content.nominal.saturating_add(self.budget));
+        let (unit, nominal) = (content.unit, content.nominal);
+        let deadline = self.deadline(&unit, nominal);
         let leaves = self.pacer.start(now, unit.layer);
         if leaves > deadline {
             self.stats.layers[unit.layer].too_late += 1;
@@ -402,10 +424,8 @@ impl<T: Clone> Repairer<T> {
         while let Some(at) = self.unheard_at().filter(|at| *at <= now) {
             let of = self.unheard;
             self.unheard += 1;
-            let quiet = self
-                .line
-                .rtt()
-                .map_or(OVERDUE, |rtt| Span::from_ps(rtt.as_ps() + OVERDUE.as_ps()));
+            let rtt = self.line.rtt().unwrap_or_default();
+            let quiet = Span::from_ps(rtt.as_ps() + self.period.times(OVERDUE).as_ps());
             let overdue = self
                 .heard
                 .is_some_and(|(_, heard)| now.since(heard) > quiet);
@@ -434,16 +454,21 @@ impl<T: Clone> Repairer<T> {
         nominal.saturating_add(self.budget).saturating_sub(UNHEARD)
     }
 
+    /// When a datagram with this nominal departure is of no use any more.
+    fn deadline(&self, unit: &Unit, nominal: Time) -> Time {
+        nominal.saturating_add(unit.lasts.unwrap_or(self.budget))
+    }
+
     fn marker_at(&self) -> Option<Time> {
-        let (tail, sent) = self.tail?;
-        let wait = *MARKERS.get(sent)?;
-        (self.history.unhandled() < self.history.next()).then(|| tail.saturating_add(wait))
+        let tail = self.tail.filter(|tail| tail.sent < MARKERS)?;
+        (self.history.unhandled() < self.history.next()).then_some(tail.marker)
     }
 
     fn marker(&mut self, now: Time) -> Option<Outgoing<T>> {
         self.marker_at().filter(|at| *at <= now)?;
-        if let Some((_, sent)) = &mut self.tail {
-            *sent += 1;
+        if let Some(tail) = &mut self.tail {
+            tail.sent += 1;
+            tail.marker = tail.marker.saturating_add(MARKER_AGAIN);
         }
         self.stats.markers += 1;
         let rtt_us = self.line.rtt().map_or(0, Span::as_us);
@@ -480,7 +505,7 @@ impl<T: Clone> Repairer<T> {
                 let what = match unit.repair {
                     true => What::Original(Content {
                         unit,
-                        item: item.clone(),
+                        item: Some(item.clone()),
                         nominal,
                         in_flight: 1,
                         delivered: false,
@@ -496,7 +521,7 @@ impl<T: Clone> Repairer<T> {
                 (head, item, unit.last)
             }
             Waiting::Copy { of, unit, .. } => {
-                let item = self.history.content(of)?.item.clone();
+                let item = self.history.content(of)?.item.clone()?;
                 let counters = &mut self.stats.layers[unit.layer];
                 counters.repairs += 1;
                 counters.repair_octets += u64::from(unit.octets);
@@ -511,7 +536,15 @@ impl<T: Clone> Repairer<T> {
                 (head, item, true)
             }
         };
-        self.tail = tail.then_some((ready, 0));
+        self.calm.on_traffic(now);
+        self.tail = tail.then(|| {
+            let path = (Some(self.budget), self.line.rtt());
+            let wait = self.calm.wait(now, MARKER, CALM_PART, path);
+            Tail {
+                marker: ready.saturating_add(wait),
+                sent: 0,
+            }
+        });
         Some(Outgoing {
             head,
             item: Some(item),
@@ -532,7 +565,7 @@ impl<T: Clone> Repairer<T> {
                 _ => return true,
             },
         };
-        start > nominal.saturating_add(self.budget)
+        start > self.deadline(waiting.unit(), nominal)
     }
 }
 
@@ -560,9 +593,6 @@ impl<T: Clone> Machine for Repairer<T> {
                     self.unsent(now, dropped, Cause::QueueFull, obs);
                 }
             }
-            RepairerInput::Plain { at, octets, item } => {
-                self.pacer.push_plain(at.min(now), octets, item);
-            }
             RepairerInput::Feedback(feedback) => self.on_feedback(now, &feedback, obs),
             RepairerInput::Rate(rate) => self.pacer.set_rate(rate),
         }
@@ -581,13 +611,6 @@ impl<T: Clone> Machine for Repairer<T> {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Outgoing<T>> {
-        if let Some((item, ready)) = self.pacer.pop_plain(now) {
-            return Some(Outgoing {
-                head: Head::Plain,
-                item: Some(item),
-                ready,
-            });
-        }
         while let Some((start, waiting)) = self.pacer.next(now) {
             if self.is_vain(start, &waiting) {
                 let known = match &waiting {
@@ -616,7 +639,6 @@ impl<T: Clone> Machine for Repairer<T> {
                     bytes: unit.octets,
                 });
             }
-            self.history.forget(now, self.keep());
             return Some(outgoing);
         }
         self.marker(now)

@@ -6,8 +6,6 @@ use super::Unit;
 
 /// Most datagrams that wait for the line; beyond, those of the highest layer are discarded.
 pub const MAX_QUEUED: usize = 4_096;
-/// Control datagrams that wait; further ones are dropped, the state they carry is repeated.
-const MAX_PLAIN: usize = 256;
 /// Octets of repairs that a line without rate may send beyond those that its media earned, at the start and most.
 const BURST: (u64, u64) = (64 << 10, 256 << 10);
 
@@ -15,7 +13,6 @@ const BURST: (u64, u64) = (64 << 10, 256 << 10);
 #[derive(Debug)]
 pub(super) struct Pacer<T> {
     rate: Option<Rate>,
-    plain: VecDeque<(Time, u32, T)>,
     copies: [VecDeque<Waiting<T>>; 3],
     originals: [VecDeque<Waiting<T>>; 3],
     waiting: usize,
@@ -56,7 +53,6 @@ impl<T> Pacer<T> {
     pub fn new(rate: Option<Rate>) -> Pacer<T> {
         Pacer {
             rate,
-            plain: VecDeque::new(),
             copies: Default::default(),
             originals: Default::default(),
             waiting: 0,
@@ -67,7 +63,7 @@ impl<T> Pacer<T> {
 
     /// Datagrams that wait.
     pub fn len(&self) -> usize {
-        self.waiting + self.plain.len()
+        self.waiting
     }
 
     pub fn set_rate(&mut self, rate: Option<Rate>) {
@@ -132,27 +128,10 @@ impl<T> Pacer<T> {
         None
     }
 
-    pub fn push_plain(&mut self, at: Time, octets: u32, item: T) {
-        if self.plain.len() < MAX_PLAIN {
-            self.plain.push_back((at, octets, item));
-        }
-    }
-
-    /// Control whose transmission begins by `now`, and when its last bit leaves.
-    pub fn pop_plain(&mut self, now: Time) -> Option<(T, Time)> {
-        let (at, octets, _) = self.plain.front()?;
-        let (start, octets) = (self.begin(*at), *octets);
-        if start > now {
-            return None;
-        }
-        let (_, _, item) = self.plain.pop_front()?;
-        Some((item, self.occupy(start, octets)))
-    }
-
     /// The next datagram whose transmission begins by `now`, with the time at which it begins: the lowest layer
     /// first, and in a layer repairs first.
     pub fn next(&mut self, now: Time) -> Option<(Time, Waiting<T>)> {
-        if !self.plain.is_empty() || self.rate.is_some() && self.free > now {
+        if self.waiting == 0 || self.rate.is_some() && self.free > now {
             return None;
         }
         let queues = self.copies.iter_mut().zip(&mut self.originals);
@@ -181,8 +160,8 @@ impl<T> Pacer<T> {
 
     /// When the next transmission begins.
     pub fn next_start(&self) -> Option<Time> {
-        if let Some((at, ..)) = self.plain.front() {
-            return Some(self.begin(*at));
+        if self.waiting == 0 {
+            return None;
         }
         let queues = self.copies.iter().chain(&self.originals);
         let first = queues.filter_map(VecDeque::front).map(Waiting::at).min()?;

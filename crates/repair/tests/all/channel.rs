@@ -157,6 +157,12 @@ impl Hop {
         self.drain(now);
     }
 
+    /// Loses this share of what is sent from now on, to the receiving end and back.
+    pub fn lose(&mut self, forward: f64, back: f64) {
+        self.forward.how.loss = forward;
+        self.back.how.loss = back;
+    }
+
     fn drain(&mut self, now: Time) {
         while let Some(out) = self.repairer.poll_transmit(now, &mut Off) {
             if out.item.is_some() {
@@ -279,6 +285,7 @@ pub fn run(setup: &Setup) -> Outcome {
                     octets: OCTETS,
                     last: index + 1 == of,
                     repair: true,
+                    lasts: None,
                 };
                 hops[0].send(now, unit, Packet { frame, index, of });
             }

@@ -29,6 +29,7 @@ fn unit(layer: Layer, stamp_us: u32) -> Unit {
         octets: OCTETS,
         last: true,
         repair: true,
+        lasts: None,
     }
 }
 
@@ -49,6 +50,7 @@ fn all_lost(now: Time, hi: u64, len: u64) -> Feedback {
         known: len as u16,
         window_us: 1_000,
         budget_ms: Some(1_000),
+        next_ms: 15,
         missing: vec![Missing {
             back: (len - 1) as u16,
             len: len as u16,
@@ -77,6 +79,7 @@ fn any_feedback() -> impl Strategy<Value = Feedback> {
             known,
             window_us,
             budget_ms,
+            next_ms: window_us as u8,
             missing: ranges
                 .into_iter()
                 .map(|(back, len, requested)| Missing {

@@ -1,7 +1,7 @@
 //! What repair on a hop reaches: 25 frames a second with key frames of 60 packets, a round trip of 40 to 50 ms.
 
-use layercast_core::{FlowId, Layer, Rate, Span, Time};
-use layercast_repair::Unit;
+use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Time};
+use layercast_repair::{RequesterInput, Unit};
 
 use crate::channel::{Hop, Impairment, Outcome, Packet, Setup, run};
 
@@ -88,6 +88,7 @@ fn large_datagrams_on_a_slow_line_are_not_lost() {
                 octets,
                 last: true,
                 repair: true,
+                lasts: None,
             };
             hop.send(now, unit, packet);
             packet.frame += 1;
@@ -150,4 +151,82 @@ fn reordering_causes_few_repairs() {
 #[test]
 fn three_hops_of_five_percent_at_300_ms() {
     holds(&case(Impairment::loss(0.05), 300, 3), 1e-3, 0.07);
+}
+
+/// Frames of three packets, ten a second, over a link that was calm for six seconds. In the last frame, the third packet is
+/// lost, and from then on this share of the feedback; gives how long after its departure it arrived, in milliseconds, and the
+/// reports in the last second before.
+fn lost_on_a_calm_link(budget_ms: u64, frames_follow: bool, back: f64) -> (Option<u64>, u64) {
+    let how = Impairment {
+        jitter: Span::ZERO,
+        ..Impairment::loss(0.0)
+    };
+    let mut hop = Hop::new(how, None, 1, "calm");
+    let budget = RequesterInput::Budget(Some(Span::from_ms(budget_ms)));
+    hop.requester.handle(Time::ZERO, budget, &mut Off);
+    let start = Time::ZERO + Span::from_secs(1);
+    let (mut before, mut reports) = (0, 0);
+    for ms in 0..8_100 {
+        let now = start + Span::from_ms(ms);
+        let last = ms == 6_000;
+        for index in 0..3 {
+            if ms % 100 > 0 || ms > 6_000 && !frames_follow {
+                continue;
+            }
+            let unit = Unit {
+                flow: FlowId(1),
+                layer: Layer::Base,
+                stamp_us: Some(now.as_us() as u32),
+                octets: 1_228,
+                last: index == 2,
+                repair: true,
+                lasts: None,
+            };
+            let frame = ms / 100;
+            let lost = last && index == 2;
+            let back = if ms >= 6_000 { back } else { 0.0 };
+            hop.lose(if lost { 1.0 } else { 0.0 }, back);
+            hop.send(
+                now,
+                unit,
+                Packet {
+                    frame,
+                    index,
+                    of: 3,
+                },
+            );
+            hop.lose(0.0, back);
+        }
+        if ms == 5_000 {
+            before = hop.requester.stats().feedback;
+        }
+        if last {
+            reports = hop.requester.stats().feedback - before;
+        }
+        let arrived = hop.run(now);
+        let it = |packet: &Packet| packet.frame == 60 && packet.index == 2;
+        if arrived.iter().any(|(_, packet)| it(packet)) {
+            return (Some(ms - 6_000), reports);
+        }
+    }
+    (None, reports)
+}
+
+#[test]
+fn a_calm_link_reports_rarely_and_repairs_in_time() {
+    for (budget, most) in [(120, 70), (300, 32), (500, 16), (2_000, 14)] {
+        for frames_follow in [true, false] {
+            for back in [0.0, 1.0] {
+                let (arrived, reports) = lost_on_a_calm_link(budget, frames_follow, back);
+                let case =
+                    format!("{budget} ms, frames follow: {frames_follow}, feedback lost: {back}");
+                // The path takes 20 ms; the budget counts from there.
+                assert!(
+                    arrived.is_some_and(|ms| ms <= budget + 20),
+                    "{case}: {arrived:?}"
+                );
+                assert!(reports <= most, "{case}: {reports} reports a second");
+            }
+        }
+    }
 }

@@ -59,6 +59,8 @@ impl Scenario {
                     drain: entry.drain.unwrap_or_else(|| self.profile_of(node).drain()),
                     policy,
                     repair: entry.repair,
+                    // The level of a fast start follows the first demand.
+                    asks_at_once: self.fast_start,
                     era: self.era,
                     res_interval: self.res_interval,
                     seed: self.seed,

@@ -79,6 +79,7 @@ impl Scenario {
                         merge: self.merge,
                         filters: places_of(&filters, i),
                         admission: self.admission,
+                        fast_start: self.fast_start,
                         sender: match node.kind {
                             NodeKind::Host => profile.sender_cost(),
                             NodeKind::Switch => None,

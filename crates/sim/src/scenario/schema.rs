@@ -61,6 +61,10 @@ pub struct Scenario {
     /// Whether every PDU and signal is encoded and decoded at every hop.
     #[serde(default)]
     pub wire_check: bool,
+    /// Whether a receiver that joins between two GOP starts gets the running GOP from its start on, with the rate that
+    /// its link has left; on links of datagrams.
+    #[serde(default)]
+    pub fast_start: bool,
     /// Order of events of the same instant.
     #[serde(default)]
     pub ties: Ties,

@@ -8,6 +8,7 @@ mod demo;
 mod determinism;
 mod e5;
 mod edge_cases;
+mod fast_start;
 mod faults;
 mod hosts;
 mod internet_attach;

@@ -91,3 +91,69 @@ fn links_of_cells_have_no_repair() {
         "{text}"
     );
 }
+
+/// A server and a receiver, with loss in either direction.
+fn pair(seed: u64, more: &str, link: &str) -> SimSummary {
+    let text = format!(
+        r#"
+        name = "pair"
+        carriage = "datagrams"
+        duration = "20s"
+        seed = {seed}
+        node = [{{ name = "server", kind = "host" }}, {{ name = "guest", kind = "host" }}]
+        link = [{{ a = "server", b = "guest", delay = "10 ms", queue = "500 ms", {link} }}]
+        {more}
+        "#
+    );
+    run(&Scenario::from_toml(&text, "".as_ref()).unwrap())
+}
+
+#[test]
+fn the_level_holds_at_a_loss_of_30_percent_each_way() {
+    let film = r#"
+        flow = [{ name = "film", source = "server", clip = { synthetic = "canyon" }, frame_rate = 24, delay_max = "1s" }]
+        receiver = [{ node = "guest", flow = "film" }]
+        "#;
+    for seed in 1..=4 {
+        let link = r#"rate = "20 Mbit/s", loss = { bernoulli = 0.3 }, repair = true"#;
+        let summary = pair(seed, film, link);
+        let receiver = summary.receiver("guest").unwrap();
+        // From the base layer to all layers once, and never back.
+        let levels: Vec<u8> = receiver
+            .levels
+            .iter()
+            .map(|(_, level)| level.get())
+            .collect();
+        assert!(
+            levels.is_sorted() && levels.last() == Some(&2),
+            "seed {seed}: {:?}",
+            receiver.levels
+        );
+        let (frames, lost) = (sum(&receiver.frames), sum(&receiver.lost) + receiver.late);
+        assert!(
+            frames > 400 && lost * 100 <= frames,
+            "seed {seed}: {receiver:#?}"
+        );
+    }
+}
+
+#[test]
+fn frames_that_are_withheld_are_not_lost_whatever_becomes_of_adapt() {
+    // The second flow takes the rate of enhancement layers for five seconds; half of the messages that say so are lost.
+    let flows = r#"
+        flow = [
+            { name = "film", source = "server", clip = { synthetic = "canyon" }, frame_rate = 24 },
+            { name = "news", source = "server", clip = { synthetic = "canyon" }, frame_rate = 24 },
+        ]
+        receiver = [
+            { node = "guest", name = "film", flow = "film" },
+            { node = "guest", name = "news", flow = "news", join = "6s", leave = "12s" },
+        ]
+        "#;
+    for seed in 1..=4 {
+        let summary = pair(seed, flows, r#"rate = "1.3 Mbit/s", adapter_loss = 0.5"#);
+        let receiver = summary.receiver("film").unwrap();
+        assert_eq!(sum(&receiver.lost), 0, "seed {seed}: {receiver:#?}");
+        assert!(sum(&receiver.withheld) > 0, "seed {seed}: {receiver:#?}");
+    }
+}

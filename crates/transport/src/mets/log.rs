@@ -198,7 +198,7 @@ impl FlowLog {
                 self.summary.lost[*layer] += u64::from(*count);
                 self.gop.broken |= *layer == Layer::Base;
             }
-            SinkEvent::Withheld { layer, count } => {
+            SinkEvent::Withheld { layer, count, .. } => {
                 self.summary.withheld[*layer] += u64::from(*count);
                 self.gop.withheld[*layer] = true;
             }
@@ -369,7 +369,13 @@ mod tests {
     }
 
     fn withheld(log: &mut FlowLog, ms: u64, layer: Layer) {
-        log.on_event(at(ms), &SinkEvent::Withheld { layer, count: 2 });
+        let withheld = SinkEvent::Withheld {
+            layer,
+            count: 2,
+            by_source: 0,
+            by_switch: 2,
+        };
+        log.on_event(at(ms), &withheld);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use layercast_transport::mets::{
     AppFrame, ParityConfig, Redundancy, SinkInput, Source, SourceConfig, SourceError,
 };
 use layercast_wire::{
-    Carriage, Flags, FrameType, LinkPdu, MetsHeader, MetsPacket, ParityTable, Payload, Run, Signal,
-    Waited,
+    Carriage, Flags, FrameType, LinkPdu, MetsHeader, MetsPacket, ParityTable, Passing, Payload,
+    Run, Signal, Waited,
 };
 use proptest::prelude::*;
 
@@ -381,6 +381,7 @@ fn forged() -> impl Strategy<Value = LinkPdu> {
                 alf_len: out.len() as u32,
                 offset: 0,
                 waited: Waited::default(),
+                passing: Passing::default(),
             },
             payload: out.freeze().into(),
             congestion: false,

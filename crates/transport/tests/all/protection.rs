@@ -305,7 +305,7 @@ fn opened(ciphers: &[MediaCipher], pdus: &[LinkPdu]) -> usize {
             let layer = header.kind.layer().unwrap();
             let mut bytes = bytes.to_vec();
             cipher
-                .open(layer, place, &header.encode(), &mut bytes)
+                .open(layer, place, &header.fixed().encode(), &mut bytes)
                 .is_ok()
         })
     };

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span};
 use layercast_wire::{
     ADAPTER_VCI, AdapterError, AdapterKind, AdapterMsg, Carriage, Cell, DecodeError, Flags,
-    FrameType, LinkPdu, METS_HEADER, MetsError, MetsHeader, MetsPacket, Payload, Pti, Waited,
-    decode_datagram,
+    FrameType, LinkPdu, METS_HEADER, MetsError, MetsHeader, MetsPacket, Passing, Payload, Pti,
+    Waited, decode_datagram,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -37,18 +37,25 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
             Waited::new(ps(arrived), ps(due)).left_after(Span::from_ms(ms))
         }),
     ];
+    let level = || (0..=2_u8).prop_map(|level| Level::new(level).unwrap());
+    let passing = prop_oneof![
+        Just(Passing::default()),
+        (level(), level()).prop_map(|(source, here)| Passing::of(source).limited_to(here)),
+        level().prop_map(|level| Passing::of(level).again()),
+    ];
     let rest = (
         any::<(u8, u8)>(),
         any::<(bool, bool)>(),
         any::<bool>(),
         waited,
+        passing,
     );
     (kinds, place, numbers, rest, payloads()).prop_map(
         |(
             kind,
             (before, after),
             (flow, seq, time),
-            (counts, marks, congestion, waited),
+            (counts, marks, congestion, waited, passing),
             payload,
         )| {
             let mut packet =
@@ -65,6 +72,7 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
                     0 => waited,
                     _ => Waited::default(),
                 },
+                passing,
                 ..packet.header
             };
             packet.congestion = congestion;
@@ -246,6 +254,10 @@ fn a_header_that_contradicts_itself_is_refused() {
     );
     assert_eq!(MetsHeader::decode(&[0; 23]), Err(MetsError::Short(23)));
     assert_eq!(MetsHeader::decode(&[0; 24]), Err(MetsError::Version(0)));
+    for octet in [0x02, 0x71, 0xf1] {
+        let version = Err(MetsError::Version(octet));
+        assert_eq!(MetsHeader::decode(&[octet; 24]), version);
+    }
 }
 
 #[test]

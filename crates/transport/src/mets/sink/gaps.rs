@@ -9,8 +9,10 @@ pub(crate) struct Mark {
     pub gop_start: bool,
     pub e1_count: u8,
     pub e2_count: u8,
-    /// Level given by the last ADAPT that came before the frame.
+    /// Level that passes: stated by the frame, or else given by the last ADAPT that came before it.
     pub level: Level,
+    /// Level that the source sends, if the frame states it.
+    pub source: Option<Level>,
 }
 
 impl Mark {
@@ -41,6 +43,10 @@ pub(crate) struct Gap {
     pub lost: PerLayer<u32>,
     /// Frames of layers above the level in force: kept back on purpose.
     pub withheld: PerLayer<u32>,
+    /// Of these, frames of layers that the source did not send, and frames that a switch withheld; of the others this is
+    /// not known.
+    pub by_source: PerLayer<u32>,
+    pub by_switch: PerLayer<u32>,
 }
 
 impl Gap {
@@ -49,6 +55,8 @@ impl Gap {
         for layer in Layer::ALL {
             self.lost[layer] = self.lost[layer].saturating_add(more.lost[layer]);
             self.withheld[layer] = self.withheld[layer].saturating_add(more.withheld[layer]);
+            self.by_source[layer] = self.by_source[layer].saturating_add(more.by_source[layer]);
+            self.by_switch[layer] = self.by_switch[layer].saturating_add(more.by_switch[layer]);
         }
     }
 }
@@ -64,6 +72,8 @@ impl Gap {
 pub(crate) struct GapCounter {
     last: Option<Mark>,
     gop_level: Level,
+    /// Level that the source sends in this GOP.
+    source: Option<Level>,
     /// Frames of a GOP, and E1 and E2 frames among them.
     gop: (u64, u64, u64),
     /// Gaps in which the counters contradict the sequence numbers.
@@ -82,6 +92,7 @@ impl GapCounter {
         GapCounter {
             last: None,
             gop_level: Level::BASE,
+            source: None,
             gop: (n, anchors - 1, pictures - anchors),
             contradictions: 0,
         }
@@ -95,6 +106,19 @@ impl GapCounter {
     /// The last frame accounted for.
     pub fn last(&self) -> Option<Serial> {
         self.last.map(|mark| mark.seq)
+    }
+
+    /// What is known of the last frame accounted for.
+    pub fn newest(&self) -> Option<Mark> {
+        self.last
+    }
+
+    /// Whether no frame is lost between `before` and `next`, which comes behind it.
+    pub fn follows(&self, before: Mark, next: Mark) -> bool {
+        let mut counter = self.clone();
+        counter.gop_level = before.level;
+        counter.last = Some(before);
+        counter.advance(next).lost == PerLayer::default()
     }
 
     /// Level in force in the current GOP.
@@ -113,7 +137,7 @@ impl GapCounter {
 
     /// Begins with a frame that did not come whole: it is missing, as those after it.
     fn begin_at(&mut self, first: Mark) {
-        self.gop_level = first.level;
+        (self.gop_level, self.source) = (first.level, first.source);
         self.last = Some(first.before());
     }
 
@@ -127,15 +151,16 @@ impl GapCounter {
     /// Accounts for everything between the last frame and this one, which must come after it.
     pub fn advance(&mut self, mark: Mark) -> Gap {
         let Some(last) = self.last.replace(mark) else {
-            self.gop_level = mark.level;
+            (self.gop_level, self.source) = (mark.level, mark.source);
             return Gap::default();
         };
         let missing = self.missing(last, mark.end(), Some(mark.layer));
-        let old = self.gop_level;
+        let old = (self.gop_level, self.source);
+        let new = (mark.level, mark.source);
         if mark.gop_start || missing.base > 0 {
-            self.gop_level = mark.level;
+            (self.gop_level, self.source) = new;
         }
-        judge(missing, old, mark.level)
+        judge(missing, old, new)
     }
 
     /// Accounts for everything after the last frame of a flow that ends at `end`, `level` being
@@ -147,9 +172,9 @@ impl GapCounter {
         match self.last.take() {
             Some(last) if end.seq.diff(last.seq) >= 0 => {
                 let missing = self.missing(last, end, None);
-                judge(missing, self.gop_level, level)
+                judge(missing, (self.gop_level, self.source), (level, None))
             }
-            _ => judge(self.unseen(end, here), level, level),
+            _ => judge(self.unseen(end, here), (level, None), (level, None)),
         }
     }
 
@@ -170,6 +195,7 @@ impl GapCounter {
             e1_count: 0,
             e2_count: 0,
             level: Level::BASE,
+            source: None,
         };
         self.missing(before, end, None)
     }
@@ -205,15 +231,23 @@ impl GapCounter {
 }
 
 /// Tells lost frames from withheld ones by the level of the GOP, `old`, or where a GOP start is
-/// among them by the lower of it and the one after.
-fn judge(missing: PerLayer<u32>, old: Level, new: Level) -> Gap {
-    let level = if missing.base > 0 { old.min(new) } else { old };
+/// among them by the lower of it and the one after. Each comes with the level that the source sends.
+fn judge(missing: PerLayer<u32>, old: (Level, Option<Level>), new: (Level, Option<Level>)) -> Gap {
+    let (level, source) = match missing.base > 0 && new.0 < old.0 {
+        true => new,
+        false => old,
+    };
     let mut gap = Gap::default();
     for (layer, &count) in missing.iter() {
         if level.includes(layer) {
             gap.lost[layer] = count;
-        } else {
-            gap.withheld[layer] = count;
+            continue;
+        }
+        gap.withheld[layer] = count;
+        match source {
+            Some(source) if source.includes(layer) => gap.by_switch[layer] = count,
+            Some(_) => gap.by_source[layer] = count,
+            None => {}
         }
     }
     gap
@@ -269,6 +303,7 @@ mod tests {
                     e1_count: e1,
                     e2_count: e2,
                     level,
+                    source: Some(Level::E1),
                 };
                 out.push((mark, level.includes(layer)));
             }
@@ -310,6 +345,7 @@ mod tests {
         counter.begin_at(first);
         let gap = counter.advance(next);
         assert_eq!((gap.lost, gap.withheld.e2), (lost, 24));
+        assert_eq!((gap.by_source.e2, gap.by_switch.e2), (24, 0));
         assert_eq!(counter.contradictions(), 0);
         assert_eq!(counter.advance(all[37].0), Gap::default());
     }

@@ -134,6 +134,10 @@ pub enum SinkEvent {
         layer: Layer,
         /// How many.
         count: u32,
+        /// Of these, frames of a layer that the source did not send.
+        by_source: u32,
+        /// Of these, frames that a switch withheld from this branch; of the others the cause is not known.
+        by_switch: u32,
     },
     /// Frames passed by while the session channel was lost, those of layers that would not have been
     /// granted included.
@@ -239,6 +243,11 @@ pub struct SinkStats {
     pub lost: PerLayer<u64>,
     /// Frames of layers that were not granted.
     pub withheld: PerLayer<u64>,
+    /// Of these, frames of layers that the source did not send: no receiver asked for them, or its host cannot send them.
+    pub withheld_by_source: PerLayer<u64>,
+    /// Of these, frames that a switch withheld: they do not fit a link of the path, or this receiver did not ask for them.
+    /// Without a statement in the packets, as in cells, a frame is neither of the two.
+    pub withheld_by_switch: PerLayer<u64>,
     /// Frames that arrived after their deadline.
     pub late: PerLayer<u64>,
     /// Frames sent while the session channel was down.
@@ -251,6 +260,9 @@ pub struct SinkStats {
     pub outage_ms: u64,
     /// Frames that arrived before the first start of a GOP.
     pub before_start: u64,
+    /// Frames of a fast start: sent again for this receiver, which joined between two GOP starts. They are played as they
+    /// arrive, and are not part of the delays.
+    pub fast_start: u64,
     /// GOP starts of which only a part arrived, while the receiver waited for a complete one.
     #[serde(skip_serializing_if = "is_default")]
     pub cut_starts: CutStarts,

@@ -8,11 +8,11 @@ use layercast_core::{
 };
 use layercast_protect::MediaError;
 use layercast_qos::{
-    DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
+    DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, Playout, SignedSpan,
 };
 use layercast_wire::{
     Assembler, Cell, EndToEndMs, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark,
-    MetsHeader, MetsPacket, Reassembler, ReassemblyError, WholeFrame, packet_of,
+    MetsHeader, MetsPacket, Reassembler, ReassemblyError, Waited, WholeFrame, packet_of,
 };
 
 use super::clock::SourceClock;
@@ -37,6 +37,8 @@ const MAX_SLOTS: usize = 8_192;
 /// (specs/mets.md 2.4).
 const WINDOW: u32 = 24;
 const SLACK: Span = Span::from_ms(1);
+/// How long a frame of a fast start waits for missing frames before it.
+const FAST_HOLD: Span = Span::from_ms(100);
 
 /// The data path of a sink: packets to frames, frames to their deadline, in order.
 #[derive(Debug)]
@@ -72,6 +74,8 @@ pub(super) struct Receiver {
     clock: SourceClock,
     delays: Delays,
     lateness: Lateness,
+    /// A fast start is under way: the playout point begins with the first frame behind it.
+    catches_up: bool,
     /// In play-out order.
     buffer: VecDeque<Slot>,
     /// Slots of the buffer that open a new count.
@@ -152,6 +156,7 @@ impl Receiver {
             clock: SourceClock::default(),
             delays: Delays::default(),
             lateness: Lateness::default(),
+            catches_up: false,
             buffer: VecDeque::new(),
             opening: 0,
             history: History::default(),
@@ -222,6 +227,7 @@ impl Receiver {
             e1_count: header.e1_count,
             e2_count: header.e2_count,
             level,
+            source: header.passing.source(),
         };
         match &mut self.unstarted {
             Some(unstarted) => unstarted.packet(now, &self.gaps, mark, header.alf_len, came),
@@ -408,6 +414,8 @@ impl Receiver {
             self.stats.dropped.malformed += 1;
             return;
         }
+        // ADAPT may be lost, or overtaken by the GOP start that it is about.
+        let level = header.passing.here().unwrap_or(level);
         let travelled = packet.payload.len();
         let repair = self
             .repair
@@ -557,6 +565,13 @@ impl Receiver {
             self.counts = self.counts.wrapping_add(u32::from(self.opened));
             self.opened = true;
         }
+        let again = header.passing.is_again();
+        if opens {
+            self.catches_up = again;
+        } else if !again && std::mem::take(&mut self.catches_up) && !self.synchronised {
+            // Delays count from that of the first frame that is not held up.
+            self.clock = SourceClock::default();
+        }
         let Some(emission) = self.clock.read(
             came,
             header.timestamp_us,
@@ -576,6 +591,7 @@ impl Receiver {
             e1_count: header.e1_count,
             e2_count: header.e2_count,
             level: whole.level,
+            source: header.passing.source(),
         };
         if opens {
             self.started(now, mark, obs);
@@ -588,7 +604,10 @@ impl Receiver {
         let delay = emission.age(came);
         let bytes = whole.payload.len();
         let cells = aal5_cells(METS_HEADER + bytes);
-        self.monitor.on_frame(layer, bytes as u32, cells, delay);
+        match again {
+            true => self.monitor.on_repeated(layer, bytes as u32, cells),
+            false => self.monitor.on_frame(layer, bytes as u32, cells, delay),
+        }
         let flow = self.flow;
         obs.on(now, self.subject(), || TraceEvent::Received {
             flow,
@@ -598,7 +617,10 @@ impl Receiver {
             delay: delay.clamped(),
         });
         self.follow_change(seq);
-        let playout = self.jitter.on_arrival(came, emission, whole.gop_start());
+        let playout = match again {
+            true => self.at_once(now, at, mark, opens),
+            false => self.jitter.on_arrival(came, emission, whole.gop_start()),
+        };
         self.collect_jitter_events();
         let frame = PlayedFrame {
             seq,
@@ -612,8 +634,13 @@ impl Receiver {
             arrived: came,
             deadline: playout.deadline,
             delay: delay.clamped(),
-            waited: header.waited,
+            // The delay of a fast start is not that of the path.
+            waited: match again {
+                true => Waited::default(),
+                false => header.waited,
+            },
         };
+        self.stats.fast_start += u64::from(again);
         let passed = !opens && self.passed(seq);
         if passed || playout.late_by.is_some() {
             let by = playout.late_by.unwrap_or(Span::ZERO);
@@ -637,6 +664,22 @@ impl Receiver {
         self.opening += u32::from(opens);
         self.buffer.insert(at, slot);
         self.bound_buffer();
+    }
+
+    /// When to play a frame of a fast start, which belongs at place `at` of the buffer: immediately, and a repair later if
+    /// frames before it are missing.
+    ///
+    /// A decoder needs every frame since the GOP start to decode the first one that is on time, so all are handed over, as
+    /// fast as they come. They say nothing of the delay of the path, and the playout point does not follow them.
+    fn at_once(&self, now: Time, at: usize, mark: Mark, opens: bool) -> Playout {
+        let before = at.checked_sub(1).and_then(|at| self.buffer.get(at));
+        let before = before.map(|slot| slot.mark).or(self.gaps.newest());
+        let is_whole = opens || before.is_none_or(|before| self.gaps.follows(before, mark));
+        let wait = if is_whole { Span::ZERO } else { FAST_HOLD };
+        Playout {
+            deadline: now.saturating_add(wait),
+            late_by: None,
+        }
     }
 
     /// Where in the buffer the frame belongs; `None` if it is there already.

@@ -1,6 +1,6 @@
 use super::*;
 use layercast_core::{FlowSpec, Layer, NodeId, Off};
-use layercast_wire::{Carriage, FrameType, MetsHeader, Payload, Waited};
+use layercast_wire::{Carriage, FrameType, MetsHeader, Passing, Payload, Waited};
 
 fn receiver() -> Receiver {
     let flow = FlowInfo {
@@ -28,6 +28,7 @@ fn whole(seq: u32, layer: Layer, gop_start: bool) -> MetsPacket {
             alf_len: 9,
             offset: 0,
             waited: Waited::default(),
+            passing: Passing::default(),
         },
         payload: Payload::Zeros(9),
         congestion: false,

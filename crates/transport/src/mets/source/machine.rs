@@ -14,7 +14,8 @@ use layercast_qos::{
     Alarms, FlowMonitor, FlowScheduler, LiveTime, SchedulerConfig, SchedulerEvent,
 };
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, Downward, FlowInfo, LinkPdu, MemberStats, Signal,
+    AdapterKind, AdapterMsg, Carriage, Cell, Downward, FlowInfo, LinkPdu, MemberStats, Passing,
+    Signal,
 };
 
 use manage::Renegotiation;
@@ -138,6 +139,7 @@ impl Source {
             mtu,
             base_mtu: parities.as_ref().map_or(mtu, Parities::pitch),
             overhead: keyring.as_ref().map_or(0, |_| OVERHEAD),
+            passing: Passing::default(),
         };
         let largest = largest(&packetiser, parities.as_ref(), spec);
         let period = Span::from_ms(u64::from(info.policy.signal_period_ms));

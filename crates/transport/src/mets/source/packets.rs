@@ -1,8 +1,8 @@
 use bytes::BytesMut;
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
-    Carriage, Epoch, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload,
-    Segmenter, Waited,
+    Carriage, Epoch, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Passing,
+    Payload, Segmenter, Waited,
 };
 
 use layercast_qos::Released;
@@ -79,6 +79,8 @@ pub(super) struct Packetiser {
     pub base_mtu: usize,
     /// How many of them sealing takes.
     pub overhead: usize,
+    /// Which layers the source sends; not stated in cells, which switches do not rewrite.
+    pub passing: Passing,
 }
 
 impl Packetiser {
@@ -198,6 +200,7 @@ impl Packetiser {
             waited: numbered.arrived.map_or(Waited::default(), |arrived| {
                 Waited::new(arrived.as_ps(), emission.as_ps())
             }),
+            passing: self.passing,
         }
     }
 }
@@ -223,6 +226,7 @@ mod tests {
             mtu,
             base_mtu: mtu,
             overhead: 0,
+            passing: Passing::default(),
         }
     }
 

@@ -17,7 +17,7 @@ use layercast_transport::mets::{
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, MetsHeader, MetsPacket,
-    Payload, Signal, Waited,
+    Passing, Payload, Signal, Waited,
 };
 
 /// Coded order of IBBPBBPBBPBB.
@@ -355,6 +355,7 @@ pub fn any_packet() -> LinkPdu {
             alf_len: 100,
             offset: 0,
             waited: Waited::default(),
+            passing: Passing::default(),
         },
         payload: Payload::Zeros(10),
         congestion: false,

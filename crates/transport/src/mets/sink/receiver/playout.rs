@@ -199,8 +199,16 @@ impl Receiver {
         }
         for (layer, &count) in gap.withheld.iter().filter(|(_, count)| **count > 0) {
             self.stats.withheld[layer] += u64::from(count);
+            let (by_source, by_switch) = (gap.by_source[layer], gap.by_switch[layer]);
+            self.stats.withheld_by_source[layer] += u64::from(by_source);
+            self.stats.withheld_by_switch[layer] += u64::from(by_switch);
             self.monitor.on_withheld(layer, u64::from(count));
-            self.events.push_back(SinkEvent::Withheld { layer, count });
+            self.events.push_back(SinkEvent::Withheld {
+                layer,
+                count,
+                by_source,
+                by_switch,
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 use layercast_core::{Cause, Layer, Observer, Span, Time, TraceEvent};
 use layercast_media::{FlowFilter, Frame};
 use layercast_qos::{ShaperError, SignedSpan};
-use layercast_wire::{Payload, Signal};
+use layercast_wire::{Carriage, Passing, Payload, Signal};
 
 use super::{LINGER, Phase, Source};
 use crate::mets::source::host::PacerState;
@@ -36,6 +36,9 @@ impl Source {
                     let sends = self.adapter.sending().level.includes(layer);
                     if let Some(drs) = &mut self.drs {
                         reshape(drs, &mut numbered.frame, sends);
+                    }
+                    if self.config.carriage == Carriage::Datagrams {
+                        self.packetiser.passing = Passing::of(self.adapter.sending().level);
                     }
                     if !sends {
                         self.stats.masked[layer] += 1;

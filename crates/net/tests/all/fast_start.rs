@@ -1,0 +1,78 @@
+//! A receiver that joins between two GOP starts, on sockets.
+
+use std::time::{Duration, Instant};
+
+use layercast_core::{FlowId, FrameRate, Span};
+use layercast_media::{Clip, Synthetic};
+use layercast_net::{Frames, JoinConfig, NodeConfig, Output};
+use layercast_transport::mets::AppFrame;
+use layercast_wire::{Carriage, Payload};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use crate::common::{join, join_config, real_time, server, sink, start};
+
+const DATAGRAMS: Carriage = Carriage::Datagrams;
+
+/// A server of a flow with GOPs of 1 s.
+fn film() -> NodeConfig {
+    let rate = FrameRate { num: 12, den: 1 };
+    let clip = Clip::synthetic(Synthetic::Lougher, rate, 120, 1);
+    let mut config = server(DATAGRAMS, 1);
+    config.switch.fast_start = true;
+    config.repair = true;
+    let source = &mut config.sources[0];
+    source.config.flow.spec = clip.flow_spec();
+    source.config.flow.spec.flow_id = FlowId(1);
+    source.config.flow.spec.delay_max_ms = 800;
+    let frames = clip.frames.into_iter().map(|frame| AppFrame {
+        layer: frame.layer(),
+        gop_start: frame.gop_start,
+        time: frame.time,
+        payload: Payload::Zeros(frame.size),
+    });
+    source.frames = Frames::of(frames);
+    config
+}
+
+#[real_time(tokio)]
+async fn a_late_receiver_starts_within_half_a_second_and_is_not_behind() {
+    let server = start(film()).await;
+    let mut early = sink("early", 11, DATAGRAMS);
+    early.asks_at_once = true;
+    let early = join(join_config(server.addr, early));
+    // In the second GOP.
+    sleep(Duration::from_millis(1_300)).await;
+    let (played, mut frames) = mpsc::channel(4_096);
+    let mut late = sink("late", 12, DATAGRAMS);
+    late.asks_at_once = true;
+    let config = JoinConfig {
+        repair: true,
+        output: Output::Channel(played),
+        ..join_config(server.addr, late)
+    };
+    let begun = Instant::now();
+    let late = join(config);
+    let first = timeout(Duration::from_secs(5), frames.recv()).await;
+    let first = first.expect("nothing is played").expect("it receives");
+    let waited = begun.elapsed();
+    assert!(
+        first.gop_start && waited < Duration::from_millis(500),
+        "{waited:?}"
+    );
+    let mut last = first;
+    while begun.elapsed() < Duration::from_millis(1_500) {
+        if let Ok(Some(frame)) = timeout(Duration::from_millis(300), frames.recv()).await {
+            last = frame;
+        }
+    }
+    let delay = last.deadline.since(last.emitted);
+    assert!(delay < Span::from_ms(300), "{delay:?}");
+    let summary = late.stop().await;
+    drop(early.stop().await);
+    let node = server.stop().await;
+    let lost = summary.receiver.lost;
+    assert_eq!((lost.base, lost.e1, lost.e2), (0, 0, 0), "{summary:#?}");
+    assert!(summary.sink.fast_start > 0, "{summary:#?}");
+    assert_eq!(node.switch.fast_starts, 1);
+}

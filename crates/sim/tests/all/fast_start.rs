@@ -1,0 +1,142 @@
+//! A receiver that joins between two GOP starts gets the running GOP, in time and within what its link has left.
+
+use layercast_core::PerLayer;
+use layercast_sim::SimSummary;
+use layercast_sim::scenario::Scenario;
+use layercast_transport::mets::ReceiverSummary;
+
+use crate::common::run;
+
+/// GOPs have 12 frames. `late` joins in the midst of the third GOP, over a line of its own.
+fn late_joiner(gop_s: f64, fast_start: bool, line: &str) -> SimSummary {
+    let rate = 12.0 / gop_s;
+    let join = 1.0 + 2.6 * gop_s;
+    let text = format!(
+        r#"
+        name = "late"
+        carriage = "datagrams"
+        duration = "{duration}s"
+        wire_check = true
+        fast_start = {fast_start}
+        node = [
+            {{ name = "server", kind = "host" }}, {{ name = "switch", kind = "switch" }},
+            {{ name = "early", kind = "host" }}, {{ name = "late", kind = "host" }},
+        ]
+        link = [
+            {{ a = "server", b = "switch", rate = "100 Mbit/s", delay = "5 ms" }},
+            {{ a = "switch", b = "early", rate = "100 Mbit/s", delay = "5 ms" }},
+            {{ a = "switch", b = "late", queue = "500 ms", delay = "10 ms", {line} }},
+        ]
+        flow = [{{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = {rate}, start = "1s" }}]
+        receiver = [
+            {{ node = "early", flow = "film" }},
+            {{ node = "late", flow = "film", join = "{join}s" }},
+        ]
+        "#,
+        duration = join + 3.0 * gop_s + 4.0,
+    );
+    run(&Scenario::from_toml(&text, "".as_ref()).unwrap())
+}
+
+fn sum(counts: &PerLayer<u64>) -> u64 {
+    counts.base + counts.e1 + counts.e2
+}
+
+/// Seconds from the join to the first picture.
+fn first_picture(receiver: &ReceiverSummary, gop_s: f64) -> f64 {
+    receiver.received[0].0 - (1.0 + 2.6 * gop_s)
+}
+
+/// The delay from emission to hand-over in the last second with pictures, in milliseconds.
+fn last_playout(receiver: &ReceiverSummary) -> f64 {
+    let mut samples = receiver.series.iter().rev();
+    samples.find_map(|sample| sample.playout_ms).unwrap()
+}
+
+#[test]
+fn the_first_picture_comes_within_half_a_second_and_the_delay_returns_to_the_target() {
+    let line = r#"rate = "20 Mbit/s""#;
+    for gop_s in [2.0, 8.0] {
+        let summary = late_joiner(gop_s, true, line);
+        assert_eq!(summary.wire_errors, 0);
+        let late = summary.receiver("late").unwrap();
+        let early = summary.receiver("early").unwrap();
+        let first = first_picture(late, gop_s);
+        assert!(first <= 0.5, "GOP of {gop_s} s: {first} s: {late:#?}");
+        assert_eq!(
+            (sum(&late.lost), late.late),
+            (0, 0),
+            "GOP of {gop_s} s: {late:#?}"
+        );
+        // The running GOP comes with all layers, as the other receiver has them.
+        assert_eq!(late.received[0].1, early.received.last().unwrap().1);
+        let (here, there) = (last_playout(late), last_playout(early));
+        assert!(
+            here <= there + 150.0,
+            "GOP of {gop_s} s: {here} ms after emission, {there} ms at the other receiver"
+        );
+
+        let summary = late_joiner(gop_s, false, line);
+        let late = summary.receiver("late").unwrap();
+        assert!(first_picture(late, gop_s) > 0.35 * gop_s, "{late:#?}");
+    }
+}
+
+#[test]
+fn losses_of_a_fast_start_are_repaired() {
+    let line = r#"rate = "20 Mbit/s", loss = { bernoulli = 0.05 }, repair = true"#;
+    let late = late_joiner(2.0, true, line);
+    let late = late.receiver("late").unwrap();
+    let first = first_picture(late, 2.0);
+    assert!(first <= 0.5, "{first} s: {late:#?}");
+    assert_eq!(sum(&late.lost), 0, "{late:#?}");
+}
+
+#[test]
+fn a_fast_start_takes_no_base_layer_from_others() {
+    // The line has room for the base layers of both flows, and little more.
+    let text = |fast_start: bool| {
+        format!(
+            r#"
+        name = "crowded"
+        carriage = "datagrams"
+        duration = "30s"
+        fast_start = {fast_start}
+        node = [
+            {{ name = "server", kind = "host" }}, {{ name = "switch", kind = "switch" }},
+            {{ name = "early", kind = "host" }}, {{ name = "home", kind = "host" }},
+        ]
+        link = [
+            {{ a = "server", b = "switch", rate = "100 Mbit/s" }},
+            {{ a = "switch", b = "early", rate = "100 Mbit/s" }},
+            {{ a = "switch", b = "home", rate = "600 kbit/s", queue = "500 ms" }},
+        ]
+        flow = [
+            {{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = 24 }},
+            {{ name = "news", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = 6 }},
+        ]
+        receiver = [
+            {{ node = "home", name = "film", flow = "film" }},
+            {{ node = "early", flow = "news" }},
+            {{ node = "home", name = "news", flow = "news", join = "10.7s" }},
+        ]
+        "#
+        )
+    };
+    let of = |fast_start| run(&Scenario::from_toml(&text(fast_start), "".as_ref()).unwrap());
+    let [without, with] = [false, true].map(|fast_start| {
+        let summary = of(fast_start);
+        let [film, news] = ["film", "news"].map(|name| summary.receiver(name).unwrap());
+        let first = news.received[0].0;
+        (film.lost.base, film.late_base, first)
+    });
+    assert!(
+        with.2 < without.2,
+        "the fast start is one: {with:?}, {without:?}"
+    );
+    assert_eq!(
+        (with.0, with.1),
+        (without.0, without.1),
+        "{with:?}, {without:?}"
+    );
+}
