@@ -289,8 +289,11 @@ impl Switch {
             flow.link = Upstream::Joined;
             // The node upstream may have started again, with eras and circuits of its own.
             flow.adapted = None;
-            flow.selector.restart();
-            flow.recent.clear();
+            // Of the datagrams of a source of this node, those before the join were seen, too.
+            if from != PortId::LOCAL || flow.carriage == Some(Carriage::Cells) {
+                flow.selector.restart();
+                flow.recent.clear();
+            }
             flow.res_pending |= flow
                 .branches
                 .iter()

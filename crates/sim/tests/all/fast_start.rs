@@ -8,7 +8,7 @@ use layercast_transport::mets::ReceiverSummary;
 use crate::common::run;
 
 /// GOPs have 12 frames. `late` joins in the midst of the third GOP, over a line of its own.
-fn late_joiner(gop_s: f64, fast_start: bool, line: &str) -> SimSummary {
+fn late_joiner(gop_s: f64, fast_start: bool, others: bool, line: &str) -> SimSummary {
     let rate = 12.0 / gop_s;
     let join = 1.0 + 2.6 * gop_s;
     let text = format!(
@@ -29,11 +29,15 @@ fn late_joiner(gop_s: f64, fast_start: bool, line: &str) -> SimSummary {
         ]
         flow = [{{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = {rate}, start = "1s" }}]
         receiver = [
-            {{ node = "early", flow = "film" }},
+            {early}
             {{ node = "late", flow = "film", join = "{join}s" }},
         ]
         "#,
         duration = join + 3.0 * gop_s + 4.0,
+        early = match others {
+            true => r#"{ node = "early", flow = "film" },"#,
+            false => "",
+        },
     );
     run(&Scenario::from_toml(&text, "".as_ref()).unwrap())
 }
@@ -57,7 +61,7 @@ fn last_playout(receiver: &ReceiverSummary) -> f64 {
 fn the_first_picture_comes_within_half_a_second_and_the_delay_returns_to_the_target() {
     let line = r#"rate = "20 Mbit/s""#;
     for gop_s in [2.0, 8.0] {
-        let summary = late_joiner(gop_s, true, line);
+        let summary = late_joiner(gop_s, true, true, line);
         assert_eq!(summary.wire_errors, 0);
         let late = summary.receiver("late").unwrap();
         let early = summary.receiver("early").unwrap();
@@ -76,16 +80,25 @@ fn the_first_picture_comes_within_half_a_second_and_the_delay_returns_to_the_tar
             "GOP of {gop_s} s: {here} ms after emission, {there} ms at the other receiver"
         );
 
-        let summary = late_joiner(gop_s, false, line);
+        let summary = late_joiner(gop_s, false, true, line);
         let late = summary.receiver("late").unwrap();
         assert!(first_picture(late, gop_s) > 0.35 * gop_s, "{late:#?}");
     }
 }
 
 #[test]
+fn the_first_receiver_of_a_flow_gets_the_picture_that_was_sent_before_it_came() {
+    let summary = late_joiner(2.0, true, false, r#"rate = "20 Mbit/s""#);
+    let late = summary.receiver("late").unwrap();
+    let first = first_picture(late, 2.0);
+    assert!(first <= 0.5, "{first} s: {late:#?}");
+    assert_eq!((sum(&late.lost), late.late), (0, 0), "{late:#?}");
+}
+
+#[test]
 fn losses_of_a_fast_start_are_repaired() {
     let line = r#"rate = "20 Mbit/s", loss = { bernoulli = 0.05 }, repair = true"#;
-    let late = late_joiner(2.0, true, line);
+    let late = late_joiner(2.0, true, true, line);
     let late = late.receiver("late").unwrap();
     let first = first_picture(late, 2.0);
     assert!(first <= 0.5, "{first} s: {late:#?}");
