@@ -360,10 +360,19 @@ async fn a_bundle_arrives_over_quic_datagrams() {
     for datagram in forgeries(&[0xc3; 1_200]) {
         stranger.send_to(&datagram, to).await.unwrap();
     }
-    let sender = PartialOrderSender::connect_quic(to, config.clone(), &ours, &trust).await;
+    let path = Path {
+        loss: 0.05,
+        repeat: 0.1,
+        delay: 3,
+        forged: true,
+        seed: 5,
+    };
+    let path = path.to(to).await;
+    let sender = PartialOrderSender::connect_quic(path, config.clone(), &ours, &trust).await;
     let sending = send_blocks(sender.unwrap());
     let outcome = receive(&mut receiver, &config.order).await;
     assert_eq!(outcome.end, Some(ReceiverEvent::Closed));
+    assert!(outcome.lost[1].is_empty());
     let lost = outcome.lost[0].len() + outcome.lost[1].len();
     assert_eq!((outcome.delivered + lost) as u64, 3 * BLOCKS);
     sending.await.unwrap().unwrap();
