@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 
-use layercast_core::{CellRate, FlowId, Level, Observer, PortId, Span, Time, TraceEvent, earliest};
+use layercast_core::{
+    CELL_PAYLOAD, CellRate, FlowId, Level, Observer, PortId, Span, Time, TraceEvent, earliest,
+};
 use layercast_wire::LinkPdu;
 
 use crate::adapter::Adapt;
@@ -18,6 +20,8 @@ const AWAIT_DEMAND: Span = Span::from_ms(150);
 /// A fast start takes at most this many times the rate of its flow, whatever the link has left: the links behind are
 /// not known.
 const FASTEST: u32 = 8;
+/// Or the rate that sends this many key frames: in the base layer of a long GOP there may be one frame alone.
+const FRAMES_PER_SECOND: u32 = 10;
 /// It catches up with less than this share of the rate of its flow to spare only slowly: then it sends the base layer.
 const SLOW_PERCENT: u64 = 150;
 /// When the queue of the port is longer than this many cells, the fast start waits.
@@ -61,6 +65,14 @@ impl Recent {
         self.units.clear();
         (self.octets, self.since) = (0, None);
         self.gop = self.gop.wrapping_add(1);
+    }
+
+    /// Cells of the first frame of the GOP, as datagrams count.
+    fn key_frame(&self) -> u32 {
+        match self.units.front() {
+            Some((LinkPdu::Mets(packet), _)) => packet.header.alf_len / CELL_PAYLOAD as u32,
+            _ => 0,
+        }
     }
 
     /// Whether there is a running GOP at `now`.
@@ -186,7 +198,8 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id).filter(|it| it.recent.is_running(now)) else {
             return self.end_fast_start(id, port);
         };
-        let (gop, spec) = (flow.recent.gop, flow.info.spec.clone());
+        let (gop, key_frame) = (flow.recent.gop, flow.recent.key_frame());
+        let spec = flow.info.spec.clone();
         let Some(branch) = flow.branch(port) else {
             return;
         };
@@ -197,7 +210,9 @@ impl Switch {
         if u64::from(spec.rate_at(level).0) * SLOW_PERCENT > u64::from(left.0) * 100 {
             level = Level::BASE;
         }
-        let fastest = CellRate(spec.rate_at(level).0.saturating_mul(FASTEST));
+        let for_frame = key_frame.saturating_mul(FRAMES_PER_SECOND);
+        let for_flow = spec.rate_at(level).0.saturating_mul(FASTEST);
+        let fastest = CellRate(for_flow.max(for_frame));
         let rate = left.min(fastest).max(CellRate(1));
         // Enhancement layers that have no time to catch up begin at the next GOP start.
         branch.gate.first = Some(level);

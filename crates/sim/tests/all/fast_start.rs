@@ -88,11 +88,13 @@ fn the_first_picture_comes_within_half_a_second_and_the_delay_returns_to_the_tar
 
 #[test]
 fn the_first_receiver_of_a_flow_gets_the_picture_that_was_sent_before_it_came() {
-    let summary = late_joiner(2.0, true, false, r#"rate = "20 Mbit/s""#);
-    let late = summary.receiver("late").unwrap();
-    let first = first_picture(late, 2.0);
-    assert!(first <= 0.5, "{first} s: {late:#?}");
-    assert_eq!((sum(&late.lost), late.late), (0, 0), "{late:#?}");
+    for gop_s in [2.0, 8.0] {
+        let summary = late_joiner(gop_s, true, false, r#"rate = "20 Mbit/s""#);
+        let late = summary.receiver("late").unwrap();
+        let first = first_picture(late, gop_s);
+        assert!(first <= 0.5, "GOP of {gop_s} s: {first} s: {late:#?}");
+        assert_eq!((sum(&late.lost), late.late), (0, 0), "{late:#?}");
+    }
 }
 
 #[test]
