@@ -25,6 +25,7 @@ ELSEWHERE = (
     "tcp-xtp-*",
     "xtp/*",
     "packet-*",
+    "partial-order-*",
     "where-*",
     "multicast/*",
 )

@@ -472,6 +472,18 @@ pub enum FastStart {
     Off,
 }
 
+/// Values of `--fast-start` of `join`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum JoinFastStart {
+    /// A file does; a player behind a pipe, udp:// or rtp:// does not, since it would stay behind by their age
+    #[default]
+    Auto,
+    /// It does
+    On,
+    /// It begins with the next key frame
+    Off,
+}
+
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
@@ -603,6 +615,9 @@ pub struct Join {
     /// What becomes of a picture in the output that refers to a lost one
     #[arg(long, value_name = "HOW", default_value = "drop", requires = "out")]
     pub undecodable: Undecodable,
+    /// Whether the output gets the frames of a fast start (serve --fast-start)
+    #[arg(long, value_name = "HOW", default_value = "auto", requires = "out")]
+    pub fast_start: JoinFastStart,
     /// Leave after this time, e.g. 15s [default: at the end of the flow]
     #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
     pub leave_after: Option<Span>,

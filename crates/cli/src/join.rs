@@ -118,6 +118,11 @@ pub fn run(args: &args::Join) -> Outcome {
                 args::Undecodable::Drop => Undecodable::LeaveOut,
                 args::Undecodable::Mark => Undecodable::Mark,
             },
+            fast_start: match args.fast_start {
+                args::JoinFastStart::Auto => None,
+                args::JoinFastStart::On => Some(true),
+                args::JoinFastStart::Off => Some(false),
+            },
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),

@@ -218,6 +218,9 @@ pub struct JoinConfig {
     pub output: Output,
     /// What the output does with pictures that refer to a missing one.
     pub undecodable: Undecodable,
+    /// Whether the output gets the frames of a fast start; `None`: a file or a program does, and a player does not, since it
+    /// would play them at their speed and stay behind.
+    pub fast_start: Option<bool>,
     /// When to leave, at the latest.
     pub leave_at: Option<Time>,
     /// Whether to stop when the flow ends, or to wait for it to come back.
@@ -401,6 +404,7 @@ impl JoinConfig {
             policy_of_flow: false,
             output: Output::Discard,
             undecodable: Undecodable::default(),
+            fast_start: None,
             leave_at: None,
             until_closed: true,
             connect: Connect::Retry,

@@ -22,8 +22,7 @@ use crate::udp::Udp;
 
 /// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
 const NAME_WITHIN: Span = Span::from_secs(4);
-/// How long a host that has not answered the first call is called again: where 30 % of the packets are lost each way,
-/// the handshake of one call in six fails.
+/// How long a host that has not answered the first call is called again: lost packets alone must not end a receiver.
 const ANSWER_WITHIN: Span = Span::from_secs(7);
 
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.

@@ -69,6 +69,8 @@ pub(crate) struct FrameOut {
     taker: Taker,
     dropped: u64,
     broken: bool,
+    /// Frames of a fast start are not for this output.
+    skips_again: bool,
 }
 
 enum Taker {
@@ -91,6 +93,17 @@ impl Drop for Ended {
 impl FrameOut {
     /// Opens an output; `seed` gives what RTP wants at random.
     pub fn open(
+        output: &Output,
+        (undecodable, fast_start): (Undecodable, Option<bool>),
+        seed: u64,
+    ) -> Result<FrameOut, NetError> {
+        let is_player = matches!(output, Output::Stdout | Output::Udp(_) | Output::Rtp { .. });
+        let skips_again = !fast_start.unwrap_or(!is_player);
+        let out = FrameOut::open_whole(output, undecodable, seed)?;
+        Ok(FrameOut { skips_again, ..out })
+    }
+
+    fn open_whole(
         output: &Output,
         undecodable: Undecodable,
         seed: u64,
@@ -144,6 +157,7 @@ impl FrameOut {
             taker,
             dropped: 0,
             broken: false,
+            skips_again: false,
         }
     }
 
@@ -163,6 +177,9 @@ impl FrameOut {
 
     /// Hands over a frame, or drops it if the reader is behind.
     pub fn write(&mut self, frame: &PlayedFrame) {
+        if frame.again && self.skips_again {
+            return;
+        }
         let gone = match &self.taker {
             Taker::Nobody => return,
             Taker::Writer(frames, ..) => frames
@@ -246,6 +263,7 @@ mod tests {
             layer: Layer::Base,
             gop_start: true,
             missing: PerLayer::default(),
+            again: false,
             payload: Payload::Bytes(Bytes::from_static(b"no video at all")),
             damaged: false,
             emitted: Time::ZERO,
@@ -289,6 +307,31 @@ mod tests {
             ended,
         )
         .unwrap()
+    }
+
+    #[tokio::test]
+    async fn frames_of_a_fast_start_reach_programs_and_no_player() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 9));
+        let opened = |output: &Output, fast_start| {
+            FrameOut::open(output, (Undecodable::LeaveOut, fast_start), 0).unwrap()
+        };
+        assert!(opened(&Output::Udp(here), None).skips_again);
+        assert!(!opened(&Output::Udp(here), Some(true)).skips_again);
+        for (fast_start, expected) in [(None, 2), (Some(false), 1)] {
+            let (sender, mut frames) = tokio::sync::mpsc::channel(2);
+            let mut out = opened(&Output::Channel(sender), fast_start);
+            out.write(&PlayedFrame {
+                again: true,
+                ..frame(0)
+            });
+            out.write(&frame(1));
+            drop(out);
+            let mut came = 0;
+            while frames.recv().await.is_some() {
+                came += 1;
+            }
+            assert_eq!(came, expected);
+        }
     }
 
     #[tokio::test]
@@ -347,18 +390,22 @@ mod tests {
         std::fs::write(&path, "valuable").unwrap();
         let served = std::fs::File::open(&path).unwrap();
         served.try_lock_shared().unwrap();
-        let error = FrameOut::open(&Output::File(path.clone()), Undecodable::LeaveOut, 0)
-            .err()
-            .unwrap();
+        let error = FrameOut::open(
+            &Output::File(path.clone()),
+            (Undecodable::LeaveOut, None),
+            0,
+        )
+        .err()
+        .unwrap();
         assert!(error.to_string().contains("serves or writes"), "{error}");
         drop(served);
-        assert!(FrameOut::open(&Output::File(path), Undecodable::LeaveOut, 0).is_ok());
+        assert!(FrameOut::open(&Output::File(path), (Undecodable::LeaveOut, None), 0).is_ok());
     }
 
     #[test]
     fn a_file_that_cannot_be_created_is_named() {
         let path = PathBuf::from("/nowhere/at/all.m1v");
-        let error = FrameOut::open(&Output::File(path), Undecodable::LeaveOut, 0)
+        let error = FrameOut::open(&Output::File(path), (Undecodable::LeaveOut, None), 0)
             .err()
             .unwrap();
         assert!(error.to_string().contains("/nowhere/at/all.m1v"));

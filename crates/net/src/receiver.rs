@@ -134,7 +134,11 @@ impl Receiver {
         Ok(Receiver {
             egress: Egress::new(None, config.rate, config.link, seed, &link_name),
             log: FlowLog::new(&config.sink.node, &config.link_name, config.epoch),
-            out: FrameOut::open(&config.output, config.undecodable, seed)?,
+            out: FrameOut::open(
+                &config.output,
+                (config.undecodable, config.fast_start),
+                seed,
+            )?,
             meter: Meter {
                 epoch: config.epoch,
                 ends: config.epoch + Span::from_secs(now.since(config.epoch).as_ms() / 1_000 + 1),

@@ -256,6 +256,7 @@ mod tests {
             layer: Layer::Base,
             gop_start: true,
             missing: PerLayer::default(),
+            again: false,
             payload: Payload::Zeros(1),
             damaged: false,
             emitted: Time::ZERO,

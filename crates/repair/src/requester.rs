@@ -474,7 +474,7 @@ impl<T> Machine for Requester<T> {
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<Feedback> {
         let due = self.due()?;
-        // A calm link waits so long that a report may leave with what else the node does then: no timer wakes it.
+        // A calm link may send a report with what else leaves soon: no timer wakes it.
         let early = match self.period > PERIOD {
             true => Span::from_ps(self.period.as_ps() / 4),
             false => Span::ZERO,

@@ -65,7 +65,7 @@ impl Switch {
         let is_first = branch.requests.is_empty();
         let mut requests = branch.requests.iter();
         match requests.position(|known| known.origin == message.origin) {
-            // A repair that newer RES overtook. An origin that was started again counts anew.
+            // A repair that newer RES overtook. An origin that was started again begins a count of its own.
             Some(index) if branch.requests[index].is_newer_than(&request) => {
                 rejected.stale += 1;
                 return;

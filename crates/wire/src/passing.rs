@@ -4,7 +4,7 @@ use layercast_core::Level;
 ///
 /// The source states the level of the frames that it sends. Each switch lowers the statement, packet by packet, to the
 /// level that it lets through to the branch. So a receiver tells frames that were withheld from frames that were lost,
-/// and who withheld them, without a message that may itself be lost. The statement belongs to one link: sealing and
+/// and the node that withheld them, without a message that may itself be lost. The statement belongs to one link: sealing and
 /// parities do not cover it.
 ///
 /// The lower three bits are 0 without a statement, and otherwise `1 + s (s + 1) / 2 + h` with the level `s` of the source

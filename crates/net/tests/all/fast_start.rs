@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use layercast_core::{FlowId, FrameRate, Span};
 use layercast_media::{Clip, Synthetic};
 use layercast_net::{Frames, JoinConfig, NodeConfig, Output};
-use layercast_transport::mets::AppFrame;
+use layercast_transport::mets::{AppFrame, PlayoutConfig};
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -46,6 +46,7 @@ async fn a_late_receiver_starts_within_half_a_second_and_is_not_behind() {
     let (played, mut frames) = mpsc::channel(4_096);
     let mut late = sink("late", 12, DATAGRAMS);
     late.asks_at_once = true;
+    late.playout = PlayoutConfig::live();
     let config = JoinConfig {
         repair: true,
         output: Output::Channel(played),
@@ -74,5 +75,6 @@ async fn a_late_receiver_starts_within_half_a_second_and_is_not_behind() {
     let lost = summary.receiver.lost;
     assert_eq!((lost.base, lost.e1, lost.e2), (0, 0, 0), "{summary:#?}");
     assert!(summary.sink.fast_start > 0, "{summary:#?}");
-    assert_eq!(node.switch.fast_starts, 1);
+    // One of the early receiver, too, if it came after the first key frame.
+    assert!(matches!(node.switch.fast_starts, 1 | 2));
 }

@@ -29,6 +29,8 @@ pub struct PlayedFrame {
     pub gop_start: bool,
     /// Frames between the one handed over before and this one that were not handed over, lost or withheld.
     pub missing: PerLayer<u32>,
+    /// Whether a fast start sent it: it is older than the frames that play.
+    pub again: bool,
     /// Its bytes.
     pub payload: Payload,
     /// Whether lost cells in it were replaced by zeros (specs/mets.md 2.6).

@@ -357,6 +357,7 @@ mod tests {
             layer,
             gop_start: layer == Layer::Base,
             missing: PerLayer::default(),
+            again: false,
             payload: Payload::Zeros(100),
             damaged: false,
             emitted: at(ms),

@@ -130,6 +130,7 @@ mod tests {
                 layer: Layer::Base,
                 gop_start: true,
                 missing: PerLayer::default(),
+                again: false,
                 damaged: false,
                 payload: Payload::Zeros(1),
                 emitted: at(second),

@@ -628,6 +628,7 @@ impl Receiver {
             layer,
             gop_start: whole.gop_start(),
             missing: PerLayer::default(),
+            again,
             damaged: header.flags.contains(Flags::DUMMY),
             payload: whole.payload,
             emitted: emission.plus(SignedSpan::ZERO),
