@@ -42,6 +42,7 @@ from layercast._layercast import (
     QosError,
     TimedOutError,
 )
+from layercast._receiving import Kept
 
 __all__ = [
     "AdmissionError",
@@ -122,6 +123,7 @@ class Media:
 
     def __init__(self, raw: _layercast.LiveMedia) -> None:
         self._raw = raw
+        self._next = Kept(raw.recv)
 
     @property
     def flow(self) -> str:
@@ -130,7 +132,7 @@ class Media:
 
     async def recv(self) -> Played | None:
         """The next frame, when it is due; None once the flow is over."""
-        frame = await self._raw.recv()
+        frame = await self._next()
         if frame is None:
             return None
         seq, layer, gop_start, delay, data = frame
@@ -151,6 +153,7 @@ class Control:
 
     def __init__(self, raw: _layercast.LiveControl) -> None:
         self._raw = raw
+        self._next = Kept(raw.recv)
 
     async def send(self, message: bytes) -> None:
         """Send a message to the source. Raises InvalidError, BusyError or ClosedError."""
@@ -158,7 +161,7 @@ class Control:
 
     async def recv(self) -> bytes | None:
         """The next message of the source; None once the flow is over."""
-        return await self._raw.recv()
+        return await self._next()
 
 
 class GroupControl:
@@ -166,6 +169,7 @@ class GroupControl:
 
     def __init__(self, raw: _layercast.LiveGroupControl) -> None:
         self._raw = raw
+        self._next = Kept(raw.recv)
 
     async def send(self, member: Member, message: bytes) -> None:
         """Send a message to a member. Raises InvalidError, BusyError or ClosedError."""
@@ -173,7 +177,7 @@ class GroupControl:
 
     async def recv(self) -> tuple[Member, bytes] | None:
         """The next message of any member; None once the group is closed."""
-        message = await self._raw.recv()
+        message = await self._next()
         if message is None:
             return None
         name, number, data = message
@@ -188,6 +192,7 @@ class Management:
 
     def __init__(self, raw: _layercast.LiveManagement) -> None:
         self._raw = raw
+        self._next = Kept(raw.signal)
 
     async def register(self, media: Media | Group) -> None:
         """Bind a media socket (registerSoc): only then requests are served. Done unless asked not to."""
@@ -205,7 +210,7 @@ class Management:
 
     async def signal(self) -> Upcall | None:
         """The next upcall (signalQoS); None once the flow is over and all were taken."""
-        text = await self._raw.signal()
+        text = await self._next()
         if text is None:
             return None
         told = json.loads(text)

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from layercast import _layercast
+from layercast._receiving import Kept
 
 __all__ = ["Event", "Flow", "Order", "Receiver", "Sender", "consecutive", "cumulative", "describe", "rate"]
 
@@ -137,8 +138,15 @@ class Order:
     @staticmethod
     def tspn(text: str) -> Order:
         """A Timed Stream Petri Net: lines `place PLACE FLOW` and `transition NAME: PLACES -> PLACES`."""
-        places = [line.split()[2] for line in text.splitlines() if line.split()[:1] == ["place"]]
-        return Order({"tspn": text}, tuple(dict.fromkeys(places)))
+        flows = []
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split()
+            if words[:1] != ["place"]:
+                continue
+            if len(words) != 3:
+                raise ValueError(f"line {number}: {line.strip()!r} is no `place PLACE FLOW`")
+            flows.append(words[2])
+        return Order({"tspn": text}, tuple(dict.fromkeys(flows)))
 
     def linear_extensions(self) -> int | None:
         """The number of sequences that the order permits (of blocks: of one); `None` if it is not known."""
@@ -254,6 +262,7 @@ class Receiver:
 
     def __init__(self, address: str, *, quic: bool = False, explain: int = 0) -> None:
         self._raw = _layercast.partial_order_bind(address, quic, explain)
+        self._next = Kept(self._raw.recv)
 
     @property
     def address(self) -> str:
@@ -266,7 +275,7 @@ class Receiver:
         return self._raw.fingerprint()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while (found := await self._raw.recv()) is not None:
+        while (found := await self._next()) is not None:
             name, fields, payload = found
             known = json.loads(fields)
             known["numbers"] = tuple(known.get("numbers", ()))

@@ -1,6 +1,7 @@
 """Studies of partial order connections."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -92,6 +93,34 @@ def test_an_explanation_says_what_held_an_sdu_and_for_how_long():
     lines = describe(timeline, ["video", "audio"]).splitlines()
     assert len(lines) == 5 and lines[3].endswith("video 2 delivered")
     assert lines[4].endswith("ms: audio 0 is missing, and its loss is not tolerated")
+
+
+def test_a_place_without_a_flow_is_named_with_its_line():
+    with pytest.raises(ValueError, match="line 2: 'place b' is no `place PLACE FLOW`"):
+        Order.tspn("place a video\nplace b")
+
+
+def test_a_cancelled_wait_loses_nothing():
+    async def bundle():
+        receiver = Receiver("127.0.0.1:0")
+        seen = []
+
+        async def send():
+            sender = await Sender.connect(receiver.address, [Flow(period_ms=1)], Order.none())
+            for number in range(200):
+                await sender.send(0, bytes([number]))
+            await sender.close()
+
+        sending = asyncio.create_task(send())
+        while not seen or seen[-1].name != "closed":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    async for event in receiver:
+                        seen.append(event)
+        await sending
+        return [event.payload[0] for event in seen if event.name == "deliver"]
+
+    assert sorted(asyncio.run(asyncio.wait_for(bundle(), 20))) == list(range(200))
 
 
 @pytest.mark.parametrize("quic", [False, True])

@@ -466,9 +466,9 @@ pub enum Undecodable {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum FastStart {
     /// A receiver gets the running GOP from its start on
-    #[default]
     On,
     /// A receiver waits for the next GOP start
+    #[default]
     Off,
 }
 
@@ -503,7 +503,7 @@ pub struct LinkArgs {
     pub repair: RepairMode,
     /// What a receiver gets that joins between two GOP starts. The running GOP is sent faster than it plays, with the
     /// rate that the link has left; not on links of cells
-    #[arg(long, value_name = "HOW", default_value = "on")]
+    #[arg(long, value_name = "HOW", default_value = "off")]
     pub fast_start: FastStart,
 }
 

@@ -446,7 +446,7 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
         },
         JoinEvent::Disconnected { reason } => format!("not connected: {reason}; calling again"),
         JoinEvent::Renewed { upstream } => format!("the file has another URL: calling {upstream}"),
-        JoinEvent::Joined(_) => "joined; media start at the next GOP".to_owned(),
+        JoinEvent::Joined(_) => "joined".to_owned(),
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
         JoinEvent::Closed { .. } => "the flow is over".to_owned(),

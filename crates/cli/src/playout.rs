@@ -39,7 +39,7 @@ impl PlayoutMoves {
         self.reported = rise;
         let why = match cause {
             MoveCause::Late => {
-                "a frame came late, because the path paused or a queue on it filled; the delay falls again after 5 s without a \
+                "a frame came later than the others, because the path paused or a queue on it filled; the delay falls again after 5 s without a \
                  late frame, unless pauses recur"
             }
             MoveCause::Loss => "the path loses frames, and a repair takes a round trip",
@@ -89,7 +89,7 @@ mod tests {
         ]);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(
-            all[0].contains("rises by 390 ms (from 40 ms to 430 ms): a frame came late"),
+            all[0].contains("rises by 390 ms (from 40 ms to 430 ms): a frame came later"),
             "{all:?}"
         );
         assert!(

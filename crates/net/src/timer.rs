@@ -24,6 +24,8 @@ pub struct Timer {
     fd: AsyncFd<OwnedFd>,
     clock: Clock,
     armed: Option<Time>,
+    /// When it fires: its deadline, or when it was armed.
+    due: Option<Time>,
     lateness: Lateness,
 }
 
@@ -59,6 +61,7 @@ impl Timer {
             fd,
             clock: Clock::get(),
             armed: None,
+            due: None,
             lateness: Lateness::default(),
         })
     }
@@ -69,6 +72,7 @@ impl Timer {
             return Ok(());
         }
         self.armed = deadline;
+        self.due = deadline.map(|at| at.max(self.clock.now()));
         // Zero would disarm: a deadline at the very origin becomes one nanosecond.
         let ns = deadline.map_or(0, |time| self.clock.to_monotonic(time).max(1));
         let zero = Timespec {
@@ -109,7 +113,8 @@ impl Timer {
             return Span::ZERO;
         };
         self.armed = None;
-        let late = now.since(deadline);
+        // One that was in the past when it was armed is late since then.
+        let late = now.since(self.due.take().unwrap_or(deadline));
         self.lateness.add(late);
         late
     }

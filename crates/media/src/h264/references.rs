@@ -13,14 +13,14 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// Whether the next picture can be decoded. It `starts` if it is a random access point; a `gap` is before it if
-    /// pictures may be missing there.
-    pub fn take(&mut self, slice: &Slice, starts: bool, gap: bool) -> bool {
+    /// Whether the next picture can be decoded. It `starts` if it is a random access point; `missing` pictures that others
+    /// may refer to are missing before it, at most.
+    pub fn take(&mut self, slice: &Slice, starts: bool, missing: u32) -> bool {
         if starts {
-            let whole = !self.broken && !self.misses_reference(slice, gap);
+            let whole = !self.broken && !self.misses_reference(slice, missing);
             self.start(slice, whole);
         } else {
-            self.broken |= self.misses_reference(slice, gap);
+            self.broken |= self.misses_reference(slice, missing);
         }
         if slice.reference {
             self.frame_num = slice.frame_num;
@@ -59,9 +59,13 @@ impl References {
     }
 
     /// Whether a reference picture is missing before it.
-    fn misses_reference(&self, slice: &Slice, gap: bool) -> bool {
-        if !gap || slice.idr.is_some() || slice.gaps_allowed {
+    fn misses_reference(&self, slice: &Slice, missing: u32) -> bool {
+        if missing == 0 || slice.idr.is_some() || slice.gaps_allowed {
             return false;
+        }
+        // The count has wrapped, perhaps to where it should be.
+        if missing >= slice.max_frame_num - 1 {
+            return true;
         }
         let next = (self.frame_num + 1) & (slice.max_frame_num - 1);
         slice.frame_num != next && slice.frame_num != self.frame_num

@@ -16,6 +16,8 @@ pub struct H264Writer {
     inspector: Inspector,
     last: Option<Serial>,
     references: References,
+    /// Frames of BL and E1 that are missing before the next frame, if that is known.
+    missing: Option<u32>,
     last_slice: Option<Slice>,
     stats: WriterStats,
 }
@@ -65,16 +67,23 @@ impl H264Writer {
             }
             return;
         };
-        let gap = seq.diff(last) > 1;
+        let gap = u32::try_from(seq.diff(last) - 1).unwrap_or(0);
+        let missing = std::mem::take(&mut self.missing).unwrap_or(gap);
         self.last = Some(seq);
         let Some(slice) = slice else {
             self.stats.undecodable += 1;
             return;
         };
-        match self.references.take(&slice, starts, gap) {
+        match self.references.take(&slice, starts, missing) {
             true => self.write(slice, data, out),
             false => self.stats.undecodable += 1,
         }
+    }
+
+    /// Of the frames that are missing before the next one, this number is of the base layer or E1: no picture refers to
+    /// others. Without this, all of them may be.
+    pub(crate) fn set_missing(&mut self, missing: u32) {
+        self.missing = Some(missing);
     }
 
     /// A part of the picture that was written last is missing: nothing can be decoded up to the next start.

@@ -1,5 +1,7 @@
 //! Which pictures of a received transport stream can be decoded.
 
+use layercast_core::PerLayer;
+
 use super::codec::VideoCodec;
 use super::packet::{Packet, TS_PACKET};
 use super::pes::PesHeader;
@@ -15,8 +17,8 @@ pub(super) struct References {
     codec: VideoCodec,
     pid: u16,
     rule: Rule,
-    /// Frames are missing before the next picture, and reference pictures of E1 among them.
-    gap: bool,
+    /// Frames of the base layer and of E1 that are missing before the next picture, and whether some are of E1.
+    missing: u32,
     gap_in_e1: bool,
     /// A picture to start at came.
     begun: bool,
@@ -48,15 +50,6 @@ struct Anchors {
     has_p: bool,
 }
 
-/// What is missing before a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Before {
-    /// Frames of any layer.
-    pub any: bool,
-    /// Frames of E1.
-    pub e1: bool,
-}
-
 impl References {
     /// The video of a program; nothing is known of its pictures so far.
     pub fn of(map: &ProgramMap) -> Option<References> {
@@ -69,7 +62,7 @@ impl References {
                 VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Rule::Mpeg(Anchors::default()),
                 _ => Rule::Unknown,
             },
-            gap: false,
+            missing: 0,
             gap_in_e1: false,
             begun: false,
             decodable: true,
@@ -83,14 +76,22 @@ impl References {
     }
 
     /// Whether a decoder has what the picture in a frame refers to; true of frames without a picture, and of pictures
-    /// whose references are not known. `starts`: receivers can start here.
-    pub fn take(&mut self, packets: &[[u8; TS_PACKET]], starts: bool, before: Before) -> bool {
-        self.gap |= before.any;
-        self.gap_in_e1 |= before.e1;
+    /// whose references are not known. `starts`: receivers can start here; `missing`: frames that are missing before it.
+    pub fn take(
+        &mut self,
+        packets: &[[u8; TS_PACKET]],
+        starts: bool,
+        missing: PerLayer<u32>,
+    ) -> bool {
+        self.missing = self
+            .missing
+            .saturating_add(missing.base)
+            .saturating_add(missing.e1);
+        self.gap_in_e1 |= missing.e1 > 0;
         if matches!(self.rule, Rule::Unknown) || !self.read(packets) {
             return true;
         }
-        let (gap, gap_in_e1, begun) = (self.gap, self.gap_in_e1, self.begun);
+        let (count, gap_in_e1, begun) = (self.missing, self.gap_in_e1, self.begun);
         let judged = match &mut self.rule {
             Rule::H264(it) => {
                 let (inspector, references) = &mut **it;
@@ -101,7 +102,7 @@ impl References {
                 let starts = starts && info.gop_start();
                 let slice = info.first.take();
                 slice.map(|slice| match (begun, starts) {
-                    (true, _) => references.take(&slice, starts, gap),
+                    (true, _) => references.take(&slice, starts, count),
                     (false, true) => {
                         references.begin(&slice);
                         true
@@ -118,7 +119,7 @@ impl References {
         if let Some(judged) = judged {
             self.decodable = judged;
             self.begun |= starts;
-            (self.gap, self.gap_in_e1) = (false, false);
+            (self.missing, self.gap_in_e1) = (0, false);
         }
         // What is no picture by itself belongs to the last one.
         self.decodable

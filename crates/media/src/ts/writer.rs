@@ -4,7 +4,7 @@ use super::closer::{Closer, end_unit};
 use super::packet::{self, NULL, PAT, Packet, TS_PACKET};
 use super::pcr::OutputClock;
 use super::psi::{ProgramMap, Sections, programs};
-use super::references::{Before, References};
+use super::references::References;
 use crate::WriterStats;
 use crate::output::{Received, Undecodable};
 
@@ -109,10 +109,6 @@ impl TsWriter {
             self.stats.undecodable += 1;
             return;
         }
-        let before = Before {
-            any: self.last.is_some_and(|last| seq.diff(last) > 1),
-            e1: frame.missing.e1 > 0,
-        };
         self.last = Some(seq);
         if gop_start {
             (self.program, self.map_pid) = (None, None);
@@ -121,7 +117,7 @@ impl TsWriter {
             self.look_for_maps(bytes);
         }
         let judged = self.references.as_mut();
-        let is_fine = judged.is_none_or(|it| it.take(packets, gop_start, before));
+        let is_fine = judged.is_none_or(|it| it.take(packets, gop_start, frame.missing));
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
         if !is_fine {

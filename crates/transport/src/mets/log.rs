@@ -264,12 +264,15 @@ impl FlowLog {
         self.gop.highest = self.gop.highest.max(Some(frame.layer));
         self.gop.played[frame.layer] = true;
         self.summary.frames[frame.layer] += 1;
-        self.delays.record(frame.delay);
         let number = now.since(self.epoch).as_ms() / 1_000;
         let second = self.second.get_or_insert(Second::of(number));
-        second.delay = second.delay.max(Some(frame.delay));
-        let playout = frame.deadline.since(frame.emitted);
-        second.playout = second.playout.max(Some(playout));
+        // The age of what a fast start sends is no delay of the path.
+        if !frame.again {
+            self.delays.record(frame.delay);
+            second.delay = second.delay.max(Some(frame.delay));
+            let playout = frame.deadline.since(frame.emitted);
+            second.playout = second.playout.max(Some(playout));
+        }
         second.bits += 8 * frame.payload.len() as u64;
         second.cells[frame.layer] += aal5_cells(METS_HEADER + frame.payload.len());
     }

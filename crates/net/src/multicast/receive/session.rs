@@ -260,9 +260,11 @@ impl Session {
 
     /// The event of its beginning.
     pub fn joined(&self) -> ReceiveEvent {
-        let name = self.machine.store().name();
+        // The store has no name before the machine has taken the announcement.
+        let object = self.open.object.as_ref();
+        let name = object.map(|it| self.machine.store().name_of(it).name);
         ReceiveEvent::Joined {
-            name: name.map_or_else(String::new, |it| it.name.clone()),
+            name: name.unwrap_or_default(),
             size: self.open.object.as_ref().map_or(0, |it| it.size),
             held: self.machine.progress(),
             sender: self.sender,

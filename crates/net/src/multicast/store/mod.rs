@@ -179,7 +179,7 @@ impl FileStore {
     }
 
     /// What the sender calls an object, or the manifest.
-    fn name_of(&self, object: &Object) -> FileName {
+    pub fn name_of(&self, object: &Object) -> FileName {
         let mut name = FileName::from_object(&object.name);
         if let Some(listed) = &self.listed {
             name.name = listed.name();

@@ -13,6 +13,8 @@ pub(crate) struct Mark {
     pub level: Level,
     /// Level that the source sends, if the frame states it.
     pub source: Option<Level>,
+    /// A fast start sent it.
+    pub again: bool,
 }
 
 impl Mark {
@@ -157,10 +159,19 @@ impl GapCounter {
         let missing = self.missing(last, mark.end(), Some(mark.layer));
         let old = (self.gop_level, self.source);
         let new = (mark.level, mark.source);
+        // A fast start that ends before it has caught up leaves out what is behind its last frame.
+        let unsent = last.again && !mark.again;
         if mark.gop_start || missing.base > 0 {
             (self.gop_level, self.source) = new;
         }
-        judge(missing, old, new)
+        match unsent {
+            true => Gap {
+                withheld: missing,
+                by_switch: missing,
+                ..Gap::default()
+            },
+            false => judge(missing, old, new),
+        }
     }
 
     /// Accounts for everything after the last frame of a flow that ends at `end`, `level` being
@@ -196,6 +207,7 @@ impl GapCounter {
             e2_count: 0,
             level: Level::BASE,
             source: None,
+            again: false,
         };
         self.missing(before, end, None)
     }
@@ -304,6 +316,7 @@ mod tests {
                     e2_count: e2,
                     level,
                     source: Some(Level::E1),
+                    again: false,
                 };
                 out.push((mark, level.includes(layer)));
             }

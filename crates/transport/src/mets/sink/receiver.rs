@@ -228,6 +228,7 @@ impl Receiver {
             e2_count: header.e2_count,
             level,
             source: header.passing.source(),
+            again: header.passing.is_again(),
         };
         match &mut self.unstarted {
             Some(unstarted) => unstarted.packet(now, &self.gaps, mark, header.alf_len, came),
@@ -592,6 +593,7 @@ impl Receiver {
             e2_count: header.e2_count,
             level: whole.level,
             source: header.passing.source(),
+            again,
         };
         if opens {
             self.started(now, mark, obs);
