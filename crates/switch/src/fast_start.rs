@@ -311,3 +311,72 @@ fn again(mut pdu: LinkPdu) -> LinkPdu {
     }
     pdu
 }
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::{Layer, Serial};
+    use layercast_wire::{Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Waited};
+
+    use super::*;
+    use crate::port::Unit;
+
+    fn packet(seq: u32, octets: u32) -> LinkPdu {
+        LinkPdu::Mets(MetsPacket {
+            header: MetsHeader {
+                kind: FrameType::BL,
+                flags: Flags::FIRST | Flags::LAST,
+                flow: FlowId(1),
+                seq: Serial(seq),
+                timestamp_us: 0,
+                e1_count: 0,
+                e2_count: 0,
+                alf_len: octets,
+                offset: 0,
+                waited: Waited::default(),
+                passing: Passing::default(),
+            },
+            payload: Payload::Zeros(octets),
+            congestion: false,
+        })
+    }
+
+    fn step(gop_start: bool) -> Step {
+        Step {
+            unit: Unit {
+                layer: Layer::Base,
+                frame_start: true,
+                packet_start: true,
+                delimiter: false,
+            },
+            gop_start,
+            late: false,
+            unknown: false,
+            parity: false,
+        }
+    }
+
+    #[test]
+    fn a_gop_is_kept_within_bounds_of_octets_and_time() {
+        let at = |s| Time::ZERO + Span::from_secs(s);
+        let mut recent = Recent::default();
+        let take = |recent: &mut Recent, s, starts| {
+            recent.take(at(s), &packet(0, 1_000), step(starts), starts, 10_000);
+            assert!(recent.octets <= 10_000);
+        };
+        take(&mut recent, 0, false);
+        assert!(!recent.is_running(at(0)), "no GOP has started");
+        take(&mut recent, 1, true);
+        for _ in 0..8 {
+            take(&mut recent, 1, false);
+        }
+        assert_eq!((recent.units.len(), recent.is_running(at(1))), (9, true));
+        take(&mut recent, 1, false);
+        assert_eq!((recent.units.len(), recent.is_running(at(1))), (0, false));
+        take(&mut recent, 1, false);
+        assert!(recent.units.is_empty(), "the rest of it is of no use");
+        take(&mut recent, 2, true);
+        assert!(recent.is_running(at(14)) && !recent.is_running(at(15)));
+        take(&mut recent, 15, false);
+        assert!(recent.units.is_empty());
+    }
+}
