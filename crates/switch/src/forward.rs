@@ -68,7 +68,10 @@ impl Switch {
         pdu: LinkPdu,
         obs: &mut O,
     ) {
-        let most = self.recent_limit();
+        let most = match self.config.fast_start {
+            true => self.recent_limit(),
+            false => 0,
+        };
         let Some(flow) = slot
             .and_then(|slot| self.flows.get_mut(slot))
             .filter(|flow| flow.upstream == from)

@@ -121,7 +121,7 @@ impl References {
             self.begun |= starts;
             (self.missing, self.gap_in_e1) = (0, false);
         }
-        // What is no picture by itself belongs to the last one.
+        // A frame without a picture header continues the last picture.
         self.decodable
     }
 
