@@ -22,6 +22,7 @@ An SDU (service data unit) is one packet of a flow.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -35,19 +36,52 @@ Tolerance = str | Mapping[str, Any]
 """`"full"` (no loss), `"none"` (any loss), or what `rate`, `cumulative` and `consecutive` give."""
 
 
+def _ppm(share: float) -> int:
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share {share} is not between 0 and 1")
+    return round(share * 1e6)
+
+
 def rate(share: float, window: int = 100) -> Tolerance:
     """At most this share (0 to 1) of the last `window` settled SDUs may be lost."""
-    return {"rate": {"ppm": round(share * 1e6), "window": window}}
+    if window < 1:
+        raise ValueError(f"a window of {window} SDUs is too short: give at least 1")
+    return {"rate": {"ppm": _ppm(share), "window": window}}
 
 
 def cumulative(share: float) -> Tolerance:
     """At most this share (0 to 1) of all SDUs since the start may be lost."""
-    return {"cumulative": {"ppm": round(share * 1e6)}}
+    return {"cumulative": {"ppm": _ppm(share)}}
 
 
 def consecutive(most: int) -> Tolerance:
     """At most this many adjacent SDUs may be lost."""
+    if most < 0:
+        raise ValueError(f"{most} adjacent SDUs cannot be lost: give 0 or more")
     return {"consecutive": most}
+
+
+def _checked(tolerance: Tolerance) -> Tolerance:
+    is_named = isinstance(tolerance, str) and tolerance in ("full", "none")
+    forms = {"rate": Mapping, "cumulative": Mapping, "consecutive": int}
+    is_form = isinstance(tolerance, Mapping) and len(tolerance) == 1
+    if not is_named and not (
+        is_form and all(isinstance(it, forms.get(key, ())) for key, it in tolerance.items())
+    ):
+        raise ValueError(
+            f"{tolerance!r} is no tolerance: give 'full', 'none', rate(...), cumulative(...) "
+            "or consecutive(...)"
+        )
+    return tolerance
+
+
+def _number(names: Mapping[str, int], flow: str | int) -> int:
+    if isinstance(flow, int):
+        return flow
+    if flow not in names:
+        known = ", ".join(names) or "without names"
+        raise KeyError(f"there is no flow {flow!r}; the flows are {known}")
+    return names[flow]
 
 
 def _in_seconds(known: Any, times: Sequence[str]) -> Any:
@@ -164,6 +198,17 @@ class Flow:
     grace_ms: float | None = None
     playout_ms: float | None = None
 
+    def __post_init__(self) -> None:
+        _checked(self.tolerance)
+        if not (self.period_ms > 0 and math.isfinite(self.period_ms)):
+            raise ValueError(f"period_ms is {self.period_ms}: it is a time above 0")
+        for name in ("grace_ms", "playout_ms"):
+            value = getattr(self, name)
+            if value is not None and not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f"{name} is {value}: it is a time from 0 on")
+        if self.max_sdu is not None and not 1 <= self.max_sdu <= 65_535:
+            raise ValueError(f"max_sdu is {self.max_sdu}: an SDU has 1 to 65535 bytes")
+
 
 @dataclass(frozen=True)
 class Event:
@@ -221,15 +266,13 @@ class Sender:
         )
 
     def _flow(self, flow: str | int) -> int:
-        if isinstance(flow, int):
-            return flow
-        if flow not in self._names:
-            names = ", ".join(self._names) or "without names"
-            raise KeyError(f"the order has no flow {flow!r}; its flows are {names}")
-        return self._names[flow]
+        return _number(self._names, flow)
 
     async def send(self, flow: str | int, sdu: bytes) -> int:
-        """Sends an SDU and gives its number; waits while the window of the flow is exhausted."""
+        """Sends an SDU and gives its number; waits while the window of the flow is exhausted.
+
+        If it is cancelled while it waits, the SDU is not sent.
+        """
         return await self._raw.send(self._flow(flow), sdu)
 
     async def pause(self, flow: str | int) -> None:
@@ -257,10 +300,14 @@ class Receiver:
     """The receiving end of one connection, over UDP or, with `quic`, over QUIC datagrams.
 
     `async for event in receiver` gives the events in sequence. `explain` is the number of delivered SDUs
-    whose history is kept.
+    whose history is kept. With `names`, those of the flows in their sequence, the methods take a name for
+    a flow.
     """
 
-    def __init__(self, address: str, *, quic: bool = False, explain: int = 0) -> None:
+    def __init__(
+        self, address: str, *, quic: bool = False, explain: int = 0, names: Sequence[str] = ()
+    ) -> None:
+        self._names = {name: n for n, name in enumerate(names)}
         self._raw = _layercast.partial_order_bind(address, quic, explain)
         self._next = Kept(self._raw.recv)
 
@@ -284,25 +331,27 @@ class Receiver:
             if name in ("closed", "peer_dead"):
                 return
 
-    async def stats(self, flow: int) -> dict[str, Any]:
+    async def stats(self, flow: str | int) -> dict[str, Any]:
         """The counters of a flow; times are in seconds (`waited_s`)."""
-        return _in_seconds(json.loads(await self._raw.stats(flow)), STATS_TIMES)
+        return _in_seconds(json.loads(await self._raw.stats(_number(self._names, flow))), STATS_TIMES)
 
     async def ignored(self) -> dict[str, int]:
         """Datagrams that changed nothing: `bad_pdu` and those of other addresses, `strangers`."""
         return json.loads(await self._raw.ignored())
 
-    async def explain(self, flow: int, number: int) -> dict[str, Any] | None:
+    async def explain(self, flow: str | int, number: int) -> dict[str, Any] | None:
         """What held an SDU: `held` has rules with flow and number of a predecessor, `from_s` and `until_s`.
 
         Times are in seconds of the clock of the receiver. `None`: it did not arrive, or is no longer kept.
         """
-        return _in_seconds(json.loads(await self._raw.explain(flow, number)), EXPLANATION_TIMES)
+        found = await self._raw.explain(_number(self._names, flow), number)
+        return _in_seconds(json.loads(found), EXPLANATION_TIMES)
 
     async def timeline(self) -> list[dict[str, Any]]:
         """The last delivered SDUs as `explain` gives them, oldest first; `describe` makes a text of them."""
         return _in_seconds(json.loads(await self._raw.timeline()), EXPLANATION_TIMES)
 
-    async def renegotiate(self, flow: int, tolerance: Tolerance) -> bool:
+    async def renegotiate(self, flow: str | int, tolerance: Tolerance) -> bool:
         """Applies another tolerance to later losses; gives whether the flow exists."""
-        return await self._raw.renegotiate(flow, json.dumps(tolerance))
+        number = _number(self._names, flow)
+        return await self._raw.renegotiate(number, json.dumps(_checked(tolerance)))

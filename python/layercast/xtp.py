@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from layercast import _layercast
+from layercast._receiving import Kept
 
 __all__ = ["Context", "Host", "Listener", "Message", "Service"]
 
@@ -52,6 +53,15 @@ class Message:
     """Whether something before it, or in it, was lost for good."""
     whole: bool
     """Whether its end arrived; without, the stream ended first."""
+
+
+@dataclass(slots=True)
+class _Begun:
+    """The parts of a message whose end has not arrived."""
+
+    data: bytearray = field(default_factory=bytearray)
+    tag: bytes | None = None
+    gap: bool = False
 
 
 def _options(service: Service, options: Mapping[str, Any]) -> str:
@@ -114,11 +124,11 @@ class Listener:
     """A port that takes associations."""
 
     def __init__(self, raw: _layercast.XtpSocketListener) -> None:
-        self._raw = raw
+        self._next = Kept(raw.accept)
 
     async def accept(self) -> Context:
         """The next association."""
-        return Context(await self._raw.accept())
+        return Context(await self._next())
 
 
 class Context:
@@ -126,6 +136,8 @@ class Context:
 
     def __init__(self, raw: _layercast.XtpSocketEnd) -> None:
         self._raw = raw
+        self._next = Kept(lambda: raw.receive(_MOST))
+        self._begun = _Begun()
 
     async def send(
         self,
@@ -146,16 +158,24 @@ class Context:
         await self._raw.send(data, end, tag, reliable, priority)
 
     async def receive(self) -> Message | None:
-        """The next message; None after the last."""
-        data, tag, gap = bytearray(), None, False
-        while chunk := await self._raw.receive(_MOST):
-            piece, first, ends, lost = chunk
-            data += piece
-            tag = tag or first
-            gap |= lost
+        """The next message; None after the last.
+
+        If it is cancelled, the next call continues with the same message.
+        """
+        while chunk := await self._next():
+            piece, tag, ends, lost = chunk
+            begun = self._begun
+            begun.data += piece
+            begun.tag = begun.tag or tag
+            begun.gap |= lost
             if ends:
-                return Message(bytes(data), tag, gap, True)
-        return Message(bytes(data), tag, gap, False) if data or tag else None
+                return self._take(whole=True)
+        begun = self._begun
+        return self._take(whole=False) if begun.data or begun.tag else None
+
+    def _take(self, *, whole: bool) -> Message:
+        begun, self._begun = self._begun, _Begun()
+        return Message(bytes(begun.data), begun.tag, begun.gap, whole)
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self._messages()

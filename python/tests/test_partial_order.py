@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import json
+import re
 
 import pytest
 
 import layercast
-from layercast.partial_order import Flow, Order, Receiver, Sender, describe, rate
+from layercast.partial_order import Flow, Order, Receiver, Sender, consecutive, describe, rate
 from layercast_lab import partial_order as poc
 from layercast_lab.experiment import Context
 from layercast_lab.experiments import partial_order_curves as curves
@@ -98,6 +99,55 @@ def test_an_explanation_says_what_held_an_sdu_and_for_how_long():
 def test_a_place_without_a_flow_is_named_with_its_line():
     with pytest.raises(ValueError, match="line 2: 'place b' is no `place PLACE FLOW`"):
         Order.tspn("place a video\nplace b")
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: Flow(period_ms=0), "period_ms is 0"),
+        (lambda: Flow(period_ms=float("nan")), "period_ms is nan"),
+        (lambda: Flow(period_ms=1, grace_ms=-1), "grace_ms is -1"),
+        (lambda: Flow(period_ms=1, playout_ms=float("inf")), "playout_ms is inf"),
+        (lambda: Flow(period_ms=1, max_sdu=0), "max_sdu is 0"),
+        (lambda: Flow(period_ms=1, tolerance="half"), "'half' is no tolerance"),
+        (lambda: Flow(period_ms=1, tolerance={"rate": 3}), "is no tolerance"),
+        (lambda: Flow(period_ms=1, tolerance=0.1), "0.1 is no tolerance"),
+        (lambda: rate(1.5), "share 1.5 is not between"),
+        (lambda: rate(0.5, window=0), "window of 0 SDUs"),
+        (lambda: consecutive(-1), "-1 adjacent SDUs"),
+    ],
+)
+def test_values_without_a_meaning_are_named(make, what):
+    with pytest.raises(ValueError, match=re.escape(what)):
+        make()
+
+
+def test_a_cancelled_send_is_not_sent_later():
+    async def bundle():
+        receiver = Receiver("127.0.0.1:0", names=["video"])
+        sender = await Sender.connect(receiver.address, [Flow(period_ms=1)], Order.none())
+        sent = 0
+        # The receiver takes no events yet: the window is exhausted in the end.
+        while True:
+            try:
+                await asyncio.wait_for(sender.send(0, bytes(900)), 0.3)
+            except TimeoutError:
+                break
+            sent += 1
+        closing = asyncio.ensure_future(sender.close())
+        await asyncio.sleep(0.05)
+        # The sender is taken; the question does not wait for the end of the close.
+        with pytest.raises(layercast.LayercastError, match="closed"):
+            await asyncio.wait_for(sender.stats(0), 1)
+        delivered = [event.number async for event in receiver if event.name == "deliver"]
+        await closing
+        assert (await receiver.stats("video"))["delivered"] == sent
+        with pytest.raises(KeyError, match="the flows are video"):
+            await receiver.explain("sound", 0)
+        return sent, delivered
+
+    sent, delivered = asyncio.run(asyncio.wait_for(bundle(), 30))
+    assert sent > 0 and delivered == list(range(sent))
 
 
 def test_a_cancelled_wait_loses_nothing():

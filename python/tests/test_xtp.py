@@ -48,6 +48,37 @@ def test_messages_go_there_and_back_by_a_daemon(command, tmp_path):
         xtp.Host(address)
 
 
+def test_a_cancelled_wait_loses_no_part_of_a_message():
+    async def main() -> None:
+        host = xtp.Host("127.0.0.1:0")
+        listener = host.listen(port=PORT)
+        messages = [bytes([number]) * 200_000 for number in range(5)]
+
+        async def send() -> None:
+            sender = xtp.Host("127.0.0.1:0")
+            context = sender.connect(host.address, port=PORT)
+            for message in messages:
+                await context.send(message)
+            await context.close_write()
+            await context.settled()
+
+        async def patient(call):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        return await call()
+
+        sending = asyncio.create_task(send())
+        context = await patient(listener.accept)
+        for message in messages:
+            found = await patient(context.receive)
+            assert (found.data, found.whole) == (message, True)
+        assert await patient(context.receive) is None
+        await sending
+
+    run(main)
+
+
 SENDER = """
 import asyncio, sys
 from layercast import xtp

@@ -34,7 +34,15 @@ pub struct ProtectBase(pub Option<ParityConfig>);
 /// It cannot be read, is no regular file, or is too large.
 pub fn read(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") {
-        let octets = input::read(path, true)?;
+        let (octets, _) = input::begin(path, file::MAX_TEXT_FILE + 1)?;
+        if octets.len() as u64 > file::MAX_TEXT_FILE {
+            let what = format!(
+                "{}: more than {} MiB came",
+                path.display(),
+                file::MAX_TEXT_FILE >> 20
+            );
+            return Err(Failure::new(what).hint("give a scenario: a text in TOML"));
+        }
         return String::from_utf8(octets).map_err(|error| at_line(path, None, &error.to_string()));
     }
     let text = file::read_text(path, file::MAX_TEXT_FILE);

@@ -44,7 +44,7 @@ impl fmt::Display for Loss {
             ),
             (true, Some(_), _) => f.write_str(
                 "the path itself loses more packets than the parities repair: a stronger code helps (serve \
-                 --protect-base 8+4, or auto)",
+                 --protect-base 8+4; auto follows the reported loss after some 16 s)",
             ),
         }
     }

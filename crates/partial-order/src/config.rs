@@ -106,9 +106,15 @@ pub enum ConfigError {
     },
     /// OPEN does not fit a PDU.
     #[error(
-        "the order needs an OPEN of {0} bytes, more than a PDU; use fewer edges or a larger max_pdu"
+        "the order needs an OPEN of {bytes} bytes, and a PDU has at most {most}; use fewer edges, or blocks instead of \
+         a finite order"
     )]
-    TooLarge(usize),
+    TooLarge {
+        /// Bytes of the OPEN.
+        bytes: usize,
+        /// Bytes that a PDU carries.
+        most: usize,
+    },
     /// The order is none.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -155,7 +161,10 @@ impl Config {
         }
         let bytes = OPEN_HEADER + self.to_bytes().len();
         if bytes > max_pdu && !self.strict_paper {
-            return Err(ConfigError::TooLarge(bytes));
+            return Err(ConfigError::TooLarge {
+                bytes,
+                most: max_pdu,
+            });
         }
         Ok(())
     }

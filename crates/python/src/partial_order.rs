@@ -288,7 +288,9 @@ impl PartialOrderOut {
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let sender = Arc::clone(&self.0);
         future_into_py(py, async move {
-            match sender.write().await.take() {
+            // Not in the expression of the match: it would keep the lock, and `stats` would wait for the end.
+            let taken = sender.write().await.take();
+            match taken {
                 Some(sender) => sender.close().await.map_err(fail),
                 None => Ok(()),
             }

@@ -245,6 +245,8 @@ pub struct ReceiverTotal<'a> {
     pub files: u32,
     /// Files not delivered.
     pub missing: u32,
+    /// Whether it can use the list of files; without the list it lacks folders, permissions and times.
+    pub listed: bool,
     /// Bytes of the files that were transferred, not of those that the receiver had already.
     pub octets: u64,
     /// Duration of the sessions of these files.
@@ -256,7 +258,7 @@ pub struct ReceiverTotal<'a> {
     /// Share of the data packets sent to it, repairs and parities included, that did not arrive, 0 to 1; null if none was
     /// sent.
     pub loss: Option<f64>,
-    /// Why it lacks a file.
+    /// Why it lacks a file or the list.
     pub why: Option<&'a str>,
 }
 
@@ -345,6 +347,8 @@ pub enum ReceiveLine<'a> {
         failed: usize,
         /// Files that were listed and not received.
         missing: u32,
+        /// Whether every list of files could be used; without one folders, permissions and times may be missing.
+        listed: bool,
         /// Bytes of the complete files.
         octets: u64,
         /// Time since the start of the command.

@@ -387,6 +387,7 @@ impl Reporter {
             whole: whole.len(),
             failed: failures,
             missing: never,
+            listed: ended != Some(Ended::Unlisted),
             octets: octets_here,
             seconds,
         };

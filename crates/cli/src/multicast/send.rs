@@ -12,8 +12,8 @@ use layercast_multicast::{
     SenderConfig, Weak,
 };
 use layercast_net::{
-    Destination, InputFault, SendConfig, SendEvent, SendPlan, SendProgress, SendReport, SentFile,
-    TreeOptions, printable, send_plan,
+    Destination, InputFault, ReceiverReport, SendConfig, SendEvent, SendPlan, SendProgress,
+    SendReport, SentFile, TreeOptions, printable, send_plan,
 };
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
@@ -76,11 +76,15 @@ pub fn run(args: &Send) -> Outcome {
             }
             reporter
         });
+        let (files, folders, octets) = (plan.files(), plan.folders(), plan.octets());
         let sent = send_plan(plan, config, stop.token.clone(), reports, trace.observer()).await;
         trace.finish()?;
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();
         let sent = sent.unwrap_or_else(|error| SendReport {
+            files,
+            folders,
+            octets,
             error: Some(error),
             ..SendReport::default()
         });
@@ -297,10 +301,16 @@ fn judge(args: &Send, report: SendReport) -> Outcome {
     let complete = report.sent.len() as u32 == report.files && report.withheld.is_empty();
     // Folders without a file are in the list alone.
     let list = report.manifest.iter().filter(|_| report.files == 0);
+    let refuses = |it: &ReceiverReport| matches!(it.outcome, Fate::Failed(_));
+    let is_listed = args.enough.is_some()
+        || !report
+            .manifest
+            .iter()
+            .any(|it| it.receivers.iter().any(refuses));
     let mut all = report.sent.iter().chain(list);
     let arrived = all.clone().any(|file| delivered(file) > 0);
     let is_empty = all.clone().next().is_none();
-    if complete && !is_empty && report.error.is_none() && all.all(whole) {
+    if complete && is_listed && !is_empty && report.error.is_none() && all.all(whole) {
         return Ok(());
     }
     if arrived {

@@ -73,7 +73,9 @@ struct Total {
     /// Data packets sent to it, and lost on the way.
     packets: f64,
     lost: f64,
-    /// Why it lacks a file, the last time.
+    /// It cannot use the list of files.
+    is_unlisted: bool,
+    /// Why it lacks a file or the list, the last time.
     why: Option<String>,
 }
 
@@ -119,7 +121,10 @@ impl<'a> Summary<'a> {
                         }
                     }
                     Fate::Delivered => {}
-                    Fate::Failed(reason) => total.why = Some(words(reason).into()),
+                    Fate::Failed(reason) => {
+                        total.is_unlisted |= is_list;
+                        total.why = Some(words(reason).into());
+                    }
                     Fate::Pending => total.why = Some("given up".into()),
                     Fate::NeverConnected => total.why = Some("never answered".into()),
                 }
@@ -175,6 +180,7 @@ impl<'a> Summary<'a> {
                 receiver: &it.shown,
                 files: it.files,
                 missing: report.files.saturating_sub(it.files),
+                listed: !it.is_unlisted,
                 octets: it.octets,
                 seconds,
                 rate_bps: rate.map(|it| it as u64),
@@ -243,6 +249,11 @@ impl<'a> Summary<'a> {
         if late > 0 {
             let verb = if late == 1 { "was" } else { "were" };
             text.push_str(&format!("{} {verb} not sent\n", count(late, "file")));
+        }
+        if report.manifest.is_none() && report.sent.is_empty() {
+            // The cause follows as an error.
+            text.push_str("nothing was sent\n");
+            return text;
         }
         let seconds = report.took.as_secs_f64();
         text.push_str(&match report.files {
@@ -325,6 +336,9 @@ impl<'a> Summary<'a> {
                 it.loss()
                     .map_or("-".into(), |loss| format!("{:.2} %", loss * 100.0)),
                 match (missing, &it.why) {
+                    (0, Some(why)) if it.is_unlisted => {
+                        format!("folders, permissions, times: {why}")
+                    }
                     (0, _) => "nothing".into(),
                     (missing, Some(why)) => format!("{}: {why}", count(missing, "file")),
                     (missing, None) => count(missing, "file"),
@@ -451,11 +465,7 @@ mod tests {
         let (names, report) = (Names::new(), SendReport::default());
         let summary = Summary::new(&names, &report, false);
         assert!(summary.line().files.is_empty());
-        assert!(
-            summary
-                .human()
-                .contains("no files, 0 folders without files")
-        );
+        assert_eq!(summary.human(), "nothing was sent\n");
     }
 
     fn delivered(name: &str, data: u64) -> SentFile {
@@ -499,6 +509,26 @@ mod tests {
         assert!(text.contains("the file reached all receivers"), "{text}");
         assert!(!text.contains("Mbit/s"), "{text}");
         assert_eq!(summary.line().receivers[0].rate_bps, None);
+    }
+
+    #[test]
+    fn a_receiver_that_cannot_use_the_list_is_named() {
+        let mut list = delivered("list of files", 1);
+        list.receivers[0].outcome = Fate::Failed(Reason::Denied);
+        let report = SendReport {
+            files: 1,
+            manifest: Some(list),
+            sent: vec![delivered("a", 1)],
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let summary = Summary::new(&names, &report, false);
+        let text = summary.human();
+        assert!(
+            text.contains("folders, permissions, times: it may not write"),
+            "{text}"
+        );
+        assert!(!summary.line().receivers[0].listed);
     }
 
     #[test]

@@ -418,6 +418,13 @@ fn a_scenario_comes_from_standard_input() {
         without_clock(&output)
     };
     assert_eq!(from("-"), from(&scenario));
+    let endless = std::fs::File::open("/dev/zero").unwrap();
+    let output = layercast().args(["sim", "-"]).stdin(endless).output();
+    let complaint = complaint(&output.unwrap());
+    assert!(
+        complaint.contains("more than 16 MiB") && complaint.contains("scenario"),
+        "{complaint}"
+    );
 }
 
 #[test]

@@ -5,7 +5,8 @@ use super::pes::{PesHeader, put_video};
 use crate::h264::{nal, nals};
 
 /// How long no video may follow the first picture until its access unit is ended.
-const CLOSE_AFTER: Span = Span::from_secs(1);
+/// Streams with shorter GOPs never need it, and ffmpeg looks for the video for 5 s.
+const CLOSE_AFTER: Span = Span::from_secs(3);
 /// An access unit delimiter, of any kind of pictures.
 const DELIMITER: [u8; 6] = [0, 0, 0, 1, nal::DELIMITER, 0xF0];
 /// Filler data: it means nothing, in any access unit.
@@ -14,8 +15,8 @@ const FILLER: [u8; 6] = [0, 0, 1, nal::FILLER, 0xFF, 0x80];
 /// Ends the access unit of the first picture of an H.264 stream, where the pictures behind it are withheld.
 ///
 /// A demultiplexer has a picture whole when the next one begins, and a player needs one to learn what the
-/// video is. If key frames are far apart that takes longer than programs look for it (ffmpeg: 5 s). So a
-/// second after the first picture the delimiter of the next one is written ahead, with the time stamps that a
+/// video is. If key frames are far apart that takes longer than programs look for it (ffmpeg: 5 s). So 3
+/// seconds after the first picture the delimiter of the next one is written ahead, with the time stamps that a
 /// stream of even GOPs has there. If the next key frame comes at another time, programs that take the stamps of
 /// the delimiter show this one picture too early or too late; the ones behind it are right.
 #[derive(Default, Debug)]

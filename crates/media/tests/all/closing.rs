@@ -14,10 +14,14 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
     if !have_ffmpeg() {
         return;
     }
-    let options = "-f lavfi -i sine=r=48000 -map 0:v -map 1:a -c:a mp2 -t 12 -s 176x144 -pix_fmt yuv420p \
-                   -c:v libx264 -g 200 -keyint_min 200 -bf 2 -f mpegts";
-    let clip = Clip::parse(Bytes::from(encode("closing.ts", options))).expect("a clip");
-    let written = |level: Level, gop: Option<Span>| {
+    let encoded = |name: &str, gop: &str| {
+        let options = "-f lavfi -i sine=r=48000 -map 0:v -map 1:a -c:a mp2 -t 12 -s 176x144 -pix_fmt yuv420p \
+                       -c:v libx264 -g GOP -keyint_min GOP -bf 2 -f mpegts";
+        let stream = encode(name, &options.replace("GOP", gop));
+        Clip::parse(Bytes::from(stream)).expect("a clip")
+    };
+    let clip = encoded("closing.ts", "200");
+    let written_of = |clip: &Clip, level: Level, gop: Option<Span>| {
         let mut writer = FlowWriter::new(Media::MpegTs, clip.info.frame_rate, OutputForm::Native);
         if let Some(gop) = gop {
             writer.set_gop(gop);
@@ -37,6 +41,7 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
         }
         out
     };
+    let written = |level, gop| written_of(&clip, level, gop);
     let gop = Some(Span::from_secs(8));
     let base = written(Level::BASE, gop);
     let path = file("closing-base.ts");
@@ -64,4 +69,10 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
     for level in [Level::E1, Level::FULL] {
         assert_eq!(written(level, gop), written(level, None), "{level}");
     }
+    // Key frames every 2 s: the next one is in time, and its own stamps are the only ones.
+    let short = encoded("closing-short.ts", "50");
+    assert_eq!(
+        written_of(&short, Level::BASE, Some(Span::from_secs(2))),
+        written_of(&short, Level::BASE, None)
+    );
 }

@@ -63,7 +63,7 @@ impl Intake {
                 let reason = machine.store_mut().failed(error);
                 machine.leave(reason);
             }
-            Some(Ok(_)) => self.right = true,
+            Some(Ok(())) => self.right = true,
         }
     }
 

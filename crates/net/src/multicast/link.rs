@@ -70,19 +70,21 @@ impl Link {
             udp.send_to_groups(*interface, *hops)
                 .map_err(|source| NetError::Group { group, source })?;
         }
-        let (mut payload, mut unroutable) = (None, Vec::new());
+        let (mut payload, mut unroutable) = (None, BTreeMap::new());
         for &to in &*all {
             match path_mtu(to, by) {
                 Ok(mtu) => {
                     let fits = payload_within(mtu, to);
                     payload = Some(payload.map_or(fits, |least: u16| least.min(fits)));
                 }
-                Err(error) if is_unroutable(&error) => unroutable.push((to, error)),
+                Err(error) if is_unroutable(&error) => {
+                    unroutable.insert(to, error);
+                }
                 Err(_) => {}
             }
         }
         if unroutable.len() == all.len()
-            && let Some((to, source)) = unroutable.drain(..).next()
+            && let Some((to, source)) = unroutable.pop_first()
         {
             return Err(NetError::NoRoute { to, source });
         }
@@ -120,10 +122,11 @@ fn path_mtu(to: SocketAddr, by: Ipv4Addr) -> io::Result<u32> {
 
 /// Whether the error says that packets cannot leave this host for the destination.
 fn is_unroutable(error: &io::Error) -> bool {
-    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable};
+    // Without an address of the family, or of its scope, there is no source address.
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
     matches!(
         error.kind(),
-        HostUnreachable | NetworkDown | NetworkUnreachable
+        AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable
     )
 }
 

@@ -100,7 +100,7 @@ struct Transfer {
     report: SendReport,
     /// How often a session is announced.
     tries: u32,
-    /// Members that have the current manifest.
+    /// Members that have the current manifest, or have said why they cannot use it.
     listed: BTreeSet<MemberId>,
     /// A file was withdrawn since the manifest was sent.
     revised: bool,
@@ -177,7 +177,8 @@ impl Transfer {
         let file = self
             .session(source, "list of files".into(), is_last, obs)
             .await?;
-        self.listed = delivered(&file).collect();
+        // A receiver that cannot use the list can take files.
+        self.listed = answering(&file).collect();
         self.revised = false;
         let somebody = !self.listed.is_empty();
         self.expect(&file);
@@ -263,7 +264,7 @@ impl Transfer {
 
     /// Those that have failed are not waited for again; they may come late.
     fn expect(&mut self, file: &SentFile) {
-        let there = answering(file);
+        let there = answering(file).count();
         match &mut self.members {
             Members::Anyone { expect, .. } => *expect = Some(there.max(1) as u32),
             Members::Listed(listed) if there < listed.len() => {
@@ -301,7 +302,7 @@ impl Transfer {
 }
 
 /// Receivers that answer the next announcement, too: those that have the file, and those that said why they do not take it.
-fn answering(file: &SentFile) -> usize {
+fn answering(file: &SentFile) -> impl Iterator<Item = MemberId> + '_ {
     let answers = |outcome| match outcome {
         Outcome::Delivered => true,
         Outcome::Failed(reason) => matches!(
@@ -315,7 +316,8 @@ fn answering(file: &SentFile) -> usize {
         Outcome::Pending | Outcome::NeverConnected => false,
     };
     let receivers = file.receivers.iter();
-    receivers.filter(|it| answers(it.outcome)).count()
+    let there = receivers.filter(move |it| answers(it.outcome));
+    there.map(|it| it.member)
 }
 
 fn delivered(file: &SentFile) -> impl Iterator<Item = MemberId> + '_ {

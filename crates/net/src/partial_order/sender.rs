@@ -109,7 +109,8 @@ impl PartialOrderSender {
 
     /// Sends an SDU of a flow and gives its number; waits while the window of the flow is exhausted.
     ///
-    /// SDUs are submitted in a sequence that the order permits. If the future is dropped, the SDU may be sent or not.
+    /// SDUs are submitted in a sequence that the order permits. If the future is dropped while the SDU waits for the
+    /// window, the SDU is not sent.
     ///
     /// # Errors
     /// The SDU is refused, or the connection is over.
@@ -223,6 +224,9 @@ impl Task {
             if self.end.get().is_some() {
                 return self.answer();
             }
+            if self.waiting.len() >= QUEUE {
+                self.waiting.retain(|it| !it.2.is_closed());
+            }
             // Commands wait in the channel while submissions wait for a window, so both are bounded.
             let takes = self.waiting.len() < QUEUE && self.closing.is_none();
             tokio::select! {
@@ -263,6 +267,10 @@ impl Task {
 
     /// Submits in the sequence of the calls of each flow.
     fn submit(&mut self, (flow, sdu, reply): Waiting) {
+        if reply.is_closed() {
+            // The user no longer waits.
+            return;
+        }
         if self.waiting.iter().any(|it| it.0 == flow) {
             self.waiting.push((flow, sdu, reply));
             return;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 
 use layercast_core::{Observer, Span, Time};
 use layercast_multicast::{Peer, Receiver, ReceiverConfig, ReceiverEvent, Transmit};
+use layercast_wire::multicast::manifest::Manifest;
 use layercast_wire::multicast::{Body, Object, Open, Packet, Reason};
 
 use super::{ReceiveEvent, ReceivedFile};
@@ -30,10 +31,6 @@ pub struct Session {
     verifying: bool,
     /// The file, if it comes as a stream.
     stream: Option<Intake>,
-    /// The manifest of a transfer, if it is that, once it is whole.
-    manifest: Option<Vec<u8>>,
-    /// It was taken.
-    manifest_taken: bool,
 }
 
 impl Session {
@@ -62,8 +59,6 @@ impl Session {
             heard: now,
             verifying: false,
             stream: None,
-            manifest: None,
-            manifest_taken: false,
         };
         session.begin_if_known(now, obs);
         session
@@ -129,14 +124,20 @@ impl Session {
         let hashed = self.machine.store_mut().hash_one();
         let mut more = matches!(hashed, Ok(true));
         if let Err(error) = hashed {
-            let reason = self.machine.store_mut().failed(error);
-            self.machine.leave(reason);
+            self.fail(error);
         }
         if self.verifying
             && let Some(right) = self.machine.store().is_right()
         {
             self.verifying = false;
-            self.machine.verified(now, right);
+            let finished = match right {
+                true => self.machine.store_mut().finish(),
+                false => Ok(()),
+            };
+            match finished {
+                Ok(()) => self.machine.verified(now, right),
+                Err(error) => self.fail(error),
+            }
         }
         let mut over = None;
         while let Some(event) = self.machine.poll_event() {
@@ -144,17 +145,6 @@ impl Session {
                 ReceiverEvent::Verify => {
                     self.verifying = true;
                     more = true;
-                }
-                ReceiverEvent::Complete => {
-                    let store = self.machine.store_mut();
-                    let finished = match store.is_manifest() {
-                        true => store.manifest().map(|it| self.manifest = Some(it)),
-                        false => store.finish().map(drop),
-                    };
-                    if let Err(error) = finished {
-                        let reason = self.machine.store_mut().failed(error);
-                        self.machine.leave(reason);
-                    }
                 }
                 ReceiverEvent::Closed { reason, .. } | ReceiverEvent::Refused(reason) => {
                     over.get_or_insert(reason);
@@ -165,15 +155,15 @@ impl Session {
         (more, over)
     }
 
-    /// The octets of a manifest that has become whole; given once.
-    pub fn take_manifest(&mut self) -> Option<Vec<u8>> {
-        let stream = self.stream.as_ref().is_some_and(Intake::is_right);
-        if stream && self.machine.store().is_manifest() && !self.manifest_taken {
-            self.manifest = self.machine.store_mut().manifest().ok();
-        }
-        let taken = self.manifest.take();
-        self.manifest_taken |= taken.is_some();
-        taken
+    /// The system refuses something: the receiver leaves, and the sender is notified of the reason.
+    fn fail(&mut self, error: std::io::Error) {
+        let reason = self.machine.store_mut().failed(error);
+        self.machine.leave(reason);
+    }
+
+    /// A manifest that has arrived and can be used; given once.
+    pub fn take_manifest(&mut self) -> Option<Manifest> {
+        self.machine.store_mut().take_manifest()
     }
 
     /// The number of the transfer that it is part of.
@@ -228,10 +218,9 @@ impl Session {
         self.heard
     }
 
-    /// Whether all of it is here.
+    /// Whether all of it is here, and a manifest was taken.
     pub fn is_whole(&self) -> bool {
-        let is_taken = self.manifest_taken || !self.is_manifest();
-        is_taken && self.machine.is_complete()
+        self.machine.is_complete() && !self.machine.store().holds_manifest()
     }
 
     /// Whether its sender is silent.

@@ -20,7 +20,7 @@ use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::name::FileName;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
-use crate::multicast::store::{Folder, make_folders, settle_folders, sync};
+use crate::multicast::store::{Folder, settle_folders, sync};
 use crate::random::random_number;
 
 /// Sessions at a time: a stranger who announces many takes no more of us.
@@ -354,8 +354,8 @@ impl Sessions {
             ended.extend(over.map(|reason| (id, reason)));
             lists.extend(session.take_manifest().map(|it| (session.sender(), it)));
         }
-        for (sender, octets) in lists {
-            self.list(now, sender, &octets, events);
+        for (sender, manifest) in lists {
+            self.list(now, sender, manifest, events);
         }
         while let Some((to, session, token)) = self.validation.next(now) {
             let body = PathBody::Challenge(token);
@@ -404,6 +404,7 @@ impl Sessions {
             return;
         };
         if is_manifest {
+            self.end_of_list(sender, reason, file.error, events);
             self.sets.ended(now, sender, &file.name);
             return self.settle(sender, file.name.batch);
         }
@@ -437,29 +438,34 @@ impl Sessions {
         self.settle(sender, batch);
     }
 
-    /// The list of files of a sender came.
+    /// The session of a list of files is over: if this receiver left it, the list cannot be used.
+    fn end_of_list(
+        &mut self,
+        sender: SocketAddr,
+        reason: Reason,
+        error: Option<String>,
+        events: &mpsc::Sender<ReceiveEvent>,
+    ) {
+        let why = match (reason, error) {
+            (_, Some(error)) => error,
+            (Reason::Corrupt, None) => "its digest was wrong twice".into(),
+            (Reason::Unsupported, None) => "it has a code or a size that is not supported".into(),
+            _ => return,
+        };
+        if self.unlisted.len() < MOST_REPORTED {
+            self.unlisted.insert(sender);
+        }
+        let _ = events.try_send(ReceiveEvent::BadList { sender, why });
+    }
+
+    /// The list of files of a sender came, and its folders are made.
     fn list(
         &mut self,
         now: Time,
         sender: SocketAddr,
-        octets: &[u8],
+        manifest: Manifest,
         events: &mpsc::Sender<ReceiveEvent>,
     ) {
-        let made = Manifest::decode(octets).map_err(|it| it.to_string());
-        let made = made.and_then(|manifest| {
-            let folders = make_folders(&self.folder.path, &manifest);
-            folders.map_err(|it| it.to_string()).map(|()| manifest)
-        });
-        let manifest = match made {
-            Ok(manifest) => manifest,
-            Err(why) => {
-                if self.unlisted.len() < MOST_REPORTED {
-                    self.unlisted.insert(sender);
-                }
-                let _ = events.try_send(ReceiveEvent::BadList { sender, why });
-                return;
-            }
-        };
         self.unlisted.remove(&sender);
         let batch = manifest.batch();
         let files = manifest.files().count() as u32;

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use layercast_fec::Scheme;
 use layercast_multicast::{Bits, Geometry, Rebuilt, Store, Verdict};
 use layercast_wire::Payload;
-use layercast_wire::multicast::manifest::MAX_MANIFEST;
+use layercast_wire::multicast::manifest::{MAX_MANIFEST, Manifest};
 use layercast_wire::multicast::{Object, Reason};
 
 use self::folder::Existing;
 pub use self::folder::Folder;
 use self::on_disk::OnDisk;
-pub use self::place::{Listed, make_folders, settle_folders, sync};
+use self::place::make_folders;
+pub use self::place::{Listed, settle_folders, sync};
 use super::name::{FileName, shorten};
 
 /// Octets of a name that partial files have of it: with what is put around it, it fits every file system.
@@ -38,6 +39,8 @@ pub struct FileStore {
     existing: Option<Existing>,
     /// Where the whole file is.
     done: Option<PathBuf>,
+    /// The object, if it is the manifest of a transfer and its folders are here.
+    manifest: Option<Manifest>,
     /// What the system said when something failed.
     error: Option<io::Error>,
 }
@@ -52,6 +55,7 @@ impl FileStore {
             file: None,
             existing: None,
             done: None,
+            manifest: None,
             error: None,
         }
     }
@@ -126,16 +130,18 @@ impl FileStore {
         }
     }
 
-    /// The content is right: the file gets its name, which is given back.
+    /// The content is right: a file gets its name; a manifest is read, and its folders are made. The sender must not
+    /// be notified of the receipt before.
     ///
     /// # Errors
-    /// It cannot be renamed.
-    pub fn finish(&mut self) -> io::Result<PathBuf> {
-        if let Some(done) = &self.done {
-            return Ok(done.clone());
+    /// The file cannot be renamed; what should be a manifest is none, or a folder cannot be made.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if self.done.is_some() {
+            return Ok(());
         }
         if self.is_manifest() {
-            return Ok(PathBuf::new());
+            self.manifest = Some(self.read_manifest()?);
+            return Ok(());
         }
         let (Some(file), Some(name)) = (&mut self.file, &self.name) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -158,8 +164,8 @@ impl FileStore {
             }
             Ok(path)
         })?;
-        self.done = Some(path.clone());
-        Ok(path)
+        self.done = Some(path);
+        Ok(())
     }
 
     /// Whether the object is the manifest of a transfer.
@@ -167,15 +173,25 @@ impl FileStore {
         self.name.as_ref().is_some_and(FileName::is_manifest)
     }
 
-    /// The octets of a manifest, which is whole and right.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub fn manifest(&mut self) -> io::Result<Vec<u8>> {
-        match &mut self.file {
-            Some(file) => file.read_all(),
-            None => Ok(Vec::new()),
-        }
+    /// The manifest after [`finish`](Self::finish); given once.
+    pub fn take_manifest(&mut self) -> Option<Manifest> {
+        self.manifest.take()
+    }
+
+    /// Whether there is a manifest that was not taken.
+    pub fn holds_manifest(&self) -> bool {
+        self.manifest.is_some()
+    }
+
+    fn read_manifest(&mut self) -> io::Result<Manifest> {
+        let octets = match &mut self.file {
+            Some(file) => file.read_all()?,
+            None => Vec::new(),
+        };
+        let none = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let manifest = Manifest::decode(&octets).map_err(none)?;
+        make_folders(&self.folder.path, &manifest)?;
+        Ok(manifest)
     }
 
     /// What the sender calls an object, or the manifest.
@@ -226,6 +242,8 @@ impl Store for FileStore {
         let is_manifest = name.is_manifest();
         self.name = Some(name);
         if is_manifest && object.size > MAX_MANIFEST as u64 {
+            let what = format!("it has {} octets, and may have {MAX_MANIFEST}", object.size);
+            self.error = Some(io::Error::new(io::ErrorKind::InvalidData, what));
             return Err(Reason::Unsupported);
         }
         if let Some(listed) = self.listed.as_ref().filter(|it| it.size != object.size) {
@@ -290,9 +308,10 @@ impl Store for FileStore {
 
     fn verify(&mut self) -> Verdict {
         match (&self.done, self.is_right()) {
-            (Some(_), _) | (None, Some(true)) => Verdict::Same,
+            (Some(_), _) => Verdict::Same,
             (None, Some(false)) => Verdict::Different,
-            (None, None) => Verdict::Later,
+            // The file is not finished.
+            (None, _) => Verdict::Later,
         }
     }
 

@@ -126,7 +126,14 @@ async fn a_list_that_cannot_be_used_is_no_success() {
     fs::create_dir_all(it.out.join("top")).unwrap();
     fs::write(it.out.join("top/empty"), "a file").unwrap();
     let report = report(config(&[&folder.join("top")], vec![it.addr], 100)).await;
+    let list = report.manifest.as_ref().unwrap();
+    assert_eq!(
+        list.receivers[0].outcome,
+        Outcome::Failed(Reason::Storage),
+        "the sender is notified"
+    );
     assert_eq!(report.sent.len(), 1);
+    assert_eq!(delivered(&report.sent[0]), 1, "the file needs no list");
     let (_, ended) = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
     assert_eq!(ended, Ended::Unlisted);
 }
