@@ -10,6 +10,7 @@ mod e5;
 mod edge_cases;
 mod fast_start;
 mod faults;
+mod golden;
 mod hosts;
 mod internet_attach;
 mod internet_errors;
