@@ -432,8 +432,8 @@ STATISTICS = {
         ("fec/src/decoder.rs", "DecoderStats", "a decoder of a protected stream"),
         ("multicast/src/event.rs", "SenderStats", "the sender of a file"),
         ("multicast/src/event.rs", "ReceiverStats", "a receiver of a file"),
-        ("transport/src/xtp/event.rs", "XtpStats", "an XTP endpoint: `endpoint` of `xtpd`"),
-        ("transport/src/tcp/event.rs", "TcpStats", "a TCP endpoint"),
+        ("xtp/src/event.rs", "XtpStats", "an XTP endpoint: `endpoint` of `xtpd`"),
+        ("tcp/src/event.rs", "TcpStats", "a TCP endpoint"),
     ],
 }
 

@@ -2,11 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 use layercast_core::{Machine, Off, Span, Time};
-use layercast_transport::xtp::Endpoint;
-use layercast_transport::xtp::remote::{
-    Frames, Link, Report, Request, Server, ServerLimits, take_frame,
-};
 use layercast_wire::Payload;
+use layercast_xtp::Endpoint;
+use layercast_xtp::remote::{Frames, Link, Report, Request, Server, ServerLimits, take_frame};
 
 const LIMITS: ServerLimits = ServerLimits {
     clients: 2,

@@ -97,7 +97,11 @@ pub use layercast_net as net;
 pub use layercast_partial_order as partial_order;
 /// The machine that sends media on.
 pub use layercast_switch as switch;
+/// TCP as a machine.
+pub use layercast_tcp as tcp;
 /// The machines of sources and sinks.
 pub use layercast_transport as transport;
 /// The packets of all protocols.
 pub use layercast_wire as wire;
+/// XTP 4.0 as a machine.
+pub use layercast_xtp as xtp;

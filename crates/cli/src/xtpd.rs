@@ -8,7 +8,7 @@ use clap::Args;
 use layercast_net::{
     Clock, NetError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace,
 };
-use layercast_transport::xtp::remote::{ServerLimits, ServerStats};
+use layercast_xtp::remote::{ServerLimits, ServerStats};
 use serde_json::json;
 use tokio::time::Duration;
 

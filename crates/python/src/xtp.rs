@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use layercast::Bytes;
 use layercast::net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpPlace, XtpPlaceError};
-use layercast::transport::xtp::{Ask, Retransmission, SendOptions, XtpConfig, XtpRate};
 use layercast::wire::{Payload, XtpService};
+use layercast::xtp::{Ask, Retransmission, SendOptions, XtpConfig, XtpRate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3_async_runtimes::tokio::{future_into_py, get_runtime};

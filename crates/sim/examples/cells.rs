@@ -9,7 +9,7 @@ use std::time::Instant;
 use layercast_core::{Rate, Span, Time};
 use layercast_sim::internet::*;
 use layercast_sim::scenario::Ties;
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 
 /// Bytes of every packet: 192 cells.
 const BYTES: u32 = 9_180;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use layercast_core::{Rate, Span, Time};
 use layercast_sim::internet::*;
 use layercast_sim::scenario::Ties;
-use layercast_transport::tcp::{Profile, TcpConfig, Variant};
+use layercast_tcp::{Profile, TcpConfig, Variant};
 
 fn main() {
     let mut args = std::env::args()

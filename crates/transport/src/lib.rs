@@ -1,9 +1,3 @@
-//! Transport protocols as sans-I/O machines: METS source and sink ([`mets`]), TCP ([`tcp`]), XTP ([`xtp`]).
+//! Source and sink of METS as sans-I/O machines ([`mets`]).
 
-mod chain;
-mod line;
 pub mod mets;
-mod reassembly;
-mod slots;
-pub mod tcp;
-pub mod xtp;

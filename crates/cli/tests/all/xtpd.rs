@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpPlace};
-use layercast_transport::xtp::SendOptions;
 use layercast_wire::XtpService;
+use layercast_xtp::SendOptions;
 
 use crate::common::{Running, complaint, folder, json, layercast, run, signal};
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use layercast_net::{CancellationToken, XtpDaemon, XtpHost, XtpNode, XtpPlace};
-use layercast_transport::xtp::remote::ServerLimits;
-use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::{XTP_HEADER, XtpService};
+use layercast_xtp::remote::ServerLimits;
+use layercast_xtp::{SendOptions, XtpConfig};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time, aal5_cells};
-use layercast_transport::xtp::{
+use layercast_wire::{Payload, XTP_HEADER, XtpBody, XtpService};
+use layercast_xtp::{
     Ask, ContextId, Endpoint, SendOptions, XtpConfig, XtpDatagram, XtpEvent, XtpSocket,
 };
-use layercast_wire::{Payload, XTP_HEADER, XtpBody, XtpService};
 use serde_json::{Value, json};
 
 use crate::Failed;

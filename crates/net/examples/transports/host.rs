@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use layercast_net::{XtpHost, XtpNode};
-use layercast_transport::xtp::SendOptions;
 use layercast_wire::{Payload, XtpService};
+use layercast_xtp::SendOptions;
 
 use crate::load::{Load, Taken};
 use crate::xtp::{PORT, WINDOW};

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use bytes::Bytes;
 use layercast_core::Span;
 use layercast_net::XtpNode;
-use layercast_transport::xtp::{ContextId, SendOptions, XtpConfig, XtpEvent, XtpRate, XtpStats};
 use layercast_wire::{Payload, XtpService};
+use layercast_xtp::{ContextId, SendOptions, XtpConfig, XtpEvent, XtpRate, XtpStats};
 
 use crate::load::{Load, Taken};
 use crate::{Failed, ready};

@@ -1,11 +1,11 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use layercast_transport::xtp::remote::{Answer, Question};
-use layercast_transport::xtp::{
+use layercast_wire::{Payload, XtpTrafficSpec};
+use layercast_xtp::remote::{Answer, Question};
+use layercast_xtp::{
     Chunk, ContextId, ContextStatus, SendOptions, XtpFailure, XtpInfo, XtpRate, XtpSocket,
 };
-use layercast_wire::{Payload, XtpTrafficSpec};
 use tokio::sync::Notify;
 use tokio::task::coop;
 

@@ -1,10 +1,10 @@
 use std::net::SocketAddr;
 
 use layercast_core::Machine;
-use layercast_transport::xtp::{
+use layercast_wire::{Payload, XtpService};
+use layercast_xtp::{
     Chunk, ContextId, SendOptions, XtpConfig, XtpError, XtpEvent, XtpRate, XtpSocket,
 };
-use layercast_wire::{Payload, XtpService};
 
 use super::far::Far;
 use super::node::XtpNode;

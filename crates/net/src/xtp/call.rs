@@ -2,8 +2,8 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use layercast_transport::xtp::remote::Parting;
-use layercast_transport::xtp::{XtpError, XtpFailure};
+use layercast_xtp::remote::Parting;
+use layercast_xtp::{XtpError, XtpFailure};
 use thiserror::Error;
 
 /// Why a call of an [`XtpHost`](super::XtpHost) or what came of it failed.

@@ -4,8 +4,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use layercast_core::{Off, Time};
-use layercast_transport::xtp::Endpoint;
 use layercast_wire::XTP_HEADER;
+use layercast_xtp::Endpoint;
 
 use super::raw::RawIp;
 use crate::outbox::Outbox;

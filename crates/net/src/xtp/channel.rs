@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use layercast_core::Span;
-use layercast_transport::xtp::{SendOptions, XtpConfig, XtpSocket};
 use layercast_wire::XtpService;
+use layercast_xtp::{SendOptions, XtpConfig, XtpSocket};
 use tokio::time::timeout;
 
 use super::association::XtpAssociation;

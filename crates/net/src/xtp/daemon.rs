@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use layercast_transport::xtp::remote::{Parting, Server, ServerLimits, ServerStats, farewell};
+use layercast_xtp::remote::{Parting, Server, ServerLimits, ServerStats, farewell};
 use tokio::net::UnixListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

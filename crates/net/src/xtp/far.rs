@@ -5,7 +5,7 @@ use std::path::Path;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use layercast_transport::xtp::remote::{Changed, Link};
+use layercast_xtp::remote::{Changed, Link};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 

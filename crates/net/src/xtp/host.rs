@@ -3,9 +3,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::pin::pin;
 use std::sync::Arc;
 
-use layercast_transport::xtp::remote::{Answer, Question, ServerStats};
-use layercast_transport::xtp::{XtpConfig, XtpSocket, XtpStats};
 use layercast_wire::XtpService;
+use layercast_xtp::remote::{Answer, Question, ServerStats};
+use layercast_xtp::{XtpConfig, XtpSocket, XtpStats};
 use tokio::sync::Notify;
 
 use super::address::XtpPlace;

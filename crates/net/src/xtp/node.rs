@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::task::{Context, Poll};
 
 use layercast_core::{Machine, Off, Span, Time};
-use layercast_transport::xtp::{
+use layercast_wire::XtpService;
+use layercast_xtp::{
     ContextId, Endpoint, XtpConfig, XtpDatagram, XtpError, XtpEvent, XtpInfo, XtpSocket, XtpStats,
 };
-use layercast_wire::XtpService;
 
 use super::carrier::Carrier;
 use super::raw::RawIp;

@@ -2,7 +2,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use layercast_transport::xtp::remote::{FrameError, Frames, MAX_FRAME, has_frame, take_frame};
+use layercast_xtp::remote::{FrameError, Frames, MAX_FRAME, has_frame, take_frame};
 use tokio::net::UnixStream;
 
 /// Pieces that one call of the kernel takes.

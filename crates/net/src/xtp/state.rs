@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use layercast_transport::xtp::remote::{Answer, Changed, Question};
-use layercast_transport::xtp::{ContextId, ContextStatus, XtpError, XtpEvent};
+use layercast_xtp::remote::{Answer, Changed, Question};
+use layercast_xtp::{ContextId, ContextStatus, XtpError, XtpEvent};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 

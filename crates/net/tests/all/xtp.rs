@@ -8,8 +8,8 @@ use bytes::Bytes;
 use layercast_core::Span;
 use layercast_net::{CancellationToken, Relay, RelayConfig, XtpNode};
 use layercast_switch::{LinkConfig, Loss, PathConfig};
-use layercast_transport::xtp::{SendOptions, XtpConfig, XtpEvent, XtpFailure};
 use layercast_wire::{Payload, XtpDiagValue, XtpService};
+use layercast_xtp::{SendOptions, XtpConfig, XtpEvent, XtpFailure};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

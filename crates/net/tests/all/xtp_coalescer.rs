@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use layercast_core::Span;
 use layercast_net::{XtpAssociation, XtpHost, XtpNode};
-use layercast_transport::xtp::SendOptions;
 use layercast_wire::{XtpBody, XtpPacket, XtpService};
+use layercast_xtp::SendOptions;
 
 use crate::common::localhost;
 use crate::common::xtpd::in_time;

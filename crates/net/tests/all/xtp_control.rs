@@ -15,8 +15,8 @@ use layercast_net::{
 };
 use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
 use layercast_switch::{LinkConfig, Loss, PathConfig};
-use layercast_transport::xtp::SendOptions;
 use layercast_wire::{Carriage, Resource, Signal, XtpService};
+use layercast_xtp::SendOptions;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -8,11 +8,9 @@ use layercast_net::{
     XtpAssociation, XtpCallError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpListener,
     XtpNode, XtpPlace,
 };
-use layercast_transport::xtp::remote::{Frames, Parting, QUEUE, Request, ServerLimits, VERSION};
-use layercast_transport::xtp::{
-    ContextId, SendOptions, XtpConfig, XtpError, XtpFailure, XtpSocket,
-};
 use layercast_wire::{Payload, XtpService};
+use layercast_xtp::remote::{Frames, Parting, QUEUE, Request, ServerLimits, VERSION};
+use layercast_xtp::{ContextId, SendOptions, XtpConfig, XtpError, XtpFailure, XtpSocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;

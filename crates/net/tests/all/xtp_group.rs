@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpHost, XtpNode};
-use layercast_transport::xtp::remote::ServerLimits;
-use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::XtpService;
+use layercast_xtp::remote::ServerLimits;
+use layercast_xtp::{SendOptions, XtpConfig};
 use tokio::time::timeout;
 
 use crate::common::localhost;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpCallError, XtpHost, XtpNode};
-use layercast_transport::xtp::remote::ServerLimits;
-use layercast_transport::xtp::{SendOptions, XtpError, XtpFailure};
 use layercast_wire::{Payload, XtpDiagValue, XtpService};
+use layercast_xtp::remote::ServerLimits;
+use layercast_xtp::{SendOptions, XtpError, XtpFailure};
 use tokio::time::timeout;
 
 use crate::common::localhost;

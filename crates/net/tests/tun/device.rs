@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time, earliest};
 use layercast_switch::{Link, LinkConfig, LinkInput};
-use layercast_transport::tcp::{ConnId, Endpoint, TcpConfig, TcpEvent, TcpPacket};
+use layercast_tcp::{ConnId, Endpoint, TcpConfig, TcpEvent, TcpPacket};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::{DeviceBuilder, SyncDevice};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use layercast_core::Span;
 use layercast_switch::{Jitter, LinkConfig, Loss};
-use layercast_transport::tcp::{Failure, Profile, TcpConfig, TcpEvent, Variant};
+use layercast_tcp::{Failure, Profile, TcpConfig, TcpEvent, Variant};
 
 use device::{Bench, KERNEL, PORT};
 use kernel::{Ending, pattern};

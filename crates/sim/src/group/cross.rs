@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::VecDeque;
 
 use layercast_core::{Machine, Span, Stream, Time, earliest};
-use layercast_transport::tcp::{ConnId, Endpoint, TcpConfig, TcpConfigError, TcpEvent, TcpPacket};
+use layercast_tcp::{ConnId, Endpoint, TcpConfig, TcpConfigError, TcpEvent, TcpPacket};
 use layercast_wire::Payload;
 use rand_core::RngCore;
 use serde::Serialize;

@@ -29,7 +29,7 @@ pub enum GroupError {
     Code(#[from] layercast_fec::ConfigError),
     /// TCP beside it.
     #[error(transparent)]
-    Tcp(#[from] layercast_transport::tcp::TcpConfigError),
+    Tcp(#[from] layercast_tcp::TcpConfigError),
 }
 
 /// What is due.

@@ -1,7 +1,7 @@
 //! The applications of a population: their conversations get connections and datagrams.
 
 use layercast_core::{Machine, Off, Time};
-use layercast_transport::tcp::ConnId;
+use layercast_tcp::ConnId;
 use layercast_workload::app::{self, Act, AppInput, Conversation, End, HostId};
 use layercast_workload::{Composite, PopulationError};
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use layercast_core::Stream;
-use layercast_transport::tcp::{Endpoint, TcpConfig};
+use layercast_tcp::{Endpoint, TcpConfig};
 use rand_core::RngCore;
 
 use super::pipe::Pipe;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use layercast_core::{Rate, Span, aal5_cells};
-use layercast_transport::xtp::XtpConfig;
 use layercast_wire::{XTP_HEADER, XtpService};
+use layercast_xtp::XtpConfig;
 
 use super::atm;
 use super::build::is_router;

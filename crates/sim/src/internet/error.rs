@@ -1,6 +1,6 @@
 use core::net::Ipv4Addr;
 
-use layercast_transport::tcp::TcpConfigError;
+use layercast_tcp::TcpConfigError;
 use layercast_workload::PopulationError;
 use thiserror::Error;
 

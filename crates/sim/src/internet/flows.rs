@@ -1,8 +1,8 @@
 //! Flows: one connection that always has data, or a stream of datagrams.
 
 use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, Span, Stream, Time, earliest};
-use layercast_transport::tcp::{ConnId, TcpCounts};
-use layercast_transport::xtp::{ContextId, XtpCounts};
+use layercast_tcp::{ConnId, TcpCounts};
+use layercast_xtp::{ContextId, XtpCounts};
 
 use super::group::Group;
 use super::hosts::{TTL, User};

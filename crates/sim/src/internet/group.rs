@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use layercast_core::Time;
-use layercast_transport::xtp::{XtpConfig, XtpFailure};
 use layercast_wire::{XtpPacket, XtpService};
+use layercast_xtp::{XtpConfig, XtpFailure};
 
 use super::hosts::TTL;
 use super::packet::{Arrival, Body, IP_HEADER, Packet};

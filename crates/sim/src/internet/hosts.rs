@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Off, Time, prefetch};
-use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent};
+use layercast_tcp::{ConnId, Endpoint, TcpEvent};
 use layercast_wire::Payload;
 use layercast_workload::app;
 

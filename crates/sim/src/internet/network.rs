@@ -2,9 +2,9 @@ use core::net::Ipv4Addr;
 
 use layercast_atm::{CellContract, FramePolicing};
 use layercast_core::{Rate, Span, Time};
-use layercast_transport::tcp::TcpConfig;
-use layercast_transport::xtp::XtpConfig;
+use layercast_tcp::TcpConfig;
 use layercast_workload::Workload;
+use layercast_xtp::XtpConfig;
 
 use crate::scenario::Ties;
 

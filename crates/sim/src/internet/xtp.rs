@@ -4,10 +4,10 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Off, Stream};
-use layercast_transport::xtp::{
+use layercast_wire::XtpPacket;
+use layercast_xtp::{
     ContextId, Endpoint, SendOptions, XtpCounts, XtpDatagram, XtpEvent, XtpSocket,
 };
-use layercast_wire::XtpPacket;
 use rand_core::RngCore;
 
 use super::group::{flow_of, group_address};

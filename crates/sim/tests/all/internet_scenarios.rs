@@ -13,7 +13,7 @@ use layercast_sim::internet::scenario::{
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::Ties;
-use layercast_transport::tcp::{Profile, TcpConfig, Variant};
+use layercast_tcp::{Profile, TcpConfig, Variant};
 use layercast_workload::app::HostId;
 use proptest::prelude::*;
 

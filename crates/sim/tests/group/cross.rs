@@ -3,7 +3,7 @@
 use layercast_core::{Rate, Span, Time};
 use layercast_multicast::{RateControl, SenderConfig};
 use layercast_sim::group::{Branch, CrossSpec, Group, GroupSummary, LinkSpec};
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 
 use crate::common::{layercast, link, receivers, run, star};
 

@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use layercast_core::{Rate, Span};
 use layercast_sim::internet::*;
 use layercast_sim::scenario::Ties;
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 use layercast_workload::app::{HostId, Record};
 use layercast_workload::{Population as Sites, Site, Workload};
 

@@ -2,8 +2,8 @@
 
 use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
-use layercast_transport::xtp::XtpConfig;
 use layercast_wire::{Ipv4Packet, PcapNg, XtpService};
+use layercast_xtp::XtpConfig;
 
 use super::common::*;
 use super::tshark;

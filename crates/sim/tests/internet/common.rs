@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use layercast_core::{Rate, Span, Time};
 use layercast_sim::internet::*;
 use layercast_sim::scenario::Ties;
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 
 /// A network without links or traffic, of these nodes; those without TCP are routers.
 pub fn network(nodes: Vec<(String, Option<TcpConfig>)>, seconds: f64) -> Network {

@@ -3,7 +3,7 @@
 use layercast_atm::{CellContract, Conformance, FramePolicing, Peak, Sustained, UpcStats};
 use layercast_core::{Rate, Span, Time};
 use layercast_sim::internet::*;
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 use proptest::prelude::*;
 
 use super::common::*;

@@ -1,6 +1,6 @@
 use layercast_core::Span;
 use layercast_sim::internet::*;
-use layercast_transport::tcp::{TcpConfig, Variant};
+use layercast_tcp::{TcpConfig, Variant};
 
 use super::common::*;
 

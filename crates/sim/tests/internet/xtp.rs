@@ -2,8 +2,8 @@
 
 use layercast_core::Span;
 use layercast_sim::internet::*;
-use layercast_transport::xtp::{Ask, RateCounts, Retransmission, XtpConfig, XtpRate};
 use layercast_wire::XtpService;
+use layercast_xtp::{Ask, RateCounts, Retransmission, XtpConfig, XtpRate};
 
 use super::common::*;
 

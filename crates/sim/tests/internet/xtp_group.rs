@@ -5,8 +5,8 @@ use std::path::Path;
 
 use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
-use layercast_transport::xtp::{XtpConfig, XtpGroup};
 use layercast_wire::{IpBody, Ipv4Packet, XtpService};
+use layercast_xtp::{XtpConfig, XtpGroup};
 
 use super::common::*;
 

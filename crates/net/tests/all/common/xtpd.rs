@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use layercast_net::{CancellationToken, XtpDaemon, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace};
-use layercast_transport::xtp::remote::{ServerLimits, ServerStats};
+use layercast_xtp::remote::{ServerLimits, ServerStats};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

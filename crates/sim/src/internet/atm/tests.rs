@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 
 use layercast_atm::{CellContract, Conformance, FramePolicing, Peak, Sustained};
 use layercast_core::{Rate, Span, Time};
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 use proptest::prelude::*;
 
 use super::fabric::Departure;

@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
 use layercast_core::{Rate, Span};
-use layercast_transport::tcp::{Profile, TcpConfig};
+use layercast_tcp::{Profile, TcpConfig};
 
 use super::check::{
     check_address, check_delay, check_mtu, check_name, check_rate, check_span, kind, unknown, way,

@@ -1,7 +1,7 @@
 //! `xtp = { group = { ... } }` of a flow: one sender, many receivers.
 
 use layercast_core::{Span, Time};
-use layercast_transport::xtp::XtpGroup;
+use layercast_xtp::XtpGroup;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! `[tcp.NAME]`: a profile and what is different.
 
 use layercast_core::Span;
-use layercast_transport::tcp::{Profile, Quirks, TcpConfig, Variant};
+use layercast_tcp::{Profile, Quirks, TcpConfig, Variant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

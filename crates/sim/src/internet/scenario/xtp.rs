@@ -1,8 +1,8 @@
 //! `xtp = { ... }` of a flow: what is different from a reliable stream.
 
 use layercast_core::{Rate, Span};
-use layercast_transport::xtp::{Ask, RateCounts, Retransmission, XtpConfig, XtpRate};
 use layercast_wire::XtpService;
+use layercast_xtp::{Ask, RateCounts, Retransmission, XtpConfig, XtpRate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,247 @@
+//! Acknowledgements: loss recovery of each variant, round trips, the window, the end.
+
+use layercast_core::Time;
+use layercast_wire::TcpSegment;
+
+use super::input::Ack;
+use super::{Alarm, Connection, Host, State};
+use crate::Variant;
+use crate::congestion::Acked;
+
+impl Connection {
+    /// Takes the acknowledgement of a segment; `false` if the rest of it does not count either.
+    pub(super) fn on_ack(
+        &mut self,
+        host: &Host,
+        now: Time,
+        ack: &Ack,
+        segment: &TcpSegment,
+    ) -> bool {
+        if ack.ack > self.max as i64 || ack.ack < self.una as i64 - self.max_wnd.max(65_535) as i64
+        {
+            // RFC 5961 5.2.
+            self.challenge(now);
+            return false;
+        }
+        let news = self.take_blocks(segment);
+        if news {
+            self.scoreboard.find_losses(host.config.dup_acks, self.mss);
+        }
+        match u64::try_from(ack.ack) {
+            Ok(at) if at > self.una => self.on_new_ack(host, now, at, segment),
+            Ok(at) if at == self.una && self.is_duplicate(ack, news) => self.on_duplicate(host),
+            _ if host.config.quirks.count_acks => self.dups = 0,
+            _ => {}
+        }
+        true
+    }
+
+    /// RFC 5681 2: nothing new, something outstanding, no data, no window update; with SACK, news.
+    fn is_duplicate(&self, ack: &Ack, news: bool) -> bool {
+        let silent = ack.pure && ack.window == self.wnd;
+        let waiting = self.max > self.una && !self.timers.rexmt.is_off();
+        waiting && if self.sack { news } else { silent }
+    }
+
+    /// Takes the SACK blocks (RFC 2018); `true` if they contained anything new.
+    fn take_blocks(&mut self, segment: &TcpSegment) -> bool {
+        let mut news = false;
+        if self.sack && self.state.is_synchronized() {
+            for &(from, to) in segment.options.sack.as_slice() {
+                let from = self.una as i64 + i64::from(from.diff(self.seq(self.una)));
+                let to = self.una as i64 + i64::from(to.diff(self.seq(self.una)));
+                // Duplicates below una (RFC 2883) and lies are left alone.
+                if from >= self.una as i64 && from < to && to <= self.max as i64 {
+                    news |= self.scoreboard.insert(from as u64, to as u64);
+                }
+            }
+        }
+        news
+    }
+
+    /// How this connection recovers from loss.
+    pub(super) fn recovery(&self, host: &Host) -> Variant {
+        match host.config.variant {
+            Variant::Sack | Variant::Cubic if self.sack => Variant::Sack,
+            Variant::Sack | Variant::Cubic => Variant::NewReno,
+            variant => variant,
+        }
+    }
+
+    fn on_duplicate(&mut self, host: &Host) {
+        self.dups += 1;
+        let threshold = host.config.dup_acks;
+        let recovery = self.recovery(host);
+        if self.recovering || (recovery == Variant::Reno && self.dups > threshold) {
+            if recovery != Variant::Sack {
+                // Each duplicate is a segment that left the network.
+                let inflated = self.congestion.cwnd() + self.mss;
+                self.congestion.set_cwnd(inflated);
+            }
+            return;
+        }
+        let lost = self.dups == threshold
+            || (recovery == Variant::Sack && self.scoreboard.lost_hole(self.una).is_some());
+        // Duplicates of what a time-out sent again are no loss (RFC 6582 3.2: until more than `recover` is
+        // acknowledged; RFC 6675 5.1: until all of it is).
+        let guarded = match recovery {
+            Variant::Reno => false,
+            Variant::Tahoe | Variant::NewReno => self.una <= self.recover,
+            Variant::Sack | Variant::Cubic => self.una < self.recover,
+        };
+        if lost && !guarded {
+            self.recover_fast(recovery);
+        }
+    }
+
+    /// Fast retransmit.
+    fn recover_fast(&mut self, recovery: Variant) {
+        // What limited transmit sent beyond the window does not count (RFC 5681 3.2, step 2).
+        let flight = (self.max - self.una).min(self.congestion.cwnd());
+        let window = self.wnd.min(self.congestion.cwnd());
+        self.congestion.on_loss(window, flight);
+        self.outcome().fast_retransmits += 1;
+        self.timing = None;
+        self.timers.rexmt = Alarm::OFF;
+        self.front = true;
+        let threshold = self.congestion.ssthresh();
+        let inflated = threshold + u64::from(self.dups) * self.mss;
+        match recovery {
+            Variant::Tahoe => {
+                self.front = false;
+                self.nxt = self.una;
+                self.congestion.set_cwnd(0);
+                self.recover = self.max;
+            }
+            Variant::Reno => self.congestion.set_cwnd(inflated),
+            Variant::NewReno => {
+                self.congestion.set_cwnd(inflated);
+                (self.recover, self.recovering) = (self.max, true);
+                self.partial = false;
+            }
+            Variant::Sack | Variant::Cubic => {
+                self.congestion.set_cwnd(threshold);
+                (self.recover, self.recovering) = (self.max, true);
+                (self.resent, self.rescued) = (self.una, false);
+            }
+        }
+    }
+
+    pub(super) fn on_new_ack(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
+        let config = &host.config;
+        let (bytes, flight) = (at - self.una, self.max - self.una);
+        let first = self.una == 0;
+        let mut grows = !self.recovering;
+        let mut restarts = true;
+        match self.recovery(host) {
+            Variant::Reno => {
+                let inflated = self.dups > config.dup_acks
+                    || (!config.quirks.lite_deflation && self.dups == config.dup_acks);
+                if inflated {
+                    let threshold = self.congestion.ssthresh();
+                    let cwnd = self.congestion.cwnd().min(threshold);
+                    self.congestion.set_cwnd(cwnd);
+                    grows = config.quirks.count_acks;
+                }
+            }
+            Variant::NewReno if self.recovering => restarts = self.on_recovery_ack(at, bytes),
+            Variant::Sack if self.recovering && at >= self.recover => self.recovering = false,
+            _ => {}
+        }
+        self.dups = 0;
+        self.measure(host, now, at, segment);
+        if at == self.max {
+            self.timers.rexmt = Alarm::OFF;
+        } else if self.timers.persist.is_off() && (restarts || self.timers.rexmt.is_off()) {
+            let ticks = u64::from(self.rtt.rto());
+            self.timers.rexmt = Alarm::at(host.slow.after(now, ticks));
+        }
+        // The SYN is no data, but 4.4BSD-Lite counts it for the passive opener.
+        let counts = bytes > u64::from(first) || (first && config.quirks.passive_open_counts);
+        if grows && counts {
+            let srtt = host.slow.span(u64::from(self.rtt.srtt_eighths()));
+            self.congestion.on_ack(Acked {
+                now,
+                bytes,
+                flight,
+                srtt: srtt.mul_div(1, 8),
+            });
+        }
+        self.snd.drop_to(at);
+        debug_assert!(self.una < at && at <= self.max);
+        self.una = at;
+        self.nxt = self.nxt.max(at);
+        debug_assert!(
+            self.nxt <= self.max,
+            "SND.NXT is at most one past all that was sent"
+        );
+        self.scoreboard.remove_below(at);
+        if self.fin_queued && at > self.fin_offset() {
+            self.on_fin_acked(host, now);
+        }
+    }
+
+    /// NewReno: a full acknowledgement ends recovery, a partial one shows the next hole (RFC 6582
+    /// 3.2). Gives whether the retransmission timer starts again: only for the first partial one.
+    fn on_recovery_ack(&mut self, at: u64, bytes: u64) -> bool {
+        if at >= self.recover {
+            self.recovering = false;
+            let rest = (self.max - at).max(self.mss) + self.mss;
+            let cwnd = self.congestion.ssthresh().min(rest);
+            self.congestion.set_cwnd(cwnd);
+            return true;
+        }
+        self.front = true;
+        let mut cwnd = self.congestion.cwnd().saturating_sub(bytes);
+        if bytes >= self.mss {
+            cwnd += self.mss;
+        }
+        self.congestion.set_cwnd(cwnd);
+        !std::mem::replace(&mut self.partial, true)
+    }
+
+    /// Takes a round-trip sample, if this acknowledgement gives one (Karn; RFC 7323 4).
+    pub(super) fn measure(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
+        let echo = segment.options.timestamps.filter(|_| self.stamps);
+        if let Some(stamps) = echo {
+            let passed = (host.slow.count(now) as u32)
+                .wrapping_add(self.ts_offset)
+                .wrapping_sub(stamps.echo);
+            if passed < 1 << 24 {
+                self.rtt.sample(&host.config, u64::from(passed) + 1);
+            }
+        } else if let Some((_, left)) = self.timing.filter(|&(start, _)| at > start) {
+            self.rtt
+                .sample(&host.config, host.slow.count(now) - left + 1);
+        }
+        if self.timing.is_some_and(|(start, _)| at > start) {
+            self.timing = None;
+        }
+    }
+
+    /// Takes the window, unless the segment is older than the last one that updated it (RFC 9293, section
+    /// 3.10.7.4).
+    pub(super) fn update_window(&mut self, ack: &Ack) {
+        let (seq, at) = (ack.seq as u64, ack.ack.max(0) as u64);
+        let later = self.wl.1 < at || (self.wl.1 == at && ack.window > self.wnd);
+        if at == self.una && (self.wl.0 < seq || (self.wl.0 == seq && later)) {
+            self.wnd = ack.window;
+            self.max_wnd = self.max_wnd.max(self.wnd);
+            self.wl = (seq, at);
+        }
+    }
+
+    fn on_fin_acked(&mut self, host: &Host, now: Time) {
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.abandoned {
+                    self.timers.life = Alarm::at(now.saturating_add(host.config.fin_wait_2));
+                }
+            }
+            State::Closing => self.wait(host, now),
+            State::LastAck => self.end(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! TCP end to end: two hosts in virtual time.
+
+mod adversary;
+#[path = "../../../bytestream/tests/common/flying.rs"]
+mod flying;
+mod golden;
+mod hostile;
+mod matrix;
+mod net;
+#[path = "../../../bytestream/tests/common/pair.rs"]
+mod pair;
+#[path = "../../../bytestream/tests/common/golden.rs"]
+mod trace;
