@@ -76,7 +76,7 @@ pub fn corpus() -> Corpus {
         if number % 4 == 3 {
             network.ties = Ties::Fifo;
         }
-        // What is simulated, and what comes of it.
+        // The name has a digest of the scenario, so a change of the generator shows apart from one of the results.
         let name = format!("random/{number} of={}", &digest(text.as_bytes())[..8]);
         add(&mut corpus, &name, &network, false);
     }
