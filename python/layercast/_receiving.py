@@ -1,4 +1,4 @@
-"""What an extension module receives, without loss when a task that waits for it is cancelled."""
+"""Receiving from the extension module, without loss when a waiting task is cancelled."""
 
 from __future__ import annotations
 
@@ -7,32 +7,45 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 
+def start(call: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+    """Runs a call of the extension module in a task of its own.
+
+    The end of `asyncio.run` cancels it with the other tasks, so that no thread of the library reports a
+    result to an interpreter that has ended. asyncio does not log its exception if no task retrieves it.
+    """
+
+    async def run() -> Any:
+        return await call()
+
+    task = asyncio.ensure_future(run())
+    task.add_done_callback(lambda it: it.cancelled() or it.exception())
+    return task
+
+
 class Kept:
     """Calls `receive` for one waiting task after the other.
 
-    A call that a cancelled task leaves behind belongs to the next one: what it takes is not lost.
+    A cancelled task leaves its call running; the next task gets the result.
     """
 
     def __init__(self, receive: Callable[[], Awaitable[Any]]) -> None:
         self._receive = receive
         self._turn = asyncio.Lock()
-        self._running: asyncio.Future[Any] | None = None
+        self._running: asyncio.Task[Any] | None = None
 
     async def __call__(self) -> Any:
-        """What `receive` gives, or raises."""
+        """The result of `receive`; raises its exception."""
         async with self._turn:
             running = self._running
             if running is None:
-                running = self._running = asyncio.ensure_future(self._receive())
-            try:
-                taken = await asyncio.shield(running)
-            except asyncio.CancelledError:
-                # What is here, or still comes, is for the next task.
-                if running.cancelled():
-                    self._running = None
-                raise
-            except BaseException:
-                self._running = None
-                raise
+                running = self._running = start(self._receive)
+            # A cancellation ends this wait and not the call.
+            await asyncio.wait((running,))
             self._running = None
-            return taken
+            return running.result()
+
+    def drop(self) -> None:
+        """Cancels a call that no task waits for."""
+        if self._running is not None and not self._turn.locked():
+            self._running.cancel()
+            self._running = None

@@ -271,7 +271,8 @@ class Sender:
     async def send(self, flow: str | int, sdu: bytes) -> int:
         """Sends an SDU and gives its number; waits while the window of the flow is exhausted.
 
-        If it is cancelled while it waits, the SDU is not sent.
+        If it is cancelled before the window has room, the SDU is not sent. An SDU that was submitted before
+        the cancellation arrived is sent; `stats` counts it in `submitted`.
         """
         return await self._raw.send(self._flow(flow), sdu)
 
@@ -299,7 +300,8 @@ class Sender:
 class Receiver:
     """The receiving end of one connection, over UDP or, with `quic`, over QUIC datagrams.
 
-    `async for event in receiver` gives the events in sequence. `explain` is the number of delivered SDUs
+    `async for event in receiver` gives the events in sequence, and ends after `closed` or `peer_dead`. A
+    cancelled task loses no event: the iteration may continue. `explain` is the number of delivered SDUs
     whose history is kept. With `names`, those of the flows in their sequence, the methods take a name for
     a flow.
     """
@@ -310,6 +312,7 @@ class Receiver:
         self._names = {name: n for n, name in enumerate(names)}
         self._raw = _layercast.partial_order_bind(address, quic, explain)
         self._next = Kept(self._raw.recv)
+        self._ended = False
 
     @property
     def address(self) -> str:
@@ -321,15 +324,20 @@ class Receiver:
         """What a sender over QUIC has to trust."""
         return self._raw.fingerprint()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        while (found := await self._next()) is not None:
-            name, fields, payload = found
-            known = json.loads(fields)
-            known["numbers"] = tuple(known.get("numbers", ()))
-            known.pop("flows", None)
-            yield Event(name, payload=payload, **known)
-            if name in ("closed", "peer_dead"):
-                return
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        found = None if self._ended else await self._next()
+        if found is None:
+            self._ended = True
+            raise StopAsyncIteration
+        name, fields, payload = found
+        self._ended = name in ("closed", "peer_dead")
+        known = json.loads(fields)
+        known["numbers"] = tuple(known.get("numbers", ()))
+        known.pop("flows", None)
+        return Event(name, payload=payload, **known)
 
     async def stats(self, flow: str | int) -> dict[str, Any]:
         """The counters of a flow; times are in seconds (`waited_s`)."""

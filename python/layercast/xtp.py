@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from layercast import _layercast
 from layercast._receiving import Kept
+from layercast._sending import InTurn
 
 __all__ = ["Context", "Host", "Listener", "Message", "Service"]
 
@@ -132,12 +133,17 @@ class Listener:
 
 
 class Context:
-    """One end of an association; iterate over it to get the messages of the peer."""
+    """One end of an association; iterate over it to get the messages of the peer.
+
+    Tasks may share it: their calls of `send` run one after the other, and a cancelled task loses no message.
+    """
 
     def __init__(self, raw: _layercast.XtpSocketEnd) -> None:
         self._raw = raw
         self._next = Kept(lambda: raw.receive(_MOST))
         self._begun = _Begun()
+        self._ended = False
+        self._sends = InTurn()
 
     async def send(
         self,
@@ -150,18 +156,25 @@ class Context:
     ) -> None:
         """Sends a message, or with `end=False` a part of one; waits until the last byte found room.
 
+        Calls of several tasks run one after the other, each as a whole; the parts of one message have to come
+        from one task. A call that is cancelled before its turn sends nothing. One that has begun continues in
+        the background until the message is complete, as long as the event loop runs; the next `send`,
+        `settled`, `close_write` or `close` waits for it, and raises its exception if it failed.
+
         `tag` are eight bytes that stand before it; what is not `reliable` stays lost if it gets lost; of what
         has a `priority` less goes before more.
         """
         if tag is not None and len(tag) != 8:
             raise ValueError(f"a tag has eight bytes, not {len(tag)}")
-        await self._raw.send(data, end, tag, reliable, priority)
+        await self._sends(lambda: self._raw.send(data, end, tag, reliable, priority))
 
     async def receive(self) -> Message | None:
         """The next message; None after the last.
 
         If it is cancelled, the next call continues with the same message.
         """
+        if self._ended:
+            return None
         while chunk := await self._next():
             piece, tag, ends, lost = chunk
             begun = self._begun
@@ -170,6 +183,7 @@ class Context:
             begun.gap |= lost
             if ends:
                 return self._take(whole=True)
+        self._ended = True
         begun = self._begun
         return self._take(whole=False) if begun.data or begun.tag else None
 
@@ -178,14 +192,21 @@ class Context:
         return Message(bytes(begun.data), begun.tag, begun.gap, whole)
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        return self._messages()
+        return self
 
-    async def _messages(self) -> AsyncIterator[Message]:
-        while (message := await self.receive()) is not None:
-            yield message
+    async def __anext__(self) -> Message:
+        message = await self.receive()
+        if message is None:
+            raise StopAsyncIteration
+        return message
 
     async def settled(self) -> None:
-        """Waits until everything sent has left and the peer has answered."""
+        """Waits until everything sent has left and the peer has answered.
+
+        Raises the exception of an earlier `send` that was cancelled and failed.
+        """
+        if (failure := await self._sends.finish()) is not None:
+            raise failure
         await self._raw.settled()
 
     async def joined(self) -> int:
@@ -197,8 +218,11 @@ class Context:
         return await self._raw.parted(receivers)
 
     async def close_write(self) -> None:
-        """Nothing more will be sent; receiving continues."""
-        await self._raw.close_write()
+        """Ends the stream to the peer after the sends that have begun; receiving continues.
+
+        Raises the exception of an earlier `send` that was cancelled and failed; the stream is then not ended.
+        """
+        await self._sends(self._raw.close_write)
 
     async def info(self) -> dict[str, Any] | None:
         """What is known of it; None once it is closed."""
@@ -206,8 +230,16 @@ class Context:
         return json.loads(told) if told else None
 
     async def close(self) -> None:
-        """Good-bye: what was sent still goes, nothing more is received; waits until the peer does so, too."""
+        """Closes this end after the sends that have begun, and waits until the peer has closed, too.
+
+        Everything sent is delivered; nothing more is received. Raises the exception of an earlier `send` that
+        was cancelled and failed, after the close.
+        """
+        failure = await self._sends.finish()
+        self._next.drop()
         await self._raw.close()
+        if failure is not None:
+            raise failure
 
     async def __aenter__(self) -> Context:
         return self

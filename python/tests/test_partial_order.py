@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -81,7 +83,7 @@ def test_an_explanation_says_what_held_an_sdu_and_for_how_long():
         await asyncio.sleep(0.02)
         await sender.send("audio", b"sound")
         await sender.close()
-        with pytest.raises(KeyError, match="no flow 'text'; its flows are video, audio"):
+        with pytest.raises(KeyError, match="no flow 'text'; the flows are video, audio"):
             await sender.send("text", b"")
         assert (await receiver.stats(0))["waited_s"] >= 0.02
         return await receiver.timeline()
@@ -171,6 +173,54 @@ def test_a_cancelled_wait_loses_nothing():
         return [event.payload[0] for event in seen if event.name == "deliver"]
 
     assert sorted(asyncio.run(asyncio.wait_for(bundle(), 20))) == list(range(200))
+
+
+def test_an_iteration_continues_after_a_timeout():
+    async def bundle():
+        receiver = Receiver("127.0.0.1:0")
+        events = aiter(receiver)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(events), 0.01)
+        sender = await Sender.connect(receiver.address, [Flow(period_ms=1)], Order.none())
+        assert (await anext(events)).name == "opened"
+        for number in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(events), 0.01)
+            await sender.send(0, b"sdu")
+            assert (await anext(events)).number == number
+        closing = asyncio.ensure_future(sender.close())
+        assert (await anext(events)).name == "closed"
+        await closing
+        for _ in range(2):
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+
+    asyncio.run(asyncio.wait_for(bundle(), 20))
+
+
+ENDS = """
+import asyncio
+from layercast.partial_order import Flow, Order, Receiver, Sender
+
+async def main():
+    receiver = Receiver("127.0.0.1:0")
+    sender = await Sender.connect(receiver.address, [Flow(period_ms=1)], Order.none())
+
+    async def receive():
+        async for event in receiver:
+            pass
+
+    receiving = asyncio.create_task(receive())
+    await asyncio.sleep(0.1)
+    raise SystemExit(7)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_may_end_while_a_task_waits_for_events():
+    ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stderr) == (7, "")
 
 
 @pytest.mark.parametrize("quic", [False, True])

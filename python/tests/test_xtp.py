@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import gc
 import json
 import subprocess
 import sys
@@ -75,6 +76,171 @@ def test_a_cancelled_wait_loses_no_part_of_a_message():
             assert (found.data, found.whole) == (message, True)
         assert await patient(context.receive) is None
         await sending
+
+    run(main)
+
+
+async def pair() -> tuple[xtp.Context, xtp.Context]:
+    """Both ends of an association; the second was opened by the empty message `begin` of the first."""
+    far = xtp.Host("127.0.0.1:0")
+    listener = far.listen(port=PORT)
+    near = xtp.Host("127.0.0.1:0").connect(far.address, port=PORT)
+    await near.send(b"begin")
+    there = await listener.accept()
+    assert (await there.receive()).data == b"begin"
+    return near, there
+
+
+def test_a_cancelled_send_is_completed_before_the_next():
+    async def main() -> None:
+        near, there = await pair()
+        messages = [bytes([n]) * 400_000 for n in range(6)]
+
+        async def take() -> list[xtp.Message]:
+            return [message async for message in there]
+
+        taking = asyncio.create_task(take())
+        for n, message in enumerate(messages):
+            if n % 2:
+                await near.send(message, tag=f"FRAME{n:03}".encode())
+                continue
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(near.send(message, tag=f"FRAME{n:03}".encode()), 0.002)
+        # The end of the stream waits for the message, too.
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(near.send(b"z" * 400_000), 0.002)
+        await near.close_write()
+        found = await taking
+        assert [message.data == sent for message, sent in zip(found, messages, strict=False)] == [True] * 6
+        assert [message.tag for message in found[:6]] == [f"FRAME{n:03}".encode() for n in range(6)]
+        assert found[6].data == b"z" * 400_000 and len(found) == 7
+        assert all(message.whole and not message.gap for message in found)
+        await asyncio.gather(near.close(), there.close())
+
+    run(main)
+
+
+def test_messages_of_several_tasks_do_not_mix():
+    async def main() -> None:
+        near, there = await pair()
+        messages = [bytes([n]) * 250_000 for n in range(5)]
+        sending = [asyncio.create_task(near.send(message)) for message in messages]
+        found = [await there.receive() for _ in messages]
+        assert [message.data == sent for message, sent in zip(found, messages, strict=False)] == [True] * 5
+        await asyncio.gather(*sending)
+        await near.close_write()
+        assert await there.receive() is None
+
+    run(main)
+
+
+def test_a_send_that_is_cancelled_before_its_turn_sends_nothing():
+    async def main() -> None:
+        near, there = await pair()
+        first = asyncio.create_task(near.send(b"a" * 600_000))
+        second = asyncio.create_task(near.send(b"b"))
+        await asyncio.sleep(0.01)
+        assert not first.done()
+        second.cancel()
+        third = asyncio.create_task(near.send(b"c"))
+        assert [len((await there.receive()).data), (await there.receive()).data] == [600_000, b"c"]
+        await asyncio.gather(first, third)
+
+    run(main)
+
+
+class Failing:
+    """An end whose sends fail once `broken` is set."""
+
+    def __init__(self) -> None:
+        self.broken = asyncio.Event()
+        self.calls: list[str] = []
+
+    async def send(self, data: bytes, *_: object) -> None:
+        self.calls.append("send")
+        await self.broken.wait()
+        raise layercast.NetworkError("the peer is gone")
+
+    async def settled(self) -> None:
+        self.calls.append("settled")
+
+    async def close_write(self) -> None:
+        self.calls.append("close_write")
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.mark.parametrize(
+    ("call", "calls"),
+    [
+        (lambda context: context.send(b"more"), ["send"]),
+        (lambda context: context.settled(), ["send"]),
+        (lambda context: context.close_write(), ["send"]),
+        (lambda context: context.close(), ["send", "close"]),
+    ],
+)
+def test_the_failure_of_a_cancelled_send_is_raised_once_by_the_next_call(call, calls):
+    async def main() -> None:
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        raw = Failing()
+        context = xtp.Context(raw)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(context.send(b"data"), 0.001)
+        waiting = asyncio.ensure_future(call(context))
+        await asyncio.sleep(0.001)
+        assert not waiting.done() and raw.calls == ["send"]
+        raw.broken.set()
+        with pytest.raises(layercast.NetworkError, match="gone") as failed:
+            await waiting
+        assert "earlier" in failed.value.__notes__[0]
+        assert raw.calls == calls
+        await context.settled()
+        assert raw.calls == [*calls, "settled"]
+
+        # One that no later call retrieves is not reported by asyncio.
+        with pytest.raises(TimeoutError):
+            raw.broken.clear()
+            await asyncio.wait_for(context.send(b"data"), 0.001)
+        raw.broken.set()
+        await asyncio.sleep(0.001)
+        del context, raw, waiting, failed
+        gc.collect()
+        assert not reported
+
+    run(main)
+
+
+def test_an_iteration_continues_after_a_timeout():
+    async def main() -> None:
+        near, there = await pair()
+        messages = aiter(there)
+        for text in (b"one", b"two"):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(messages), 0.01)
+            await near.send(text)
+            assert (await anext(messages)).data == text
+        await near.close_write()
+        for _ in range(2):
+            with pytest.raises(StopAsyncIteration):
+                await anext(messages)
+        await asyncio.gather(near.close(), there.close())
+        with pytest.raises(StopAsyncIteration):
+            await anext(messages)
+
+    run(main)
+
+
+def test_a_close_does_not_wait_for_a_receive_that_was_cancelled():
+    async def main() -> None:
+        near, there = await pair()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(near.receive(), 0.01)
+        closing = asyncio.create_task(near.close())
+        # The peer closes when it knows that no more comes.
+        assert await asyncio.wait_for(there.receive(), 5) is None
+        await asyncio.wait_for(asyncio.gather(closing, there.close()), 5)
 
     run(main)
 
