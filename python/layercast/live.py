@@ -29,7 +29,7 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import Any
 
-from layercast import _layercast
+from layercast import _checks, _layercast
 from layercast._layercast import (
     AdmissionError,
     BusyError,
@@ -73,6 +73,21 @@ __all__ = [
 # A thread of the library that hands over its last result needs the interpreter a moment longer than the
 # program: one that still waits for it when it is taken down would take the process with it.
 atexit.register(time.sleep, 0.1)
+
+
+FASTEST, SLOWEST = 1_000.0, 0.001
+"""Frame rates in frames a second."""
+MOST_DELAY = 3_600.0
+"""The longest delay and grace in seconds."""
+_MOST_MEMBERS = 0xFFFF_FFFF
+
+
+def _seconds(name: str, value: float, most: float = _checks.LONGEST) -> float:
+    return _checks.within(name, value, 0, most, unit="seconds", error=InvalidError)
+
+
+def _level(name: str, value: int) -> int:
+    return _checks.whole(name, value, 0, 2, error=InvalidError)
 
 
 class Layer(IntEnum):
@@ -279,9 +294,10 @@ class Group:
         """What a sink joins a sealed group with that gets a token.
 
         For the member of that name, or for any holder of the URL; for layers up to `level`; to join
-        within `valid` seconds. Hand it over like a password. Raises InvalidError if nothing is sealed.
+        within `valid` seconds, at most 115 days. Hand it over like a password. Raises InvalidError if the
+        group is not sealed.
         """
-        return self._raw.url_for(member, level, valid)
+        return self._raw.url_for(member, _level("level", level), _seconds("valid", valid))
 
     async def send(
         self,
@@ -295,21 +311,27 @@ class Group:
 
         `gop_start` says whether it opens a group of pictures; if it is not given, frames of the base
         layer do. `time` is when it is due, in seconds from the start of the flow; if it is not given, at
-        its slot of the frame rate. Waits while the flow is a few frames ahead of its schedule.
+        its slot of the frame rate. Waits while the flow is a few frames ahead of its schedule. Raises
+        InvalidError for other layers, and for times that are not from 0 s to 115 days.
         """
+        layer = _level("layer", layer)
+        if time is not None:
+            time = _seconds("time", time)
         opens = layer == Layer.BL if gop_start is None else gop_start
-        await self._raw.send(data, int(layer), opens, time)
+        await self._raw.send(data, layer, opens, time)
 
     async def wait_for_members(self, members: int = 1) -> None:
         """Wait until the group has this number of members."""
-        await self._raw.wait_for_members(members)
+        await self._raw.wait_for_members(
+            _checks.whole("members", members, 0, _MOST_MEMBERS, error=InvalidError)
+        )
 
     async def close(self, grace: float = 5.0) -> int:
-        """Close the group (closeGroup): what was sent leaves within `grace` seconds.
+        """Close the group (closeGroup): frames that were sent leave within `grace` seconds, at most 3600.
 
-        Returns the number of frames that could not.
+        Returns the number of frames that did not.
         """
-        return await self._raw.close(grace)
+        return await self._raw.close(_seconds("grace", grace, MOST_DELAY))
 
     async def __aenter__(self) -> Group:
         return self
@@ -354,13 +376,20 @@ class Server:
 
         What the flow needs is learned from its first group of pictures, at `frame_rate` frames a second,
         and renegotiated when later ones need more, unless `spec` says. `policy` has the fields of
-        QosPolicy. Frames are played `delay_max` seconds after they were sent, 0.5 by default. `core` names
+        QosPolicy. Frames are played `delay_max` seconds after they were sent, 0.5 by default. A frame rate is
+        from 0.001 to 1000, a delay is above 0 and at most 3600 s: InvalidError for others. `core` names
         the core switch. The first frame is kept until `wait_for` members have joined. `sealed`: nodes on
         the way can neither read nor change the media; `tokens`: so, and only members with a URL of
         `Group.url_for` may join.
         """
         if self._raw is None:
             raise ClosedError("the server is not running: use it as a context manager")
+        _checks.within("frame_rate", frame_rate, SLOWEST, FASTEST, unit="frames a second", error=InvalidError)
+        if delay_max is not None:
+            delay_max = _checks.above_zero(
+                "delay_max", delay_max, MOST_DELAY, unit="seconds", error=InvalidError
+            )
+        wait_for = _checks.whole("wait_for", wait_for, 0, _MOST_MEMBERS, error=InvalidError)
         rate = Fraction(frame_rate).limit_denominator(1001)
         options = {
             "spec": spec,
@@ -393,18 +422,19 @@ async def join(
     """Join the flow at `url` (joinGroup): its media, control and management sockets.
 
     When it returns the base layer is reserved on the whole way. `level` is the highest wanted, 0 to 2.
-    Frames are played `playout` seconds after they were sent, if it is given. The flow may be missing for
-    `within` seconds. `authorities` is a PEM file to believe where the address has no fingerprint.
+    Frames are played `playout` seconds after they were sent, at most 3600, if it is given. The flow may be
+    missing for `within` seconds, at most 115 days. `authorities` is a PEM file to believe where the address
+    has no fingerprint.
     Raises AdmissionError with the node, the resource and what there is, InvalidError, NetworkError.
     """
     options = {
         "name": name,
-        "level": level,
+        "level": _level("level", level),
         "spec": spec,
         "policy": policy,
-        "playout": playout,
+        "playout": None if playout is None else _seconds("playout", playout, MOST_DELAY),
         "authorities": authorities,
-        "within": within,
+        "within": _seconds("within", within),
         "registered": registered,
     }
     media, control, management = await _layercast.join(url, json.dumps(options))

@@ -138,6 +138,49 @@ def test_what_goes_wrong_has_a_type_and_a_code():
     run(main)
 
 
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"frame_rate": 0}, "frame_rate is 0: give a number from 0.001 to 1000 frames a second"),
+        ({"frame_rate": -1}, "frame_rate is -1"),
+        ({"frame_rate": 1e300}, "frame_rate is 1e+300"),
+        ({"frame_rate": float("nan")}, "frame_rate is nan"),
+        ({"delay_max": 1e300}, "delay_max is 1e+300: give a number above 0, at most 3600 seconds"),
+        ({"delay_max": 0}, "delay_max is 0"),
+        ({"delay_max": float("inf")}, "delay_max is inf"),
+        ({"wait_for": -1}, "wait_for is -1"),
+    ],
+)
+def test_values_of_a_group_without_a_meaning_are_named(options, what):
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            with pytest.raises(layercast.InvalidError, match=f"^{re.escape(what)}"):
+                await server.open_group("film", **options)
+
+    run(main)
+
+
+def test_times_and_levels_without_a_meaning_are_named():
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            group = await server.open_group("film", spec=SPEC)
+            for call, what in (
+                (lambda: group.send(b"x", time=1e300), "time is 1e+300"),
+                (lambda: group.send(b"x", -1), "layer is -1: give a whole number from 0 to 2"),
+                (lambda: group.close(1e300), "grace is 1e+300"),
+                (lambda: group.wait_for_members(-1), "members is -1"),
+                (lambda: layercast.join(group.url, playout=1e300), "playout is 1e+300"),
+                (lambda: layercast.join(group.url, within=float("nan")), "within is nan"),
+                (lambda: layercast.join(group.url, level=3), "level is 3"),
+            ):
+                with pytest.raises(layercast.InvalidError, match=f"^{re.escape(what)}"):
+                    await call()
+            with pytest.raises(layercast.InvalidError, match="valid is 1e"):
+                group.url_for(valid=1e300)
+
+    run(main)
+
+
 def test_a_group_with_tokens_takes_only_those_who_have_one():
     async def main() -> None:
         async with layercast.Server("127.0.0.1:0") as server:
