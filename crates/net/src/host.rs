@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
 
 use layercast_core::{PortId, Span, Stream, Time, earliest};
-use layercast_switch::host::{
-    HostStats, ReceiveCosts, ReceivingHost, SendCosts, SendingHost, Stalls,
-};
-use layercast_wire::{ADAPTER_VCI, LinkPdu};
+use layercast_mets::{HostConfig, Station, circuit};
+use layercast_switch::host::{HostStats, ReceiveCosts, SendCosts, Stalls};
+use layercast_wire::LinkPdu;
 use serde::Serialize;
 
 /// Work done within this time is passed on immediately: a timer for each cell would cost more than the cell.
@@ -45,54 +44,56 @@ pub struct EmulatedStats {
     pub interface: HostStats,
 }
 
-/// The emulated host of a running node.
+impl HostEmulation {
+    fn stalls(&self) -> bool {
+        self.stall_rate > 0.0 || !self.stalls.is_empty()
+    }
+
+    /// What the host costs its station.
+    pub(crate) fn costs(&self) -> HostConfig {
+        let receives = self.stalls() || self.receive != ReceiveCosts::default();
+        HostConfig {
+            send: self.send,
+            receive: receives.then_some(self.receive),
+            grain: GRAIN,
+            ..HostConfig::default()
+        }
+    }
+}
+
+/// The emulated host of a running node: its stalls, and what arrived at it. Its costs are in the station.
 pub(crate) struct EmulatedHost {
-    sending: Option<SendingHost>,
-    receiving: Option<ReceivingHost>,
     config: HostEmulation,
+    /// Whether receiving costs something.
+    receives: bool,
     /// The random stalls of each circuit or flow, and when the next begins.
     random: BTreeMap<(PortId, u32), (Option<Time>, Stalls)>,
     /// Of `config.stalls`, those that have begun.
     begun: usize,
-    first_sent: Option<Time>,
-    stats: EmulatedStats,
+    received_cells: u64,
 }
 
 impl EmulatedHost {
     /// The host; `None` if it neither costs anything nor stalls.
     pub fn new(config: HostEmulation) -> Option<EmulatedHost> {
-        let stalls = config.stall_rate > 0.0 || !config.stalls.is_empty();
-        let receives = stalls || config.receive != ReceiveCosts::default();
+        let costs = config.costs();
+        let receives = costs.receive.is_some();
         let host = EmulatedHost {
-            sending: SendingHost::new(config.send),
-            receiving: receives.then(|| ReceivingHost::new(config.receive)),
             config,
+            receives,
             random: BTreeMap::new(),
             begun: 0,
-            first_sent: None,
-            stats: EmulatedStats::default(),
+            received_cells: 0,
         };
-        (host.sending.is_some() || host.receiving.is_some()).then_some(host)
+        (receives || costs.send != SendCosts::default()).then_some(host)
     }
 
-    /// Takes what a source sends, or gives it back if sending costs nothing.
-    pub fn send(&mut self, now: Time, pdu: LinkPdu) -> Option<LinkPdu> {
-        let Some(host) = &mut self.sending else {
-            return Some(pdu);
-        };
-        if circuit(&pdu).is_some() {
-            self.first_sent.get_or_insert(now);
+    /// A unit arrives on the link of a port.
+    pub fn arrived(&mut self, now: Time, port: PortId, pdu: &LinkPdu) {
+        if !self.receives {
+            return;
         }
-        host.push(now, pdu);
-        None
-    }
-
-    /// Takes a unit from the link of a port, or returns it if receiving costs nothing.
-    pub fn arrive(&mut self, now: Time, port: PortId, pdu: LinkPdu) -> Option<LinkPdu> {
-        let Some(host) = &mut self.receiving else {
-            return Some(pdu);
-        };
-        if let Some(circuit) = circuit(&pdu)
+        if let Some(circuit) = circuit(pdu)
             && self.config.stall_rate > 0.0
             && self.random.len() < MAX_CIRCUITS
         {
@@ -104,20 +105,13 @@ impl EmulatedHost {
                 (stalls.wait().map(|wait| now + wait), stalls)
             });
         }
-        self.stats.received_cells += u64::from(pdu.cells());
-        host.advance(now);
-        host.arrive(now, port, pdu);
-        None
+        self.received_cells += u64::from(pdu.cells());
     }
 
     /// Begins the stalls that are due.
-    pub fn on_timeout(&mut self, now: Time) {
-        let Some(host) = &mut self.receiving else {
-            return;
-        };
-        host.advance(now);
+    pub fn on_timeout(&mut self, now: Time, station: &mut Station) {
         // A stall that begins late ends in time.
-        let mut stall = |at: Time, length: Span| host.stall(now, (at + length).since(now));
+        let mut stall = |at: Time, length: Span| station.stall(now, (at + length).since(now));
         while let Some((at, length)) = self.config.stalls.get(self.begun)
             && *at <= now
         {
@@ -132,141 +126,21 @@ impl EmulatedHost {
         }
     }
 
-    /// The next PDU of a source that has left by `now`.
-    pub fn poll_sent(&mut self, now: Time) -> Option<LinkPdu> {
-        let pdu = self.sending.as_mut()?.poll(now)?;
-        if let (Some(_), Some(first)) = (circuit(&pdu), self.first_sent) {
-            self.stats.sent_cells += u64::from(pdu.cells());
-            self.stats.sent_for_us = now.since(first).as_us();
-        }
-        Some(pdu)
-    }
-
-    /// The next PDU that the host has taken in by `now`, and where it came from.
-    pub fn poll_received(&mut self, now: Time) -> Option<(PortId, LinkPdu)> {
-        self.receiving.as_mut()?.poll(now)
-    }
-
-    /// When something is to be done.
+    /// When the next stall begins.
     pub fn next_timeout(&self) -> Option<Time> {
-        let sent = self.sending.as_ref().and_then(SendingHost::next_done);
-        let received = self.receiving.as_ref().and_then(ReceivingHost::next_done);
-        let done = earliest(sent, received).map(|at| {
-            let grains = at.as_ps().div_ceil(GRAIN.as_ps());
-            Time::ZERO + GRAIN.times(grains)
-        });
         let scripted = self.config.stalls.get(self.begun).map(|(at, _)| *at);
         let random = self.random.values().map(|(next, _)| *next);
-        earliest(earliest(done, scripted), random.fold(None, earliest))
+        earliest(scripted, random.fold(None, earliest))
     }
 
     /// What it did.
-    pub fn stats(&self) -> EmulatedStats {
+    pub fn stats(&self, station: &Station) -> EmulatedStats {
+        let sent = station.sent();
         EmulatedStats {
-            interface: self
-                .receiving
-                .as_ref()
-                .map_or_else(HostStats::default, ReceivingHost::stats),
-            ..self.stats
+            sent_cells: sent.cells,
+            sent_for_us: sent.span.as_us(),
+            received_cells: self.received_cells,
+            interface: station.received().unwrap_or_default(),
         }
-    }
-}
-
-/// What stalls are reckoned by: the circuit or flow of media.
-fn circuit(pdu: &LinkPdu) -> Option<u32> {
-    match pdu {
-        LinkPdu::Cell(cell) if cell.vci == ADAPTER_VCI => None,
-        LinkPdu::Cell(cell) => Some(cell.vci.into()),
-        LinkPdu::Mets(packet) => Some(packet.header.flow.0),
-        LinkPdu::Adapter(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use layercast_core::CELL_PAYLOAD;
-    use layercast_wire::{Cell, Pti};
-
-    use super::*;
-
-    const PORT: PortId = PortId(0);
-
-    fn cell(last: bool) -> LinkPdu {
-        LinkPdu::Cell(Cell {
-            vpi: 0,
-            vci: 64,
-            pti: Pti::data(false, last),
-            clp: false,
-            payload: [0; CELL_PAYLOAD],
-        })
-    }
-
-    fn at(us: u64) -> Time {
-        Time::ZERO + Span::from_secs(1) + Span::from_us(us)
-    }
-
-    #[test]
-    fn a_host_that_costs_nothing_is_none() {
-        assert!(EmulatedHost::new(HostEmulation::default()).is_none());
-    }
-
-    #[test]
-    fn a_cell_leaves_when_the_sender_is_done_with_it() {
-        let mut host = EmulatedHost::new(HostEmulation {
-            send: SendCosts::PENTIUM_1996,
-            ..HostEmulation::default()
-        })
-        .unwrap();
-        for _ in 0..10 {
-            assert_eq!(host.send(at(0), cell(false)), None);
-        }
-        // Eight are done after 248 us: within the first grain.
-        assert_eq!(host.next_timeout(), Some(at(250)));
-        let left = std::iter::from_fn(|| host.poll_sent(at(250))).count();
-        assert_eq!((left, host.stats().sent_cells), (8, 8));
-        // A host that only sends receives without delay.
-        assert_eq!(host.arrive(at(0), PORT, cell(true)), Some(cell(true)));
-    }
-
-    #[test]
-    fn an_interface_that_stalls_overflows_and_goes_on() {
-        let mut host = EmulatedHost::new(HostEmulation {
-            receive: ReceiveCosts::PENTIUM_1996,
-            stalls: vec![(at(1_000), Span::from_ms(10))],
-            ..HostEmulation::default()
-        })
-        .unwrap();
-        assert_eq!(host.next_timeout(), Some(at(1_000)));
-        // It is looked at 200 us late.
-        host.on_timeout(at(1_200));
-        for i in 0..200 {
-            assert_eq!(host.arrive(at(1_200 + i), PORT, cell(false)), None);
-        }
-        let stats = host.stats();
-        assert_eq!(
-            (stats.received_cells, stats.interface.dropped_cells),
-            (200, 72)
-        );
-        assert_eq!(stats.interface.stalls, 1);
-        assert_eq!(host.poll_received(at(11_000)), None);
-        assert_eq!(host.next_timeout(), Some(at(11_250)));
-        assert_eq!(host.poll_received(at(11_056)), Some((PORT, cell(false))));
-    }
-
-    #[test]
-    fn each_circuit_stalls_the_host_at_its_rate() {
-        let mut host = EmulatedHost::new(HostEmulation {
-            stall_rate: 100.0,
-            stall_max: Span::from_us(10),
-            ..HostEmulation::default()
-        })
-        .unwrap();
-        host.arrive(at(0), PORT, cell(true));
-        while let Some(next) = host.next_timeout().filter(|next| *next < at(10_000_000)) {
-            host.on_timeout(next);
-            while host.poll_received(next).is_some() {}
-        }
-        let stalls = host.stats().interface.stalls;
-        assert!((900..1_100).contains(&stalls), "{stalls}");
     }
 }

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_qos::GUARD;
-use layercast_transport::mets::{ReceiverSummary, SinkInput, SinkStats};
+use layercast_transport::mets::{ReceiverSummary, SinkStats};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -192,7 +192,7 @@ impl Actor for Runtime {
             self.missing = self.away.map(|since| self.absence(now.since(since)));
         }
         if leave || stopping || given_up {
-            self.receiver.input(now, SinkInput::Leave, obs);
+            self.receiver.leave(now, obs);
             return Ok(Iteration::Over);
         }
         if self.receiver.closed && self.limits.until_closed {

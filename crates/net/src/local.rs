@@ -2,7 +2,6 @@ use std::task::{Context, Poll};
 
 use layercast_core::{FlowId, Span, Time, earliest};
 use layercast_transport::mets::{Source, SubmitError};
-use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 use tokio::sync::oneshot;
 
 use crate::command::Pending;
@@ -16,11 +15,10 @@ const HOLD: Span = Span::from_ms(1_500);
 /// How long neighbours get to read the end of a flow after everything has been sent: a program may exit when it is over.
 pub(crate) const FAREWELL: Span = Span::from_ms(300);
 
-/// A source and the frames it is fed from.
+/// What feeds a source of the station, and what its user waits for.
 pub(crate) struct Running {
     pub flow: FlowId,
     pub name: String,
-    pub source: Source,
     frames: Frames,
     /// A frame that arrived while it was not polled.
     next: Option<LiveFrame>,
@@ -54,16 +52,15 @@ impl Drop for Closing {
 }
 
 impl Running {
-    /// The source as configured, not fed yet.
-    pub fn new(local: LocalSource) -> Result<Running, NetError> {
+    /// The source as configured, not fed yet, and what feeds it.
+    pub fn new(local: LocalSource) -> Result<(Running, Source), NetError> {
         NetError::check_name("the flow", &local.config.flow.name)?;
         if let Some(core) = &local.config.flow.core {
             NetError::check_name("the core switch", core)?;
         }
-        Ok(Running {
+        let running = Running {
             flow: local.config.flow.id,
             name: local.config.flow.name.clone(),
-            source: Source::new(local.config)?,
             frames: local.frames,
             next: None,
             waits_for: local.start_when_joined,
@@ -72,20 +69,21 @@ impl Running {
             ended: false,
             finished: false,
             requests: Pending::default(),
-        })
+        };
+        Ok((running, Source::new(local.config)?))
     }
 
     /// Fills the queue of the source, unless it waits for members; ends the flow with its frames.
     ///
     /// A frame that the source refuses as too large is left out and counted in its statistics.
-    pub fn feed(&mut self, now: Time) {
+    pub fn feed(&mut self, source: &mut Source, now: Time) {
         if self.waits() {
             return;
         }
-        while self.source.room() > 0 {
+        while source.room() > 0 {
             let next = self.next.take().map(Next::Frame);
             match next.unwrap_or_else(|| self.frames.next()) {
-                Next::Frame(frame) => match self.submit(now, frame) {
+                Next::Frame(frame) => match submit(source, now, frame) {
                     Ok(()) | Err(SubmitError::TooLarge { .. }) => {}
                     // Neither can happen while there is room; stop rather than lose frames.
                     Err(
@@ -95,19 +93,8 @@ impl Running {
                     ) => return,
                 },
                 Next::NotYet => return,
-                Next::End => return self.end(now),
+                Next::End => return self.end(source, now),
             }
-        }
-    }
-
-    fn submit(
-        &mut self,
-        now: Time,
-        LiveFrame { frame, live }: LiveFrame,
-    ) -> Result<(), SubmitError> {
-        match live {
-            Some(live) => self.source.submit_live(now, frame, live),
-            None => self.source.submit(now, frame),
         }
     }
 
@@ -131,24 +118,24 @@ impl Running {
     }
 
     /// The members have said what they want, or have had their time.
-    pub fn release(&mut self, now: Time) {
+    pub fn release(&mut self, source: &mut Source, now: Time) {
         if self.held_until.take().is_some() {
-            self.feed(now);
+            self.feed(source, now);
         }
     }
 
     /// There are no more frames; those that are queued are sent.
-    pub fn end(&mut self, now: Time) {
+    pub fn end(&mut self, source: &mut Source, now: Time) {
         self.ended = true;
         match &self.closing {
-            Some(closing) => self.source.end_within(now, closing.until.since(now)),
-            None => self.source.end(now),
+            Some(closing) => source.end_within(now, closing.until.since(now)),
+            None => source.end(now),
         }
     }
 
     /// Waits for a frame there is room for; it is kept for the next iteration.
-    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.ended || self.waits() || self.source.room() == 0 || self.next.is_some() {
+    pub fn poll_frame(&mut self, source: &Source, context: &mut Context<'_>) -> Poll<()> {
+        if self.ended || self.waits() || source.room() == 0 || self.next.is_some() {
             return Poll::Pending;
         }
         self.frames
@@ -157,7 +144,13 @@ impl Running {
     }
 
     /// Takes no more frames, and gives those there are `grace` to leave.
-    pub fn close(&mut self, now: Time, grace: Span, reply: oneshot::Sender<u32>) {
+    pub fn close(
+        &mut self,
+        source: &mut Source,
+        now: Time,
+        grace: Span,
+        reply: oneshot::Sender<u32>,
+    ) {
         self.frames.close();
         self.closing = Some(Closing {
             until: now.saturating_add(grace),
@@ -166,16 +159,16 @@ impl Running {
         });
         // No further member is expected.
         (self.waits_for, self.held_until) = (0, None);
-        self.feed(now);
+        self.feed(source, now);
     }
 
     /// Takes what a live producer has sent, and gives up on a closed flow whose time has run out.
-    pub fn on_timeout(&mut self, now: Time) {
+    pub fn on_timeout(&mut self, source: &mut Source, now: Time) {
         if self.held_until.is_some_and(|until| until <= now) {
-            self.release(now);
+            self.release(source, now);
         }
         if self.frames.live() && !self.ended {
-            self.feed(now);
+            self.feed(source, now);
         }
         let Some(closing) = &mut self.closing else {
             return;
@@ -185,7 +178,7 @@ impl Running {
         } else if closing.until <= now && !self.ended {
             let left = self.frames.waiting() + usize::from(self.next.take().is_some());
             closing.left = u32::try_from(left).unwrap_or(u32::MAX);
-            self.end(now);
+            self.end(source, now);
         }
     }
 
@@ -206,42 +199,13 @@ impl Running {
     }
 }
 
-/// The flow a PDU for a source is about: sources only get RES.
-pub(crate) fn flow_of_pdu(pdu: &LinkPdu) -> Option<FlowId> {
-    match pdu {
-        LinkPdu::Mets(packet) => Some(packet.header.flow),
-        LinkPdu::Adapter(message) => Some(message.flow),
-        LinkPdu::Cell(cell) => AdapterMsg::from_cell(cell).ok().map(|message| message.flow),
-    }
-}
-
-/// The flow a signal for a source is about.
-pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
-    match signal {
-        Signal::Join { flow, .. }
-        | Signal::Leave { flow, .. }
-        | Signal::Left { flow, .. }
-        | Signal::Filter { flow, .. }
-        | Signal::Filtered { flow, .. }
-        | Signal::ToSource { flow, .. }
-        | Signal::ToMember { flow, .. }
-        | Signal::Report { flow, .. }
-        | Signal::JoinAck { flow, .. }
-        | Signal::JoinNak { flow, .. }
-        | Signal::Withdraw { flow, .. }
-        | Signal::ChangeAck { flow, .. }
-        | Signal::ChangeNak { flow, .. }
-        | Signal::Close { flow, .. } => Some(*flow),
-        Signal::Advertise { flow } => Some(flow.id),
-        Signal::Change { flow, .. } | Signal::ChangeEnd { flow, .. } => Some(flow.id),
-        Signal::GetStats { flow } => *flow,
-        Signal::Hello { .. }
-        | Signal::LinkKey { .. }
-        | Signal::ListFlows
-        | Signal::Flows { .. }
-        | Signal::Stats { .. }
-        | Signal::Links { .. }
-        | Signal::NameInUse { .. }
-        | Signal::Error { .. } => None,
+fn submit(
+    source: &mut Source,
+    now: Time,
+    LiveFrame { frame, live }: LiveFrame,
+) -> Result<(), SubmitError> {
+    match live {
+        Some(live) => source.submit_live(now, frame, live),
+        None => source.submit(now, frame),
     }
 }

@@ -1,15 +1,15 @@
 mod commands;
 mod neighbours;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use layercast_core::{Machine, Observer, PortId, Span, Time, earliest};
+use layercast_core::{Machine, Observer, Span, Time, earliest};
+use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{OpenError, WallClock};
-use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
-use layercast_transport::mets::{HostPacer, SourceEvent, SourceInput, SourceTransmit};
+use layercast_switch::{Switch, SwitchConfig};
+use layercast_transport::mets::{Source, SourceEvent};
 use layercast_wire::decode_datagram;
 use tokio::sync::mpsc;
 
@@ -17,7 +17,7 @@ use crate::config::{LocalSource, NodeEvent, NodeSummary};
 use crate::connection::ChannelStats;
 use crate::error::NetError;
 use crate::host::{EmulatedHost, HostEmulation};
-use crate::local::{Running, flow_of_pdu, flow_of_signal};
+use crate::local::Running;
 use crate::ports::Ports;
 use crate::rates::Rates;
 use crate::sources::SourceId;
@@ -29,16 +29,15 @@ const PACER_GRAIN: Span = Span::from_us(250);
 
 /// The machines of a node and what they are connected to: everything but sockets and clocks.
 pub(crate) struct Machines {
-    switch: Switch,
-    sources: Vec<Running>,
-    /// Of the sources that share one.
-    pacer: HostPacer,
-    /// The stage between sources and switch, and between ports and switch.
+    station: Station,
+    /// What feeds the sources of the station, by the same places.
+    flows: Vec<Running>,
+    /// Whether the first frame of a flow may wait for the demands of its members.
+    holds: bool,
+    /// The stalls of an emulated host.
     host: Option<EmulatedHost>,
     ports: Ports,
     rates: Rates,
-    /// What the switch has for the sources.
-    local: VecDeque<SwitchTransmit>,
     events: mpsc::Sender<NodeEvent>,
     /// Datagrams that did not decode.
     malformed: u64,
@@ -80,17 +79,12 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
             }
         };
         let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
-            let pdu = match &mut machines.host {
-                Some(host) => host.arrive(self.now, from, pdu),
-                None => Some(pdu),
-            };
-            let Some(pdu) = pdu else { return };
-            let input = SwitchInput::Pdu { port: from, pdu };
-            machines.switch.handle(self.now, input, self.obs);
-            machines.drain(self.now, self.obs);
-            if !machines.local.is_empty() {
-                machines.drain_all(self.now, self.obs);
+            if let Some(host) = &mut machines.host {
+                host.arrived(self.now, from, &pdu);
             }
+            let input = StationInput::Pdu { port: from, pdu };
+            machines.station.handle(self.now, input, self.obs);
+            machines.settle(self.now, self.obs);
         });
         machines.malformed += u64::from(decoded.is_err());
     }
@@ -108,45 +102,63 @@ impl Machines {
         obs: &mut O,
     ) -> Result<Machines, NetError> {
         let mut machines = Machines {
-            switch: Switch::new(switch),
-            sources: sources
-                .into_iter()
-                .map(Running::new)
-                .collect::<Result<_, _>>()?,
-            pacer: HostPacer::new(PACER_GRAIN),
+            station: Station::new(StationConfig {
+                switch: Some(Switch::new(switch)),
+                host: host.costs(),
+                pacer_grain: PACER_GRAIN,
+                rate: None,
+            }),
+            flows: Vec::new(),
+            holds: false,
             host: EmulatedHost::new(host),
             ports,
             rates,
-            local: VecDeque::new(),
             events,
             malformed: 0,
             wall_clock,
         };
-        machines.set_wall_clock();
-        for running in &mut machines.sources {
-            running.feed(now);
+        for source in sources {
+            let (running, source) = Running::new(source)?;
+            machines.add(now, running, source);
         }
-        machines.drain_all(now, obs);
+        machines.set_wall_clock();
+        machines.settle(now, obs);
         Ok(machines)
+    }
+
+    /// Adds a source and begins to feed it.
+    fn add(&mut self, now: Time, mut running: Running, mut source: Source) {
+        source.set_wall_clock((self.wall_clock)());
+        running.feed(&mut source, now);
+        let place = self.station.add_source(source);
+        debug_assert_eq!(
+            place,
+            self.flows.len(),
+            "the places of flows are those of sources"
+        );
+        self.flows.push(running);
     }
 
     /// Runs the timers of all machines.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         self.set_wall_clock();
-        for running in &mut self.sources {
-            running.on_timeout(now);
-            running.source.on_timeout(now, obs);
+        for (place, running) in self.flows.iter_mut().enumerate() {
+            if let Some(source) = self.station.source_mut(place) {
+                running.on_timeout(source, now);
+            }
         }
         while let Some((port, rate)) = self.rates.due(now, &mut self.ports) {
             if let Some(port) = self.ports.port_mut(port) {
                 port.egress.set_rate(now, Some(rate), obs);
             }
-            let input = SwitchInput::PortRate { port, rate };
-            self.switch.handle(now, input, obs);
+            let input = StationInput::PortRate { port, rate };
+            self.station.handle(now, input, obs);
         }
-        self.switch.on_timeout(now, obs);
-        self.run_host(now, obs);
-        self.drain_all(now, obs);
+        if let Some(host) = &mut self.host {
+            host.on_timeout(now, &mut self.station);
+        }
+        self.station.on_timeout(now, obs);
+        self.settle(now, obs);
         self.ports.change_keys(now);
         self.ports.share_budgets(now, obs);
         for port in self.ports.iter_mut() {
@@ -156,152 +168,106 @@ impl Machines {
 
     /// Tells the machines what the wall clock shows now.
     fn set_wall_clock(&mut self) {
-        let clock = (self.wall_clock)();
-        self.switch.set_wall_clock(clock);
-        for running in &mut self.sources {
-            running.source.set_wall_clock(clock);
-        }
+        self.station.set_wall_clock((self.wall_clock)());
     }
 
     /// When a machine wants its timers run.
     pub fn next_timeout(&self) -> Option<Time> {
-        let sources = self
-            .sources
-            .iter()
-            .map(|running| earliest(running.source.next_timeout(), running.next_timeout()));
-        let sources = sources.fold(None, earliest);
-        let switch = earliest(self.switch.next_timeout(), self.ports.next_timeout());
-        let pace = earliest(self.pacer.next_timeout(), self.rates.next_timeout());
+        let flows = self.flows.iter().map(Running::next_timeout);
+        let flows = flows.fold(None, earliest);
+        let links = earliest(self.ports.next_timeout(), self.rates.next_timeout());
         let host = self.host.as_ref().and_then(EmulatedHost::next_timeout);
-        earliest(earliest(sources, switch), earliest(pace, host))
+        let machines = earliest(self.station.next_timeout(), host);
+        earliest(earliest(flows, links), machines)
     }
 
-    /// Moves what the emulated host has let through.
-    fn run_host<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        if let Some(host) = &mut self.host {
-            host.on_timeout(now);
-        }
-        while let Some((port, pdu)) = self.host.as_mut().and_then(|host| {
-            let sent = host.poll_sent(now).map(|pdu| (PortId::LOCAL, pdu));
-            sent.or_else(|| host.poll_received(now))
-        }) {
-            self.switch.handle(now, SwitchInput::Pdu { port, pdu }, obs);
-            self.drain(now, obs);
-        }
-    }
-
-    /// Moves the output of the sources to the switch, and the output of the switch to its destination, until
-    /// there is none.
-    fn drain_all<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        self.drain(now, obs);
+    /// Puts what the station sends on the links, and acts on its events, until there are none.
+    fn settle<O: Observer>(&mut self, now: Time, obs: &mut O) {
         loop {
-            let mut moved = false;
-            while let Some(transmit) = self.local.pop_front() {
-                self.give_source(now, transmit, obs);
-                moved = true;
-            }
-            for index in 0..self.sources.len() {
-                moved |= self.drain_source(index, now, obs);
-            }
-            if !moved {
-                let sources = &mut self.sources;
-                moved = self.pacer.run(now, obs, |turn| {
-                    for running in sources.iter_mut() {
-                        turn(&mut running.source);
+            while let Some(transmit) = self.station.poll_transmit(now, obs) {
+                match transmit {
+                    StationTransmit::Pdu {
+                        port,
+                        pdu,
+                        start,
+                        tx,
+                    } => {
+                        if let Some(port) = self.ports.port_mut(port) {
+                            port.egress.send(now, (start, tx), pdu, obs);
+                        }
                     }
-                });
+                    StationTransmit::Signal { port, signal } => self.ports.signal(port, &signal),
+                }
             }
-            if !moved {
+            let mut fed = false;
+            while let Some(event) = self.station.poll_event() {
+                fed |= self.on_event(now, event);
+            }
+            if !(self.release_held(now) || fed) {
                 return;
             }
         }
     }
 
-    /// Takes the output of the switch after one input, so that no unit stays in a queue it can leave.
-    fn drain<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while let Some(transmit) = self.switch.poll_transmit(now, obs) {
-            match transmit {
-                SwitchTransmit::Pdu { port, .. } | SwitchTransmit::Signal { port, .. }
-                    if port == PortId::LOCAL =>
-                {
-                    self.local.push_back(transmit);
-                }
-                SwitchTransmit::Pdu {
-                    port,
-                    pdu,
-                    start,
-                    tx,
-                } => {
-                    if let Some(port) = self.ports.port_mut(port) {
-                        port.egress.send(now, (start, tx), pdu, obs);
-                    }
-                }
-                SwitchTransmit::Signal { port, signal } => self.ports.signal(port, &signal),
+    /// Acts on an event, or tells the user; gives whether a source got frames.
+    fn on_event(&mut self, now: Time, event: StationEvent) -> bool {
+        let (place, event) = match event {
+            StationEvent::Source(place, event) => (place, event),
+            StationEvent::Switch(event) => {
+                let name = event.port().and_then(|port| self.ports.name(port));
+                let neighbour = name.map(str::to_owned);
+                self.tell(NodeEvent::Switch { event, neighbour });
+                return false;
             }
+            // A node has no sinks.
+            StationEvent::Sink(..) => return false,
+        };
+        let Some(running) = self.flows.get_mut(place) else {
+            return false;
+        };
+        match &event {
+            SourceEvent::NeedFrames(_) => {
+                if let Some(source) = self.station.source_mut(place) {
+                    running.feed(source, now);
+                }
+                return true;
+            }
+            SourceEvent::MemberJoined(_) => {
+                running.joined(now);
+                self.holds |= running.is_held();
+            }
+            SourceEvent::Finished { undelivered } => running.finish(now, *undelivered),
+            SourceEvent::Answer { id, status } => {
+                running.requests.answer(*id, status.clone());
+                return false;
+            }
+            _ => {}
         }
-        while let Some(event) = self.switch.poll_event() {
-            let name = event.port().and_then(|port| self.ports.name(port));
-            let neighbour = name.map(str::to_owned);
-            self.tell(NodeEvent::Switch { event, neighbour });
-        }
+        let flow = running.name.clone();
+        self.tell(NodeEvent::Source { flow, event });
+        false
     }
 
-    fn drain_source<O: Observer>(&mut self, index: usize, now: Time, obs: &mut O) -> bool {
-        let mut moved = false;
-        while let Some(transmit) = self.sources[index].source.poll_transmit(now, obs) {
-            let port = PortId::LOCAL;
-            moved = true;
-            let input = match (transmit, &mut self.host) {
-                (SourceTransmit::Pdu(pdu), Some(host)) => match host.send(now, pdu) {
-                    Some(pdu) => SwitchInput::Pdu { port, pdu },
-                    None => continue,
-                },
-                (SourceTransmit::Pdu(pdu), None) => SwitchInput::Pdu { port, pdu },
-                (SourceTransmit::Signal(signal), _) => SwitchInput::Signal { port, signal },
-            };
-            self.switch.handle(now, input, obs);
-            self.drain(now, obs);
+    /// Begins the flows whose members have all said at which level they want them; gives whether there were any.
+    fn release_held(&mut self, now: Time) -> bool {
+        if !self.holds {
+            return false;
         }
-        while let Some(event) = self.sources[index].source.poll_event() {
-            let running = &mut self.sources[index];
-            match &event {
-                SourceEvent::NeedFrames(_) => {
-                    running.feed(now);
-                    moved = true;
-                    continue;
-                }
-                SourceEvent::MemberJoined(_) => running.joined(now),
-                SourceEvent::Finished { undelivered } => running.finish(now, *undelivered),
-                SourceEvent::Answer { id, status } => {
-                    running.requests.answer(*id, status.clone());
-                    continue;
-                }
-                _ => {}
+        let mut released = false;
+        self.holds = false;
+        for (place, running) in self.flows.iter_mut().enumerate() {
+            let switch = self.station.switch();
+            if !running.is_held() {
+                continue;
             }
-            let flow = running.name.clone();
-            self.tell(NodeEvent::Source { flow, event });
+            if switch.is_some_and(|switch| switch.awaits_demand(running.flow)) {
+                self.holds = true;
+            } else if let Some(source) = self.station.source_mut(place) {
+                running.release(source, now);
+                released = true;
+            }
         }
-        moved
-    }
-
-    /// Hands what the switch has for the inner side to the source it is for.
-    fn give_source<O: Observer>(&mut self, now: Time, transmit: SwitchTransmit, obs: &mut O) {
-        let flow = match &transmit {
-            SwitchTransmit::Pdu { pdu, .. } => flow_of_pdu(pdu),
-            SwitchTransmit::Signal { signal, .. } => flow_of_signal(signal),
-        };
-        let Some(running) = self.sources.iter_mut().find(|it| Some(it.flow) == flow) else {
-            return;
-        };
-        let input = match transmit {
-            SwitchTransmit::Pdu { pdu, .. } => SourceInput::Pdu(pdu),
-            SwitchTransmit::Signal { signal, .. } => SourceInput::Signal(signal),
-        };
-        let res = matches!(input, SourceInput::Pdu(_));
-        running.source.handle(now, input, obs);
-        if res && running.is_held() && !self.switch.awaits_demand(running.flow) {
-            running.release(now);
-        }
+        released
     }
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
@@ -313,15 +279,15 @@ impl Machines {
         all
     }
 
-    fn input<O: Observer>(&mut self, now: Time, input: SwitchInput, obs: &mut O) {
-        self.switch.handle(now, input, obs);
-        self.drain_all(now, obs);
+    fn input<O: Observer>(&mut self, now: Time, input: StationInput, obs: &mut O) {
+        self.station.handle(now, input, obs);
+        self.settle(now, obs);
     }
 
     /// Waits for a frame of a live producer that its source has room for.
     pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut sources = self.sources.iter_mut();
-        match sources.any(|running| running.poll_frame(context).is_ready()) {
+        let mut flows = self.flows.iter_mut().zip(self.station.sources());
+        match flows.any(|(running, source)| running.poll_frame(source, context).is_ready()) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
@@ -329,22 +295,29 @@ impl Machines {
 
     /// Ends all flows that start here: what is queued is still sent.
     pub fn end_sources<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        for running in &mut self.sources {
-            running.end(now);
+        for (place, running) in self.flows.iter_mut().enumerate() {
+            if let Some(source) = self.station.source_mut(place) {
+                running.end(source, now);
+            }
         }
-        self.drain_all(now, obs);
+        self.settle(now, obs);
     }
 
     /// Whether no source has anything left to send.
     pub fn finished(&self) -> bool {
-        self.sources.iter().all(|running| running.finished)
+        self.flows.iter().all(|running| running.finished)
     }
 
     /// Whether flows started here, and all they had has left.
     pub fn all_sent(&self, now: Time) -> bool {
-        let empty = |port| self.switch.queue(port).is_none_or(|cells| cells == 0);
+        let switch = self.station.switch();
+        let empty = |port| {
+            switch
+                .and_then(|it| it.queue(port))
+                .is_none_or(|cells| cells == 0)
+        };
         let mut ports = self.ports.iter();
-        !self.sources.is_empty()
+        !self.flows.is_empty()
             && self.finished()
             && ports.all(|(id, port)| empty(id) && port.egress.is_idle(now))
     }
@@ -367,14 +340,14 @@ impl Machines {
         channels: ChannelStats,
         timers: Lateness,
     ) -> NodeSummary {
-        let sources = self.sources.iter();
+        let sources = self.flows.iter().zip(self.station.sources());
         let links = self.ports.iter();
         let repairs = self.ports.iter();
         NodeSummary {
             node,
-            switch: self.switch.stats(),
+            switch: self.station.switch().map(Switch::stats).unwrap_or_default(),
             sources: sources
-                .map(|running| (running.name.clone(), running.source.stats()))
+                .map(|(running, source)| (running.name.clone(), source.stats()))
                 .collect(),
             links: links
                 .filter_map(|(_, port)| Some((port.name.clone(), port.egress.link_stats()?)))
@@ -383,10 +356,10 @@ impl Machines {
                 .filter_map(|(_, port)| Some((port.name.clone(), port.egress.repair_stats()?)))
                 .collect(),
             udp,
-            malformed: self.malformed,
+            malformed: self.malformed + self.station.stats().malformed,
             channels,
             timers,
-            host: self.host.as_ref().map(EmulatedHost::stats),
+            host: self.host.as_ref().map(|host| host.stats(&self.station)),
         }
     }
 }

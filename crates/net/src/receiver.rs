@@ -2,12 +2,14 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest,
+    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, PortId, Rate, Span, Status, Time,
+    earliest,
 };
+use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{LinkOpener, OpenError, WallClock};
 use layercast_switch::LinkRepairStats;
 use layercast_transport::mets::{
-    ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
+    ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
 };
 use layercast_wire::{Carriage, Epoch, FlowInfo, Refusal, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
@@ -24,24 +26,26 @@ use crate::udp::{Inbound, Udp};
 
 /// Pause before a refused join is tried again.
 const REJOIN: Span = Span::from_secs(1);
+/// The one link of a receiving host.
+const PORT: PortId = PortId(0);
+/// The place of the sink in its station.
+const SINK: usize = 0;
 /// Most flows remembered to tell the user which there are.
 const MAX_KNOWN: usize = 64;
 
-/// The sink of a receiving host and what it is connected to: everything but sockets and clocks.
+/// The station of a receiving host and what it is connected to: everything but sockets and clocks.
 pub(crate) struct Receiver {
     config: SinkConfig,
     /// The policy of the flow replaces that of `config`.
     policy_of_flow: bool,
-    /// There once the flow is advertised: only then it is known whose clock stamps it.
-    sink: Option<Sink>,
+    /// It has a sink once the flow is advertised: only then it is known whose clock stamps it.
+    station: Station,
     /// The life of the flow that was advertised last.
     life: Option<(FlowId, Epoch)>,
     upstream: Option<Upstream>,
     egress: Egress,
     /// Whether losses on the link are repaired, if the neighbour does so.
     repair: bool,
-    rate: Option<Rate>,
-    busy_until: Time,
     pub log: FlowLog,
     pub out: FrameOut,
     meter: Meter,
@@ -117,7 +121,7 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
             }
         };
         let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
-            receiver.input(self.now, SinkInput::Pdu(pdu), self.obs);
+            receiver.input(self.now, StationInput::Pdu { port: PORT, pdu }, self.obs);
         });
         receiver.malformed += u64::from(decoded.is_err());
     }
@@ -151,11 +155,12 @@ impl Receiver {
             repair: config.repair && config.group.is_none(),
             policy_of_flow: config.policy_of_flow,
             config: config.sink,
-            sink: None,
+            station: Station::new(StationConfig {
+                rate: config.rate,
+                ..StationConfig::default()
+            }),
             life: None,
             upstream: None,
-            rate: config.rate,
-            busy_until: Time::ZERO,
             events,
             stop_if_refused: config.stop_if_refused,
             rejoin_at: None,
@@ -202,7 +207,7 @@ impl Receiver {
             upstream: hello.node.clone(),
             protected: proven.is_some(),
         });
-        self.input(now, SinkInput::LinkUp, obs);
+        self.input(now, StationInput::PortUp { port: PORT }, obs);
     }
 
     /// The upstream neighbour is lost.
@@ -211,7 +216,7 @@ impl Receiver {
             Some(upstream) if upstream.peer == peer => {
                 // Datagrams may continue: the data path does not need the channel.
                 self.tell(JoinEvent::Disconnected { reason });
-                self.input(now, SinkInput::LinkDown, obs);
+                self.input(now, StationInput::PortDown { port: PORT }, obs);
             }
             _ => {}
         }
@@ -229,13 +234,13 @@ impl Receiver {
         if let Signal::Advertise { flow } = &signal {
             if flow.name == self.config.flow {
                 self.advertised(now, flow, obs);
-            } else if self.sink.is_some() {
+            } else if self.found() {
                 // What else there is matters to a user whose flow is missing.
             } else if self.known.len() < MAX_KNOWN {
                 self.known.push(flow.name.clone());
             }
         }
-        self.input(now, SinkInput::Signal(signal), obs);
+        self.input(now, StationInput::Signal { port: PORT, signal }, obs);
     }
 
     /// The flow is advertised: for the first time, or again, perhaps in another life.
@@ -248,25 +253,26 @@ impl Receiver {
         self.out.set_flow(flow);
         self.tell(JoinEvent::Advertised(Box::new(flow.clone())));
         let policy = self.policy_of_flow.then(|| flow.policy.clone());
-        if let Some(sink) = &mut self.sink {
+        if let Some(sink) = self.station.sink_mut(SINK) {
             sink.prepare_life(self.synchronised, policy);
             return;
         }
         let carriage = self.upstream.as_ref().map(|upstream| upstream.carriage);
-        self.sink = Some(Sink::new(SinkConfig {
+        let sink = Sink::new(SinkConfig {
             synchronised: self.synchronised,
             carriage: carriage.unwrap_or(self.config.carriage),
             policy: policy.unwrap_or_else(|| self.config.policy.clone()),
             ..self.config.clone()
-        }));
-        self.input(now, SinkInput::LinkUp, obs);
+        });
+        self.station.set_sink(SINK, Some(sink));
+        self.input(now, StationInput::PortUp { port: PORT }, obs);
     }
 
     /// The URL of the upstream neighbour has changed.
     pub fn renewed(&mut self, renewed: Renewed) {
         let upstream = renewed.addr;
         if let Some(protection) = renewed.protection {
-            if let Some(sink) = &mut self.sink {
+            if let Some(sink) = self.station.sink_mut(SINK) {
                 sink.set_protection(protection.clone());
             }
             self.config.protection = Some(protection);
@@ -294,21 +300,19 @@ impl Receiver {
 
     /// Runs the timers.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        if let Some(sink) = &mut self.sink {
-            sink.set_wall_clock((self.wall_clock)());
-            sink.on_timeout(now, obs);
-        }
+        self.station.set_wall_clock((self.wall_clock)());
+        self.station.on_timeout(now, obs);
         if self.rejoin_at.is_some_and(|at| at <= now) {
             self.rejoin_at = None;
-            self.input(now, SinkInput::Rejoin, obs);
+            self.station.give_sink(now, SINK, SinkInput::Rejoin, obs);
         }
-        self.drain(now, obs);
+        self.settle(now, obs);
         self.change_key(now);
         self.egress.poll(now, obs);
         if self.meter.ends <= now {
             self.second(now);
             // Before the first frame the budget of the sender holds.
-            if let Some(spare) = self.sink.as_ref().and_then(Sink::spare) {
+            if let Some(spare) = self.station.sink(SINK).and_then(Sink::spare) {
                 self.egress.set_budget(now, Some(spare), obs);
             }
         }
@@ -321,17 +325,23 @@ impl Receiver {
 
     /// When timers want to run.
     pub fn next_timeout(&self) -> Option<Time> {
-        let sink = self.sink.as_ref().and_then(Sink::next_timeout);
         let rest = earliest(self.egress.next_timeout(), self.rejoin_at);
-        earliest(earliest(sink, rest), Some(self.meter.ends))
+        earliest(
+            earliest(self.station.next_timeout(), rest),
+            Some(self.meter.ends),
+        )
     }
 
-    /// Gives the sink an input, if there is a sink yet.
-    pub fn input<O: Observer>(&mut self, now: Time, input: SinkInput, obs: &mut O) {
-        if let Some(sink) = &mut self.sink {
-            sink.handle(now, input, obs);
-            self.drain(now, obs);
-        }
+    /// Gives the station an input; without a sink it is for nothing.
+    fn input<O: Observer>(&mut self, now: Time, input: StationInput, obs: &mut O) {
+        self.station.handle(now, input, obs);
+        self.settle(now, obs);
+    }
+
+    /// The sink leaves the flow.
+    pub fn leave<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.station.give_sink(now, SINK, SinkInput::Leave, obs);
+        self.settle(now, obs);
     }
 
     /// Does what the user asks.
@@ -339,62 +349,56 @@ impl Receiver {
         match command {
             JoinCommand::Stats { reply } => drop(reply.send(self.stats())),
             JoinCommand::Info { reply } => {
-                let info = self.sink.as_ref().and_then(Sink::group_info);
+                let info = self.station.sink(SINK).and_then(Sink::group_info);
                 let _ = reply.send(info);
             }
-            JoinCommand::Leave { reason } => match &mut self.sink {
+            JoinCommand::Leave { reason } => match self.station.sink_mut(SINK) {
                 Some(sink) => sink.leave(reason),
                 None => self.closed = true,
             },
-            JoinCommand::Register => match &mut self.sink {
+            JoinCommand::Register => match self.station.sink_mut(SINK) {
                 Some(sink) => sink.register(now),
                 None => self.config.registered = true,
             },
-            JoinCommand::Request { option, reply } => match &mut self.sink {
+            JoinCommand::Request { option, reply } => match self.station.sink_mut(SINK) {
                 Some(sink) => sink.request(now, self.requests.ask(reply), option),
                 // Nothing is known yet of what could be changed.
                 None => drop(reply.send(Status::NotRegistered)),
             },
             JoinCommand::AllowRaise => {
-                if let Some(sink) = &mut self.sink {
+                if let Some(sink) = self.station.sink_mut(SINK) {
                     sink.allow_raise();
                 }
             }
             JoinCommand::Control { message, reply } => {
-                let sent = match &mut self.sink {
+                let sent = match self.station.sink_mut(SINK) {
                     Some(sink) => sink.send_control(now, message),
                     None => Err(ControlError::NotConnected),
                 };
                 let _ = reply.send(sent);
             }
         }
-        self.drain(now, obs);
+        self.settle(now, obs);
     }
 
-    fn drain<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while let Some(transmit) = self
-            .sink
-            .as_mut()
-            .and_then(|sink| sink.poll_transmit(now, obs))
-        {
+    /// Sends what the station sends, and acts on its events.
+    fn settle<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some(transmit) = self.station.poll_transmit(now, obs) {
             match transmit {
-                SinkTransmit::Pdu(pdu) => {
-                    let tx = self
-                        .rate
-                        .map_or(Span::ZERO, |rate| rate.time_for(pdu.wire_len() as u64));
-                    let start = self.busy_until.max(now);
-                    self.busy_until = start.saturating_add(tx);
+                StationTransmit::Pdu { pdu, start, tx, .. } => {
                     self.egress.send(now, (start, tx), pdu, obs);
                 }
-                SinkTransmit::Signal(signal) => {
+                StationTransmit::Signal { signal, .. } => {
                     if let Some(upstream) = &self.upstream {
                         upstream.sender.send(signal);
                     }
                 }
             }
         }
-        while let Some(event) = self.sink.as_mut().and_then(Sink::poll_event) {
-            self.on_event(now, &event);
+        while let Some(event) = self.station.poll_event() {
+            if let StationEvent::Sink(_, event) = event {
+                self.on_event(now, &event);
+            }
         }
     }
 
@@ -437,10 +441,10 @@ impl Receiver {
         let meter = &mut self.meter;
         let progress = Progress {
             t: meter.ends.since(meter.epoch).as_secs_f64(),
-            level: self.sink.as_ref().map_or(Level::BASE, Sink::level),
+            level: self.station.sink(SINK).map_or(Level::BASE, Sink::level),
             asked: self
-                .sink
-                .as_ref()
+                .station
+                .sink(SINK)
                 .map_or(self.config.level, Sink::level_asked),
             left: self.left,
             rate: Rate::from_bps(meter.bytes * 8),
@@ -469,13 +473,14 @@ impl Receiver {
     }
 
     /// What the sink received.
-    pub fn stats(&self) -> layercast_transport::mets::SinkStats {
-        self.sink.as_ref().map(Sink::stats).unwrap_or_default()
+    pub fn stats(&self) -> SinkStats {
+        let sink = self.station.sink(SINK);
+        sink.map(Sink::stats).unwrap_or_default()
     }
 
     /// Whether the flow is neither joined nor over.
     pub fn awaits_flow(&self) -> bool {
-        !self.closed && self.sink.as_ref().is_none_or(Sink::awaits_flow)
+        !self.closed && self.station.sink(SINK).is_none_or(Sink::awaits_flow)
     }
 
     /// Whether anything was played.
@@ -485,7 +490,7 @@ impl Receiver {
 
     /// Whether the flow was found.
     pub fn found(&self) -> bool {
-        self.sink.is_some()
+        self.station.sink(SINK).is_some()
     }
 
     /// The flows there are instead of the one that is missing.

@@ -1,7 +1,6 @@
 //! Links with repair of losses: their ends, and the time within which a late datagram is of use.
 
 use layercast_switch::{Budgets, Framed, SHARE_BUDGETS};
-use layercast_transport::mets::Sink;
 use layercast_wire::LinkPdu;
 
 use crate::exchange::out_wire;
@@ -60,9 +59,7 @@ impl World<'_> {
     pub fn share_budgets(&mut self) {
         for (place, node) in self.net.nodes.iter().enumerate() {
             let sinks = node.receivers.iter();
-            let here =
-                sinks.filter_map(|&sink| self.sinks[sink].machine.as_ref().and_then(Sink::spare));
-            let here = here.max();
+            let here = sinks.filter_map(|&sink| self.sink(sink)?.spare()).max();
             let wires = node
                 .ports
                 .iter()

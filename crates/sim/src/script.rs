@@ -1,7 +1,7 @@
 //! What happens from outside: receivers come and go, nodes and links fail and come back.
 
-use layercast_core::{Machine, RequestId, Time};
-use layercast_switch::SwitchInput;
+use layercast_core::{RequestId, Time};
+use layercast_mets::StationInput;
 use layercast_transport::mets::SinkInput;
 
 use crate::scenario::{Asked, Fault, FaultKind};
@@ -72,13 +72,9 @@ impl World<'_> {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Start(node) => self.start(node),
-            Action::Join(place) => {
-                if self.nodes[self.net.receivers[place].node].alive {
-                    self.start_sink(place);
-                }
-            }
+            Action::Join(place) => self.start_sink(place),
             Action::Leave(place) => {
-                self.tell_sink(place, SinkInput::Leave);
+                self.give_sink(place, SinkInput::Leave);
                 self.kernel.schedule(self.sinks[place].stall_event, None);
             }
             Action::Fault(fault) => self.fault(fault),
@@ -86,7 +82,7 @@ impl World<'_> {
             Action::ChannelDown(link) => self.announce(link, false),
             Action::ChannelUp(link) => {
                 let ends = self.net.links[link].ends;
-                let stands = ends.iter().all(|&node| self.nodes[node].alive);
+                let stands = ends.iter().all(|&node| self.nodes[node].station.is_some());
                 if stands && self.links[link].up && !self.links[link].channel {
                     self.links[link].channel = true;
                     self.renew_repair(link);
@@ -100,42 +96,39 @@ impl World<'_> {
     fn request(&mut self, place: usize) {
         let (now, request) = (self.now, &self.net.requests[place]);
         let (id, option) = (RequestId(place as u32), request.option.clone());
+        let node = match request.of {
+            Asked::Source(flow) => self.net.flows[flow].node,
+            Asked::Sink(receiver) => self.net.receivers[receiver].node,
+        };
+        let Some(station) = &mut self.nodes[node].station else {
+            return;
+        };
         match request.of {
             Asked::Source(flow) => {
-                if let Some(source) = &mut self.sources[flow].machine {
+                if let Some(source) = station.source_mut(self.sources[flow].place) {
                     source.request(now, id, option);
-                    self.drain_node(self.net.flows[flow].node);
                 }
             }
             Asked::Sink(receiver) => {
-                if let Some(sink) = &mut self.sinks[receiver].machine {
+                if let Some(sink) = station.sink_mut(self.sinks[receiver].place) {
                     sink.request(now, id, option);
-                    self.drain_sink(receiver);
                 }
             }
         }
+        self.settle(node);
     }
 
     /// Tells both ends of a link that its channel stands, or is gone.
     fn announce(&mut self, link: usize, up: bool) {
         let ends = self.net.links[link];
         for (node, port) in ends.ends.into_iter().zip(ends.ports) {
-            if let Some(switch) = &mut self.nodes[node].switch {
-                let input = match up {
-                    true => SwitchInput::PortUp { port },
-                    false => SwitchInput::PortDown { port },
-                };
-                switch.handle(self.now, input, &mut self.obs);
-                self.drain_node(node);
-            } else {
-                for &place in &self.net.nodes[node].receivers {
-                    let input = match up {
-                        true => SinkInput::LinkUp,
-                        false => SinkInput::LinkDown,
-                    };
-                    self.tell_sink(place, input);
-                }
-            }
+            self.give(
+                node,
+                match up {
+                    true => StationInput::PortUp { port },
+                    false => StationInput::PortDown { port },
+                },
+            );
         }
     }
 
@@ -165,11 +158,11 @@ impl World<'_> {
     fn start(&mut self, place: usize) {
         let (now, net) = (self.now, self.net);
         let node = &net.nodes[place];
-        self.nodes[place].start(net, place);
+        let station = self.nodes[place].start(net, place);
         for &flow in &node.sources {
-            self.sources[flow].start(now, &net.flows[flow]);
+            self.sources[flow].start(now, &net.flows[flow], station);
         }
-        self.drain_node(place);
+        self.settle(place);
         for &receiver in &node.receivers {
             let wanted = &net.receivers[receiver];
             if wanted.join < now && wanted.leave.is_none_or(|leave| leave > now) {
@@ -183,12 +176,10 @@ impl World<'_> {
         let node = &self.net.nodes[place];
         self.nodes[place].stop(&mut self.kernel);
         for &flow in &node.sources {
-            self.sources[flow].machine = None;
             self.kernel.schedule(self.sources[flow].event, None);
         }
         for &receiver in &node.receivers {
-            let sink = &mut self.sinks[receiver];
-            sink.machine = None;
+            let sink = &self.sinks[receiver];
             self.kernel.schedule(sink.event, None);
             self.kernel.schedule(sink.stall_event, None);
         }

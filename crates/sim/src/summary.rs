@@ -2,12 +2,11 @@
 
 use layercast_core::{CellRate, RequestId, Status, Time};
 use layercast_switch::{FilterStats, LinkRepairStats, LinkStats, PortStats};
-use layercast_transport::mets::{ReceiverSummary, SourceStats};
+use layercast_transport::mets::{ReceiverSummary, Source, SourceStats};
 use serde::Serialize;
 
-use crate::node::SinkState;
 use crate::world::World;
-use layercast_switch::host::{HostStats, ReceivingHost};
+use layercast_switch::host::HostStats;
 
 /// The result of a run. Two runs of the same scenario and seed differ in `wall_seconds` only.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -117,15 +116,15 @@ impl SimSummary {
     }
 }
 
-/// What a receiver saw.
-fn received(sink: &SinkState) -> ReceiverSummary {
-    ReceiverSummary {
-        repair: sink.machine.as_ref().and_then(|it| it.stats().repair),
-        ..sink.log.finish()
-    }
-}
-
 impl World<'_> {
+    /// What a receiver saw.
+    fn received(&self, receiver: usize) -> ReceiverSummary {
+        ReceiverSummary {
+            repair: self.sink(receiver).and_then(|it| it.stats().repair),
+            ..self.sinks[receiver].log.finish()
+        }
+    }
+
     /// How the requests about a flow ended.
     fn answers(&self, flow: usize) -> Vec<AnswerSummary> {
         let answer =
@@ -151,19 +150,18 @@ impl World<'_> {
     pub fn summary(&self) -> SimSummary {
         let net = self.net;
         let flows = net.flows.iter().enumerate().map(|(place, flow)| {
-            let wanted = net.receivers.iter().zip(&self.sinks);
-            let receivers = wanted.filter(|(receiver, _)| receiver.flow == place);
-            let source = self.sources[place].machine.as_ref();
+            let numbers = 0..net.receivers.len();
+            let receivers = numbers.filter(|&number| net.receivers[number].flow == place);
             FlowSummary {
                 name: flow.name.clone(),
-                source: source.map(|source| source.stats()).unwrap_or_default(),
-                receivers: receivers.map(|(_, sink)| received(sink)).collect(),
+                source: self.source(place).map(Source::stats).unwrap_or_default(),
+                receivers: receivers.map(|number| self.received(number)).collect(),
                 answers: self.answers(place),
             }
         });
         let queues = self.wires.iter().map(|wire| {
             let (from, to) = (&net.nodes[wire.from].name, &net.nodes[wire.to].name);
-            let switch = self.nodes[wire.from].switch.as_ref();
+            let switch = self.nodes[wire.from].switch();
             let queue = switch.and_then(|switch| switch.stats().ports.remove(to));
             let port = net.nodes[wire.from].port_to(wire.to);
             let reserved = switch.zip(port).map(|(it, port)| it.reserved_on(port));
@@ -181,13 +179,14 @@ impl World<'_> {
             .iter()
             .zip(&self.nodes)
             .filter_map(|(node, state)| {
-                state.receiving.as_ref().map(|host| HostSummary {
+                let stats = state.station.as_ref()?.received()?;
+                Some(HostSummary {
                     node: node.name.clone(),
-                    stats: ReceivingHost::stats(host),
+                    stats,
                 })
             });
         let filters = net.nodes.iter().zip(&self.nodes).flat_map(|(node, state)| {
-            let stats = state.switch.as_ref().map(|switch| switch.stats().filters);
+            let stats = state.switch().map(|switch| switch.stats().filters);
             let filters = stats.unwrap_or_default().into_iter();
             filters.map(|(branch, stats)| FilterSummary {
                 node: node.name.clone(),

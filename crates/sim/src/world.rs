@@ -5,9 +5,9 @@ use std::io;
 use std::ops::ControlFlow;
 
 use layercast_core::{AnyObserver, Machine, Observer, Span, Stream, Time};
-use layercast_switch::SwitchInput;
+use layercast_mets::{Part, StationInput};
 use layercast_switch::host::Stalls;
-use layercast_transport::mets::{FlowLog, Sink, SinkInput};
+use layercast_transport::mets::{FlowLog, Sink, SinkInput, Source};
 
 use crate::kernel::{Kernel, SourceId};
 use crate::node::{NodeState, SinkState, SourceState};
@@ -159,9 +159,10 @@ impl<'a> World<'a> {
             made
         });
         let wires = wires.collect();
-        let sources = (0..net.flows.len()).map(|flow| {
-            actors.push(Actor::Source(flow));
-            SourceState::new(&mut kernel)
+        let sources = net.flows.iter().enumerate().map(|(number, flow)| {
+            actors.push(Actor::Source(number));
+            let place = place_in(&net.nodes[flow.node].sources, number);
+            SourceState::new(place, &mut kernel)
         });
         let sources = sources.collect();
         let sinks = net.receivers.iter().enumerate().map(|(place, receiver)| {
@@ -170,7 +171,7 @@ impl<'a> World<'a> {
             let neighbour = node.ports.first().map_or("", |port| &port.config.name);
             let link = format!("{neighbour}-{}", node.name);
             SinkState {
-                machine: None,
+                place: place_in(&node.receivers, place),
                 log: FlowLog::new(&receiver.name, &link, Time::ZERO),
                 answers: Vec::new(),
                 stalls: Stalls::new(
@@ -236,26 +237,17 @@ impl<'a> World<'a> {
         let now = self.now;
         match self.actors[source.0 as usize] {
             Actor::Agenda => self.follow_agenda(),
-            Actor::Switch(node) => {
-                if let Some(switch) = &mut self.nodes[node].switch {
-                    switch.on_timeout(now, &mut self.obs);
-                    self.drain_node(node);
-                }
-            }
+            Actor::Switch(node) => self.run_timer(node, Part::Switch),
             Actor::Source(flow) => {
-                if let Some(source) = &mut self.sources[flow].machine {
-                    source.on_timeout(now, &mut self.obs);
-                    self.drain_node(self.net.flows[flow].node);
-                }
+                let part = Part::Source(self.sources[flow].place);
+                self.run_timer(self.net.flows[flow].node, part);
             }
-            Actor::Sink(place) => {
-                if let Some(sink) = &mut self.sinks[place].machine {
-                    sink.on_timeout(now, &mut self.obs);
-                    self.drain_sink(place);
-                }
+            Actor::Sink(receiver) => {
+                let part = Part::Sink(self.sinks[receiver].place);
+                self.run_timer(self.net.receivers[receiver].node, part);
             }
-            Actor::Cpu(node) => self.cpu_done(node),
-            Actor::Pacer(node) => self.drain_node(node),
+            Actor::Cpu(node) => self.run_timer(node, Part::Host),
+            Actor::Pacer(node) => self.run_timer(node, Part::Pacer),
             Actor::Stall(place) => self.stall(place),
             Actor::Repair(wire) => self.repair_timers(wire),
             Actor::Budgets => self.share_budgets(),
@@ -284,9 +276,10 @@ impl<'a> World<'a> {
         let home = self.net.receivers[place].node;
         let length = self.sinks[place].stalls.length();
         let node = &mut self.nodes[home];
-        if let Some(host) = &mut node.receiving {
-            host.stall(self.now, length);
-            self.kernel.schedule(node.cpu_event, node.cpu_done());
+        if let Some(station) = &mut node.station {
+            station.stall(self.now, length);
+            let next = station.timeout_of(Part::Host);
+            self.kernel.schedule(node.cpu_event, next);
         }
         self.plan_stall(place);
     }
@@ -304,19 +297,41 @@ impl<'a> World<'a> {
     /// neighbour a channel that has just come up, and lets it learn what is on offer.
     pub fn start_sink(&mut self, place: usize) {
         let receiver = &self.net.receivers[place];
-        self.sinks[place].machine = Some(Sink::new(receiver.config.clone()));
+        let home = receiver.node;
+        let Some(station) = &mut self.nodes[home].station else {
+            return;
+        };
+        let sink = Sink::new(receiver.config.clone());
+        station.set_sink(self.sinks[place].place, Some(sink));
         self.plan_stall(place);
-        let link = self.net.nodes[receiver.node].ports[0].link;
+        let link = self.net.nodes[home].ports[0].link;
         if !self.links[link].channel {
-            return self.drain_sink(place);
+            return self.settle(home);
         }
-        self.tell_sink(place, SinkInput::LinkUp);
+        self.give_sink(place, SinkInput::LinkUp);
         let ends = self.net.links[link];
-        let side = usize::from(ends.ends[0] == receiver.node);
+        let side = usize::from(ends.ends[0] == home);
         let (neighbour, port) = (ends.ends[side], ends.ports[side]);
-        if let Some(switch) = &mut self.nodes[neighbour].switch {
-            switch.handle(self.now, SwitchInput::PortUp { port }, &mut self.obs);
-            self.drain_node(neighbour);
-        }
+        self.give(neighbour, StationInput::PortUp { port });
     }
+
+    /// The machine of a flow, while its node runs.
+    pub fn source(&self, flow: usize) -> Option<&Source> {
+        let station = self.nodes[self.net.flows[flow].node].station.as_ref()?;
+        station.sources().get(self.sources[flow].place)
+    }
+
+    /// The machine of a receiver, from its join on, while its node runs.
+    pub fn sink(&self, receiver: usize) -> Option<&Sink> {
+        let station = self.nodes[self.net.receivers[receiver].node]
+            .station
+            .as_ref()?;
+        station.sink(self.sinks[receiver].place)
+    }
+}
+
+/// The place of `number` among those of its node.
+fn place_in(numbers: &[usize], number: usize) -> usize {
+    let place = numbers.iter().position(|&other| other == number);
+    place.expect("a node lists its flows and receivers")
 }

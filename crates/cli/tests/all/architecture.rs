@@ -22,6 +22,7 @@ const STOREYS: &[&[&str]] = &[
         "multicast",
         "partial-order",
     ],
+    &["mets"],
     &["sim", "net"],
     &["api"],
     &["cli", "python", "c"],
@@ -45,6 +46,7 @@ const SANS_IO: &[&str] = &[
     "multicast",
     "partial-order",
     "switch",
+    "mets",
     "sim",
 ];
 

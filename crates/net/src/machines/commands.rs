@@ -1,6 +1,7 @@
 //! What the user asks of a running node.
 
 use layercast_core::{Observer, Time};
+use layercast_transport::mets::Source;
 use layercast_wire::FlowInfo;
 
 use super::Machines;
@@ -15,14 +16,14 @@ impl Machines {
         match command {
             NodeCommand::Open { source, reply } => drop(reply.send(self.open(now, *source))),
             NodeCommand::Close { flow, grace, reply } => {
-                if let Some(running) = self.running(&flow) {
-                    running.close(now, grace, reply);
+                if let Some((running, source)) = self.running(&flow) {
+                    running.close(source, now, grace, reply);
                 }
             }
             NodeCommand::Register { flow } => {
-                if let Some(running) = self.running(&flow) {
-                    running.source.register();
-                    running.feed(now);
+                if let Some((running, source)) = self.running(&flow) {
+                    source.register();
+                    running.feed(source, now);
                 }
             }
             NodeCommand::Request {
@@ -30,9 +31,9 @@ impl Machines {
                 option,
                 reply,
             } => {
-                if let Some(running) = self.running(&flow) {
+                if let Some((running, source)) = self.running(&flow) {
                     let id = running.requests.ask(reply);
-                    running.source.request(now, id, option);
+                    source.request(now, id, option);
                 }
             }
             NodeCommand::Control {
@@ -41,14 +42,13 @@ impl Machines {
                 message,
                 reply,
             } => {
-                if let Some(running) = self.running(&flow) {
-                    let sent = running.source.send_control(now, &member, message);
+                if let Some((_, source)) = self.running(&flow) {
+                    let sent = source.send_control(now, &member, message);
                     let _ = reply.send(sent);
                 }
             }
             NodeCommand::Info { flow, reply } => {
-                if let Some(running) = self.running(&flow) {
-                    let source = &running.source;
+                if let Some((_, source)) = self.running(&flow) {
                     let _ = reply.send(FlowState {
                         info: source.group_info(),
                         stats: source.stats(),
@@ -57,25 +57,31 @@ impl Machines {
                 }
             }
         }
-        self.drain_all(now, obs);
+        self.settle(now, obs);
     }
 
     fn open(&mut self, now: Time, source: LocalSource) -> Result<FlowInfo, NetError> {
-        let mut running = Running::new(source)?;
+        let (running, source) = Running::new(source)?;
         let taken = |other: &Running| other.name == running.name || other.flow == running.flow;
-        if self.sources.iter().any(|it| taken(it) && !it.finished) {
+        if self.flows.iter().any(|it| taken(it) && !it.finished) {
             return Err(NetError::FlowExists { flow: running.name });
         }
-        self.sources.retain(|other| !taken(other));
-        running.feed(now);
-        let info = running.source.flow().clone();
-        self.sources.push(running);
+        for place in (0..self.flows.len()).rev() {
+            if taken(&self.flows[place]) {
+                self.flows.remove(place);
+                self.station.remove_source(place);
+            }
+        }
+        let info = source.flow().clone();
+        self.add(now, running, source);
         Ok(info)
     }
 
     /// The flow of that name that has not ended.
-    fn running(&mut self, flow: &str) -> Option<&mut Running> {
-        let mut sources = self.sources.iter_mut();
-        sources.find(|running| running.name == flow && !running.finished)
+    fn running(&mut self, flow: &str) -> Option<(&mut Running, &mut Source)> {
+        let mut flows = self.flows.iter();
+        let place = flows.position(|running| running.name == flow && !running.finished)?;
+        let source = self.station.source_mut(place)?;
+        Some((&mut self.flows[place], source))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use layercast_core::{Observer, Time};
-use layercast_switch::SwitchInput;
+use layercast_core::{Observer, PortId, Time};
+use layercast_mets::StationInput;
 use layercast_wire::{Carriage, Secret, Signal};
 
 use super::Machines;
@@ -55,11 +55,11 @@ impl Machines {
             }
         };
         if let Some(removed) = attached.removed {
-            self.switch.remove_port(removed);
+            self.remove_port(removed);
         }
         let port = attached.port;
-        if let Some(config) = attached.added {
-            self.switch.add_port(port, config);
+        if let (Some(config), Some(switch)) = (attached.added, self.station.switch_mut()) {
+            switch.add_port(port, config);
         }
         if upstream && attached.carriage != hello.carriage {
             let (there, here) = (hello.carriage, attached.carriage);
@@ -94,7 +94,7 @@ impl Machines {
                 self.ports.signal_peer(peer, Signal::LinkKey { key });
             }
         }
-        self.input(now, SwitchInput::PortUp { port }, obs);
+        self.input(now, StationInput::PortUp { port }, obs);
         // A caller that takes no datagrams only sends a query.
         if hello.udp_port != 0 {
             self.tell(NodeEvent::PeerUp {
@@ -112,13 +112,13 @@ impl Machines {
         };
         let port = gone.port;
         if gone.down {
-            self.input(now, SwitchInput::PortDown { port }, obs);
+            self.input(now, StationInput::PortDown { port }, obs);
         }
         if gone.removed {
-            self.switch.remove_port(port);
+            self.remove_port(port);
         }
         if let Some(forgotten) = gone.forgotten {
-            self.switch.remove_port(forgotten);
+            self.remove_port(forgotten);
         }
         if !gone.control_only {
             let name = gone.name;
@@ -134,7 +134,13 @@ impl Machines {
             if let Signal::GetStats { .. } = signal {
                 self.ports.report_links(peer);
             }
-            self.input(now, SwitchInput::Signal { port, signal }, obs);
+            self.input(now, StationInput::Signal { port, signal }, obs);
+        }
+    }
+
+    fn remove_port(&mut self, port: PortId) {
+        if let Some(switch) = self.station.switch_mut() {
+            switch.remove_port(port);
         }
     }
 }
