@@ -168,8 +168,8 @@ fn run(mut ends: [Station; 2], span: Span, timers: Timers) -> (Vec<String>, [u64
     }
     let mut now = Time::ZERO;
     loop {
-        for end in 0..2 {
-            let (transmits, events) = drain(&mut ends[end], now);
+        for (end, station) in ends.iter_mut().enumerate() {
+            let (transmits, events) = drain(station, now);
             for transmit in transmits {
                 log.push(format!("{now:?} {end} {transmit:?}"));
                 let (at, input) = match transmit {
