@@ -82,13 +82,14 @@ async fn receive(folder: PathBuf, address: &str) -> Result<(), Box<dyn Error>> {
         patience: Span::from_secs(60),
     })?;
     let (events, _) = mpsc::channel(1);
-    let (files, _) = receiver
+    let received = receiver
         .run(CancellationToken::new(), events, &mut Off)
         .await?;
-    for file in &files {
+    for file in &received.files {
         println!("{} of {} bytes: {:?}", file.name.name, file.size, file.path);
     }
-    let complete = !files.is_empty() && files.iter().all(|file| file.path.is_some());
+    let files = &received.files;
+    let complete = received.missing == 0 && files.iter().all(|file| file.path.is_some());
     complete
         .then_some(())
         .ok_or_else(|| "the file is not here".into())

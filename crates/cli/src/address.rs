@@ -28,6 +28,8 @@ const TELL_FIRST: Duration = Duration::from_secs(1);
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A line whose end is missing is taken as a whole when it has not changed for this time: its writer is done.
+const SETTLED: Duration = Duration::from_secs(1);
 /// The longest URL that is read from a file, in bytes: a token takes some hundreds.
 const MAX_URL: u64 = 8_192;
 
@@ -89,7 +91,7 @@ pub fn renewal(
     let (ca, token) = (ca.map(Path::to_owned), token.map(str::to_owned));
     let last = Mutex::new(url.clone());
     Some(Renewal::new(move || {
-        let line = first_line(&file).ok().flatten()?;
+        let (line, _) = first_line(&file).ok()?;
         let url = read(&line).ok()?;
         if std::mem::replace(
             &mut *last.lock().unwrap_or_else(PoisonError::into_inner),
@@ -112,13 +114,16 @@ pub fn renewal(
     }))
 }
 
-/// The first line of a file, if it is complete.
-fn first_line(file: &Path) -> io::Result<Option<String>> {
+/// The first line of a file, and whether its end is there.
+fn first_line(file: &Path) -> io::Result<(String, bool)> {
     let mut text = String::new();
     File::open(file)?.take(MAX_URL).read_to_string(&mut text)?;
-    Ok(text
-        .split_once('\n')
-        .map(|(line, _)| line.trim().to_owned()))
+    Ok(match text.split_once('\n') {
+        Some((line, _)) => (line.trim().to_owned(), true),
+        // Too long for a URL.
+        None if text.len() as u64 >= MAX_URL => (String::new(), false),
+        None => (text.trim().to_owned(), false),
+    })
 }
 
 /// The first line of a file, once it is complete; waits for the file for the first of two times, for the line for the
@@ -126,10 +131,24 @@ fn first_line(file: &Path) -> io::Result<Option<String>> {
 fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Failure> {
     let begun = Instant::now();
     let mut reported: Option<Instant> = None;
+    // The line without an end, and since when it has not changed.
+    let mut open: Option<(String, Instant)> = None;
     loop {
         let (what, within) = match first_line(file) {
-            Ok(Some(line)) => return Ok(line),
-            Ok(None) => ("holds no URL yet", within.1),
+            Ok((line, true)) => return Ok(line),
+            Ok((line, false)) if !line.is_empty() => {
+                match &open {
+                    Some((before, since)) if *before == line => {
+                        if since.elapsed() >= SETTLED {
+                            return Ok(line);
+                        }
+                    }
+                    _ => open = Some((line, Instant::now())),
+                }
+                thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            Ok(_) => ("holds no URL yet", within.1),
             Err(error) if error.kind() == ErrorKind::NotFound => ("does not exist", within.0),
             Err(error) => return Err(Failure::file(file, "read", &error)),
         };
@@ -291,6 +310,10 @@ mod tests {
         let url = parse(&format!("@{}", file.display())).unwrap();
         assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/bunny");
         writer.join().unwrap();
+        // No line feed at the end: as `printf` writes it.
+        std::fs::write(&file, "layercast://127.0.0.1:7400/film").unwrap();
+        let url = parse(&format!("@{}", file.display())).unwrap();
+        assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/film");
         std::fs::write(&file, "nonsense\n").unwrap();
         let error = parse(&format!("@{}", file.display())).unwrap_err();
         assert!(error.to_string().contains("server.url"), "{error}");

@@ -215,7 +215,7 @@ pub struct Sim {
     #[arg(long)]
     pub per_cell: bool,
     /// Stop after this simulated time, e.g. 10s [default: that of the scenario]
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub duration: Option<Span>,
 }
 
@@ -707,7 +707,7 @@ pub struct Emulate {
     #[arg(long, conflicts_with = "to")]
     pub namespaces: bool,
     /// Stop after this time, e.g. 30s [default: run.duration of the scenario]
-    #[arg(long, value_name = "TIME", conflicts_with = "to", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", conflicts_with = "to", value_parser = units::duration)]
     pub duration: Option<Span>,
     /// Write every packet or cell on every simulated link to this file, for tshark or Wireshark
     #[arg(long, value_name = "FILE", conflicts_with = "to")]

@@ -301,6 +301,10 @@ fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
             Some(rule) => format!("flow {flow}: filter {rule} in the way of {neighbour}"),
             None => format!("flow {flow}: no filter in the way of {neighbour} any more"),
         },
+        SwitchEvent::FilterRefused { flow, rule, .. } => format!(
+            "flow {flow}: no filter {rule} in the way of {neighbour}: the media are sealed (serve --seal), and only whole \
+             layers can be left out on the way"
+        ),
         SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
     }
 }

@@ -28,11 +28,11 @@ pub fn run(args: &args::Token) -> Outcome {
     };
     let token = Token::issue(&source, claims, random_seed().0).to_string();
     let Some(url) = &args.url else {
-        return print(&token);
+        return print(&format!("{token}\n"));
     };
     let mut url = address::parse(url)?;
     url.flow = Some(args.flow.clone());
     url.source = Some(source.public().0);
     url.token = Some(token);
-    print(&url.to_string())
+    print(&format!("{url}\n"))
 }

@@ -122,6 +122,14 @@ pub fn span(text: &str) -> Result<Span, String> {
     quantity(text)
 }
 
+/// Reads a time above 0.
+pub fn duration(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        Span::ZERO => Err("it is 0: give a time above 0, such as 10s".into()),
+        duration => Ok(duration),
+    }
+}
+
 /// Reads a rate such as `10Mbit/s`.
 pub fn rate(text: &str) -> Result<Rate, String> {
     quantity(text)

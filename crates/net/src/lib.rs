@@ -93,7 +93,7 @@ pub use loss::Loss;
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
     IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,
-    ReceiverReport, SendConfig, SendEvent, SendPlan, SendProgress, SendReport, SentFile,
+    ReceiverReport, Reception, SendConfig, SendEvent, SendPlan, SendProgress, SendReport, SentFile,
     TreeOptions, WithheldFile, emulate_receivers, printable, receiver_identity, send_files,
     send_plan,
 };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use layercast_core::{Off, Rate, Span};
 use layercast_multicast::{Members, Outcome, Repair, SenderConfig};
 use layercast_net::{
-    CancellationToken, Destination, Ended, FileReceiver, Folder, RECEIVE_BUFFER, ReceiveConfig,
+    CancellationToken, Destination, FileReceiver, Folder, RECEIVE_BUFFER, ReceiveConfig,
     ReceivedFile, ReceiverReport, SendConfig, SendPlan, SendReport, SentFile, TreeOptions,
     printable, receiver_identity, send_plan,
 };
@@ -73,7 +73,12 @@ fn send_json<'py>(py: Python<'py>, request: &str) -> PyResult<Bound<'py, PyAny>>
         })?;
         let (events, _) = mpsc::channel(1);
         let stop = CancellationToken::new();
-        let sent = send_plan(plan, sending(request)?, stop, events, &mut Off).await;
+        // If the user's task is cancelled, receivers are notified, by a task of its own.
+        let _guard = stop.clone().drop_guard();
+        let config = sending(request)?;
+        let sent =
+            tokio::spawn(async move { send_plan(plan, config, stop, events, &mut Off).await });
+        let sent = sent.await.map_err(failed)?;
         Ok(about_all(&sent.map_err(failed)?).to_string())
     })
 }
@@ -130,6 +135,7 @@ fn about_sent(file: &SentFile) -> Value {
         "file": file.name, "size": file.size, "seconds": file.took.as_secs_f64(),
         "failure": file.failure.as_ref().map(ToString::to_string),
         "receivers": receivers.collect::<Vec<Value>>(), "unreached": file.unreached,
+        "in_use": file.in_use,
         "packets": file.stats.data, "parities": file.stats.parities, "passes": file.stats.rounds,
     })
 }
@@ -173,17 +179,16 @@ fn receive_json<'py>(py: Python<'py>, request: &str) -> PyResult<Bound<'py, PyAn
         });
         let (events, _) = mpsc::channel(1);
         let receiver = receiver.map_err(failed)?;
-        let ended = receiver
-            .run(CancellationToken::new(), events, &mut Off)
-            .await;
-        let (files, ended) = ended.map_err(failed)?;
-        let missing = match ended {
-            Ended::Missing(count) => count,
-            _ => 0,
-        };
-        let files: Vec<Value> = files.iter().map(about_received).collect();
-        let listed = ended != Ended::Unlisted;
-        Ok(json!({"files": files, "missing": missing, "listed": listed}).to_string())
+        let stop = CancellationToken::new();
+        // If the user's task is cancelled, senders are notified, by a task of its own.
+        let _guard = stop.clone().drop_guard();
+        let received = tokio::spawn(async move { receiver.run(stop, events, &mut Off).await });
+        let received = received.await.map_err(failed)?.map_err(failed)?;
+        let files: Vec<Value> = received.files.iter().map(about_received).collect();
+        Ok(
+            json!({"files": files, "missing": received.missing, "listed": received.listed})
+                .to_string(),
+        )
     })
 }
 

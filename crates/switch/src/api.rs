@@ -124,6 +124,15 @@ pub enum SwitchEvent {
         /// What is there now.
         to: Option<FilterRule>,
     },
+    /// A filter cannot be put on a branch: what is sealed can only lose whole layers on the way.
+    FilterRefused {
+        /// Of which flow.
+        flow: FlowId,
+        /// On which port.
+        port: PortId,
+        /// The filter.
+        rule: FilterRule,
+    },
     /// A branch was silent for three eras after the channel of its port was lost.
     BranchExpired {
         /// Of which flow.
@@ -147,6 +156,7 @@ impl SwitchEvent {
             | SwitchEvent::Released { port, .. }
             | SwitchEvent::Granted { port, .. }
             | SwitchEvent::FilterChanged { port, .. }
+            | SwitchEvent::FilterRefused { port, .. }
             | SwitchEvent::BranchExpired { port, .. } => Some(port),
             SwitchEvent::FlowGone { .. } => None,
         }

@@ -51,7 +51,9 @@ impl Switch {
         };
         // What is sealed cannot be filtered on the way; only whole layers can be left out.
         let sealed = info.identity.is_some();
-        let rule = rule.filter(|(rule, _)| !sealed || matches!(rule, FilterRule::Keep(_)));
+        let possible = |rule: &FilterRule| !sealed || matches!(rule, FilterRule::Keep(_));
+        let refused = rule.filter(|(rule, on_demand)| !on_demand && !possible(rule));
+        let rule = rule.filter(|(rule, _)| possible(rule));
         let before = branch.filter.as_ref().map(|point| point.rule());
         port.regrant = true;
         let left = branch.filter.take();
@@ -73,6 +75,13 @@ impl Switch {
             for out in point.flush(id) {
                 self.emerge(now, id, to, out);
             }
+        }
+        if let Some((rule, _)) = refused {
+            self.emit(SwitchEvent::FilterRefused {
+                flow: id,
+                port: to,
+                rule,
+            });
         }
         let rule = rule.map(|(rule, _)| rule);
         let branch_is_filtered = rule.is_some();

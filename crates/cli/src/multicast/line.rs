@@ -196,8 +196,8 @@ pub struct FileSummary<'a> {
     pub file: &'a str,
     /// Bytes of the file.
     pub size: u64,
-    /// BLAKE3 digest of the file, in hexadecimal.
-    pub blake3: String,
+    /// BLAKE3 digest of the file, in hexadecimal; null: the content was not announced.
+    pub blake3: Option<String>,
     /// Duration from the announcement to the end.
     pub seconds: f64,
     /// Why the session ended without success.
@@ -367,8 +367,8 @@ pub struct ReceivedFile<'a> {
     pub count: u32,
     /// Bytes of the file.
     pub size: u64,
-    /// BLAKE3 digest of the file, in hexadecimal.
-    pub blake3: String,
+    /// BLAKE3 digest of the file, in hexadecimal; null: the content was not announced.
+    pub blake3: Option<String>,
     /// Path of the complete file.
     pub path: Option<String>,
     /// The result.

@@ -44,6 +44,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A digest in hexadecimal; none: the content was not announced.
+fn digest(bytes: &[u8; 32]) -> Option<String> {
+    (*bytes != [0; 32]).then(|| hex(bytes))
+}
+
 /// Why, in words.
 fn words(reason: Reason) -> &'static str {
     match reason {
@@ -64,7 +69,7 @@ fn words(reason: Reason) -> &'static str {
         Reason::Denied => {
             "it may not write to its folder (permissions, or a read-only file system)"
         }
-        Reason::Storage => "its storage reports an error",
+        Reason::Storage => "its folder or disk refuses it: the output of the receiver says why",
         Reason::InUse => {
             "another receiver has its name, or a copy of its folder: give it another --name, or delete .layercast-receiver in the copy"
         }

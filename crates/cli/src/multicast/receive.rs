@@ -9,14 +9,14 @@ use std::time::Instant;
 use layercast_core::Span;
 use layercast_net::{
     Ended, FileReceiver, Folder, IDENTITY_FILE, NetError, ReceiveConfig, ReceiveEvent,
-    ReceivedFile, printable, receiver_identity,
+    ReceivedFile, Reception, printable, receiver_identity,
 };
 use tokio::sync::mpsc;
 
 use super::args::{PORT, Receive};
-use super::line::{self, ReceiveLine, Reception};
+use super::line::{self, ReceiveLine};
 use super::summary::{FEW, rate};
-use super::{Say, hex, key, member, octets, words};
+use super::{Say, digest, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
 use crate::output::{are, count};
@@ -100,23 +100,24 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();
         let seconds = started.elapsed().as_secs_f64();
-        let (files, ended) = match outcome {
-            Ok(outcome) => outcome,
+        let received = match outcome {
+            Ok(received) => received,
             Err(error) => {
                 let failure = Failure::net(error);
-                reporter.summary(&[], None, seconds)?;
+                reporter.summary(None, seconds)?;
                 return Err(failure);
             }
         };
-        reporter.summary(&files, Some(ended), seconds)?;
+        reporter.summary(Some(&received), seconds)?;
         reporter.say.close()?;
-        if ended == Ended::All && files.iter().all(|it| it.path.is_some()) {
+        let judged = judge(&received);
+        if judged.is_ok() {
             // Nothing is left to be resumed under it; a folder of files alone remains.
             let _ = fs::remove_file(args.out.join(IDENTITY_FILE));
         }
         Ok(Received {
-            is_begun: !files.is_empty() || ended == Ended::All,
-            judged: stop.outcome().and_then(|()| judge(&files, ended)),
+            is_begun: !received.files.is_empty() || received.ended == Ended::All,
+            judged: stop.outcome().and(judged),
         })
     })
 }
@@ -185,15 +186,19 @@ fn own_name(out: &Path) -> String {
 }
 
 /// The exit code.
-fn judge(files: &[ReceivedFile], ended: Ended) -> Outcome {
+fn judge(received: &Reception) -> Outcome {
     let whole = |file: &ReceivedFile| file.path.is_some();
-    match files {
-        // Folders without a file.
-        [] if ended == Ended::All => Ok(()),
-        [] if ended == Ended::Patience => Err(Failure::new("no sender came")),
-        [] => Err(Failure::Unsatisfied),
-        _ if ended == Ended::All && files.iter().all(whole) => Ok(()),
+    let (files, ended) = (&received.files, received.ended);
+    let complete = received.missing == 0 && received.listed && files.iter().all(whole);
+    match ended {
+        // Perhaps folders without a file.
+        Ended::All if complete => Ok(()),
         _ if files.iter().any(whole) => Err(Failure::Partial),
+        Ended::Patience if files.is_empty() && received.missing == 0 => {
+            let failure = Failure::new("no sender came within --wait");
+            Err(failure
+                .hint("does `layercast send` run, with --to this address or the same --group?"))
+        }
         _ => Err(Failure::Unsatisfied),
     }
 }
@@ -340,7 +345,10 @@ impl Reporter {
     }
 
     /// One at the end, whatever came of it.
-    fn summary(&self, files: &[ReceivedFile], ended: Option<Ended>, seconds: f64) -> Outcome {
+    fn summary(&self, received: Option<&Reception>, seconds: f64) -> Outcome {
+        let files = received.map_or(&[][..], |it| &it.files);
+        let ended = received.map(|it| it.ended);
+        let listed = received.is_none_or(|it| it.listed);
         let whole: Vec<&ReceivedFile> = files.iter().filter(|it| it.path.is_some()).collect();
         let octets_here: u64 = whole.iter().map(|it| it.size).sum();
         // What was there already took no time to come.
@@ -348,10 +356,7 @@ impl Reporter {
         let (moved, spent) = came.fold((0, 0.0), |(octets, seconds), it| {
             (octets + it.size, seconds + it.took.as_secs_f64())
         });
-        let never = match ended {
-            Some(Ended::Missing(count)) => count,
-            _ => 0,
-        };
+        let never = received.map_or(0, |it| it.missing);
         let mut text = String::new();
         let failures = files.iter().filter(|it| it.path.is_none());
         if files.len() as u32 > FEW {
@@ -362,7 +367,7 @@ impl Reporter {
         let failures = failures.count();
         let here = whole.len() as u64;
         text.push_str(&match (here, ended) {
-            (0, Some(Ended::All)) if files.is_empty() => {
+            (0, Some(Ended::All)) if files.is_empty() && never == 0 && listed => {
                 "the folders are here, without files".into()
             }
             _ => format!(
@@ -376,7 +381,7 @@ impl Reporter {
         if failures > 0 {
             text.push_str(&format!(", {failures} failed"));
         }
-        if ended == Some(Ended::Unlisted) {
+        if !listed {
             text.push_str(", but the list of files could not be used: folders, permissions and times may be missing");
         }
         if never > 0 {
@@ -387,7 +392,7 @@ impl Reporter {
             whole: whole.len(),
             failed: failures,
             missing: never,
-            listed: ended != Some(Ended::Unlisted),
+            listed,
             octets: octets_here,
             seconds,
         };
@@ -408,11 +413,11 @@ fn about(file: &ReceivedFile) -> line::ReceivedFile<'_> {
         index: file.name.index,
         count: file.name.count,
         size: file.size,
-        blake3: hex(&file.digest),
+        blake3: digest(&file.digest),
         path: file.path.as_ref().map(|it| it.display().to_string()),
         outcome: match file.path {
-            Some(_) => Reception::Complete,
-            None => Reception::Failed,
+            Some(_) => line::Reception::Complete,
+            None => line::Reception::Failed,
         },
         why: file.reason.map(words),
         error: file.error.as_deref(),

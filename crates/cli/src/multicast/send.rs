@@ -296,6 +296,8 @@ fn judge(args: &Send, report: SendReport) -> Outcome {
         let all = file.receivers.len() + file.unreached.len();
         let wanted = args.receivers.unwrap_or(0) as usize;
         let is_met = delivered(file) == all && delivered(file) >= wanted;
+        // A refused receiver has the name of another one, or a copy of its folder.
+        let is_met = is_met && file.in_use.is_empty();
         file.failure.is_none() && delivered(file) > 0 && (args.enough.is_some() || is_met)
     };
     let complete = report.sent.len() as u32 == report.files && report.withheld.is_empty();

@@ -1,16 +1,16 @@
 //! What `layercast send` says at its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use layercast_multicast::Outcome as Fate;
+use layercast_multicast::{Failure, Outcome as Fate};
 use layercast_net::{ReceiverReport, SendReport, SentFile};
 use layercast_wire::multicast::{MemberId, Reason};
 
 use super::line::{
     Delivery, FileReceiver, FileSummary, ReceiverTotal, SendLine, SendSummary, WithheldFile,
 };
-use super::{Say, hex, octets, words};
+use super::{Say, digest, hex, octets, words};
 use crate::failure::Outcome;
 use crate::output::{Table, count};
 
@@ -27,6 +27,16 @@ pub fn name(names: &Names, it: &ReceiverReport) -> String {
         (Some(name), _) => name.clone(),
         (None, Some(address)) => address.to_string(),
         (None, None) => hex(&it.member.0.to_be_bytes()),
+    }
+}
+
+/// What became of a file at a receiver that failed.
+fn cause(file: &SentFile, reason: Reason) -> &'static str {
+    match (&file.failure, reason) {
+        (Some(Failure::User), Reason::User) => {
+            "send was stopped: the same command continues with what is missing"
+        }
+        _ => words(reason),
     }
 }
 
@@ -123,7 +133,7 @@ impl<'a> Summary<'a> {
                     Fate::Delivered => {}
                     Fate::Failed(reason) => {
                         total.is_unlisted |= is_list;
-                        total.why = Some(words(reason).into());
+                        total.why = Some(cause(file, reason).into());
                     }
                     Fate::Pending => total.why = Some("given up".into()),
                     Fate::NeverConnected => total.why = Some("never answered".into()),
@@ -147,6 +157,16 @@ impl<'a> Summary<'a> {
     /// Octets that arrived, at the receiver that got most.
     fn arrived(&self) -> u64 {
         self.totals.values().map(|it| it.moved.0).max().unwrap_or(0)
+    }
+
+    /// Addresses that were refused some file because another receiver has their name, and are not among those that
+    /// never answered.
+    fn refused(&self) -> BTreeSet<SocketAddr> {
+        let sessions = self.report.manifest.iter().chain(&self.report.sent);
+        let refused = sessions.flat_map(|it| &it.in_use).copied();
+        refused
+            .filter(|host| !self.unreached().contains(host))
+            .collect()
     }
 
     /// Why nothing reached this address.
@@ -211,7 +231,7 @@ impl<'a> Summary<'a> {
         FileSummary {
             file: &file.name,
             size: file.size,
-            blake3: hex(&file.digest),
+            blake3: digest(&file.digest),
             seconds: file.took.as_secs_f64(),
             failure: file.failure.as_ref().map(ToString::to_string),
             receivers: receivers.map(|it| receiver(self.names, it)).collect(),
@@ -283,9 +303,13 @@ impl<'a> Summary<'a> {
         let some = self.report.sent.iter().filter(some).count() as u32;
         let (complete, files) = (self.complete() as u32, self.report.files);
         if complete == files {
-            return match files {
-                1 => "the file reached all receivers".into(),
-                _ => "all files reached all receivers".into(),
+            let all = match files {
+                1 => "the file reached all receivers",
+                _ => "all files reached all receivers",
+            };
+            return match self.totals.values().any(|it| it.is_unlisted) {
+                true => format!("{all}, but not all folders, permissions and times"),
+                false => all.into(),
             };
         }
         match (complete, some.saturating_sub(complete)) {
@@ -304,6 +328,7 @@ impl<'a> Summary<'a> {
         let has = |it: &ReceiverReport| it.outcome == Fate::Delivered;
         let all = |file: &&SentFile| {
             file.unreached.is_empty()
+                && file.in_use.is_empty()
                 && !file.receivers.is_empty()
                 && file.receivers.iter().all(has)
         };
@@ -345,9 +370,15 @@ impl<'a> Summary<'a> {
                 },
             ]);
         }
-        for host in self.unreached() {
+        for host in self.unreached().iter().copied().chain(self.refused()) {
+            let host = &host;
             let none = || "0".to_owned();
-            let files = count(self.report.files, "file");
+            let sent = self.report.sent.iter();
+            let files = match sent.filter(|it| it.in_use.contains(host)).count() {
+                0 => self.report.files,
+                refused => refused as u32,
+            };
+            let files = count(files, "file");
             let missing = format!("{files}: {}", self.why_unreached(host));
             table.row([
                 host.to_string(),
@@ -421,7 +452,7 @@ impl<'a> Summary<'a> {
             let outcome = match it.outcome {
                 Fate::Pending => "given up".to_owned(),
                 Fate::Delivered => "delivered".to_owned(),
-                Fate::Failed(reason) => format!("failed: {}", words(reason)),
+                Fate::Failed(reason) => format!("failed: {}", cause(file, reason)),
                 Fate::NeverConnected => "never answered".to_owned(),
             };
             let bytes = match it.outcome {
@@ -538,7 +569,7 @@ mod tests {
         list.in_use.push(host);
         let mut file = delivered("a", 1);
         file.unreached.push(host);
-        let report = SendReport {
+        let mut report = SendReport {
             files: 2,
             manifest: Some(list),
             sent: vec![file, delivered("b", 1)],
@@ -552,5 +583,14 @@ mod tests {
             text.contains("1 file reached all receivers, 1 some"),
             "{text}"
         );
+        // Of a group: no address was expected.
+        report.sent[0].unreached.clear();
+        report.sent[0].in_use.push(host);
+        let text = Summary::new(&names, &report, false).human();
+        assert!(
+            text.contains("192.0.2.7:7600  ") && text.contains("1 file: another receiver"),
+            "{text}"
+        );
+        assert!(!text.contains("all files reached"), "{text}");
     }
 }

@@ -57,7 +57,11 @@ impl Intake {
         let store = machine.store_mut();
         while matches!(store.hash_one(), Ok(true)) {}
         let right = store.done().is_some() || store.is_right() == Some(true);
-        match right.then(|| store.finish()) {
+        let finish = |store: &mut FileStore| {
+            while !store.finish()? {}
+            Ok(())
+        };
+        match right.then(|| finish(store)) {
             None => machine.leave(Reason::Corrupt),
             Some(Err(error)) => {
                 let reason = machine.store_mut().failed(error);

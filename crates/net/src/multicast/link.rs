@@ -11,7 +11,9 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::peers::Peers;
+use super::roll::Roll;
 use super::send::Destination;
+use super::session::MOST_RECEIVERS;
 use super::tokens::Tokens;
 use crate::error::NetError;
 use crate::timer::Timer;
@@ -33,6 +35,8 @@ pub struct Link {
     /// What may be sent to addresses that are not listed, and what proves that they are real.
     pub budgets: AddressBudgets<SocketAddr>,
     pub tokens: Tokens,
+    /// The receivers, by their names.
+    pub roll: Roll,
 }
 
 /// Addresses that are remembered: twice the receivers of a session.
@@ -92,6 +96,11 @@ impl Link {
             .into_iter()
             .map(|(to, error)| (to, error.to_string()));
         let timer = Timer::new().map_err(NetError::system("creating a timer"))?;
+        let listed = all
+            .iter()
+            .copied()
+            .filter(|_| !multicast)
+            .collect::<Vec<_>>();
         Ok(Link {
             udp,
             timer,
@@ -102,7 +111,16 @@ impl Link {
             unroutable: unroutable.collect(),
             budgets: AddressBudgets::new(MOST_ADDRESSES),
             tokens: Tokens::new(),
+            roll: Roll::new(listed, MOST_RECEIVERS),
         })
+    }
+
+    /// The hosts that the user named; none: a group.
+    pub fn hosts(&self) -> &[SocketAddr] {
+        match self.multicast {
+            true => &[],
+            false => &self.all,
+        }
     }
 }
 
@@ -122,11 +140,13 @@ fn path_mtu(to: SocketAddr, by: Ipv4Addr) -> io::Result<u32> {
 
 /// Whether the error says that packets cannot leave this host for the destination.
 fn is_unroutable(error: &io::Error) -> bool {
-    // Without an address of the family, or of its scope, there is no source address.
-    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
+    // AddrNotAvailable: no source address. InvalidInput: a link-local address without its interface.
+    use io::ErrorKind::{
+        AddrNotAvailable, HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable,
+    };
     matches!(
         error.kind(),
-        AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable
+        AddrNotAvailable | HostUnreachable | InvalidInput | NetworkDown | NetworkUnreachable
     )
 }
 

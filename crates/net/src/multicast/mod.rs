@@ -30,6 +30,7 @@ pub use identity::{IDENTITY_FILE, receiver_identity};
 pub use name::{FileName, printable};
 pub use receive::{
     BUFFER as RECEIVE_BUFFER, Ended, FileReceiver, ReceiveConfig, ReceiveEvent, ReceivedFile,
+    Reception,
 };
 pub use send::{
     Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SendReport, SentFile,

@@ -13,7 +13,7 @@ const MOST_OF_HOST: u32 = 4;
 const ASKED: u32 = 2;
 const PATIENCE: Span = Span::from_ms(400);
 
-/// The members of a session, by their names.
+/// The members of a transfer, by their names. A name stays with its holder from session to session.
 #[derive(Debug)]
 pub struct Roll {
     /// Hosts that are sent to; none: a group, and anybody may take part.
@@ -21,14 +21,19 @@ pub struct Roll {
     /// Members at most.
     most: usize,
     members: HashMap<MemberId, Holder>,
+    /// Members of this session at each address.
     of_address: HashMap<SocketAddr, u32>,
-    /// Members at addresses that are not listed.
+    /// Members of this session at addresses that are not listed.
     unlisted: usize,
+    /// Members of this session.
+    there: usize,
 }
 
 #[derive(Debug)]
 struct Holder {
     address: SocketAddr,
+    /// It takes part in this session; if not, it did in an earlier one.
+    is_there: bool,
     identity: Option<u64>,
     rival: Option<Rival>,
 }
@@ -61,12 +66,22 @@ impl Roll {
             members: HashMap::new(),
             of_address: HashMap::new(),
             unlisted: 0,
+            there: 0,
         }
     }
 
-    /// Members.
+    /// The next session of the transfer begins: it has no member yet, and names keep their holders.
+    pub fn begin(&mut self) {
+        self.of_address.clear();
+        (self.unlisted, self.there) = (0, 0);
+        for holder in self.members.values_mut() {
+            (holder.is_there, holder.rival) = (false, None);
+        }
+    }
+
+    /// Members of this session.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.there
     }
 
     /// Whether the user named this address.
@@ -85,6 +100,9 @@ impl Roll {
             return self.enter(from, accept);
         };
         if holder.address == from {
+            if !holder.is_there {
+                return self.enter(from, accept);
+            }
             // An address belongs to one process: this one has taken the place of the other.
             holder.identity = accept.identity;
             return Admission::Take;
@@ -105,9 +123,11 @@ impl Roll {
             });
             return Admission::Ask(holder.address);
         }
-        let old = holder.address;
+        let (old, was_there) = (holder.address, holder.is_there);
         self.members.remove(&accept.member);
-        self.leave(old);
+        if was_there {
+            self.leave(old);
+        }
         self.enter(from, accept)
     }
 
@@ -116,7 +136,7 @@ impl Roll {
         let there = self.of_address.get(&from).copied().unwrap_or(0);
         let kept = self.listed.len();
         let full = match (self.listed.is_empty(), is_listed) {
-            (true, _) => self.members.len() >= self.most,
+            (true, _) => self.there >= self.most,
             (false, true) => there >= MOST_OF_HOST,
             (false, false) => there >= MOST_OF_HOST || self.unlisted + kept >= self.most,
         };
@@ -125,16 +145,22 @@ impl Roll {
         }
         *self.of_address.entry(from).or_default() += 1;
         self.unlisted += usize::from(!is_listed);
+        self.there += 1;
+        if self.members.len() >= 2 * self.most {
+            // Those of earlier sessions have left.
+            self.members.retain(|_, it| it.is_there);
+        }
         self.members.insert(
             accept.member,
             Holder {
                 address: from,
+                is_there: true,
                 identity: accept.identity,
                 rival: None,
             },
         );
-        debug_assert!(self.unlisted <= self.members.len());
-        debug_assert!(self.of_address.len() <= self.members.len());
+        debug_assert!(self.unlisted <= self.there && self.there <= self.members.len());
+        debug_assert!(self.of_address.len() <= self.there);
         Admission::Take
     }
 
@@ -150,13 +176,11 @@ impl Roll {
             }
         }
         self.unlisted -= usize::from(!self.is_listed(address));
+        self.there -= 1;
     }
 
     /// An address has answered: its members are there, and those that want their names are refused. Gives these.
     pub fn is_there(&mut self, address: SocketAddr) -> Vec<(MemberId, SocketAddr)> {
-        if !self.of_address.contains_key(&address) {
-            return Vec::new();
-        }
         let held = self
             .members
             .iter_mut()
@@ -183,6 +207,28 @@ mod tests {
 
     fn ms(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)
+    }
+
+    #[test]
+    fn a_name_stays_with_its_holder_from_session_to_session() {
+        let mut roll = Roll::new([], 10);
+        assert_eq!(roll.admit(ms(0), at(1), &accept(7, 1)), Admission::Take);
+        roll.begin();
+        assert_eq!((roll.len(), roll.is_at(at(1))), (0, false));
+        // The other receiver of the name answers first this time.
+        assert_eq!(
+            roll.admit(ms(10), at(2), &accept(7, 2)),
+            Admission::Ask(at(1))
+        );
+        assert_eq!(roll.is_there(at(1)), [(MemberId(7), at(2))]);
+        assert_eq!(roll.admit(ms(20), at(1), &accept(7, 1)), Admission::Take);
+        assert!(roll.is_at(at(1)) && !roll.is_at(at(2)) && roll.len() == 1);
+        // The holder is gone: after it was asked, the other one gets the name.
+        roll.begin();
+        for t in [30, 40, 500] {
+            roll.admit(ms(t), at(2), &accept(7, 2));
+        }
+        assert!(roll.is_at(at(2)) && roll.len() == 1);
     }
 
     #[test]

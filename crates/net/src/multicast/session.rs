@@ -20,13 +20,13 @@ use super::keys::{Inbox, Keys};
 use super::link::{Link, Routes};
 use super::outgoing::Outgoing;
 use super::peers::Peers;
-use super::roll::{Admission, Roll};
+use super::roll::Admission;
 use super::send::{ReceiverReport, SendEvent, SendProgress, SentFile};
 use crate::clock::Clock;
 use crate::error::NetError;
 
 /// Receivers of a session at most: more than any one sender serves.
-const MOST_RECEIVERS: usize = 1 << 16;
+pub(super) const MOST_RECEIVERS: usize = 1 << 16;
 /// Answers to the announcement from addresses that are not listed, which wait until the address is known to be real.
 const MOST_HELD: usize = 256;
 /// Receivers with another key, or with a name in use, that are reported.
@@ -60,7 +60,6 @@ pub struct Session<'a, S> {
     feed: Option<Feed>,
     id: u64,
     peers: Peers,
-    roll: Roll,
     held: HashMap<SocketAddr, Packet>,
     /// Dropped before the machine: of another session, or without a place.
     strangers: u64,
@@ -87,14 +86,11 @@ impl<'a, S: Source> Session<'a, S> {
         (id, is_listed, keys): (u64, bool, Keys),
         object: &Object,
     ) -> Session<'a, S> {
-        let listed: Vec<SocketAddr> = match link.multicast {
-            true => Vec::new(),
-            false => link.all.to_vec(),
-        };
         let mut peers = Peers::new(MOST_RECEIVERS);
-        for &host in &listed {
+        for &host in link.hosts() {
             peers.number(host);
         }
+        link.roll.begin();
         Session {
             report: SentFile {
                 name,
@@ -116,7 +112,6 @@ impl<'a, S: Source> Session<'a, S> {
             feed,
             id,
             peers,
-            roll: Roll::new(listed, MOST_RECEIVERS),
             held: HashMap::new(),
             strangers: 0,
             is_listed,
@@ -236,7 +231,7 @@ impl<'a, S: Source> Session<'a, S> {
         self.inbox.others.clear();
         let mut came = std::mem::take(&mut self.inbox.came);
         for (from, len, datagram) in came.drain(..) {
-            if !self.roll.is_listed(from) {
+            if !self.link.roll.is_listed(from) {
                 self.link.budgets.receive(from, len);
             }
             match datagram {
@@ -261,21 +256,21 @@ impl<'a, S: Source> Session<'a, S> {
                 self.strangers += 1;
                 return;
             }
-            let is_known = self.roll.is_listed(from) || self.link.budgets.is_validated(&from);
+            let is_known = self.link.roll.is_listed(from) || self.link.budgets.is_validated(&from);
             if !is_known {
                 self.path(
                     from,
                     PathBody::Challenge(self.link.tokens.of(from, self.id)),
                 );
                 // From host to host the address would get the file; of a group, strangers must not take all places.
-                if !self.link.multicast || self.roll.len() >= MOST_RECEIVERS / 2 {
+                if !self.link.multicast || self.link.roll.len() >= MOST_RECEIVERS / 2 {
                     if self.held.len() < MOST_HELD {
                         self.held.insert(from, packet.clone());
                     }
                     return;
                 }
             }
-            match self.roll.admit(now, from, accept) {
+            match self.link.roll.admit(now, from, accept) {
                 Admission::Take => {}
                 Admission::Full => {
                     self.strangers += 1;
@@ -309,7 +304,7 @@ impl<'a, S: Source> Session<'a, S> {
             PathBody::Challenge(token) => self.path(from, PathBody::Response(token)),
             PathBody::Response(token) if token == self.link.tokens.of(from, self.id) => {
                 self.link.budgets.validate(from);
-                for (member, refused) in self.roll.is_there(from) {
+                for (member, refused) in self.link.roll.is_there(from) {
                     self.refuse(member, refused);
                     let _ = events.try_send(SendEvent::NameInUse {
                         member,
@@ -344,7 +339,7 @@ impl<'a, S: Source> Session<'a, S> {
         };
         let keys = &mut self.inbox.keys;
         let len = keys.len_of(&packet);
-        if self.roll.is_listed(at) || self.link.budgets.send(at, len) {
+        if self.link.roll.is_listed(at) || self.link.budgets.send(at, len) {
             self.out
                 .push(&Arc::from([at]), len, |out| keys.put(&packet, out));
         }
@@ -362,7 +357,8 @@ impl<'a, S: Source> Session<'a, S> {
         };
         let keys = &mut self.inbox.keys;
         let len = keys.len_of_path(self.id);
-        if !self.out.is_full() && (self.roll.is_listed(to) || self.link.budgets.send(to, len)) {
+        if !self.out.is_full() && (self.link.roll.is_listed(to) || self.link.budgets.send(to, len))
+        {
             self.out
                 .push(&Arc::from([to]), len, |out| keys.put_path(&check, out));
         }
@@ -389,7 +385,7 @@ impl<'a, S: Source> Session<'a, S> {
                 let len = keys.len_of(&transmit.packet);
                 if let To::One(peer) = transmit.to
                     && let Some(address) = self.peers.address(peer)
-                    && !self.roll.is_listed(address)
+                    && !self.link.roll.is_listed(address)
                     && !self.link.budgets.send(address, len)
                 {
                     continue;

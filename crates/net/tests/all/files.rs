@@ -13,8 +13,8 @@ use layercast_core::{Off, Rate, Span, Stream};
 use layercast_multicast::{Failure, Members, Outcome, RateControl, SenderConfig, Weak};
 use layercast_net::{
     CancellationToken, Destination, EmulateConfig, Emulated, Ended, FileReceiver, Folder, NetError,
-    RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport, SendConfig,
-    SentFile, emulate_receivers, send_files,
+    RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport, Reception,
+    SendConfig, SentFile, emulate_receivers, send_files,
 };
 use layercast_wire::Payload;
 use layercast_wire::multicast::{
@@ -55,7 +55,7 @@ struct Receiving {
     addr: SocketAddr,
     out: PathBuf,
     stop: CancellationToken,
-    task: JoinHandle<Result<(Vec<ReceivedFile>, Ended), NetError>>,
+    task: JoinHandle<Result<Reception, NetError>>,
 }
 
 fn receiver_at(member: u64, out: &Path, listen: SocketAddr, most: u64) -> ReceiveConfig {
@@ -102,9 +102,9 @@ fn receiver(member: u64, out: &Path) -> Receiving {
 
 impl Receiving {
     async fn end(self) -> Vec<ReceivedFile> {
-        let (files, ended) = timeout(LONG, self.task).await.unwrap().unwrap().unwrap();
-        assert_eq!(ended, Ended::All);
-        files
+        let received = timeout(LONG, self.task).await.unwrap().unwrap().unwrap();
+        assert_eq!((received.ended, received.missing), (Ended::All, 0));
+        received.files
     }
 
     /// As `kill -9` does it, but for what the system has been handed already.
@@ -285,8 +285,11 @@ async fn who_stops_tells_the_other_side() {
     let sending = start(config(&[&path], vec![one.addr, two.addr], 10), &stop);
     sleep(Duration::from_millis(1_000)).await;
     two.stop.cancel();
-    let (files, ended) = timeout(LONG, two.task).await.unwrap().unwrap().unwrap();
-    assert_eq!((files.len(), ended), (0, Ended::Stopped));
+    let received = timeout(LONG, two.task).await.unwrap().unwrap().unwrap();
+    assert_eq!(
+        (received.files.len(), received.ended, received.missing),
+        (0, Ended::Stopped, 1)
+    );
     sleep(Duration::from_millis(500)).await;
     stop.cancel();
     let sent = timeout(LONG, sending).await.unwrap().unwrap().unwrap();
@@ -296,7 +299,12 @@ async fn who_stops_tells_the_other_side() {
         "{sent:#?}"
     );
     one.stop.cancel();
-    let (files, _) = timeout(LONG, one.task).await.unwrap().unwrap().unwrap();
+    let files = timeout(LONG, one.task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap()
+        .files;
     assert_eq!(files.len(), 0);
 }
 

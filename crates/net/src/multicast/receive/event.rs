@@ -89,16 +89,24 @@ pub struct ReceivedFile {
     pub stats: ReceiverStats,
 }
 
+/// What came of receiving.
+#[derive(Clone, Debug)]
+pub struct Reception {
+    /// The files that are over, each once.
+    pub files: Vec<ReceivedFile>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Announced files that did not come.
+    pub missing: u32,
+    /// Whether every list of files could be used: without one folders, permissions and times may be missing.
+    pub listed: bool,
+}
+
 /// Why receiving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// The last file of each sender is over.
     All,
-    /// The same, but this number of announced files is missing.
-    Missing(u32),
-    /// The last file of each sender is over, but a list of files could not be used: what it says of folders,
-    /// permissions and missing files is not known.
-    Unlisted,
     /// No sender was heard for long.
     Patience,
     /// It was stopped on request.

@@ -16,7 +16,7 @@ use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use self::event::{Ended, ReceiveEvent, ReceivedFile};
+pub use self::event::{Ended, ReceiveEvent, ReceivedFile, Reception};
 use self::sessions::Sessions;
 use super::keys::{Inbox, Keys};
 use super::store::Folder;
@@ -119,7 +119,7 @@ impl FileReceiver {
         shutdown: CancellationToken,
         events: mpsc::Sender<ReceiveEvent>,
         obs: &mut (dyn Observer + Send),
-    ) -> Result<(Vec<ReceivedFile>, Ended), NetError> {
+    ) -> Result<Reception, NetError> {
         let obs = &mut AnyObserver::new(obs);
         let clock = Clock::get();
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
@@ -141,19 +141,14 @@ impl FileReceiver {
                 report_at = now + REPORT_PERIOD;
                 self.sessions.progress(&events);
             }
-            let idle = self.sessions.is_empty();
+            let idle = self.sessions.is_idle(now);
             if shutdown.is_cancelled() {
                 break Ended::Stopped;
             }
             if idle && !self.forever && self.sessions.sets.is_over(now) {
-                break match self.sessions.sets.missing() {
-                    0 if self.sessions.lacks_list() => Ended::Unlisted,
-                    0 => Ended::All,
-                    missing => Ended::Missing(missing),
-                };
+                break Ended::All;
             }
-            let patient = self.patience == Span::ZERO || self.sessions.heard + self.patience > now;
-            if idle && !patient {
+            if self.patience > Span::ZERO && self.sessions.heard() + self.patience <= now {
                 break Ended::Patience;
             }
             if more {
@@ -177,12 +172,17 @@ impl FileReceiver {
         self.sessions.end_whole(clock.now(), None, &events);
         self.sessions.save();
         self.sessions.sync();
-        if ended == Ended::Stopped {
+        if ended != Ended::All {
             self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
             // Best effort: a sender that misses this notices by itself.
             self.sessions.out.flush(&mut self.udp);
         }
-        Ok((self.sessions.files, ended))
+        Ok(Reception {
+            missing: self.sessions.sets.missing(),
+            listed: !self.sessions.lacks_list(),
+            files: self.sessions.files,
+            ended,
+        })
     }
 
     /// Joins the second group while something is served there, and leaves it then.

@@ -129,13 +129,15 @@ impl Session {
         if self.verifying
             && let Some(right) = self.machine.store().is_right()
         {
-            self.verifying = false;
             let finished = match right {
                 true => self.machine.store_mut().finish(),
-                false => Ok(()),
+                false => Ok(true),
             };
+            self.verifying = matches!(finished, Ok(false));
+            more |= self.verifying;
             match finished {
-                Ok(()) => self.machine.verified(now, right),
+                Ok(true) => self.machine.verified(now, right),
+                Ok(false) => {}
                 Err(error) => self.fail(error),
             }
         }

@@ -1,6 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use layercast_core::{Observer, Span, Time, earliest};
@@ -50,6 +51,8 @@ pub struct Sessions {
     pub out: Outgoing,
     /// What became of files.
     pub files: Vec<ReceivedFile>,
+    /// Their positions by their paths, of those that are here.
+    at_path: BTreeMap<PathBuf, usize>,
     /// When a session began or ended last.
     pub heard: Time,
     /// The files of each sender.
@@ -74,6 +77,7 @@ impl Sessions {
             disbelieved: VecDeque::new(),
             out: Outgoing::default(),
             files: Vec::new(),
+            at_path: BTreeMap::new(),
             heard: Time::ZERO,
             sets: Sets::default(),
             transfers: Transfers::default(),
@@ -86,9 +90,15 @@ impl Sessions {
         !self.unlisted.is_empty()
     }
 
-    /// Whether none runs.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+    /// Whether none runs; one without data since its announcement does not count.
+    pub fn is_idle(&self, now: Time) -> bool {
+        self.all.values().all(|it| it.lacks_data(now))
+    }
+
+    /// When a sender was heard last, or a session began or ended.
+    pub fn heard(&self) -> Time {
+        let sessions = self.all.values().map(Session::heard);
+        sessions.fold(self.heard, Time::max)
     }
 
     /// Takes what is in the inbox.
@@ -434,7 +444,17 @@ impl Sessions {
         self.sets.ended(now, sender, &file.name);
         self.transfers.ended(batch, file.size);
         let _ = events.try_send(ReceiveEvent::Done(Box::new(file.clone())));
-        self.files.push(file);
+        // A sender that was started again announces files that are here: each counts once.
+        let known = file.path.as_ref().and_then(|path| self.at_path.get(path));
+        match known {
+            Some(&at) => self.files[at] = file,
+            None => {
+                if let Some(path) = &file.path {
+                    self.at_path.insert(path.clone(), self.files.len());
+                }
+                self.files.push(file);
+            }
+        }
         self.settle(sender, batch);
     }
 

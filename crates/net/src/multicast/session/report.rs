@@ -96,12 +96,10 @@ impl<S: Source> Session<'_, S> {
             .deliveries()
             .map(|delivery| self.about(&delivery))
             .collect();
-        let hosts = match self.link.multicast {
-            true => &[][..],
-            false => &self.link.all,
-        };
-        let unreached = hosts.iter().copied();
-        let unreached = unreached.filter(|&host| !self.roll.is_at(host)).collect();
+        let unreached = self.link.hosts().iter().copied();
+        let unreached = unreached
+            .filter(|&host| !self.link.roll.is_at(host))
+            .collect();
         let mut stats = *self.sender.stats();
         stats.strangers += self.strangers;
         SentFile {

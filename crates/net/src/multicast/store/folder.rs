@@ -27,29 +27,63 @@ impl Folder {
     }
 }
 
+/// Files with the name of an object, with and without a number, that are compared with it.
+const COPIES: u32 = 16;
+
 /// A file that may have the content of an object: it is read piece by piece, so that a receiver with a large file does
 /// something else meanwhile.
 #[derive(Debug)]
 pub(super) struct Existing {
+    folder: Folder,
+    names: Vec<Box<[u8]>>,
+    number: u32,
     path: PathBuf,
     file: File,
+    size: u64,
     tree: TreeDigest,
     next: u64,
     digest: [u8; 32],
 }
 
 impl Existing {
-    /// The plain file at a path below the folder, if it has the size of the object.
-    pub fn open(folder: &Folder, path: &[Box<[u8]>], object: &Object) -> Option<Existing> {
-        let (file, path) = place::existing(&folder.path, path).ok()?;
-        let is_as_large = file.metadata().ok()?.len() == object.size;
-        is_as_large.then(|| Existing {
-            path,
-            file,
-            tree: TreeDigest::new(object.size),
-            next: 0,
-            digest: object.digest,
-        })
+    /// The plain file at a path below the folder, if it has the size of the object; or the first one that was given a
+    /// number, because an earlier file has the name.
+    pub fn open(folder: &Folder, names: &[Box<[u8]>], object: &Object) -> Option<Existing> {
+        Existing::find(folder, names, 0, (object.size, object.digest))
+    }
+
+    /// The next candidate, if this one has another content.
+    pub fn next(self) -> Option<Existing> {
+        let content = (self.size, self.digest);
+        Existing::find(&self.folder, &self.names, self.number + 1, content)
+    }
+
+    fn find(
+        folder: &Folder,
+        names: &[Box<[u8]>],
+        from: u32,
+        (size, digest): (u64, [u8; 32]),
+    ) -> Option<Existing> {
+        // What may be replaced has the name itself.
+        let most = if folder.overwrite { 1 } else { COPIES };
+        for number in from..most {
+            // Numbers have no gaps.
+            let (file, path) = place::existing(&folder.path, names, number).ok()?;
+            if file.metadata().ok()?.len() == size {
+                return Some(Existing {
+                    folder: folder.clone(),
+                    names: names.to_vec(),
+                    number,
+                    path,
+                    file,
+                    size,
+                    tree: TreeDigest::new(size),
+                    next: 0,
+                    digest,
+                });
+            }
+        }
+        None
     }
 
     /// Reads the next piece; once all are read, whether the content is the same. A file that cannot be read is another.

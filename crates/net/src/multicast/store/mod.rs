@@ -22,6 +22,8 @@ use super::name::{FileName, shorten};
 
 /// Octets of a name that partial files have of it: with what is put around it, it fits every file system.
 const LONGEST: usize = 200;
+/// Entries of a manifest whose folders are made at a time.
+const FOLDERS: usize = 256;
 /// Files of at least this size are synced to the disk one by one; smaller ones together, with the last of a
 /// transfer.
 const LARGE: u64 = 8 << 20;
@@ -41,6 +43,8 @@ pub struct FileStore {
     done: Option<PathBuf>,
     /// The object, if it is the manifest of a transfer and its folders are here.
     manifest: Option<Manifest>,
+    /// A manifest whose folders are being made, and the entry that is next.
+    making: Option<(Manifest, usize)>,
     /// What the system said when something failed.
     error: Option<io::Error>,
 }
@@ -56,6 +60,7 @@ impl FileStore {
             existing: None,
             done: None,
             manifest: None,
+            making: None,
             error: None,
         }
     }
@@ -97,10 +102,12 @@ impl FileStore {
         let Some(is_same) = existing.read_one() else {
             return false;
         };
-        if let Some(existing) = self.existing.take().filter(|_| is_same) {
-            self.done = Some(existing.into_path());
+        let existing = self.existing.take();
+        match is_same {
+            true => self.done = existing.map(Existing::into_path),
+            false => self.existing = existing.and_then(Existing::next),
         }
-        true
+        self.existing.is_none()
     }
 
     /// Hashes the next piece that is there; `false`: there is none.
@@ -131,17 +138,26 @@ impl FileStore {
     }
 
     /// The content is right: a file gets its name; a manifest is read, and its folders are made. The sender must not
-    /// be notified of the receipt before.
+    /// be notified of the receipt before. `false`: there is more to do, so that packets do not wait for long.
     ///
     /// # Errors
     /// The file cannot be renamed; what should be a manifest is none, or a folder cannot be made.
-    pub fn finish(&mut self) -> io::Result<()> {
-        if self.done.is_some() {
-            return Ok(());
+    pub fn finish(&mut self) -> io::Result<bool> {
+        if self.done.is_some() || self.manifest.is_some() {
+            return Ok(true);
         }
         if self.is_manifest() {
-            self.manifest = Some(self.read_manifest()?);
-            return Ok(());
+            let (manifest, next) = match self.making.take() {
+                Some(making) => making,
+                None => (self.read_manifest()?, 0),
+            };
+            let (from, to) = (next, next + FOLDERS);
+            make_folders(&self.folder.path, &manifest, from..to)?;
+            match to < manifest.entries().len() {
+                true => self.making = Some((manifest, to)),
+                false => self.manifest = Some(manifest),
+            }
+            return Ok(self.manifest.is_some());
         }
         let (Some(file), Some(name)) = (&mut self.file, &self.name) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -165,7 +181,7 @@ impl FileStore {
             Ok(path)
         })?;
         self.done = Some(path);
-        Ok(())
+        Ok(true)
     }
 
     /// Whether the object is the manifest of a transfer.
@@ -189,9 +205,7 @@ impl FileStore {
             None => Vec::new(),
         };
         let none = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let manifest = Manifest::decode(&octets).map_err(none)?;
-        make_folders(&self.folder.path, &manifest)?;
-        Ok(manifest)
+        Manifest::decode(&octets).map_err(none)
     }
 
     /// What the sender calls an object, or the manifest.

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -101,9 +102,13 @@ fn path_of(root: &Path, folders: &[Box<[u8]>], name: &[u8]) -> PathBuf {
     path
 }
 
-/// Opens the plain file at a path below `root`, to be read.
-pub fn existing(root: &Path, path: &[Box<[u8]>]) -> io::Result<(File, PathBuf)> {
+/// Opens the plain file at a path below `root`, or the one with a number that [`put`] gave it, to be read.
+pub fn existing(root: &Path, path: &[Box<[u8]>], number: u32) -> io::Result<(File, PathBuf)> {
     let (name, folders) = split(path)?;
+    let name = &*match number {
+        0 => name.to_vec(),
+        number => with_number(name, number),
+    };
     let at = folder(root, folders, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(&at, name, flags, Mode::empty())?);
@@ -188,22 +193,28 @@ pub fn sync(root: &Path) -> io::Result<()> {
 }
 
 /// Makes the folders of a manifest; the first error, if there is one.
-pub fn make_folders(root: &Path, manifest: &Manifest) -> io::Result<()> {
-    folders(manifest).try_for_each(|it| make(root, &it))
+pub fn make_folders(root: &Path, manifest: &Manifest, entries: Range<usize>) -> io::Result<()> {
+    folders(manifest, entries).try_for_each(|it| {
+        make(root, &it).map_err(|error| {
+            let path = root.join(it.name());
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })
+    })
 }
 
 /// Gives the folders of a manifest their permissions and times, those inside others first. What cannot be set stays as
 /// it is: the content is there.
 pub fn settle_folders(root: &Path, manifest: &Manifest) {
-    let mut all: Vec<Listed> = folders(manifest).collect();
+    let mut all: Vec<Listed> = folders(manifest, 0..manifest.entries().len()).collect();
     all.reverse();
     for listed in &all {
         let _ = settle(root, listed);
     }
 }
 
-fn folders(manifest: &Manifest) -> impl Iterator<Item = Listed> + '_ {
+fn folders(manifest: &Manifest, entries: Range<usize>) -> impl Iterator<Item = Listed> + '_ {
     let all = (0..).zip(manifest.entries());
+    let all = all.skip(entries.start).take(entries.len());
     let folders = all.filter(|(_, entry)| entry.kind == Kind::Folder);
     folders.filter_map(|(at, _)| Listed::of(manifest, at))
 }
@@ -241,7 +252,7 @@ mod tests {
         }
         assert_eq!(fs::read_dir(root.join("elsewhere")).unwrap().count(), 0);
         fs::write(root.join("elsewhere/a"), "theirs").unwrap();
-        assert!(existing(&out, &path(&["link", "a"])).is_err());
+        assert!(existing(&out, &path(&["link", "a"]), 0).is_err());
         fs::remove_dir_all(root).unwrap();
     }
 

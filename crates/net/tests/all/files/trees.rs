@@ -102,18 +102,107 @@ async fn a_symbolic_link_in_the_folder_leads_nobody_out_of_it() {
         .filter(|file| delivered(file) == 0)
         .count();
     assert_eq!(failed, 1, "{report:#?}");
-    let (files, ended) = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
-    assert_eq!(
-        ended,
-        Ended::Unlisted,
-        "the folder of the list cannot be made"
-    );
+    let received = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    assert!(!received.listed, "the folder of the list cannot be made");
+    let files = received.files;
     let bad = files.iter().find(|file| file.path.is_none()).unwrap();
     assert!(
         bad.error.as_ref().unwrap().contains("symbolic link"),
         "{bad:?}"
     );
     assert_eq!(fs::read_to_string(out.join("top/b")).unwrap(), "b");
+}
+
+/// Sends `path` to a receiver of `out`, which ends after that.
+async fn once(path: &Path, out: &Path) -> Vec<ReceivedFile> {
+    let it = receiver(1, out);
+    assert_eq!(
+        delivered(&send(config(&[path], vec![it.addr], 100)).await[0]),
+        1
+    );
+    it.end().await
+}
+
+#[tokio::test]
+async fn a_file_that_was_given_a_number_is_recognised() {
+    let folder = folder("numbered");
+    let (path, content) = make(&folder, "a", 10_000);
+    let out = folder.join("r1");
+    fs::create_dir_all(&out).unwrap();
+    // Another file has the name and the size.
+    fs::write(out.join("a"), vec![7; content.len()]).unwrap();
+    for again in [false, true, true] {
+        let files = once(&path, &out).await;
+        assert_eq!(files[0].path, Some(out.join("a~1")));
+        assert_eq!(files[0].stats.data == 0, again);
+        only(&out, &["a", "a~1"]);
+    }
+    assert_eq!(fs::read(out.join("a~1")).unwrap(), content);
+}
+
+#[tokio::test]
+async fn a_file_that_is_announced_again_counts_once() {
+    let folder = folder("announced-again");
+    let (path, _) = make(&folder, "a", 10_000);
+    let out = folder.join("r1");
+    fs::create_dir_all(&out).unwrap();
+    let it = begin(ReceiveConfig {
+        forever: true,
+        ..receiver_at(1, &out, localhost(), u64::MAX)
+    });
+    for _ in 0..3 {
+        send(config(&[&path], vec![it.addr], 100)).await;
+    }
+    it.stop.cancel();
+    let received = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    assert_eq!((received.files.len(), received.missing), (1, 0));
+}
+
+#[real_time(tokio)]
+async fn the_patience_of_a_receiver_begins_with_the_last_packet() {
+    let folder = folder("patience");
+    let (path, _) = make(&folder, "a", 4_000_000);
+    let out = folder.join("r1");
+    fs::create_dir_all(&out).unwrap();
+    let it = begin(ReceiveConfig {
+        patience: Span::from_secs(1),
+        ..receiver_at(1, &out, localhost(), u64::MAX)
+    });
+    let sending = start(
+        config(&[&path], vec![it.addr], 4),
+        &CancellationToken::new(),
+    );
+    sleep(Duration::from_millis(700)).await;
+    // As `kill -9`: no word to the receiver.
+    sending.abort();
+    let received = timeout(Duration::from_secs(4), it.task).await;
+    let received = received.expect("it gives up").unwrap().unwrap();
+    assert_eq!(
+        (received.ended, received.missing, received.files.len()),
+        (Ended::Patience, 1, 0)
+    );
+}
+
+#[real_time(tokio)]
+async fn a_name_stays_with_one_receiver_for_all_files() {
+    let folder = folder("one-name");
+    let files: Vec<PathBuf> = (0..6)
+        .map(|n| make(&folder, &n.to_string(), 50_000).0)
+        .collect();
+    let [one, two] = ["r1", "r2"].map(|out| receiver(1, &folder.join(out)));
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let report = report(config(&files, vec![one.addr, two.addr], 20)).await;
+    let list = report.manifest.as_ref().unwrap();
+    assert_eq!((list.in_use.len(), list.unreached.len()), (1, 1));
+    for file in &report.sent {
+        assert_eq!(file.unreached, list.unreached, "{}", file.name);
+        assert_eq!(delivered(file), 1, "{}", file.name);
+    }
+    for it in [one, two] {
+        it.stop.cancel();
+        let whole = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+        assert!([0, 6].contains(&whole.files.len()), "{:?}", whole.files);
+    }
 }
 
 #[tokio::test]
@@ -134,8 +223,8 @@ async fn a_list_that_cannot_be_used_is_no_success() {
     );
     assert_eq!(report.sent.len(), 1);
     assert_eq!(delivered(&report.sent[0]), 1, "the file needs no list");
-    let (_, ended) = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
-    assert_eq!(ended, Ended::Unlisted);
+    let received = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    assert_eq!((received.ended, received.listed), (Ended::All, false));
 }
 
 #[real_time(tokio)]
@@ -203,8 +292,8 @@ async fn nothing_is_sent_if_an_input_is_missing() {
     };
     assert_eq!(faults.len(), 2);
     it.stop.cancel();
-    let (files, ended) = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
-    assert_eq!((files.len(), ended), (0, Ended::Stopped));
+    let received = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    assert_eq!((received.files.len(), received.ended), (0, Ended::Stopped));
 }
 
 #[tokio::test]
