@@ -61,7 +61,9 @@ class Programs:
     def ready(self, command: list) -> str:
         """Start a layercast node, wait until it listens, and give its address."""
         child = self.start(self.node(command), stdout=subprocess.PIPE, text=True)
-        line = json.loads(child.stdout.readline())
+        # Warnings may come before.
+        lines = map(json.loads, child.stdout)
+        line = next(line for line in lines if "address" in line)
         # The rest is not read, and it must not block.
         threading.Thread(target=child.stdout.read, daemon=True).start()
         return line["address"]

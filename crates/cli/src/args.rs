@@ -654,6 +654,9 @@ pub struct Join {
     /// Write every event of the receiver to this file (JSON-SEQ)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write to this file what became of each frame, and what held it and for how long (JSON lines)
+    #[arg(long, value_name = "FILE")]
+    pub explain: Option<PathBuf>,
     /// The receiver of the scenario this process is
     #[arg(long, value_name = "NAME", hide = true)]
     pub receiver: Option<String>,

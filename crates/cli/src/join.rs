@@ -123,6 +123,7 @@ pub fn run(args: &args::Join) -> Outcome {
                 args::JoinFastStart::On => Some(true),
                 args::JoinFastStart::Off => Some(false),
             },
+            explain: args.explain.clone(),
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),
@@ -147,6 +148,7 @@ fn reporter(args: &args::Join) -> Reporter {
 /// Checks before anything starts that all outputs can be written.
 fn check_outputs(args: &args::Join) -> Outcome {
     check_output(args.trace.as_deref())?;
+    check_output(args.explain.as_deref())?;
     match output(args, "flow")? {
         Output::File(path) => check_output(Some(&path)),
         Output::Rtp { sdp, .. } => check_output(sdp.as_deref()),
@@ -410,6 +412,10 @@ async fn receive(
         stop.outcome()
             .inspect_err(|_| complain(&failure.to_string()))?;
         return Err(failure);
+    }
+    if let Some(error) = &summary.explain_error {
+        complain(&format!("layercast: {error}"));
+        return Err(Failure::Partial);
     }
     if let Some(missing) = &summary.missing {
         complain(&format!(

@@ -432,6 +432,7 @@ fn source(
             args::RepairMode::Fec => args.protect_base.or_else(|| "auto".parse().ok()),
             _ => args.protect_base,
         },
+        all_layers: args.link.fast_start == args::FastStart::On,
         ..SourceConfig::new(name, id, info, Carriage::Datagrams)
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Rate, Span, Time};
@@ -221,6 +222,8 @@ pub struct JoinConfig {
     /// Whether the output gets the frames of a fast start; `None`: a file or a program does, and a player does not, since it
     /// would play them at their speed and stay behind.
     pub fast_start: Option<bool>,
+    /// A file that gets a JSON object for each frame: what became of it, and what held it and for how long.
+    pub explain: Option<PathBuf>,
     /// When to leave, at the latest.
     pub leave_at: Option<Time>,
     /// Whether to stop when the flow ends, or to wait for it to come back.
@@ -362,6 +365,9 @@ pub struct JoinSummary {
     pub synchronised: bool,
     /// Why receiving ended before the end of the flow; `None` if it did not (exit code 3 otherwise).
     pub missing: Option<String>,
+    /// Why the file of [`JoinConfig::explain`] is incomplete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explain_error: Option<String>,
 }
 
 impl NodeConfig {
@@ -405,6 +411,7 @@ impl JoinConfig {
             output: Output::Discard,
             undecodable: Undecodable::default(),
             fast_start: None,
+            explain: None,
             leave_at: None,
             until_closed: true,
             connect: Connect::Retry,

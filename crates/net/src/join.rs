@@ -12,6 +12,7 @@ use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
 use crate::connection::PeerEvent;
 use crate::error::{CallError, NetError};
 use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
+use crate::explained::Explained;
 use crate::hello::Hello;
 use crate::identity::own_or_new;
 use crate::loss::Loss;
@@ -352,6 +353,7 @@ impl Runtime {
         let receiver = self.receiver;
         let sink = receiver.stats();
         let link_repair = receiver.repair_stats();
+        let explained = receiver.explained.map(Explained::finish);
         JoinSummary {
             receiver: ReceiverSummary {
                 repair: sink.repair,
@@ -364,6 +366,9 @@ impl Runtime {
             connected: receiver.connected,
             synchronised: receiver.synchronised,
             missing: self.missing,
+            explain_error: explained
+                .and_then(Result::err)
+                .map(|error| error.to_string()),
             output: receiver.out.finish().await,
             udp,
             channels,

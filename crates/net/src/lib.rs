@@ -27,6 +27,7 @@ mod connection;
 mod egress;
 mod error;
 mod event_loop;
+mod explained;
 mod file_out;
 mod frames;
 mod hello;

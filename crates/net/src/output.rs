@@ -264,6 +264,7 @@ mod tests {
             gop_start: true,
             missing: PerLayer::default(),
             again: false,
+            awaited: None,
             payload: Payload::Bytes(Bytes::from_static(b"no video at all")),
             damaged: false,
             emitted: Time::ZERO,

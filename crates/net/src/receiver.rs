@@ -20,6 +20,7 @@ use crate::config::{JoinConfig, JoinEvent, Progress};
 use crate::connection::{Newcomer, PeerId, PeerSender};
 use crate::egress::Egress;
 use crate::error::NetError;
+use crate::explained::Explained;
 use crate::output::FrameOut;
 use crate::remote::Renewed;
 use crate::udp::{Inbound, Udp};
@@ -48,6 +49,7 @@ pub(crate) struct Receiver {
     repair: bool,
     pub log: FlowLog,
     pub out: FrameOut,
+    pub explained: Option<Explained>,
     meter: Meter,
     /// What the division of the last link left over.
     left: CellRate,
@@ -143,6 +145,10 @@ impl Receiver {
                 (config.undecodable, config.fast_start),
                 seed,
             )?,
+            explained: config
+                .explain
+                .map(|path| Explained::create(path, config.epoch))
+                .transpose()?,
             meter: Meter {
                 epoch: config.epoch,
                 ends: config.epoch + Span::from_secs(now.since(config.epoch).as_ms() / 1_000 + 1),
@@ -399,6 +405,9 @@ impl Receiver {
             if let StationEvent::Sink(_, event) = event {
                 self.on_event(now, &event);
             }
+        }
+        if let (Some(explained), Some(sink)) = (&mut self.explained, &self.sink) {
+            explained.write(sink);
         }
     }
 

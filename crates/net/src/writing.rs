@@ -257,6 +257,7 @@ mod tests {
             gop_start: true,
             missing: PerLayer::default(),
             again: false,
+            awaited: None,
             payload: Payload::Zeros(1),
             damaged: false,
             emitted: Time::ZERO,

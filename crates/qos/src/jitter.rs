@@ -71,6 +71,8 @@ pub struct JitterFilter {
     next: Option<JitterConfig>,
     /// When frames were missing last.
     lossy: Option<Time>,
+    /// What repairs may take, of which no delay shows anything yet.
+    repairs: Span,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -134,6 +136,7 @@ impl JitterFilter {
             stalls: StallDetector::default(),
             outages: OutageDetector::default(),
             lossy: None,
+            repairs: Span::ZERO,
             play: None,
             next: None,
             late_in_period: 0,
@@ -189,7 +192,7 @@ impl JitterFilter {
             self.keep_smallest(now, &mut play, emission, delay);
         }
         let deadline = match self.config.holds {
-            true => self.schedule(&mut play, emission),
+            true => self.schedule(&mut play, now, emission),
             false => self.at_once(&mut play, now, emission),
         };
         self.play = Some(play);
@@ -223,6 +226,13 @@ impl JitterFilter {
         };
         let spare = most.as_ps().saturating_sub(play.floor);
         Some(SignedSpan::from_ps(spare).clamped())
+    }
+
+    /// For how long a frame that is due may wait for frames before it, as a repair of them may be on its way; `None` if the
+    /// playout point does not move for a late frame.
+    pub fn longest_wait(&self) -> Option<Span> {
+        self.keeps_smallest()
+            .then(|| self.config.longest.unwrap_or(FARTHEST))
     }
 
     /// Mean delay d and mean deviation s.
@@ -387,12 +397,27 @@ impl JitterFilter {
         }
     }
 
+    /// The path loses packets, and repairs of them took up to `longest`, before the frames whose delays count. Until these
+    /// show more, the playout delay has room for such a repair and for another round of it.
+    pub fn on_repair(&mut self, now: Time, longest: Span) {
+        let longest = longest.min(FARTHEST);
+        let wanted = longest + longest.min(LOSSY_LEAST) + GUARD;
+        self.lossy = Some(now);
+        self.repairs = self.repairs.max(wanted);
+        if let Some(play) = &mut self.play {
+            play.looked = None;
+        }
+    }
+
     /// The delay that [`Margin::Smallest`] calls for, in picoseconds.
     fn smallest(&mut self, play: &Schedule) -> i64 {
         let kept_to = self.recent.as_mut().and_then(RecentDelays::kept_to);
         let kept_to = kept_to.unwrap_or(play.floor).saturating_add(ps(GUARD));
         match self.lossy {
-            Some(_) => kept_to.max(play.floor.saturating_add(ps(LOSSY_LEAST))),
+            Some(_) => {
+                let least = LOSSY_LEAST.max(std::mem::take(&mut self.repairs));
+                kept_to.max(play.floor.saturating_add(ps(least)))
+            }
             None => kept_to,
         }
     }
@@ -426,10 +451,11 @@ impl JitterFilter {
     }
 
     /// The deadline of a frame; deadlines of frames in order never run backwards.
-    fn schedule(&self, play: &mut Schedule, emission: SourceTime) -> Time {
+    fn schedule(&self, play: &mut Schedule, now: Time, emission: SourceTime) -> Time {
         let natural = emission.plus(play.delay);
         if emission < play.newest {
-            return natural.min(play.deadline);
+            // The playout point may have moved for it: frames behind it may be due already.
+            return natural.min(play.deadline.max(now));
         }
         let half_period = self.config.frame_rate.due(1).mul_div(1, 2);
         let spaced = play.deadline.saturating_add(half_period);

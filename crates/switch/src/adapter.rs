@@ -151,6 +151,7 @@ impl Switch {
             };
             self.announce(now, message.flow, port, adapt, reason, obs);
         }
+        self.grant_came(now, message.flow);
     }
 
     /// Divides what base layers leave of a link; branches that lose are lowered immediately.

@@ -292,7 +292,7 @@ impl Switch {
             // Of the datagrams of a source of this node, those before the join were seen, too.
             if from != PortId::LOCAL || flow.carriage == Some(Carriage::Cells) {
                 flow.selector.restart();
-                flow.recent.clear();
+                flow.recent.restart();
             }
             flow.res_pending |= flow
                 .branches

@@ -6,6 +6,7 @@ use layercast_core::{
 use layercast_wire::LinkPdu;
 
 use crate::adapter::Adapt;
+use crate::flow::{Branch, Flow, UpstreamGrant};
 use crate::forward::Stamp;
 use crate::port::FrameFate;
 use crate::selector::Step;
@@ -13,17 +14,19 @@ use crate::{Switch, subject};
 
 /// Most octets that are kept of the running GOP of one flow, and of all flows together.
 pub const MAX_RECENT: (usize, usize) = (8 << 20, 64 << 20);
-/// Longest time for which a GOP is kept after its start: longer GOPs have no fast start after that.
+/// Longest time for which a GOP is kept after its start. Of longer GOPs there is no fast start after that, and one that is under
+/// way ends: its receiver begins with the next key frame.
 const MAX_AGE: Span = Span::from_secs(12);
-/// How long a new branch waits for the first demand of its receiver: the level of the fast start follows it.
-const AWAIT_DEMAND: Span = Span::from_ms(150);
+/// How long a new branch waits for the first demand of its receiver, and for the answer to it: the level of the fast start
+/// follows them.
+const AWAIT_LEVEL: Span = Span::from_ms(400);
+/// Time by which a fast start has to catch up before the next key frame is expected. With less it is not worth its rate.
+const GAIN: Span = Span::from_ms(250);
 /// A fast start takes at most this many times the rate of its flow, whatever the link has left: the links behind are
 /// not known.
 const FASTEST: u32 = 8;
 /// Or the rate that sends this many key frames: in the base layer of a long GOP there may be one frame alone.
 const FRAMES_PER_SECOND: u32 = 10;
-/// It catches up with less than this share of the rate of its flow to spare only slowly: then it sends the base layer.
-const SLOW_PERCENT: u64 = 150;
 /// When the queue of the port is longer than this many cells, the fast start waits.
 const BACKLOG: u32 = 64;
 const RETRY: Span = Span::from_ms(2);
@@ -37,27 +40,44 @@ pub(crate) struct Recent {
     octets: usize,
     /// When the GOP started; `None`: none has started, or it is not kept.
     since: Option<Time>,
+    /// From one GOP start to the next, as of the last two.
+    length: Option<Span>,
+    /// When the last GOP started, kept or not.
+    started: Option<Time>,
     /// Counts GOPs.
     gop: u64,
 }
 
 impl Recent {
-    /// Takes a datagram of the flow, which `starts` a GOP or not; at most `most` octets are kept.
-    pub fn take(&mut self, now: Time, pdu: &LinkPdu, step: Step, starts: bool, most: usize) {
+    /// Takes a datagram of the flow, which `starts` a GOP or not; at most `most` octets are kept. Gives whether the GOP is
+    /// kept: a longer one is given up as a whole.
+    pub fn take(
+        &mut self,
+        now: Time,
+        pdu: &LinkPdu,
+        step: Step,
+        starts: bool,
+        most: usize,
+    ) -> bool {
         if starts {
+            self.length = self.started.map(|started| now.since(started));
             self.clear();
-            self.since = Some(now);
+            (self.since, self.started) = (Some(now), Some(now));
         }
-        let Some(since) = self.since else { return };
+        let Some(since) = self.since else {
+            return false;
+        };
         // Behind a fast start, blocks of parities have gaps that no parity fills.
         if step.parity {
-            return;
+            return true;
         }
         self.octets += pdu.wire_len();
         if self.octets > most || now.since(since) > MAX_AGE {
-            return self.clear();
+            self.clear();
+            return false;
         }
         self.units.push_back((pdu.clone(), step));
+        true
     }
 
     /// Gives up what is kept, until the next GOP starts.
@@ -65,6 +85,61 @@ impl Recent {
         self.units.clear();
         (self.octets, self.since) = (0, None);
         self.gop = self.gop.wrapping_add(1);
+    }
+
+    /// The media before this are of no flow that continues.
+    pub fn restart(&mut self) {
+        self.clear();
+        (self.length, self.started) = (None, None);
+    }
+
+    /// The level of the frames that are kept.
+    fn level(&self) -> Level {
+        match self.units.front() {
+            Some((LinkPdu::Mets(packet), _)) => packet.header.passing.here().unwrap_or(Level::FULL),
+            _ => Level::FULL,
+        }
+    }
+
+    /// Cells of the datagrams that pass at `level`.
+    fn cells(&self, level: Level) -> u64 {
+        let passes = |step: &Step| step.unknown || level.includes(step.unit.layer);
+        let units = self.units.iter().filter(|(_, step)| passes(step));
+        units.map(|(pdu, _)| u64::from(pdu.cells())).sum()
+    }
+
+    /// Why a branch that gets `level`, which takes `flow` cells/s, cannot catch up with `rate` cells/s before the next GOP
+    /// starts; `expected` is the length of a GOP as long as none was measured.
+    fn refusal(
+        &self,
+        now: Time,
+        level: Level,
+        (flow, rate): (CellRate, CellRate),
+        expected: Span,
+        most: usize,
+    ) -> Option<&'static str> {
+        let Some(since) = self.since else {
+            return Some("the running GOP is too long to keep");
+        };
+        if self.level() < level {
+            return Some("the running GOP is not kept with all layers that the receiver gets");
+        }
+        let spare = rate.saturating_sub(flow);
+        if spare.0 == 0 {
+            return Some("the link has no more rate than the flow takes");
+        }
+        let second = Span::from_secs(1);
+        let catches_up = second.mul_div(self.cells(level), spare.0.into());
+        let until = now.saturating_add(catches_up);
+        let age = until.since(since);
+        let octets = self.octets as u64;
+        let more = octets.saturating_mul(catches_up.as_us()) / now.since(since).as_us().max(1);
+        if age > MAX_AGE || octets.saturating_add(more) > most as u64 {
+            return Some("the running GOP is too long to keep");
+        }
+        let length = self.length.unwrap_or(expected);
+        let with_gain = until.saturating_add(GAIN).since(since);
+        (with_gain > length).then_some("the next key frame comes as soon")
     }
 
     /// Cells of the first frame of the GOP, as datagrams count.
@@ -129,14 +204,36 @@ impl Switch {
         let Some(branch) = flow.branch(port).filter(|branch| branch.filter.is_none()) else {
             return;
         };
-        let until = now.saturating_add(AWAIT_DEMAND);
+        let until = now.saturating_add(AWAIT_LEVEL);
         branch.fast_start = Some(FastStart::Awaited { until });
         self.fast_starts.push((id, port));
         self.fast_wake = earliest(self.fast_wake, Some(until));
     }
 
-    /// The receivers on a branch have said what they want.
+    /// The receivers on a branch have said what they want. Where the node upstream has granted layers lately, the fast start
+    /// begins; else the grant that answers the demand is awaited.
     pub(crate) fn demand_came(&mut self, now: Time, id: FlowId, port: PortId) {
+        let life = self.config.era.times(3);
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        if flow.is_granted(now, life) {
+            self.hasten_fast_start(now, id, port);
+        }
+    }
+
+    /// The node upstream grants layers of a flow.
+    pub(crate) fn grant_came(&mut self, now: Time, id: FlowId) {
+        for at in 0..self.fast_starts.len() {
+            let (flow, port) = self.fast_starts[at];
+            let branch = self.flows.by_id(flow).and_then(|flow| flow.branch(port));
+            if flow == id && branch.is_some_and(|it| !it.requests.is_empty()) {
+                self.hasten_fast_start(now, id, port);
+            }
+        }
+    }
+
+    fn hasten_fast_start(&mut self, now: Time, id: FlowId, port: PortId) {
         let branch = self.flows.by_id(id).and_then(|flow| flow.branch(port));
         let Some(branch) = branch else { return };
         if let Some(FastStart::Awaited { until }) = &mut branch.fast_start {
@@ -178,10 +275,11 @@ impl Switch {
         };
         let era = flow.forwarded_era;
         // What the node upstream has granted lately is on its way to other branches.
-        let granted = flow.adapted.is_some_and(|(_, at)| now.since(at) <= life);
+        let granted = flow.is_granted(now, life);
         let Some(branch) = flow.branches.iter().find(|branch| branch.port == port) else {
             return;
         };
+        let asks = !branch.requests.is_empty();
         let (level, rate) = flow.served(branch);
         if granted && level > branch.gate.target {
             let hops = 1;
@@ -195,8 +293,9 @@ impl Switch {
             self.announce(now, id, port, adapt, reason, obs);
         }
         let residual = self.ports.get(port).map_or(CellRate(0), |it| it.residual);
-        let Some(flow) = self.flows.by_id(id).filter(|it| it.recent.is_running(now)) else {
-            return self.end_fast_start(id, port);
+        let most = self.recent_limit();
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
         };
         let (gop, key_frame) = (flow.recent.gop, flow.recent.key_frame());
         let spec = flow.info.spec.clone();
@@ -206,22 +305,36 @@ impl Switch {
         let left = residual
             .saturating_add(branch.base)
             .saturating_add(branch.grant.rate);
-        let mut level = branch.gate.target;
-        if u64::from(spec.rate_at(level).0) * SLOW_PERCENT > u64::from(left.0) * 100 {
-            level = Level::BASE;
-        }
+        let level = branch.gate.target;
+        let of_flow = spec.rate_at(level);
         let for_frame = key_frame.saturating_mul(FRAMES_PER_SECOND);
-        let for_flow = spec.rate_at(level).0.saturating_mul(FASTEST);
-        let fastest = CellRate(for_flow.max(for_frame));
+        let fastest = CellRate(of_flow.0.saturating_mul(FASTEST).max(for_frame));
         let rate = left.min(fastest).max(CellRate(1));
-        // Enhancement layers that have no time to catch up begin at the next GOP start.
-        branch.gate.first = Some(level);
-        branch.fast_start = Some(FastStart::Running {
-            gop,
-            next: 0,
-            at: now,
-            rate,
-        });
+        let refusal = match granted && asks {
+            true => flow
+                .recent
+                .refusal(now, level, (of_flow, rate), spec.gop(), most),
+            false => Some("which layers the receiver gets is not known"),
+        };
+        if let Some(reason) = refusal {
+            self.end_fast_start(id, port);
+            self.stats.fast_starts_skipped += 1;
+            obs.on(now, subject(&self.config), || TraceEvent::Decision {
+                flow: id,
+                what: "no fast start",
+                value: 0,
+                reason,
+            });
+            return;
+        }
+        if let Some(branch) = flow.branch(port) {
+            branch.fast_start = Some(FastStart::Running {
+                gop,
+                next: 0,
+                at: now,
+                rate,
+            });
+        }
         self.stats.fast_starts += 1;
         obs.on(now, subject(&self.config), || TraceEvent::Decision {
             flow: id,
@@ -305,6 +418,55 @@ impl Switch {
     }
 }
 
+impl Flow {
+    /// Whether the node upstream has granted layers in the last `life`.
+    fn is_granted(&self, now: Time, life: Span) -> bool {
+        self.adapted.is_some_and(|(_, at)| now.since(at) <= life)
+    }
+
+    /// Ends the fast starts of a GOP that is over, or is not kept any more: these receivers begin with the next one. `pdu` is
+    /// the datagram that `begins` a GOP, or is not kept.
+    pub(crate) fn watch_fast_starts(&mut self, pdu: &LinkPdu, begins: bool, is_kept: bool) {
+        if begins {
+            for branch in &mut self.branches {
+                branch.fast_start = None;
+            }
+            self.believe(pdu);
+        } else if !is_kept {
+            let running =
+                |branch: &&mut Branch| branch.fast_start.is_some_and(|it| it.is_running());
+            for branch in self.branches.iter_mut().filter(running) {
+                branch.fast_start = None;
+                // The frames that are missing make the rest of the GOP useless.
+                branch.gate.mask = None;
+            }
+        }
+    }
+
+    /// The GOP start of a fast start upstream states which layers pass. The message that grants them may have been lost, or
+    /// overtaken, and what follows the base layer alone would freeze until the next GOP.
+    fn believe(&mut self, pdu: &LinkPdu) {
+        let LinkPdu::Mets(packet) = pdu else { return };
+        let passing = packet.header.passing;
+        let Some(here) = passing.here().filter(|_| passing.is_again()) else {
+            return;
+        };
+        if self.is_continuous() || here <= self.upstream_grant.max {
+            return;
+        }
+        let spec = &self.info.spec;
+        self.upstream_grant = UpstreamGrant {
+            min: here.down(),
+            max: here,
+            rate_min: spec.above_base(here.down()),
+            rate_max: spec.above_base(here),
+        };
+        for branch in self.branches.iter_mut().filter(|it| it.filter.is_none()) {
+            branch.gate.target = branch.gate.target.max(here.min(branch.grant.level));
+        }
+    }
+}
+
 fn again(mut pdu: LinkPdu) -> LinkPdu {
     if let LinkPdu::Mets(packet) = &mut pdu {
         packet.header.passing = packet.header.passing.again();
@@ -355,28 +517,88 @@ mod tests {
         }
     }
 
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
     #[test]
     fn a_gop_is_kept_within_bounds_of_octets_and_time() {
-        let at = |s| Time::ZERO + Span::from_secs(s);
         let mut recent = Recent::default();
-        let take = |recent: &mut Recent, s, starts| {
-            recent.take(at(s), &packet(0, 1_000), step(starts), starts, 10_000);
+        let take = |recent: &mut Recent, s: u64, starts| {
+            let kept = recent.take(
+                at(1_000 * s),
+                &packet(0, 1_000),
+                step(starts),
+                starts,
+                10_000,
+            );
             assert!(recent.octets <= 10_000);
+            (kept, recent.units.len())
         };
-        take(&mut recent, 0, false);
-        assert!(!recent.is_running(at(0)), "no GOP has started");
-        take(&mut recent, 1, true);
-        for _ in 0..8 {
-            take(&mut recent, 1, false);
+        assert_eq!(
+            take(&mut recent, 0, false),
+            (false, 0),
+            "no GOP has started"
+        );
+        assert_eq!(take(&mut recent, 1, true), (true, 1));
+        for n in 2..10 {
+            assert_eq!(take(&mut recent, 1, false), (true, n));
         }
-        assert_eq!((recent.units.len(), recent.is_running(at(1))), (9, true));
-        take(&mut recent, 1, false);
-        assert_eq!((recent.units.len(), recent.is_running(at(1))), (0, false));
-        take(&mut recent, 1, false);
-        assert!(recent.units.is_empty(), "the rest of it is of no use");
-        take(&mut recent, 2, true);
-        assert!(recent.is_running(at(14)) && !recent.is_running(at(15)));
-        take(&mut recent, 15, false);
-        assert!(recent.units.is_empty());
+        assert_eq!(take(&mut recent, 1, false), (false, 0), "10,000 octets");
+        let rest = take(&mut recent, 1, false);
+        assert_eq!(rest, (false, 0), "the rest of it is of no use");
+        assert_eq!(take(&mut recent, 2, true), (true, 1));
+        assert!(recent.is_running(at(14_000)) && !recent.is_running(at(15_000)));
+        assert_eq!(take(&mut recent, 15, false), (false, 0));
+    }
+
+    #[test]
+    fn a_running_gop_is_sent_only_if_the_receiver_catches_up_before_the_next_one() {
+        const MOST: usize = 1 << 20;
+        let rate = CellRate;
+        let mut recent = Recent::default();
+        let refusal = |recent: &Recent, ms, rates: (u32, u32)| {
+            let rates = (rate(rates.0), rate(rates.1));
+            recent.refusal(at(ms), Level::BASE, rates, Span::from_secs(2), MOST)
+        };
+        assert!(refusal(&recent, 0, (100, 1_000)).is_some());
+        // 25 datagrams of 21 cells a second.
+        for n in 0..=75 {
+            let starts = n % 50 == 0;
+            recent.take(at(40 * n), &packet(0, 900), step(starts), starts, MOST);
+        }
+        assert_eq!(recent.length, Some(Span::from_secs(2)));
+        let cells = recent.cells(Level::BASE);
+        assert!((500..600).contains(&cells), "{cells}");
+        // One second after the start of the GOP, it takes 0.08, 0.53, 1.1 s and for ever.
+        assert_eq!(refusal(&recent, 3_000, (500, 8_000)), None);
+        assert_eq!(refusal(&recent, 3_000, (500, 1_500)), None);
+        for rate in [1_000, 500, 100] {
+            assert!(refusal(&recent, 3_000, (500, rate)).is_some(), "{rate}");
+        }
+        // Shortly before the next one there is nothing to gain.
+        assert!(refusal(&recent, 3_800, (500, 8_000)).is_some());
+        // It would outgrow what is kept.
+        let few = recent.octets + 100;
+        let rates = (rate(500), rate(1_500));
+        let long = Span::from_secs(20);
+        recent.length = Some(long);
+        let refusal = |most| recent.refusal(at(3_000), Level::BASE, rates, long, most);
+        assert_eq!((refusal(MOST), refusal(few).is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_gop_without_layers_that_the_receiver_gets_is_not_sent() {
+        let mut recent = Recent::default();
+        let mut start = packet(0, 900);
+        if let LinkPdu::Mets(packet) = &mut start {
+            packet.header.passing = Passing::of(Level::FULL).limited_to(Level::BASE);
+        }
+        recent.take(at(0), &start, step(true), true, 1 << 20);
+        let rates = (CellRate(500), CellRate(8_000));
+        let long = Span::from_secs(2);
+        let refusal = |level| recent.refusal(at(100), level, rates, long, 1 << 20);
+        assert_eq!(refusal(Level::BASE), None);
+        assert!(refusal(Level::E1).is_some() && refusal(Level::FULL).is_some());
     }
 }

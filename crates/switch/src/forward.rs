@@ -109,17 +109,12 @@ impl Switch {
         let starts = step.gop_start && step.unit.frame_start;
         if keeps {
             let begins = starts && !step.late && !step.unknown && step.unit.layer == Layer::Base;
-            flow.recent.take(now, &pdu, step, begins, most);
+            let is_kept = flow.recent.take(now, &pdu, step, begins, most);
             if flow.branches.is_empty() {
                 self.stats.unwanted += 1;
                 return;
             }
-            if begins {
-                // The GOP that a fast start sends is over.
-                for branch in &mut flow.branches {
-                    branch.fast_start = None;
-                }
-            }
+            flow.watch_fast_starts(&pdu, begins, is_kept);
         }
         let ends = |branch: &Branch| branch.filter.as_ref().is_some_and(|point| point.ending);
         if starts && flow.branches.iter().any(ends) {

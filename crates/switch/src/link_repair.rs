@@ -53,6 +53,10 @@ impl FromIterator<Option<Span>> for Budgets {
 /// an era at the latest.
 pub(crate) const ADAPTER_LASTS: Span = Span::from_ms(500);
 
+/// For how long a packet of a fast start is of use after it left: its frame plays when it arrives, and those behind it wait for
+/// it.
+const FAST_LASTS: Span = Span::from_ms(500);
+
 /// One end of a link with repair: the sending end of one direction, the receiving end of the other.
 ///
 /// `T` is the content of a datagram that arrives, as the driver has it.
@@ -127,17 +131,17 @@ impl<T> LinkRepair<T> {
             LinkPdu::Mets(packet) => {
                 let header = &packet.header;
                 let auxiliary = [FrameType::PROBE, FrameType::PARITY].contains(&header.kind);
+                let again = header.passing.is_again();
                 Unit {
                     flow: header.flow,
                     // A packet of no known layer goes to every branch, as the base layer does.
                     layer: header.kind.layer().unwrap_or(Layer::Base),
                     // What a fast start sends is late, and of use all the same.
-                    stamp_us: (!auxiliary && !header.passing.is_again())
-                        .then_some(header.timestamp_us),
+                    stamp_us: (!auxiliary && !again).then_some(header.timestamp_us),
                     octets,
                     last: header.flags.contains(Flags::LAST),
                     repair: !auxiliary,
-                    lasts: None,
+                    lasts: again.then_some(FAST_LASTS),
                 }
             }
             LinkPdu::Adapter(message) => Unit {

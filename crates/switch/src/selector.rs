@@ -56,8 +56,6 @@ pub(crate) struct Gate {
     pub mask: Option<Level>,
     /// Level from the next GOP on.
     pub target: Level,
-    /// The same for the next GOP alone: a fast start may have less.
-    pub first: Option<Level>,
     latched: bool,
 }
 
@@ -238,7 +236,7 @@ impl Gate {
         }
         if step.unit.frame_start {
             if step.unit.layer == Layer::Base && step.gop_start && !step.unknown {
-                self.mask = Some(self.first.take().unwrap_or(self.target).min(self.target));
+                self.mask = Some(self.target);
             } else if lowering == Lowering::NextFrame {
                 self.mask = self.mask.map(|mask| mask.min(self.target));
             }

@@ -28,7 +28,11 @@ pub struct SwitchStats {
     /// Fast starts: receivers that joined between two GOP starts and got the running GOP.
     #[serde(default)]
     pub fast_starts: u64,
-    /// Data units sent for these.
+    /// Receivers that joined between two GOP starts and begin with the next one: the running GOP would reach them too late, or
+    /// without layers that they get, or it is too long to keep.
+    #[serde(default)]
+    pub fast_starts_skipped: u64,
+    /// Data units sent for fast starts.
     #[serde(default)]
     pub fast_start_units: u64,
     /// Bytes of these, link headers included.

@@ -22,6 +22,7 @@ fn film() -> NodeConfig {
     config.switch.fast_start = true;
     config.repair = true;
     let source = &mut config.sources[0];
+    source.config.all_layers = true;
     source.config.flow.spec = clip.flow_spec();
     source.config.flow.spec.flow_id = FlowId(1);
     source.config.flow.spec.delay_max_ms = 800;

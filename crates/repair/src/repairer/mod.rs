@@ -629,6 +629,8 @@ impl<T: Clone> Machine for Repairer<T> {
             let Some(outgoing) = self.depart(now, ready, waiting) else {
                 continue;
             };
+            // One that an earlier hop repaired may leave after the time at which it would be looked at.
+            self.repeat_unheard(now, obs);
             if let Head::Repair { .. } = outgoing.head {
                 let counter = self.history.next() - 1;
                 obs.on(now, self.subject(), || TraceEvent::Packet {

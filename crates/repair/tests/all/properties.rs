@@ -497,3 +497,25 @@ fn a_sending_end_is_idle_when_nothing_can_be_repaired_any_more() {
         assert!(repairer.is_idle(at(1_000_000)), "the deadline is over");
     }
 }
+
+#[test]
+fn a_datagram_that_leaves_after_its_deadline_asks_for_no_timer_in_the_past() {
+    let mut repairer = repairer(None);
+    let mut feedback = all_lost(at(0), 0, 1);
+    feedback.missing.clear();
+    feedback.budget_ms = Some(100);
+    repairer.handle(at(0), send(at(0), Layer::Base, 0), &mut Off);
+    assert!(repairer.poll_transmit(at(0), &mut Off).is_some());
+    repairer.handle(at(30_000), RepairerInput::Feedback(feedback), &mut Off);
+    // Earlier hops repaired it: it leaves 300 ms after its usual time, when it is of no use any more.
+    let now = at(340_000);
+    let late = RepairerInput::Send {
+        at: now,
+        unit: unit(Layer::Base, at(40_000).as_us() as u32),
+        item: 1,
+    };
+    repairer.handle(now, late, &mut Off);
+    while repairer.poll_transmit(now, &mut Off).is_some() {}
+    let next = repairer.next_timeout();
+    assert!(next.is_none_or(|next| next > now), "{next:?} at {now:?}");
+}

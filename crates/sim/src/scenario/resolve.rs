@@ -253,6 +253,7 @@ impl Scenario {
             max_members: members_bound(self.receivers.len()),
             protection: self.source_protection(&entry.name),
             parities: entry.protect_base,
+            all_layers: self.fast_start,
             ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
         })
     }

@@ -87,24 +87,31 @@ fn the_first_picture_comes_within_half_a_second_and_the_delay_returns_to_the_tar
 }
 
 #[test]
-fn the_first_receiver_of_a_flow_gets_the_picture_that_was_sent_before_it_came() {
+fn the_first_receiver_of_a_flow_gets_the_whole_gop_that_was_sent_before_it_came() {
     for gop_s in [2.0, 8.0] {
         let summary = late_joiner(gop_s, true, false, r#"rate = "20 Mbit/s""#);
         let late = summary.receiver("late").unwrap();
         let first = first_picture(late, gop_s);
         assert!(first <= 0.5, "GOP of {gop_s} s: {first} s: {late:#?}");
         assert_eq!((sum(&late.lost), late.late), (0, 0), "{late:#?}");
+        // Key frames alone would be a still picture until the next GOP.
+        let levels: Vec<_> = late.received.iter().map(|(_, level)| level.get()).collect();
+        assert_eq!((levels, sum(&late.withheld)), (vec![2], 0), "{late:#?}");
     }
 }
 
 #[test]
 fn losses_of_a_fast_start_are_repaired() {
-    let line = r#"rate = "20 Mbit/s", loss = { bernoulli = 0.05 }, repair = true"#;
-    let late = late_joiner(2.0, true, true, line);
-    let late = late.receiver("late").unwrap();
-    let first = first_picture(late, 2.0);
-    assert!(first <= 0.5, "{first} s: {late:#?}");
-    assert_eq!(sum(&late.lost), 0, "{late:#?}");
+    for (gop_s, loss) in [(2.0, 0.05), (8.0, 0.1), (8.0, 0.2)] {
+        let line = format!(r#"rate = "20 Mbit/s", loss = {{ bernoulli = {loss} }}, repair = true"#);
+        for others in [true, false] {
+            let late = late_joiner(gop_s, true, others, &line);
+            let late = late.receiver("late").unwrap();
+            let first = first_picture(late, gop_s);
+            assert!(first <= 0.5, "{loss}: {first} s: {late:#?}");
+            assert_eq!(sum(&late.lost), 0, "{loss}: {late:#?}");
+        }
+    }
 }
 
 #[test]
@@ -154,4 +161,21 @@ fn a_fast_start_takes_no_base_layer_from_others() {
         (without.0, without.1),
         "{with:?}, {without:?}"
     );
+}
+
+#[test]
+fn a_receiver_that_cannot_catch_up_begins_with_the_next_key_frame() {
+    // The line has the rate of the flow and little more, or the next key frame is near.
+    for (gop_s, line) in [
+        (2.0, r#"rate = "800 kbit/s""#),
+        (0.3, r#"rate = "20 Mbit/s""#),
+    ] {
+        let [without, with] = [false, true].map(|on| {
+            let summary = late_joiner(gop_s, on, true, line);
+            let late = summary.receiver("late").unwrap();
+            let lost = (sum(&late.lost), late.late);
+            (first_picture(late, gop_s), lost, sum(&late.withheld))
+        });
+        assert_eq!(without, with, "GOP of {gop_s} s");
+    }
 }

@@ -1,6 +1,8 @@
 use layercast_core::{EndToEnd, Layer, PerLayer, Serial, Span, Time};
 use layercast_wire::{Payload, Waited};
 
+use super::Awaited;
+
 /// A media frame as the application hands it over: one picture, one ALF.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AppFrame {
@@ -39,8 +41,10 @@ pub struct PlayedFrame {
     pub emitted: Time,
     /// When it was here whole.
     pub arrived: Time,
-    /// When it was due, which is when it is handed over.
+    /// When it was due, which is when it is handed over, unless it waits for a frame before it.
     pub deadline: Time,
+    /// How long it waited after its deadline for frames before it, and for which.
+    pub awaited: Option<(Span, Awaited)>,
     /// One-way delay from emission to arrival; zero if the clocks make it negative. Without
     /// synchronised clocks it counts from the delay of the first frame.
     pub delay: Span,

@@ -361,6 +361,7 @@ mod tests {
             gop_start: layer == Layer::Base,
             missing: PerLayer::default(),
             again: false,
+            awaited: None,
             payload: Payload::Zeros(100),
             damaged: false,
             emitted: at(ms),

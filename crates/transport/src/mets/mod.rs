@@ -24,8 +24,8 @@ pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};
 pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
 pub use sink::{
-    CutStarts, DropStats, LateMs, LevelReason, PlayoutConfig, RepairStats, Sink, SinkConfig,
-    SinkEvent, SinkInput, SinkProtection, SinkStats, SinkTransmit,
+    Awaited, CutStarts, DropStats, Explanation, Fate, LateMs, LevelReason, PlayoutConfig,
+    RepairStats, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection, SinkStats, SinkTransmit,
 };
 pub use source::{
     HostPacer, ParityConfig, ParityConfigError, ParityStats, Redundancy, Shaping, Source,

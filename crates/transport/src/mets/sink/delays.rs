@@ -131,6 +131,7 @@ mod tests {
                 gop_start: true,
                 missing: PerLayer::default(),
                 again: false,
+                awaited: None,
                 damaged: false,
                 payload: Payload::Zeros(1),
                 emitted: at(second),

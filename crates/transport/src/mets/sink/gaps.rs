@@ -115,12 +115,9 @@ impl GapCounter {
         self.last
     }
 
-    /// Whether no frame is lost between `before` and `next`, which comes behind it.
-    pub fn follows(&self, before: Mark, next: Mark) -> bool {
-        let mut counter = self.clone();
-        counter.gop_level = before.level;
-        counter.last = Some(before);
-        counter.advance(next).lost == PerLayer::default()
+    /// Frames that are lost between the last frame accounted for and `next`, if no other arrives.
+    pub fn lost_before(&self, next: Mark) -> PerLayer<u32> {
+        self.clone().advance(next).lost
     }
 
     /// Level in force in the current GOP.
@@ -159,8 +156,8 @@ impl GapCounter {
         let missing = self.missing(last, mark.end(), Some(mark.layer));
         let old = (self.gop_level, self.source);
         let new = (mark.level, mark.source);
-        // A fast start that ends before it has caught up leaves out what is behind its last frame.
-        let unsent = last.again && !mark.again;
+        // A fast start that ends before it has caught up leaves out what is behind its last frame, up to the next GOP.
+        let unsent = last.again && !mark.again && mark.gop_start;
         if mark.gop_start || missing.base > 0 {
             (self.gop_level, self.source) = new;
         }

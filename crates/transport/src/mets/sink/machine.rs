@@ -6,8 +6,8 @@ mod upkeep;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    FlowSpec, LeaveReason, Level, Machine, Observer, QosPolicy, Span, Status, Stream, Subject,
-    Time, TraceEvent, earliest,
+    FlowSpec, LeaveReason, Level, Machine, Observer, QosPolicy, Serial, Span, Status, Stream,
+    Subject, Time, TraceEvent, earliest,
 };
 use layercast_protect::WallClock;
 use layercast_qos::Alarms;
@@ -17,6 +17,7 @@ use layercast_wire::{
 
 use super::adapter::SinkAdapter;
 use super::early::Early;
+use super::explain::Explanation;
 use super::receiver::Receiver;
 use crate::mets::control::ControlSocket;
 use keys::SinkKeys;
@@ -131,6 +132,21 @@ impl Sink {
     /// For how long after the least delay seen a frame may arrive and still be played; `None` before the first one.
     pub fn spare(&self) -> Option<Span> {
         self.active.as_ref()?.receiver.spare()
+    }
+
+    /// What became of frame `seq` of the running count, and what held it and for how long; `None` if it is not one of the last
+    /// frames.
+    pub fn explain(&self, seq: Serial) -> Option<Explanation> {
+        self.active.as_ref()?.receiver.explanations.of(seq)
+    }
+
+    /// The explanations from number `from` on, oldest first, and the number of the next one. The last thousand are kept.
+    pub fn explanations(&self, from: u64) -> (impl Iterator<Item = &Explanation>, u64) {
+        let active = self.active.as_ref();
+        let (new, next) = active
+            .map(|it| it.receiver.explanations.since(from))
+            .unzip();
+        (new.into_iter().flatten(), next.unwrap_or(from))
     }
 
     /// Whether the base layer is reserved and the session channel up.

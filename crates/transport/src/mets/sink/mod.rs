@@ -3,6 +3,7 @@ mod clock;
 mod config;
 mod delays;
 mod early;
+mod explain;
 mod gaps;
 mod history;
 mod machine;
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 pub use config::{PlayoutConfig, SinkConfig, SinkProtection};
 pub use delays::LateMs;
+pub use explain::{Awaited, Explanation, Fate};
 pub use machine::Sink;
 pub use repair::RepairStats;
 pub use unstarted::CutStarts;

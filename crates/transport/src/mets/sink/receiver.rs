@@ -1,3 +1,4 @@
+mod order;
 mod playout;
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use layercast_wire::{
 
 use super::clock::SourceClock;
 use super::delays::{Delays, Lateness};
+use super::explain::{Awaited, Explanations};
 use super::gaps::{GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
@@ -26,6 +28,7 @@ use super::starting::{Kept, Starting};
 use super::unstarted::Unstarted;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
+use order::Patience;
 
 /// Jump of the sequence numbers that is still the same flow (RFC 3550, A.1).
 const MAX_JUMP: i32 = 3_000;
@@ -37,8 +40,8 @@ const MAX_SLOTS: usize = 8_192;
 /// (specs/mets.md 2.4).
 const WINDOW: u32 = 24;
 const SLACK: Span = Span::from_ms(1);
-/// How long a frame of a fast start waits for missing frames before it.
-const FAST_HOLD: Span = Span::from_ms(100);
+/// Most octets of a fast start in the playout buffer, where they wait for a repair: what a node keeps of a GOP.
+const MAX_FAST_OCTETS: usize = 8 << 20;
 
 /// The data path of a sink: packets to frames, frames to their deadline, in order.
 #[derive(Debug)]
@@ -76,6 +79,13 @@ pub(super) struct Receiver {
     lateness: Lateness,
     /// A fast start is under way: the playout point begins with the first frame behind it.
     catches_up: bool,
+    /// How long frames wait for others.
+    patience: Patience,
+    /// What the first frame of the buffer waits for, now that its deadline is over.
+    holding: Option<Awaited>,
+    /// When the last wait ended, and what for.
+    released: Option<(Time, Awaited)>,
+    pub explanations: Explanations,
     /// In play-out order.
     buffer: VecDeque<Slot>,
     /// Slots of the buffer that open a new count.
@@ -114,6 +124,8 @@ enum Phase {
 #[derive(Debug)]
 struct Slot {
     mark: Mark,
+    /// When it was complete.
+    came: Time,
     deadline: Time,
     /// `None` if it came late or did not fit: it is there, but not played.
     frame: Option<PlayedFrame>,
@@ -157,6 +169,10 @@ impl Receiver {
             delays: Delays::default(),
             lateness: Lateness::default(),
             catches_up: false,
+            patience: Patience::default(),
+            holding: None,
+            released: None,
+            explanations: Explanations::default(),
             buffer: VecDeque::new(),
             opening: 0,
             history: History::default(),
@@ -304,7 +320,11 @@ impl Receiver {
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        self.buffer.front().map(|slot| slot.deadline)
+        let deadline = self.buffer.front()?.deadline;
+        Some(
+            self.hold()
+                .map_or(deadline, |hold| hold.until.max(deadline)),
+        )
     }
 
     pub fn playout(&self) -> SignedSpan {
@@ -537,6 +557,11 @@ impl Receiver {
             && self.phase == Phase::Running
             && let Some(kept) = self.starting.pop_after(seq)
         {
+            let took = now.since(kept.came);
+            match self.catches_up {
+                true => self.note_fast_repair(now, took),
+                false => self.patience.learn(took),
+            }
             self.stats.before_start -= 1;
             self.epoch = kept.epoch;
             self.accept(now, kept.came, kept.frame, obs);
@@ -569,9 +594,15 @@ impl Receiver {
         let again = header.passing.is_again();
         if opens {
             self.catches_up = again;
-        } else if !again && std::mem::take(&mut self.catches_up) && !self.synchronised {
-            // Delays count from that of the first frame that is not held up.
-            self.clock = SourceClock::default();
+        } else if !again && std::mem::take(&mut self.catches_up) {
+            if let Some(longest) = self.patience.take_fast() {
+                // What plays to time from here on crosses the same path.
+                self.jitter.on_repair(now, longest);
+            }
+            if !self.synchronised {
+                // Delays count from that of the first frame that is not held up.
+                self.clock = SourceClock::default();
+            }
         }
         let Some(emission) = self.clock.read(
             came,
@@ -620,10 +651,20 @@ impl Receiver {
         });
         self.follow_change(seq);
         let playout = match again {
-            true => self.at_once(now, at, mark, opens),
+            // A decoder needs every frame since the GOP start to decode the first one that is on time, so all are handed
+            // over, as fast as they come. They say nothing of the delay of the path.
+            true => Playout {
+                deadline: now,
+                late_by: None,
+            },
             false => self.jitter.on_arrival(came, emission, whole.gop_start()),
         };
         self.collect_jitter_events();
+        let passed = !opens && self.passed(seq);
+        match passed {
+            true => self.note_passed(came, seq),
+            false => self.note_repair(came, at),
+        }
         let frame = PlayedFrame {
             seq,
             count: self.counts,
@@ -636,6 +677,7 @@ impl Receiver {
             emitted: emission.plus(SignedSpan::ZERO),
             arrived: came,
             deadline: playout.deadline,
+            awaited: None,
             delay: delay.clamped(),
             // The delay of a fast start is not that of the path.
             waited: match again {
@@ -644,7 +686,6 @@ impl Receiver {
             },
         };
         self.stats.fast_start += u64::from(again);
-        let passed = !opens && self.passed(seq);
         if passed || playout.late_by.is_some() {
             let by = playout.late_by.unwrap_or(Span::ZERO);
             self.on_late(now, &frame, by, passed, obs);
@@ -659,6 +700,7 @@ impl Receiver {
         }
         let slot = Slot {
             mark,
+            came,
             deadline: playout.deadline,
             frame: playout.late_by.is_none().then_some(frame),
             opens,
@@ -667,22 +709,6 @@ impl Receiver {
         self.opening += u32::from(opens);
         self.buffer.insert(at, slot);
         self.bound_buffer();
-    }
-
-    /// When to play a frame of a fast start, which belongs at place `at` of the buffer: immediately, and a repair later if
-    /// frames before it are missing.
-    ///
-    /// A decoder needs every frame since the GOP start to decode the first one that is on time, so all are handed over, as
-    /// fast as they come. They say nothing of the delay of the path, and the playout point does not follow them.
-    fn at_once(&self, now: Time, at: usize, mark: Mark, opens: bool) -> Playout {
-        let before = at.checked_sub(1).and_then(|at| self.buffer.get(at));
-        let before = before.map(|slot| slot.mark).or(self.gaps.newest());
-        let is_whole = opens || before.is_none_or(|before| self.gaps.follows(before, mark));
-        let wait = if is_whole { Span::ZERO } else { FAST_HOLD };
-        Playout {
-            deadline: now.saturating_add(wait),
-            late_by: None,
-        }
     }
 
     /// Where in the buffer the frame belongs; `None` if it is there already.

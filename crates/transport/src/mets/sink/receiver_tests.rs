@@ -219,3 +219,263 @@ fn frames_behind_a_gop_start_that_a_repair_completes_are_played() {
     });
     assert!(arrived.eq([100, 10, 20, 30].map(at)));
 }
+
+/// A receiver of live media, whose playout delay is the smallest that frames keep to.
+fn live() -> Receiver {
+    let flow = FlowInfo {
+        spec: FlowSpec {
+            delay_max_ms: 1_000,
+            ..FlowSpec::default()
+        },
+        clock: "test".into(),
+        ..FlowInfo::new(FlowId(1), "bunny", "atc")
+    };
+    let mut config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
+    config.playout = super::super::PlayoutConfig::live();
+    Receiver::new(Time::ZERO, &config, &flow, &flow.spec)
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+/// Frames 40 ms apart from second 1 on: `I` starts a GOP, `S` is sound, `P` is in E1 and `B` in E2.
+fn film(layers: &str) -> Vec<MetsPacket> {
+    let (mut e1, mut e2) = (0, 0);
+    let frames = layers.bytes().enumerate().map(|(n, letter)| {
+        let layer = match letter {
+            b'P' => Layer::E1,
+            b'B' => Layer::E2,
+            _ => Layer::Base,
+        };
+        e1 += u8::from(layer == Layer::E1);
+        e2 += u8::from(layer == Layer::E2);
+        let mut packet = whole(n as u32, layer, letter == b'I');
+        packet.header.timestamp_us = 1_000_000 + 40_000 * n as u32;
+        (packet.header.e1_count, packet.header.e2_count) = (e1, e2);
+        packet.header.passing = Passing::of(Level::FULL);
+        packet
+    });
+    frames.collect()
+}
+
+/// Takes each packet 20 ms after its emission, and those of `late` that much after it, or never; gives what was handed
+/// over, and when after its emission in milliseconds.
+fn watch(
+    receiver: &mut Receiver,
+    frames: &[MetsPacket],
+    late: &[(u32, Option<u64>)],
+) -> Vec<(u32, u64)> {
+    let emitted = |packet: &MetsPacket| u64::from(packet.header.timestamp_us) / 1_000;
+    let mut arrivals = Vec::new();
+    for packet in frames {
+        let seq = packet.header.seq.0;
+        let other = late.iter().find(|(of, _)| *of == seq);
+        if let Some(delay) = other.map_or(Some(20), |(_, delay)| *delay) {
+            arrivals.push((emitted(packet) + delay, packet.clone()));
+        }
+    }
+    arrivals.sort_by_key(|(ms, _)| *ms);
+    take(receiver, arrivals)
+        .into_iter()
+        .map(|(seq, ms)| (seq, ms - 1_000 - 40 * u64::from(seq)))
+        .collect()
+}
+
+/// Takes each packet at its time; gives what was handed over, and when.
+fn take(receiver: &mut Receiver, arrivals: Vec<(u64, MetsPacket)>) -> Vec<(u32, u64)> {
+    let mut played = Vec::new();
+    let mut play = |receiver: &mut Receiver, now: Time| {
+        receiver.play(now, &mut Off);
+        while let Some(event) = receiver.events.pop_front() {
+            if let SinkEvent::Frame(frame) = event {
+                played.push((frame.seq.0, now.since(Time::ZERO).as_ms()));
+            }
+        }
+        assert!(receiver.next_timeout().is_none_or(|next| next > now));
+    };
+    for (ms, packet) in arrivals {
+        while let Some(due) = receiver.next_timeout().filter(|due| *due <= at(ms)) {
+            play(receiver, due);
+        }
+        receiver.on_packet(at(ms), packet, Level::FULL, &mut Off);
+        play(receiver, at(ms));
+    }
+    while let Some(due) = receiver.next_timeout() {
+        play(receiver, due);
+    }
+    played
+}
+
+/// What the playout delay and what the order held frame `seq`.
+fn waits(receiver: &Receiver, seq: u32) -> (Span, Span) {
+    match receiver.explanations.of(Serial(seq)).map(|it| it.fate) {
+        Some(super::super::Fate::Played { playout, order, .. }) => (playout, order),
+        other => panic!("{seq}: {other:?}"),
+    }
+}
+
+fn lost_or_late(receiver: &Receiver) -> (u64, u64) {
+    let sum = |counts: layercast_core::PerLayer<u64>| counts.base + counts.e1 + counts.e2;
+    (sum(receiver.stats.lost), sum(receiver.stats.late))
+}
+
+#[test]
+fn a_missing_enhancement_frame_delays_neither_sound_nor_the_base_layer() {
+    // Each enhancement frame in turn is lost: every frame of the base layer is on time all the same.
+    let frames = film("ISPBBSPBBSPBBSIS");
+    for lost in [2, 3, 4, 6, 11, 12] {
+        let mut receiver = live();
+        let played = watch(&mut receiver, &frames, &[(lost, None)]);
+        assert_eq!(played.len(), 15, "without {lost}: {played:?}");
+        for (seq, after) in played {
+            let base = [0, 1, 5, 9, 13, 14, 15].contains(&seq);
+            let (playout, order) = waits(&receiver, seq);
+            // Others wait at most for the next frame of the base layer, which is due within 160 ms.
+            let most = if base { 0 } else { 160 };
+            assert!(
+                order <= Span::from_ms(most),
+                "without {lost}: {seq} after {after} ms"
+            );
+            assert_eq!(Span::from_ms(after), Span::from_ms(20) + playout + order);
+        }
+        assert_eq!(lost_or_late(&receiver), (1, 0));
+    }
+}
+
+#[test]
+fn an_enhancement_frame_waits_for_those_it_may_refer_to_and_for_no_others() {
+    // P of number 2 comes 60 ms late: the B pictures behind it wait. B of number 3 comes 60 ms late: P behind it does not
+    // wait, and B is late.
+    let frames = film("ISPBBPBBISPB");
+    let mut receiver = live();
+    let played = watch(&mut receiver, &frames, &[(2, Some(80))]);
+    assert_eq!(lost_or_late(&receiver), (0, 0));
+    assert_eq!(played.len(), 12);
+    let mut receiver = live();
+    let frames = film("ISPBPPISPB");
+    let played = watch(&mut receiver, &frames, &[(3, Some(80))]);
+    let after = |seq| played.iter().find(|it| it.0 == seq).map(|it| it.1);
+    assert_eq!((after(4), after(3)), (Some(30), None));
+    assert_eq!(lost_or_late(&receiver), (0, 1));
+}
+
+#[test]
+fn a_missing_base_frame_is_waited_for_as_long_as_repairs_take() {
+    let frames = film("ISPBBSPBBSPBBSISPBBSPBBSPBBS");
+    // It is repaired: none is lost, whatever the delay of the repair, and the delay follows it.
+    let mut receiver = live();
+    let played = watch(&mut receiver, &frames, &[(5, Some(130))]);
+    assert_eq!((played.len(), lost_or_late(&receiver)), (28, (0, 0)));
+    assert!(played.iter().map(|it| it.0).eq(0..28), "in order");
+    let (held, awaited) = receiver
+        .explanations
+        .of(Serial(6))
+        .and_then(|it| match it.fate {
+            super::super::Fate::Played { order, awaited, .. } => Some((order, awaited?)),
+            _ => None,
+        })
+        .unwrap();
+    // Frame 6 was due 30 ms after its emission, which is 70 ms after that of frame 5.
+    assert_eq!(held, Span::from_ms(60));
+    assert_eq!((awaited.first, awaited.last), (Serial(5), Serial(5)));
+    assert_eq!((awaited.frames.base, awaited.frames.e1), (1, 0));
+    // The first repair that takes longer than any before is late, the next one is not.
+    let mut receiver = live();
+    let late = [(5, Some(400)), (19, Some(400))];
+    watch(&mut receiver, &frames, &late);
+    assert_eq!(lost_or_late(&receiver), (0, 1));
+    // No repairs: the picture stands once, for 250 ms, and the playout delay grows by 110 ms.
+    let long = film(&"ISPBBSPBBSPBBS".repeat(6));
+    let mut receiver = live();
+    let lost = [5, 19, 33, 47, 61];
+    let never = lost.map(|seq| (seq, None));
+    let played = watch(&mut receiver, &long, &never);
+    assert_eq!(lost_or_late(&receiver), (5, 0));
+    let after = |seq| played.iter().find(|it| it.0 == seq).map(|it| it.1);
+    let waits = lost.map(|seq| after(seq + 1).unwrap());
+    assert_eq!(waits, [270, 145, 140, 140, 140]);
+}
+
+#[test]
+fn what_became_of_any_frame_is_explained() {
+    use super::super::Fate;
+    let frames = film("ISPBBSPBBSIS");
+    let mut receiver = live();
+    watch(&mut receiver, &frames, &[(4, None), (7, Some(300))]);
+    let fate = |seq| receiver.explanations.of(Serial(seq)).unwrap().fate;
+    let Fate::Played {
+        playout,
+        order,
+        awaited: None,
+        ..
+    } = fate(1)
+    else {
+        panic!("{:?}", fate(1));
+    };
+    assert_eq!((playout, order), (Span::from_ms(10), Span::ZERO));
+    let Fate::Missing { lost, withheld } = fate(4) else {
+        panic!("{:?}", fate(4));
+    };
+    assert_eq!((lost.e2, withheld.e2), (1, 0));
+    assert!(matches!(
+        fate(7),
+        Fate::Late {
+            layer: Layer::E2,
+            ..
+        }
+    ));
+    let (all, next) = receiver.explanations.since(0);
+    // Eleven played or late, and two gaps, of which one was filled too late.
+    assert_eq!((all.count() as u64, next), (13, 13));
+    assert_eq!(receiver.explanations.since(12).0.count(), 1);
+}
+
+/// The frames of a fast start that are 1 ms apart, and live ones behind them.
+fn caught_up(receiver: &mut Receiver, late: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    let film = film(&format!("I{}", "SPBB".repeat(15)));
+    let arrivals = film.into_iter().map(|mut packet| {
+        let seq = packet.header.seq.0;
+        // Caught up at frame 40: that of 2.6 s.
+        let usual = match seq < 40 {
+            true => {
+                packet.header.passing = packet.header.passing.again();
+                2_580 + u64::from(seq)
+            }
+            false => 1_020 + 40 * u64::from(seq),
+        };
+        let delay = late.iter().find(|(of, _)| *of == seq).map_or(0, |it| it.1);
+        (usual + delay, packet)
+    });
+    let mut arrivals: Vec<_> = arrivals.collect();
+    arrivals.sort_by_key(|(ms, _)| *ms);
+    take(receiver, arrivals)
+}
+
+#[test]
+fn a_fast_start_waits_for_every_frame_and_the_playout_delay_allows_for_its_repairs() {
+    for late in [1, 2, 3, 20, 38, 39, 40] {
+        let mut receiver = live();
+        let played = caught_up(&mut receiver, &[(late, 400)]);
+        assert!(played.iter().map(|it| it.0).eq(0..61), "{late}: {played:?}");
+        assert_eq!(lost_or_late(&receiver), (0, 0), "{late}");
+    }
+    // Frames that play to time behind it are repaired as late as those of the fast start were.
+    let mut receiver = live();
+    let played = caught_up(&mut receiver, &[(3, 300), (45, 250)]);
+    assert!(played.iter().map(|it| it.0).eq(0..61), "{played:?}");
+    let delays = played
+        .iter()
+        .filter(|it| it.0 > 48)
+        .map(|it| it.1 - 1_000 - 40 * u64::from(it.0));
+    assert!(
+        delays.clone().all(|delay| (300..460).contains(&delay)),
+        "{:?}",
+        delays.collect::<Vec<_>>()
+    );
+    // What never comes is given up after 600 ms.
+    let mut receiver = live();
+    let played = caught_up(&mut receiver, &[(3, 9_000)]);
+    let fourth = played.iter().find(|it| it.0 == 4).unwrap();
+    assert_eq!(fourth.1, 2_584 + 600);
+}

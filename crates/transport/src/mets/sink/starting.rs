@@ -3,8 +3,8 @@ use std::collections::VecDeque;
 use layercast_core::{Serial, Time};
 use layercast_wire::WholeFrame;
 
-/// Most frames and octets that are kept: what a fast start sends of a GOP, or half a second of 100 Mbit/s.
-const MAX_FRAMES: usize = 256;
+/// Most frames and octets that are kept: what a fast start sends of a GOP with sound, or half a second of 100 Mbit/s.
+const MAX_FRAMES: usize = 2_048;
 const MAX_OCTETS: usize = 8 << 20;
 
 /// Frames that are complete before the GOP start that precedes them: a repair of the GOP start may be on its way.

@@ -87,6 +87,10 @@ pub struct SourceConfig {
     pub protection: Option<SourceProtection>,
     /// Parities for the base layer, on top of what `flow` needs; `None`: none.
     pub parities: Option<ParityConfig>,
+    /// Whether all layers go to the switch of the node, whatever the receivers request: it keeps the whole running GOP for
+    /// receivers that join (fast start), and withholds from each branch what is not granted. It has no effect on sealed
+    /// media, in continuous mode and in cells, which have no fast start.
+    pub all_layers: bool,
 }
 
 /// How the media of a source are protected from end to end.
@@ -165,6 +169,7 @@ impl SourceConfig {
             registered: true,
             protection: None,
             parities: None,
+            all_layers: false,
             flow,
         }
     }

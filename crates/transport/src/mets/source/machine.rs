@@ -337,15 +337,32 @@ impl Source {
             let e1 = Some(drs.e1_part(rate));
             return Target { level, rate, e1 };
         }
-        let fits = |&level: &Level| spec.above_base(level) <= self.affordable(level);
-        let level = [top, Level::E1].into_iter().filter(|&level| level <= top);
-        let level = level.filter(|&level| level > Level::BASE).find(fits);
-        let level = level.unwrap_or(Level::BASE);
+        let level = self.most_level(top);
         Target {
             level,
             rate: spec.above_base(level),
             e1: None,
         }
+    }
+
+    /// The level of the frames that go to the switch of the node.
+    fn sent_level(&self) -> Level {
+        let whole = self.drs.is_none() && self.keyring.is_none();
+        let keeps = whole && self.config.carriage == Carriage::Datagrams;
+        let sending = self.adapter.sending().level;
+        match self.config.all_layers && keeps {
+            true => sending.max(self.most_level(self.spec().top_level())),
+            false => sending,
+        }
+    }
+
+    /// The highest level up to `top` that this host can send.
+    fn most_level(&self, top: Level) -> Level {
+        let spec = self.spec();
+        let fits = |&level: &Level| spec.above_base(level) <= self.affordable(level);
+        let level = [top, Level::E1].into_iter().filter(|&level| level <= top);
+        let level = level.filter(|&level| level > Level::BASE).find(fits);
+        level.unwrap_or(Level::BASE)
     }
 
     /// Cells/s of a target, base layer included.
@@ -358,7 +375,8 @@ impl Source {
         let above = shaped.rate.max(sending.rate);
         self.pacer
             .set_above_base(self.drs.is_some().then_some(above));
-        self.pacer.set_level(now, shaped.level, sending.level);
+        let sent = self.sent_level();
+        self.pacer.set_level(now, shaped.level.max(sent), sent);
     }
 
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.

@@ -3,7 +3,8 @@ use std::collections::VecDeque;
 use layercast_core::{Cause, Layer, Level, Observer, PerLayer, Serial, Span, Time, TraceEvent};
 use layercast_wire::FlowEnd;
 
-use super::{Phase, REORDERED, Receiver, SLACK, Slot};
+use super::{MAX_FAST_OCTETS, Phase, REORDERED, Receiver, SLACK, Slot};
+use crate::mets::sink::explain::{Explanation, Fate};
 use crate::mets::sink::gaps::Gap;
 use crate::mets::sink::history::History;
 use crate::mets::{PlayedFrame, SinkEvent};
@@ -20,6 +21,15 @@ impl Receiver {
         obs: &mut O,
     ) {
         let (seq, layer, flow) = (frame.seq, frame.layer, self.flow);
+        self.explanations.add(Explanation {
+            first: seq,
+            last: seq,
+            fate: Fate::Late {
+                layer,
+                arrived: frame.arrived,
+                by,
+            },
+        });
         let was_lost = passed && self.gaps.gop_level().includes(layer);
         if was_lost {
             let lost = &mut self.stats.lost[layer];
@@ -46,7 +56,14 @@ impl Receiver {
     /// frame goes first (specs/mets.md 2.8).
     pub(super) fn bound_buffer(&mut self) {
         // Twice: frames of a catch-up burst come ahead of time.
-        if self.buffer.len() <= 2 * self.jitter.buffer_frames() {
+        let most = 2 * self.jitter.buffer_frames();
+        if self.buffer.len() <= most {
+            return;
+        }
+        let again = self.buffer.iter().filter(|slot| slot.mark.again);
+        let octets = |slot: &Slot| slot.frame.as_ref().map_or(0, |frame| frame.payload.len());
+        let (count, octets) = again.fold((0, 0), |(n, sum), slot| (n + 1, sum + octets(slot)));
+        if self.buffer.len() - count <= most && octets <= MAX_FAST_OCTETS {
             return;
         }
         let held = |slot: &&mut Slot| slot.frame.is_some();
@@ -74,9 +91,15 @@ impl Receiver {
     /// Plays everything that is due.
     pub fn play<O: Observer>(&mut self, now: Time, obs: &mut O) {
         while self.buffer.front().is_some_and(|slot| slot.deadline <= now) {
+            let hold = self.hold();
+            if let Some(hold) = hold.filter(|hold| hold.until > now) {
+                self.holding = Some(hold.awaited);
+                break;
+            }
             let Some(slot) = self.buffer.pop_front() else {
                 return;
             };
+            self.end_hold(now, &slot, hold);
             self.account(now, &slot, obs);
             let Some(mut frame) = slot.frame else {
                 self.missing[slot.mark.layer] += 1;
@@ -86,6 +109,8 @@ impl Receiver {
                 continue;
             };
             frame.missing = std::mem::take(&mut self.missing);
+            frame.awaited = self.held(slot.deadline);
+            self.explain(&frame);
             self.outages.played(now, frame.layer, frame.gop_start);
             self.stats.played[frame.layer] += 1;
             self.stats.damaged += u64::from(frame.damaged);
@@ -99,7 +124,8 @@ impl Receiver {
                 delay: frame.delay,
                 end_to_end,
             });
-            let missed = now.since(frame.deadline) > SLACK;
+            let held = frame.awaited.map_or(Span::ZERO, |(order, _)| order);
+            let missed = now.since(frame.deadline.saturating_add(held)) > SLACK;
             self.events.push_back(SinkEvent::Frame(frame));
             self.monitor.on_missed(u64::from(missed));
             let missed = self.deadlines.record(missed);
@@ -112,6 +138,23 @@ impl Receiver {
         self.outages.watch(now);
     }
 
+    /// Notes what held a frame that is handed over.
+    fn explain(&mut self, frame: &PlayedFrame) {
+        let (order, awaited) = frame.awaited.unzip();
+        self.explanations.add(Explanation {
+            first: frame.seq,
+            last: frame.seq,
+            fate: Fate::Played {
+                layer: frame.layer,
+                arrived: frame.arrived,
+                playout: frame.deadline.since(frame.arrived),
+                order: order.unwrap_or(Span::ZERO),
+                awaited,
+                again: frame.again,
+            },
+        });
+    }
+
     /// Accounts for the frames between the last one and this one.
     fn account<O: Observer>(&mut self, now: Time, slot: &Slot, obs: &mut O) {
         let seq = slot.mark.seq;
@@ -120,7 +163,11 @@ impl Receiver {
             self.gaps.reset();
             self.history = History::default();
         }
+        let last = self.gaps.last();
         let gap = self.gaps.advance(slot.mark);
+        if let Some(last) = last {
+            self.explanations.missing(last, seq, &gap);
+        }
         for layer in Layer::ALL {
             self.missing[layer] += gap.lost[layer] + gap.withheld[layer];
         }

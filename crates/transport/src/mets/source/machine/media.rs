@@ -33,12 +33,13 @@ impl Source {
                     }
                     let mut numbered = self.numbering.number(released);
                     let layer = numbered.frame.layer;
-                    let sends = self.adapter.sending().level.includes(layer);
+                    let level = self.sent_level();
+                    let sends = level.includes(layer);
                     if let Some(drs) = &mut self.drs {
                         reshape(drs, &mut numbered.frame, sends);
                     }
                     if self.config.carriage == Carriage::Datagrams {
-                        self.packetiser.passing = Passing::of(self.adapter.sending().level);
+                        self.packetiser.passing = Passing::of(level);
                     }
                     if !sends {
                         self.stats.masked[layer] += 1;
@@ -149,7 +150,7 @@ impl Source {
     pub(in crate::mets::source) fn pacer_state(&self) -> Option<PacerState> {
         matches!(self.config.shaping, Shaping::Serial { .. }).then(|| PacerState {
             drain: self.pacer.receiver_rate(),
-            mean: self.spec().rate_at(self.adapter.sending().level),
+            mean: self.spec().rate_at(self.sent_level()),
             head: self.pacer.head(),
         })
     }
