@@ -3,8 +3,9 @@
 
 Usage: fast_start.py LAYERCAST FOLDER [--gops 0.5,2,8] [--loss 0,1,3,10] [--seeds 1] [--jobs 3] [--delay 20]
 
-Each run: a server of a real clip with sound, a path with loss on each link, a receiver that writes a file. The pictures of the
-file are decoded and compared with those of the clip. One JSON object a run, then a table. docs/src/how-to/latency.md has it.
+Each run: a server of a real clip with sound, a path with loss on each link, a receiver that writes a file.
+The pictures of the file are decoded and compared with those of the clip. One JSON object a run, then a table.
+docs/src/how-to/latency.md has it. BENCH_URGENT=1, as root: the programs run before all others.
 """
 
 import argparse
@@ -39,8 +40,9 @@ def pictures(path: Path, *, strict: bool) -> dict[int, tuple[str, bool]]:
     return found
 
 
-def run(args: argparse.Namespace, gop: float, loss: float, place: str, viewer: str, on: bool, seed: int) -> dict:
+def run(args: argparse.Namespace, case: tuple) -> dict:
     """One receiver."""
+    gop, loss, place, viewer, on, seed = case
     seconds = max(6.0, 2.2 * gop + 4.0)
     # In the third GOP, at another place for each seed.
     join_at = max(3.0, 2.0 * gop) + gop * (0.2 + 0.13 * seed % 0.6)
@@ -78,8 +80,7 @@ def run(args: argparse.Namespace, gop: float, loss: float, place: str, viewer: s
     row["first_ms"] = round(1e3 * receiver["received"][0][0]) if receiver["received"] else None
     row["sent_again"] = summary["sink"]["fast_start"]
     row["lost"], row["late"] = sum(receiver["lost"].values()), receiver["late"]
-    # From the first picture that is shown to the last one: each should be there as in the clip. The last two may still be
-    # in the decoder.
+    # From the first picture that is shown to the last one: each should be there as in the clip.
     if times:
         whole = [time for time in sorted(reference) if times[0] <= time <= times[-1]]
         bad = [time for time in whole if shown.get(time) != reference[time]]
@@ -114,15 +115,17 @@ def main() -> None:
     seeds = range(1, args.seeds + 1)
     runs = itertools.product(gops, losses, places, viewers, [False, True], seeds)
     with ThreadPoolExecutor(args.jobs) as pool:
-        rows = list(pool.map(lambda of: run(args, *of), runs))
-    print("| GOP | loss | path | viewer | first picture off / on | pictures not as in the clip off / on | playout off / on |")
+        rows = list(pool.map(lambda case: run(args, case), runs))
+    print(
+        "| GOP | loss | path | viewer | first picture off / on | wrong pictures off / on | playout off / on |"
+    )
     print("|---|---|---|---|---|---|---|")
-    key = lambda row: (row["gop_s"], row["loss"], row["place"], row["viewer"])  # noqa: E731
-    for of, group in itertools.groupby(sorted(rows, key=key), key):
-        both = [[row for row in group_rows if row["fast_start"] == on] for group_rows in [list(group)] for on in (False, True)]
+    for of in itertools.product(gops, losses, places, viewers):
+        group = [row for row in rows if (row["gop_s"], row["loss"], row["place"], row["viewer"]) == of]
+        both = [[row for row in group if row["fast_start"] == on] for on in (False, True)]
         shown = []
         for figure in ("first_ms", "bad", "playout_ms"):
-            means = [[row.get(figure) or 0 for row in rows] for rows in both]
+            means = [[row.get(figure) or 0 for row in half] for half in both]
             shown.append(" / ".join(f"{sum(values) / len(values):.0f}" for values in means))
         print(f"| {of[0]:g} s | {of[1]:g} % | {of[2]} | {of[3]} | {' | '.join(shown)} |")
 

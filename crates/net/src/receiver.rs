@@ -406,7 +406,7 @@ impl Receiver {
                 self.on_event(now, &event);
             }
         }
-        if let (Some(explained), Some(sink)) = (&mut self.explained, &self.sink) {
+        if let (Some(explained), Some(sink)) = (&mut self.explained, self.station.sink(SINK)) {
             explained.write(sink);
         }
     }

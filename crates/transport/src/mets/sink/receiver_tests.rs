@@ -479,3 +479,56 @@ fn a_fast_start_waits_for_every_frame_and_the_playout_delay_allows_for_its_repai
     let fourth = played.iter().find(|it| it.0 == 4).unwrap();
     assert_eq!(fourth.1, 2_584 + 600);
 }
+
+/// How a frame crosses the path: its delay in milliseconds, or never, and whether it arrives twice.
+fn fate() -> impl proptest::strategy::Strategy<Value = (Option<u64>, bool)> {
+    use proptest::prelude::*;
+    let delay = prop_oneof![
+        7 => (20..60_u64).prop_map(Some),
+        2 => (60..900_u64).prop_map(Some),
+        1 => Just(None),
+    ];
+    (delay, prop::bool::weighted(0.1))
+}
+
+proptest::proptest! {
+    #[test]
+    fn each_frame_is_handed_over_once_or_counted_lost_or_late(
+        layers in "[SPB]{10,90}I",
+        fates in proptest::collection::vec(fate(), 91),
+        fast in 0..60_u32,
+        is_live in proptest::prelude::any::<bool>(),
+    ) {
+        let mut receiver = if is_live { live() } else { receiver() };
+        let frames = film(&format!("I{layers}"));
+        let count = frames.len();
+        let mut arrivals = Vec::new();
+        for (n, mut packet) in frames.into_iter().enumerate() {
+            let (delay, twice) = match n.checked_sub(1) {
+                // The first one opens the count, and the last one closes all gaps.
+                None => (Some(0), false),
+                Some(n) if n + 2 == count => (Some(20), fates[n].1),
+                Some(n) => fates[n],
+            };
+            if packet.header.seq.0 < fast {
+                packet.header.passing = packet.header.passing.again();
+            }
+            let sent = 1_000 + 40 * n as u64;
+            arrivals.extend(delay.map(|delay| (sent + delay, packet.clone())));
+            arrivals.extend(delay.filter(|_| twice).map(|delay| (sent + 2 * delay + 1, packet)));
+        }
+        arrivals.sort_by_key(|(ms, _)| *ms);
+        let played = take(&mut receiver, arrivals);
+        proptest::prop_assert!(played.is_sorted_by(|a, b| a.0 < b.0), "{played:?}");
+        let (lost, late) = lost_or_late(&receiver);
+        let SinkStats { overflow, withheld, .. } = &receiver.stats;
+        let overflow = overflow.base + overflow.e1 + overflow.e2;
+        // A fast start may have ended before frames in front of the next GOP: then these were not sent.
+        let unsent = withheld.base + withheld.e1 + withheld.e2;
+        let all = played.len() as u64 + lost + late + overflow + unsent;
+        proptest::prop_assert_eq!(all, count as u64);
+        for seq in 0..count as u32 {
+            proptest::prop_assert!(receiver.explanations.of(Serial(seq)).is_some(), "{}", seq);
+        }
+    }
+}

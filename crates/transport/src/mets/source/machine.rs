@@ -376,7 +376,11 @@ impl Source {
         self.pacer
             .set_above_base(self.drs.is_some().then_some(above));
         let sent = self.sent_level();
-        self.pacer.set_level(now, shaped.level.max(sent), sent);
+        let level = match sent > sending.level {
+            true => shaped.level.max(sent),
+            false => shaped.level,
+        };
+        self.pacer.set_level(now, level, sent);
     }
 
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.
