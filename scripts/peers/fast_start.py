@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a viewer who joins between two key frames sees, with and without fast start, over lossy paths.
+"""What a viewer that joins between two key frames sees, with and without fast start, over lossy paths.
 
 Usage: fast_start.py LAYERCAST FOLDER [--gops 0.5,2,8] [--loss 0,1,3,10] [--seeds 1] [--jobs 3] [--delay 20]
 

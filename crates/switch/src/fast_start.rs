@@ -570,7 +570,7 @@ mod tests {
         assert_eq!(recent.length, Some(Span::from_secs(2)));
         let cells = recent.cells(Level::BASE);
         assert!((500..600).contains(&cells), "{cells}");
-        // One second after the start of the GOP, it takes 0.08, 0.53, 1.1 s and for ever.
+        // One second after the start of the GOP, it takes 0.08, 0.53, 1.1 s and never.
         assert_eq!(refusal(&recent, 3_000, (500, 8_000)), None);
         assert_eq!(refusal(&recent, 3_000, (500, 1_500)), None);
         for rate in [1_000, 500, 100] {
