@@ -58,7 +58,7 @@ impl<T, M> Default for Slots<T, M> {
 
 impl<T: Timed, M: Default> Slots<T, M> {
     /// Tenants.
-    pub fn len(&self) -> usize {
+    pub fn tenants(&self) -> usize {
         self.slots.len() - self.rest.free.len()
     }
 
@@ -251,11 +251,11 @@ mod tests {
         slots.arm(a);
         slots.arm(b);
         let (gone, mark) = slots.remove(a).unwrap();
-        assert_eq!((gone.0, mark, slots.len()), (5, true, 1));
+        assert_eq!((gone.0, mark, slots.tenants()), (5, true, 1));
         assert!(slots.remove(a).is_none() && slots.get(a).is_none());
         assert_eq!(slots.next_slot(), a.slot);
         let c = slots.insert(Sleeper(9));
-        assert_eq!((c.slot, slots.len()), (a.slot, 2));
+        assert_eq!((c.slot, slots.tenants()), (a.slot, 2));
         assert_eq!(slots.mark_of(c), Some(&mut false));
         assert!(slots.get_mut(a).is_none() && slots.mark_of(a).is_none());
         slots.arm(c);

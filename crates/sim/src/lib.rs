@@ -1,4 +1,4 @@
-//! The deterministic simulator: it runs the machines of `transport` and `switch` against simulated
+//! The deterministic simulator: it runs the machines of `mets`, `transport` and `switch` against simulated
 //! links and hosts, and knows nothing of their protocols.
 //!
 //! A [`scenario::Scenario`] becomes a [`scenario::Network`] of configured machines; a

@@ -36,8 +36,8 @@ fn main() -> Result<(), TcpError> {
         while let Some(data) = receiver.and_then(|id| hosts[1].read(id, usize::MAX).ok()?) {
             read += data.len();
         }
-        for from in 0..2 {
-            while let Some(packet) = hosts[from].poll_transmit(now, &mut Off) {
+        for (from, host) in hosts.iter_mut().enumerate() {
+            while let Some(packet) = host.poll_transmit(now, &mut Off) {
                 packets += 1;
                 match packets % 50 {
                     0 => lost += 1,

@@ -44,7 +44,7 @@ struct Mark {
 
 impl Table {
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.tenants()
     }
 
     #[inline]

@@ -45,8 +45,8 @@ fn main() -> Result<(), XtpError> {
         while let Some(chunk) = receiver.and_then(|id| hosts[1].receive(id, usize::MAX).ok()?) {
             ended += usize::from(chunk.end_of_message);
         }
-        for from in 0..2 {
-            while let Some(packet) = hosts[from].poll_transmit(now, &mut Off) {
+        for (from, host) in hosts.iter_mut().enumerate() {
+            while let Some(packet) = host.poll_transmit(now, &mut Off) {
                 packets += 1;
                 match packets % 10 {
                     0 => lost += 1,

@@ -40,7 +40,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.tenants()
     }
 
     /// The place that the next context gets.
