@@ -170,7 +170,7 @@ impl fmt::Display for Advice {
                 f,
                 "no picture can be left out alone (there are no B pictures that no other refers to), so a receiver gets \
                  all of it or key frames alone; let the encoder make B pictures (ffmpeg with libx264: -bf 2 \
-                 -x264-params b-pyramid=none; -tune zerolatency alone means -bf 0)"
+                 -x264-params b-pyramid=none, as -tune zerolatency alone means -bf 0)"
             ),
             Advice::LongGop { seconds, or_more } => write!(
                 f,
