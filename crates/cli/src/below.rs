@@ -10,16 +10,19 @@ const PATIENCE: u32 = 3;
 /// Whether a receiver stays below the level it asked for.
 pub struct Below {
     wanted: Level,
+    /// What the token of the receiver allows.
+    allowed: Level,
     seconds: u32,
     /// The level whose reason was reported.
     reported: Option<Level>,
 }
 
 impl Below {
-    /// A receiver that wants this level.
-    pub fn new(wanted: Level) -> Below {
+    /// A receiver that wants a level, and whose token allows one.
+    pub fn new(wanted: Level, allowed: Level) -> Below {
         Below {
             wanted,
+            allowed,
             seconds: 0,
             reported: None,
         }
@@ -37,6 +40,11 @@ impl Below {
             return None;
         }
         self.reported = Some(level);
+        if level >= self.allowed {
+            return Some(format!(
+                "level {level}: the token of this receiver allows no more (layercast token --level)"
+            ));
+        }
         let next = level.up();
         let (has, needs) = (
             spec.measured_above_base(level)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use layercast_core::{CellRate, Layer, Rate, Refusal, Resource, Span};
+use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
 use layercast_media::Undecodable;
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
@@ -309,6 +309,9 @@ async fn receive(
     let epoch = config.epoch;
     let leave_at = config.leave_at;
     let flow = config.sink.flow.clone();
+    let protection = config.sink.protection.as_ref();
+    let token = protection.and_then(|it| it.token.as_ref());
+    let allowed = token.map_or(Level::FULL, |token| token.claims().level);
     let mut trace = Trace::open(args.trace.as_deref(), &config.sink.node)?;
     let (events, mut heard) = mpsc::channel(1_024);
     let running = run_join(config, stop.token.clone(), events, trace.observer());
@@ -316,7 +319,7 @@ async fn receive(
     let clock = Clock::get();
     let (mut joined, mut offer) = (false, None);
     let mut trouble = None;
-    let (mut below, mut arrivals) = (Below::new(args.level), Arrivals::default());
+    let (mut below, mut arrivals) = (Below::new(args.level, allowed), Arrivals::default());
     let (mut playout, mut repeats) = (PlayoutMoves::default(), Repeats::default());
     let summary = loop {
         tokio::select! {

@@ -354,7 +354,7 @@ impl Reporter {
         // What was there already took no time to come.
         let came = whole.iter().filter(|it| it.stats.data > 0);
         let (moved, spent) = came.fold((0, 0.0), |(octets, seconds), it| {
-            (octets + it.size, seconds + it.took.as_secs_f64())
+            (octets + it.moved, seconds + it.took.as_secs_f64())
         });
         let never = received.map_or(0, |it| it.missing);
         let mut text = String::new();

@@ -326,6 +326,9 @@ fn judge(args: &Send, report: SendReport) -> Outcome {
         return Err(Failure::Unsatisfied);
     };
     match &last.failure {
+        Some(Unsent::NoReceivers) if last.receivers.iter().any(refuses) => {
+            Err(Failure::new(Unsent::Refused).hint("the table says why"))
+        }
         Some(failure @ Unsent::NoReceivers) if last.other_key.is_empty() => {
             let hint = "do receivers run, with the same --group, or behind the addresses of --to?";
             Err(Failure::new(failure).hint(match &report.refused {

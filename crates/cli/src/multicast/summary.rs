@@ -69,6 +69,11 @@ pub fn rate(octets: u64, seconds: f64) -> String {
     }
 }
 
+/// Octets of a file that its session moved: not those that receivers had before.
+fn moved(file: &SentFile) -> u64 {
+    file.size.min(file.stats.octets)
+}
+
 /// What became of one receiver in all files.
 #[derive(Default)]
 struct Total {
@@ -126,7 +131,7 @@ impl<'a> Summary<'a> {
                         total.octets += file.size;
                         total.repairs += it.repairs;
                         if file.stats.data > 0 {
-                            total.moved.0 += file.size;
+                            total.moved.0 += moved(file);
                             total.moved.1 += file.took.as_secs_f64();
                         }
                     }
@@ -431,7 +436,6 @@ impl<'a> Summary<'a> {
         let seconds = file.took.as_secs_f64();
         let has = |it: &&ReceiverReport| it.outcome == Fate::Delivered;
         let has = file.receivers.iter().filter(has).count();
-        let moved = has > 0 && file.stats.data > 0;
         let sent = match file.size {
             0 => String::new(),
             size => format!(", sent {:.3} times", file.stats.octets as f64 / size as f64),
@@ -440,7 +444,7 @@ impl<'a> Summary<'a> {
             "{}: {} in {seconds:.1} s ({}){sent}, {}, blake3 {}\n",
             file.name,
             octets(file.size),
-            rate(if moved { file.size } else { 0 }, seconds),
+            rate(if has > 0 { moved(file) } else { 0 }, seconds),
             count(file.stats.rounds, "pass"),
             hex(&file.digest)
         );
@@ -520,6 +524,7 @@ mod tests {
             in_use: Vec::new(),
             stats: SenderStats {
                 data,
+                octets: data * 1_000_000,
                 ..SenderStats::default()
             },
             datagrams: 0,

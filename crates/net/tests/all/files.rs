@@ -597,6 +597,8 @@ async fn emulated(kind: Emulated, receivers: u32, port: u16, machine: SenderConf
     }
     let mut config = config(&[&path], Vec::new(), 50);
     config.machine = machine;
+    // Beside many other tests the receivers may take seconds to answer.
+    config.machine.opening.tries = 100;
     config.to = Destination::Group {
         group,
         interface: Ipv4Addr::LOCALHOST,

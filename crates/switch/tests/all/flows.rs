@@ -3,9 +3,12 @@
 use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain, signals_to};
 use crate::common::ends::Source;
 use crate::common::ms;
-use layercast_core::{FlowId, Machine, PortId, Time};
-use layercast_switch::{SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit};
-use layercast_wire::{Carriage, Epoch, FlowInfo, FrameType, LinkPdu, Refusal, Resource, Signal};
+use layercast_core::{FlowId, Level, Machine, PortId, Time};
+use layercast_media::FilterRule;
+use layercast_switch::{FilterPlace, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit};
+use layercast_wire::{
+    Carriage, Epoch, FlowInfo, FrameType, Identity, LinkPdu, Refusal, Resource, Signal,
+};
 
 const LOCAL: PortId = PortId::LOCAL;
 const C: PortId = PortId(3);
@@ -56,6 +59,40 @@ fn another_neighbour_does_not_confirm_a_flow_for_the_node_upstream() {
         assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
         bench.run(ms(3_600));
         assert_eq!(bench.flows(), [], "changed: {is_changed}");
+    }
+}
+
+#[test]
+fn a_filter_that_a_sealed_flow_cannot_have_is_reported() {
+    for (sealed, rule, refused) in [
+        (false, FilterRule::LowPass(10), false),
+        (true, FilterRule::LowPass(10), true),
+        (true, FilterRule::Keep(Level::BASE), false),
+    ] {
+        let place = FilterPlace {
+            flow: plain_bench().info.name,
+            to: None,
+            rule,
+        };
+        let config = SwitchConfig {
+            filters: vec![place],
+            ..SwitchConfig::default()
+        };
+        let mut bench = idle(plain(Carriage::Datagrams), config);
+        bench.info.identity = sealed.then(|| Identity {
+            key: vec![1; 32].into(),
+            signature: vec![0; 64].into(),
+            tokens: false,
+        });
+        let flow = bench.info.clone();
+        bench.advertise(UP, flow);
+        bench.join(A, 1);
+        let events: Vec<SwitchEvent> = std::iter::from_fn(|| bench.switch.poll_event()).collect();
+        let reported = |event: &SwitchEvent| match event {
+            SwitchEvent::FilterRefused { rule: it, .. } => *it == rule,
+            _ => false,
+        };
+        assert_eq!(events.iter().any(reported), refused, "{rule}: {events:?}");
     }
 }
 

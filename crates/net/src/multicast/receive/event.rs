@@ -83,6 +83,8 @@ pub struct ReceivedFile {
     pub error: Option<String>,
     /// Packets that were there before.
     pub held_before: u64,
+    /// Octets that came since.
+    pub moved: u64,
     /// How long it took, from the announcement on.
     pub took: Span,
     /// What was counted.

@@ -235,11 +235,16 @@ impl Session {
         self.began
     }
 
+    /// Packets that are there, and all.
+    fn held(&self) -> (u64, u64) {
+        let stream = self.stream.as_ref();
+        stream.map_or_else(|| self.machine.progress(), Intake::progress)
+    }
+
     /// Whether its sender has sent no data since the announcement, and had [`DATA_WITHIN`] for that.
     pub fn lacks_data(&self, now: Time) -> bool {
-        let progress = self.stream.as_ref().map(Intake::progress);
-        let held = progress.unwrap_or(self.machine.progress()).0;
-        let is_begun = self.pending.is_some() || held > self.held_before || self.is_whole();
+        let is_begun =
+            self.pending.is_some() || self.held().0 > self.held_before || self.is_whole();
         !is_begun && self.began + DATA_WITHIN <= now
     }
 
@@ -264,10 +269,9 @@ impl Session {
 
     /// The event of its progress.
     pub fn progress(&self) -> Option<ReceiveEvent> {
-        let stream = self.stream.as_ref();
         Some(ReceiveEvent::Progress {
             name: self.machine.store().name()?.name.clone(),
-            held: stream.map_or(self.machine.progress(), Intake::progress),
+            held: self.held(),
             packet: self.open.packet_size,
             whole: None,
         })
@@ -280,6 +284,7 @@ impl Session {
         let right = self.stream.as_ref().is_some_and(Intake::is_right);
         let path = store.done().map(|path| path.to_owned());
         let path = path.filter(|_| right || self.machine.is_complete());
+        let came = self.held().0.saturating_sub(self.held_before);
         let object = self.open.object?;
         Some(ReceivedFile {
             name: store.name()?.clone(),
@@ -289,6 +294,7 @@ impl Session {
             path,
             error: store.error().map(ToString::to_string),
             held_before: self.held_before,
+            moved: object.size.min(came * u64::from(self.open.packet_size)),
             took: now.since(self.began),
             stats: *self.machine.stats(),
         })

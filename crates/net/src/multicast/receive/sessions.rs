@@ -515,6 +515,7 @@ impl Sessions {
                 reason: Some(Reason::Changed),
                 error: Some(cause.to_string()),
                 held_before: 0,
+                moved: 0,
                 took: Span::ZERO,
                 stats: ReceiverStats::default(),
             };
