@@ -22,12 +22,11 @@ An SDU (service data unit) is one packet of a flow.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from layercast import _layercast
+from layercast import _checks, _layercast
 from layercast._receiving import Kept
 
 __all__ = ["Event", "Flow", "Order", "Receiver", "Sender", "consecutive", "cumulative", "describe", "rate"]
@@ -200,14 +199,13 @@ class Flow:
 
     def __post_init__(self) -> None:
         _checked(self.tolerance)
-        if not (self.period_ms > 0 and math.isfinite(self.period_ms)):
-            raise ValueError(f"period_ms is {self.period_ms}: it is a time above 0")
+        longest = _checks.LONGEST * 1e3
+        _checks.above_zero("period_ms", self.period_ms, longest, unit="ms")
         for name in ("grace_ms", "playout_ms"):
-            value = getattr(self, name)
-            if value is not None and not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} is {value}: it is a time from 0 on")
-        if self.max_sdu is not None and not 1 <= self.max_sdu <= 65_535:
-            raise ValueError(f"max_sdu is {self.max_sdu}: an SDU has 1 to 65535 bytes")
+            if (value := getattr(self, name)) is not None:
+                _checks.within(name, value, 0, longest, unit="ms")
+        if self.max_sdu is not None:
+            _checks.whole("max_sdu", self.max_sdu, 1, 65_535)
 
 
 @dataclass(frozen=True)

@@ -137,14 +137,12 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
         let (what, within) = match first_line(file) {
             Ok((line, true)) => return Ok(line),
             Ok((line, false)) if !line.is_empty() => {
-                match &open {
-                    Some((before, since)) if *before == line => {
-                        if since.elapsed() >= SETTLED {
-                            return Ok(line);
-                        }
-                    }
-                    _ => open = Some((line, Instant::now())),
+                let same = open.take().filter(|(before, _)| *before == line);
+                let since = same.map_or_else(Instant::now, |it| it.1);
+                if since.elapsed() >= SETTLED {
+                    return Ok(line);
                 }
+                open = Some((line, since));
                 thread::sleep(LOOK_EVERY);
                 continue;
             }

@@ -43,8 +43,10 @@ pub enum StationEvent {
     Sink(usize, SinkEvent),
 }
 
-/// A part of a station that has a timer. A driver that orders the events of one instant sets each timer by itself
-/// ([`Station::timeout_of`]); others use those of the station as a whole.
+/// A part of a station that has a timer.
+///
+/// A driver that orders the events of one instant has a timer for each part ([`Station::timeout_of`]). Other drivers
+/// have one timer for the whole station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The switch.
@@ -64,7 +66,7 @@ pub enum Part {
 pub struct StationStats {
     /// PDUs for the sources that did not decode.
     pub malformed: u64,
-    /// PDUs and signals about a flow that starts elsewhere: a switch tells its sources of all flows.
+    /// PDUs and signals about a flow whose source is on another node: a switch announces all flows to its sources.
     pub elsewhere: u64,
 }
 

@@ -27,12 +27,12 @@ struct Line<'a> {
     /// Number of the last one.
     last: u32,
     #[serde(flatten)]
-    fate: Told<'a>,
+    fate: FateLine<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
-enum Told<'a> {
+enum FateLine<'a> {
     Played {
         layer: Layer,
         /// When it was complete.
@@ -119,7 +119,7 @@ fn write_line(out: &mut impl Write, epoch: Time, explanation: &Explanation) -> i
                 order,
                 awaited,
                 again,
-            } => Told::Played {
+            } => FateLine::Played {
                 layer: *layer,
                 arrived_s: arrived_s(*arrived),
                 playout_ms: playout.as_ms_f64(),
@@ -131,12 +131,12 @@ fn write_line(out: &mut impl Write, epoch: Time, explanation: &Explanation) -> i
                 }),
                 fast_start: *again,
             },
-            Fate::Late { layer, arrived, by } => Told::Late {
+            Fate::Late { layer, arrived, by } => FateLine::Late {
                 layer: *layer,
                 arrived_s: arrived_s(*arrived),
                 late_ms: Span::as_ms_f64(*by),
             },
-            Fate::Missing { lost, withheld } => Told::Missing { lost, withheld },
+            Fate::Missing { lost, withheld } => FateLine::Missing { lost, withheld },
         },
     };
     serde_json::to_writer(&mut *out, &line)?;

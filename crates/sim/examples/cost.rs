@@ -2,36 +2,13 @@
 //!
 //! Usage: cost dumbbell|xunet|chain-cells|chain-datagrams
 
-use std::ops::ControlFlow;
+#[path = "../benches/common/chain.rs"]
+mod chain;
+
 use std::path::{Path, PathBuf};
 
-use layercast_core::{Off, Span};
-use layercast_sim::Simulation;
+use layercast_core::Span;
 use layercast_sim::internet::{Internet, scenario};
-use layercast_sim::scenario::Scenario;
-
-/// A source, three switches in a row, a receiver.
-const CHAIN: &str = r#"
-name = "chain"
-duration = "6s"
-node = [
-    { name = "source", kind = "host" },
-    { name = "one", kind = "switch" },
-    { name = "two", kind = "switch" },
-    { name = "three", kind = "switch" },
-    { name = "sink", kind = "host" },
-]
-link = [
-    { a = "source", b = "one", rate = "1 Gbit/s", delay = "10 us" },
-    { a = "one", b = "two", rate = "1 Gbit/s", delay = "10 us" },
-    { a = "two", b = "three", rate = "1 Gbit/s", delay = "10 us" },
-    { a = "three", b = "sink", rate = "1 Gbit/s", delay = "10 us" },
-]
-flow = [
-    { name = "film", source = "source", clip = { synthetic = "canyon" }, frame_rate = 240, stop = "5s", delay_max = "300ms" },
-]
-receiver = [{ node = "sink", flow = "film" }]
-"#;
 
 fn main() {
     let what = std::env::args().nth(1).unwrap_or_default();
@@ -64,10 +41,6 @@ fn internet(name: &str, seconds: u64) -> (u64, u64, u64) {
 
 /// Layered media over the chain.
 fn chain(carriage: &str) -> (u64, u64, u64) {
-    let text = format!("carriage = \"{carriage}\"\n{CHAIN}");
-    let scenario = Scenario::from_toml(&text, Path::new("")).expect("it is well-formed");
-    let simulation = Simulation::new(scenario.validate().expect("it is valid"));
-    let summary = simulation.run(&mut Off, None, |_| ControlFlow::Continue(()));
-    let summary = summary.expect("nothing is written, so nothing can fail");
+    let summary = chain::run(&chain::chain(carriage, 5));
     (summary.events, summary.packet_hops, summary.cell_hops)
 }

@@ -96,11 +96,7 @@ impl Link {
             .into_iter()
             .map(|(to, error)| (to, error.to_string()));
         let timer = Timer::new().map_err(NetError::system("creating a timer"))?;
-        let listed = all
-            .iter()
-            .copied()
-            .filter(|_| !multicast)
-            .collect::<Vec<_>>();
+        let roll = Roll::new(hosts(&all, multicast).iter().copied(), MOST_RECEIVERS);
         Ok(Link {
             udp,
             timer,
@@ -111,17 +107,18 @@ impl Link {
             unroutable: unroutable.collect(),
             budgets: AddressBudgets::new(MOST_ADDRESSES),
             tokens: Tokens::new(),
-            roll: Roll::new(listed, MOST_RECEIVERS),
+            roll,
         })
     }
 
     /// The hosts that the user named; none: a group.
     pub fn hosts(&self) -> &[SocketAddr] {
-        match self.multicast {
-            true => &[],
-            false => &self.all,
-        }
+        hosts(&self.all, self.multicast)
     }
+}
+
+fn hosts(all: &[SocketAddr], multicast: bool) -> &[SocketAddr] {
+    if multicast { &[] } else { all }
 }
 
 /// Octets that a packet of IP may have on the way to an address, as far as the system knows; to a group through the
