@@ -363,30 +363,32 @@ impl Machine for Station {
 
     #[inline]
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<SwitchTransmit> {
+        // One variable is returned on every way, so that a unit is made in its place and not copied.
+        let mut transmit;
         loop {
             // The switch is asked after each unit, so that none waits in a queue that it can leave.
-            if let Some(switch) = &mut self.switch {
-                loop {
-                    let transmit = switch.poll_transmit(now, obs);
-                    match &transmit {
-                        None => break,
-                        Some(
-                            SwitchTransmit::Pdu { port, .. } | SwitchTransmit::Signal { port, .. },
-                        ) if *port != PortId::LOCAL => return transmit,
-                        Some(_) => self.inner.extend(transmit),
-                    }
+            transmit = match &mut self.switch {
+                Some(switch) => switch.poll_transmit(now, obs),
+                None => self.poll_sinks(now, obs),
+            };
+            match &transmit {
+                Some(SwitchTransmit::Pdu { port, .. } | SwitchTransmit::Signal { port, .. })
+                    if *port == PortId::LOCAL =>
+                {
+                    self.inner.extend(transmit.take())
                 }
-            } else if let Some(transmit) = self.poll_sinks(now, obs) {
-                return Some(transmit);
-            }
-            if !self.step(now, obs) {
-                debug_assert!(
-                    self.inner.is_empty(),
-                    "the sources were not given everything"
-                );
-                return None;
+                Some(_) => break,
+                None if self.step(now, obs) => {}
+                None => {
+                    debug_assert!(
+                        self.inner.is_empty(),
+                        "the sources were not given everything"
+                    );
+                    break;
+                }
             }
         }
+        transmit
     }
 
     #[inline]
