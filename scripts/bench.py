@@ -101,7 +101,7 @@ def cpu() -> str:
     return match[1] if match else "unknown"
 
 
-criterion("layercast-switch", "forward")
+criterion("layercast-mets", "forward")
 criterion("layercast-sim", "chain")
 criterion("layercast-protect", "link")
 criterion("layercast-protect", "group")

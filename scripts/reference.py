@@ -403,20 +403,20 @@ def limits_page() -> str:
 STATISTICS = {
     "Live flows": [
         (
-            "transport/src/mets/source/mod.rs",
+            "mets/src/source/mod.rs",
             "SourceStats",
             "the source of a flow: `source` of `sim`, `serve`",
         ),
-        ("transport/src/mets/sink/mod.rs", "SinkStats", "a receiver: `sink` of `join`"),
+        ("mets/src/sink/mod.rs", "SinkStats", "a receiver: `sink` of `join`"),
         (
-            "transport/src/mets/sink/mod.rs",
+            "mets/src/sink/mod.rs",
             "DropStats",
             "packets that a receiver drops: `dropped` of its sink",
         ),
-        ("transport/src/mets/sink/repair.rs", "RepairStats", "base layers with parities: `repair`"),
-        ("switch/src/stats.rs", "SwitchStats", "a switch"),
-        ("switch/src/stats.rs", "PortStats", "a port of a switch: `queues` of `sim`"),
-        ("switch/src/link.rs", "LinkStats", "a simulated or emulated link: `link`"),
+        ("mets/src/sink/repair.rs", "RepairStats", "base layers with parities: `repair`"),
+        ("mets/src/switch/stats.rs", "SwitchStats", "a switch"),
+        ("link/src/config.rs", "PortStats", "a port of a switch: `queues` of `sim`"),
+        ("link/src/link.rs", "LinkStats", "a simulated or emulated link: `link`"),
         ("wire/src/signal.rs", "MemberReport", "the report of a receiver to its source: `stats`"),
     ],
     "Sockets": [

@@ -5,8 +5,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use layercast::link::LinkConfig;
 use layercast::net::{Identity, Neighbour, NodeConfig, Remote, Trust};
-use layercast::switch::{LinkConfig, PortConfig, SwitchConfig};
+use layercast::switch::{PortConfig, SwitchConfig};
 use layercast::{Frame, Group, Join, NodeId, PerLayer, Rate, Server, Span};
 
 #[tokio::main]

@@ -1,9 +1,9 @@
 use std::io;
 
 use layercast_core::{Refusal, Status};
+use layercast_mets::SourceError;
 use layercast_net::{IdentityError, NetError};
 use layercast_protect::UrlError;
-use layercast_transport::mets::SourceError;
 use thiserror::Error;
 
 /// What a call of this crate gives.

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use layercast_core::{Layer, Span};
-use layercast_transport::mets::{AppFrame, PlayedFrame};
+use layercast_mets::{AppFrame, PlayedFrame};
 use layercast_wire::Payload;
 
 /// A media frame as a source sends it: one picture, or whatever is decoded at a time.

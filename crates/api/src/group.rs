@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use layercast_core::{FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
+use layercast_mets::{AppFrame, SourceConfig};
 use layercast_net::{
     Clock, FlowState, Frames, LiveFlow, LocalSource, NetError, NodeCommand, check_name, clock_name,
     flow_epoch, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
-use layercast_transport::mets::{AppFrame, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Member};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinHandle;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
+use layercast_mets::{SinkConfig, SinkEvent};
 use layercast_net::{
     Authorities, Bearer, CancellationToken, Clock, Connect, DropGuard, JoinCommand, JoinConfig,
     JoinEvent, Output, Remote, Trust, list_flows, run_join, sink_protection,
 };
 use layercast_protect::{Expect, JoinUrl};
-use layercast_transport::mets::{SinkConfig, SinkEvent};
 use layercast_wire::Carriage;
 use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot, watch};

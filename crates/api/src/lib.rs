@@ -88,6 +88,12 @@ pub use media::{MediaHandle, MediaSocket};
 pub use server::Server;
 pub use upcall::{QosEvent, QosSignal};
 
+/// Links as machines: queues, impairments, paths.
+pub use layercast_link as link;
+/// The machines of sources and sinks, and of a node that holds them.
+pub use layercast_mets as mets;
+/// The machine that sends media on.
+pub use layercast_mets::switch;
 /// The machines of reliable multicast: files to many receivers.
 pub use layercast_multicast as multicast;
 /// The loops that drive the machines over sockets.
@@ -95,12 +101,8 @@ pub use layercast_net as net;
 /// Partial order connections: orders, tolerances and machines; over sockets
 /// [`PartialOrderSender`](net::PartialOrderSender) and [`PartialOrderReceiver`](net::PartialOrderReceiver).
 pub use layercast_partial_order as partial_order;
-/// The machine that sends media on.
-pub use layercast_switch as switch;
 /// TCP as a machine.
 pub use layercast_tcp as tcp;
-/// The machines of sources and sinks.
-pub use layercast_transport as transport;
 /// The packets of all protocols.
 pub use layercast_wire as wire;
 /// XTP 4.0 as a machine.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use layercast_transport::mets::PlayedFrame;
+use layercast_mets::PlayedFrame;
 use tokio::sync::mpsc;
 
 use crate::frame::Played;

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use layercast_core::{NodeId, Off, Status};
+use layercast_link::QueueConfig;
+use layercast_mets::SourceEvent;
+use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_net::{
     CancellationToken, Control, DropGuard, Identity, NetError, Node, NodeCommand, NodeConfig,
     NodeEvent, NodeSummary, random_seed,
 };
 use layercast_protect::{Expect, JoinUrl, Seed};
-use layercast_switch::{PortConfig, QueueConfig, SwitchConfig};
-use layercast_transport::mets::SourceEvent;
 use layercast_wire::Member;
 use tokio::net::{ToSocketAddrs, lookup_host};
 use tokio::sync::{mpsc, watch};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use layercast_core::{
     Alarm, CellRate, FilterKind, FlowSpec, Layer, Level, PerLayer, Refusal, Span,
 };
+use layercast_mets::{SinkEvent, SourceEvent};
 use layercast_qos::{QosMetric, SignedSpan};
-use layercast_transport::mets::{SinkEvent, SourceEvent};
 use layercast_wire::Member;
 use serde::Serialize;
 

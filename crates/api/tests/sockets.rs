@@ -4,8 +4,9 @@ use std::time::Duration;
 
 // The base layer is whole on a machine in time.
 use flaky_test::flaky_test as real_time;
+use layercast::link::LinkConfig;
 use layercast::net::{Neighbour, NodeConfig};
-use layercast::switch::{LinkConfig, PortConfig, SwitchConfig};
+use layercast::switch::{PortConfig, SwitchConfig};
 use layercast::{
     AdaptMode, Alarm, AlarmOp, CellRate, FlowSpec, Frame, Group, Join, Layer, LayerRate,
     LeaveReason, Level, ManagementSocket, Metric, OpenGroup, PerLayer, QosEvent, QosOption,

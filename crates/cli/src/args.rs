@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use layercast_core::quantity::QueueSize;
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_link::{Jitter, RateSchedule};
+use layercast_mets::switch::FilterPlace;
 use layercast_protect::Control;
 use layercast_qos::Merge;
-use layercast_switch::FilterPlace;
-use layercast_switch::{Jitter, RateSchedule};
 
-use layercast_transport::mets::ParityConfig;
+use layercast_mets::ParityConfig;
 
 use crate::scenario::ProtectBase;
 use crate::units;

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use layercast_core::{Level, Time};
+use layercast_mets::SourceEvent;
+use layercast_mets::switch::SwitchEvent;
 use layercast_net::{Clock, LayerRepairs, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
 use layercast_protect::{Control, JoinUrl};
-use layercast_switch::SwitchEvent;
-use layercast_transport::mets::SourceEvent;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, interval};
 

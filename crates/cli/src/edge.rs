@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use clap::Args;
 use layercast_core::Span;
 use layercast_fec::{FecEdgeConfig, longest_packet};
+use layercast_mets::{ParityConfig, Redundancy};
 use layercast_net::{
     Clock, FecTunnel, FecTunnelConfig, FecTunnelError, FecTunnelStats, NetError, random_seed,
 };
-use layercast_transport::mets::{ParityConfig, Redundancy};
 
 use crate::failure::{Failure, Outcome};
 use crate::line::{EdgeStatus, Line};

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use layercast_link::{LinkConfig, Loss, PathConfig, QueueConfig};
 use layercast_net::{Clock, Relay, RelayConfig, RelayStats};
-use layercast_switch::{LinkConfig, Loss, PathConfig, QueueConfig};
 use tokio::sync::mpsc;
 
 use crate::args;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
 use layercast_media::Undecodable;
+use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
     Remote, list_flows, run_join, sink_protection,
 };
 use layercast_protect::JoinUrl;
-use layercast_transport::mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_wire::{Carriage, FlowInfo};
 use tokio::sync::mpsc;
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use layercast_core::{EndToEnd, PerLayer, Span};
+use layercast_link::PathStats;
 use layercast_net::{FecTunnelStats, LinkRepairStats};
-use layercast_switch::PathStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

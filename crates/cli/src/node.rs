@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use layercast_core::{JsonSeq, Time};
+use layercast_mets::switch::PortConfig;
 use layercast_net::{
     Bearer, Clock, Connect, Control, Fingerprint, Frames, Identity, LocalSource, Neighbour,
     NodeConfig, Remote, Trust, clock_name, flow_epoch,
 };
 use layercast_sim::scenario::Network;
-use layercast_switch::PortConfig;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;

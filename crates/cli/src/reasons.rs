@@ -1,7 +1,7 @@
 //! What a receiver misses, and why, from its figures of each second.
 
+use layercast_mets::{CutStarts, LateMs};
 use layercast_net::{Loss, Progress};
-use layercast_transport::mets::{CutStarts, LateMs};
 
 use crate::output::count;
 

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use layercast_core::Span;
+use layercast_mets::ParityConfig;
 use layercast_sim::file;
 use layercast_sim::group::scenario::is_group;
 use layercast_sim::internet::scenario as internet;
 use layercast_sim::scenario::{Network, Scenario, ScenarioError};
-use layercast_transport::mets::ParityConfig;
 
 use crate::failure::{Failure, Outcome};
 use crate::input;

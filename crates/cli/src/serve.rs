@@ -5,14 +5,15 @@ use std::path::Path;
 
 use layercast_core::quantity::QueueSize;
 use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_link::{LinkConfig, Loss, QueueConfig};
 use layercast_media::{Advice, Clip, advice};
+use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_mets::{AppFrame, Shaping, Source, SourceConfig, SourceProtection};
 use layercast_net::{
     Clock, Frames, Identity, LiveEvent, LiveFlow, LiveInput, LocalSource, NetError, NodeConfig,
     check_name, clock_name, flow_epoch, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
-use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, Shaping, Source, SourceConfig, SourceProtection};
 use layercast_wire::{Carriage, FlowInfo, Payload};
 use tokio::sync::mpsc;
 

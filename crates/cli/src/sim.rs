@@ -11,11 +11,11 @@ use std::time::Instant;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use layercast_core::{Observer, Off, Time};
+use layercast_mets::ReceiverSummary;
 use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{Scenario as InternetScenario, is_internet};
 use layercast_sim::scenario::{Network, Scenario as LayeredScenario};
 use layercast_sim::{SimSummary, Simulation};
-use layercast_transport::mets::ReceiverSummary;
 use serde_json::{Value, to_value};
 
 use crate::args::{self, SchemaKind};

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use layercast_link::LinkConfig;
+use layercast_mets::switch::PortConfig;
 use layercast_net::{Clock, Connect, GroupPort, Identity, Neighbour, Remote};
-use layercast_switch::{LinkConfig, PortConfig};
 
 use crate::address;
 use crate::args;

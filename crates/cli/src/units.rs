@@ -8,12 +8,13 @@ use std::ops::RangeInclusive;
 use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_link::{Jitter, RateSchedule, RateStep};
 use layercast_media::{FilterRule, RuleError};
+use layercast_mets::ParityConfigError;
+use layercast_mets::switch::FilterPlace;
 use layercast_net::{Fingerprint, FingerprintError, check_name};
 use layercast_protect::{Control, UrlError};
 use layercast_qos::Merge;
-use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
-use layercast_transport::mets::ParityConfigError;
 
 use crate::host_port;
 use crate::scenario::ProtectBase;

@@ -1,5 +1,5 @@
 use layercast_core::{PortId, Span, Time, earliest};
-use layercast_switch::host::{Cpu, HostStats, ReceiveCosts, ReceivingHost, SendCosts, SendingHost};
+use layercast_link::host::{Cpu, HostStats, ReceiveCosts, ReceivingHost, SendCosts, SendingHost};
 use layercast_wire::{ADAPTER_VCI, LinkPdu};
 
 /// What the host of a station costs (specs/mets.md 3.2). By default it costs nothing.

@@ -4,13 +4,13 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Machine, Observer, PortId, Rate, Span, Time, earliest};
-use layercast_switch::host::HostStats;
-use layercast_switch::{Switch, SwitchEvent, SwitchInput, SwitchTransmit};
-use layercast_transport::mets::{
+use crate::switch::{Switch, SwitchEvent, SwitchInput, SwitchTransmit};
+use crate::{
     HostPacer, Sink, SinkEvent, SinkInput, SinkTransmit, Source, SourceEvent, SourceInput,
     SourceTransmit,
 };
+use layercast_core::{Machine, Observer, PortId, Rate, Span, Time, earliest};
+use layercast_link::host::HostStats;
 use serde::Serialize;
 
 use crate::host::{Host, HostConfig, SentCells};

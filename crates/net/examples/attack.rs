@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 use layercast_core::{NodeId, Off, Span, Stream};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::SinkConfig;
+use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_net::{
     Bearer, CancellationToken, Clock, Hello, Identity, JoinConfig, JoinSummary, LocalSource, Node,
     NodeConfig, NodeSummary, QuicChannel, Remote, SignalChannel, SignalReceiver, SignalSender,
     Trust, clock_name, run_join,
 };
 use layercast_protect::LinkKey;
-use layercast_switch::{PortConfig, SwitchConfig};
-use layercast_transport::mets::SinkConfig;
 use layercast_wire::Carriage;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
 use serde_json::{Value, json};

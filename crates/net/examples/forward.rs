@@ -16,12 +16,12 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::{FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, Off, QosPolicy, Serial};
+use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_net::{
     Bearer, CancellationToken, Control, Hello, Identity, Node, NodeConfig, QuicChannel, Remote,
     SignalChannel, SignalReceiver, SignalSender, TcpChannel, Trust, XtpChannel, clock_name,
 };
 use layercast_protect::{LinkKey, LinkSealer};
-use layercast_switch::{PortConfig, SwitchConfig};
 use layercast_wire::{
     Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Passing, Payload,
     Signal, Waited,

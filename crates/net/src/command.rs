@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use layercast_core::{GroupInfo, LeaveReason, QosOption, RequestId, Span, Status};
-use layercast_transport::mets::{ControlError, SinkStats, SourceStats};
+use layercast_mets::{ControlError, SinkStats, SourceStats};
 use layercast_wire::{FlowInfo, Member, MemberStats};
 use tokio::sync::oneshot;
 

@@ -4,16 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_link::{LinkConfig, LinkRepairStats, LinkStats, RateSchedule};
 use layercast_media::Undecodable;
-use layercast_protect::{Control, Fingerprint, WallClock};
-use layercast_switch::{
-    LinkConfig, LinkRepairStats, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent,
-    SwitchStats,
-};
-use layercast_transport::mets::{
+use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchEvent, SwitchStats};
+use layercast_mets::{
     CutStarts, LateMs, ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig,
     SourceEvent, SourceStats,
 };
+use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_wire::{FlowInfo, Refusal};
 use serde::Serialize;
 use tokio::sync::mpsc;

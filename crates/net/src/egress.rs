@@ -2,11 +2,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::{Buf, Bytes};
 use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
+use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats, LinkStats};
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
 use layercast_repair::{CONTENT_HEAD, Head, HeadError};
-use layercast_switch::{
-    Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats, LinkStats,
-};
 use layercast_wire::{DATAGRAM_CELLS, DATAGRAM_PAYLOAD, LinkPdu, METS_HEADER};
 
 use crate::outbox::Outbox;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use layercast_core::Span;
 use layercast_core::quantity::Quantity;
-use layercast_transport::mets::SourceError;
+use layercast_mets::SourceError;
 use layercast_wire::Refusal;
 use thiserror::Error;
 
@@ -154,7 +154,7 @@ pub enum NetError {
     Source(#[from] SourceError),
     /// A path cannot be emulated as configured.
     #[error("impossible path: {0}")]
-    Path(#[from] layercast_switch::ConfigError),
+    Path(#[from] layercast_link::ConfigError),
     /// Files cannot be sent as configured.
     #[error("impossible to send like this: {0}")]
     Multicast(#[from] layercast_multicast::ConfigError),

@@ -3,7 +3,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use layercast_core::{Layer, PerLayer, Span, Time};
-use layercast_transport::mets::{Explanation, Fate, Sink};
+use layercast_mets::{Explanation, Fate, Sink};
 use serde::Serialize;
 
 use crate::error::NetError;
@@ -157,7 +157,7 @@ mod tests {
             e1: 0,
             e2: 0,
         };
-        let awaited = layercast_transport::mets::Awaited {
+        let awaited = layercast_mets::Awaited {
             first: Serial(5),
             last: Serial(5),
             frames,

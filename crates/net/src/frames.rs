@@ -1,7 +1,7 @@
 use std::task::{Context, Poll};
 
+use layercast_mets::AppFrame;
 use layercast_qos::LiveTime;
-use layercast_transport::mets::AppFrame;
 use tokio::sync::mpsc;
 
 /// Where the frames of a source come from.

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use layercast_core::{PortId, Span, Stream, Time, earliest};
+use layercast_link::host::{HostStats, ReceiveCosts, SendCosts, Stalls};
 use layercast_mets::{HostConfig, Station, circuit};
-use layercast_switch::host::{HostStats, ReceiveCosts, SendCosts, Stalls};
 use layercast_wire::LinkPdu;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
+use layercast_mets::{ReceiverSummary, SinkStats};
 use layercast_qos::GUARD;
-use layercast_transport::mets::{ReceiverSummary, SinkStats};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -433,7 +433,7 @@ async fn readable(socket: Option<&Udp>) {
 #[cfg(test)]
 mod tests {
     use layercast_core::PerLayer;
-    use layercast_transport::mets::{CutStarts, LateMs};
+    use layercast_mets::{CutStarts, LateMs};
 
     use super::*;
 

@@ -1,5 +1,4 @@
-//! The socket runtime: drives the machines of `layercast-switch` and `layercast-transport` over
-//! UDP and a reliable session channel, in real time.
+//! The socket runtime: drives the machines of `layercast-mets` over UDP and a reliable session channel, in real time.
 //!
 //! There is no protocol here. A node is one loop: timers that are due, signals of neighbours,
 //! datagrams; each goes into a machine, and what the machine has comes out again, batch by batch.
@@ -83,10 +82,10 @@ pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};
 pub use identity::{Exposed, Identity, IdentityError};
 pub use join::run_join;
+pub use layercast_link::LinkRepairStats;
+pub use layercast_mets::ControlError;
 pub use layercast_protect::{Control, Fingerprint, FingerprintError};
 pub use layercast_repair::{LayerRepairs, RepairStats, RequestStats};
-pub use layercast_switch::LinkRepairStats;
-pub use layercast_transport::mets::ControlError;
 pub use live::{
     Estimated, Growth, LOAD_WINDOW, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions,
 };

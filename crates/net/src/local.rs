@@ -1,7 +1,7 @@
 use std::task::{Context, Poll};
 
 use layercast_core::{FlowId, Span, Time, earliest};
-use layercast_transport::mets::{Source, SubmitError};
+use layercast_mets::{Source, SubmitError};
 use tokio::sync::oneshot;
 
 use crate::command::Pending;

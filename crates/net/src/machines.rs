@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Observer, Span, Time, earliest};
+use layercast_mets::switch::{Switch, SwitchConfig};
+use layercast_mets::{Source, SourceEvent};
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{OpenError, WallClock};
-use layercast_switch::{Switch, SwitchConfig};
-use layercast_transport::mets::{Source, SourceEvent};
 use layercast_wire::decode_datagram;
 use tokio::sync::mpsc;
 

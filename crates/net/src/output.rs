@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use layercast_core::Serial;
 use layercast_media::{OutputForm, Undecodable, WriterStats};
-use layercast_transport::mets::PlayedFrame;
+use layercast_mets::PlayedFrame;
 use layercast_wire::FlowInfo;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use layercast_core::{FlowId, Observer, PortId, Rate, Time, earliest};
+use layercast_link::{Budgets, SHARE_BUDGETS};
+use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
-use layercast_switch::{Budgets, PortConfig, SHARE_BUDGETS};
 use layercast_wire::{Carriage, LinkReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};

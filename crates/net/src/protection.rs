@@ -1,5 +1,5 @@
+use layercast_mets::{SinkProtection, SourceProtection};
 use layercast_protect::{JoinUrl, Seed, SourceKey, Token, TokenError};
-use layercast_transport::mets::{SinkProtection, SourceProtection};
 
 use crate::clock::{Clock, wall_clock};
 use crate::random::random_seed;

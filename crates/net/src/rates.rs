@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use layercast_core::{PortId, Rate, Time};
-use layercast_switch::RateSchedule;
+use layercast_link::RateSchedule;
 
 use crate::ports::Ports;
 

@@ -5,12 +5,12 @@ use layercast_core::{
     CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, PortId, Rate, Span, Status, Time,
     earliest,
 };
-use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
-use layercast_protect::{LinkOpener, OpenError, WallClock};
-use layercast_switch::LinkRepairStats;
-use layercast_transport::mets::{
+use layercast_link::LinkRepairStats;
+use layercast_mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
 };
+use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
+use layercast_protect::{LinkOpener, OpenError, WallClock};
 use layercast_wire::{Carriage, Epoch, FlowInfo, Refusal, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
 

@@ -2,8 +2,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use layercast_mets::SinkProtection;
 use layercast_protect::Control;
-use layercast_transport::mets::SinkProtection;
 
 use crate::tls::Trust;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use layercast_core::{FrameRate, Media, Serial, Span};
 use layercast_media::{FlowWriter, OutputForm, Received, Undecodable, session_description};
-use layercast_transport::mets::PlayedFrame;
+use layercast_mets::PlayedFrame;
 use layercast_wire::Payload;
 
 use crate::error::NetError;

@@ -1,10 +1,10 @@
 //! What travels between nodes: from the end of a link into a node, and from a node onto its links.
 
 use layercast_core::{Machine, PortId};
+use layercast_link::Framed;
+use layercast_link::host::ends_packet;
 use layercast_mets::{Part, StationEvent, StationInput, StationTransmit};
-use layercast_switch::Framed;
-use layercast_switch::host::ends_packet;
-use layercast_transport::mets::{SinkEvent, SinkInput, SourceEvent, feed};
+use layercast_mets::{SinkEvent, SinkInput, SourceEvent, feed};
 use layercast_wire::{LinkPdu, Signal};
 
 use crate::scenario::Network;

@@ -37,6 +37,6 @@ mod wire_check;
 mod wires;
 mod world;
 
-pub use layercast_switch::host::HostStats;
+pub use layercast_link::host::HostStats;
 pub use summary::{FlowSummary, HostSummary, QueueSummary, SimSummary};
 pub use world::Simulation;

@@ -1,11 +1,11 @@
 //! A node: its station, and what is around it.
 
 use layercast_core::{RequestId, Span, Status, Time};
+use layercast_link::host::Stalls;
+use layercast_mets::switch::Switch;
+use layercast_mets::{AppFrame, FlowLog, Source, feed};
 use layercast_mets::{HostConfig, Station, StationConfig};
 use layercast_protect::Seed;
-use layercast_switch::Switch;
-use layercast_switch::host::Stalls;
-use layercast_transport::mets::{AppFrame, FlowLog, Source, feed};
 
 use crate::kernel::{Kernel, SourceId};
 use crate::scenario::{Flow, Network, NodeKind};

@@ -1,6 +1,6 @@
 //! Links with repair of losses: their ends, and the time within which a late datagram is of use.
 
-use layercast_switch::{Budgets, Framed, SHARE_BUDGETS};
+use layercast_link::{Budgets, Framed, SHARE_BUDGETS};
 use layercast_wire::LinkPdu;
 
 use crate::exchange::out_wire;

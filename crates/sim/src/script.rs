@@ -1,8 +1,8 @@
 //! What happens from outside: receivers come and go, nodes and links fail and come back.
 
 use layercast_core::{RequestId, Time};
+use layercast_mets::SinkInput;
 use layercast_mets::StationInput;
-use layercast_transport::mets::SinkInput;
 
 use crate::scenario::{Asked, Fault, FaultKind};
 use crate::world::World;

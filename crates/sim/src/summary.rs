@@ -1,12 +1,13 @@
 //! What a run gives.
 
 use layercast_core::{CellRate, RequestId, Status, Time};
-use layercast_switch::{FilterStats, LinkRepairStats, LinkStats, PortStats};
-use layercast_transport::mets::{ReceiverSummary, Source, SourceStats};
+use layercast_link::{LinkRepairStats, LinkStats, PortStats};
+use layercast_mets::switch::FilterStats;
+use layercast_mets::{ReceiverSummary, Source, SourceStats};
 use serde::Serialize;
 
 use crate::world::World;
-use layercast_switch::host::HostStats;
+use layercast_link::host::HostStats;
 
 /// The result of a run. Two runs of the same scenario and seed differ in `wall_seconds` only.
 #[derive(Clone, PartialEq, Debug, Serialize)]

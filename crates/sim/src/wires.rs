@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::io;
 
 use layercast_core::{Machine, Observer, PortId, Rate, Span, Stream, Time};
-use layercast_switch::{Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats};
+use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats};
 use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal};
 
 use crate::kernel::{Kernel, SourceId};

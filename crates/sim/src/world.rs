@@ -5,9 +5,9 @@ use std::io;
 use std::ops::ControlFlow;
 
 use layercast_core::{AnyObserver, Machine, Observer, Span, Stream, Time};
+use layercast_link::host::Stalls;
+use layercast_mets::{FlowLog, Sink, SinkInput, Source};
 use layercast_mets::{Part, StationInput};
-use layercast_switch::host::Stalls;
-use layercast_transport::mets::{FlowLog, Sink, SinkInput, Source};
 
 use crate::kernel::{Kernel, SourceId};
 use crate::node::{NodeState, SinkState, SourceState};

@@ -31,7 +31,7 @@ def parts(printed: dict[str, Any]) -> Cells:
     for ports, name in SELECTOR.items():
         copy = "" if ports == 1 else " copy"
         cell, datagram = (units[f"switch/{unit}/ports/{ports}"] for unit in ("cell", "datagram"))
-        how = "criterion, `crates/switch/benches/forward.rs`" if ports == 1 else ""
+        how = "criterion, `crates/mets/benches/forward.rs`" if ports == 1 else ""
         rows.append([name, f"{cell:.0f} ns a cell{copy}, {datagram:.0f} ns a datagram{copy}", how])
     cells, packets = hops["chain/cell hops"] / 1e6, hops["chain/packet hops"] / 1e6
     rows.append(

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use layercast_core::Rate;
 use layercast_media::Summary as ClipSummary;
+use layercast_mets::ReceiverSummary;
 use layercast_sim::SimSummary;
 use layercast_sim::scenario::{ClipSpec, Network, NodeKind, Scenario};
-use layercast_transport::mets::ReceiverSummary;
 use serde::Serialize;
 use serde_json::{Value, to_value};
 

@@ -4,14 +4,14 @@ mod hostile;
 
 use std::collections::BTreeMap;
 
+use crate::switch::{PortConfig, SwitchConfig};
+use crate::{AppFrame, SinkConfig, SourceConfig, feed};
 use allocation_counter::measure;
 use layercast_core::{
     CELL_PAYLOAD, CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, NodeId, Off,
     PerLayer, Rate,
 };
-use layercast_switch::host::{ReceiveCosts, SendCosts};
-use layercast_switch::{PortConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, SinkConfig, SourceConfig, feed};
+use layercast_link::host::{ReceiveCosts, SendCosts};
 use layercast_wire::{
     ADAPTER_VCI, Carriage, Cell, Epoch, FlowInfo, LinkPdu, Member, Payload, Pti, Signal,
 };

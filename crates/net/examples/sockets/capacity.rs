@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use layercast_core::{NodeId, Off, Span};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::SinkConfig;
 use layercast_net::{CancellationToken, Clock, JoinConfig, JoinSummary, run_join};
-use layercast_transport::mets::SinkConfig;
 use layercast_wire::Carriage;
 use serde_json::{Value, json};
 

@@ -5,12 +5,12 @@ use std::thread::{self, JoinHandle};
 
 use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Observer, Off, QosPolicy, Time};
 use layercast_media::Clip;
+use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_mets::{AppFrame, SourceConfig};
 use layercast_net::{
     CancellationToken, Frames, HostEmulation, LocalSource, Node, NodeConfig, NodeSummary,
     clock_name,
 };
-use layercast_switch::{PortConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! The delay that each switch on the way adds.
 
 use layercast_core::{NodeId, Span};
+use layercast_mets::{Shaping, SinkConfig};
 use layercast_net::{CancellationToken, Clock, JoinConfig, run_join};
-use layercast_transport::mets::{Shaping, SinkConfig};
 use layercast_wire::Carriage;
 use serde_json::{Value, json};
 

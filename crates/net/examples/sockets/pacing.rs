@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use layercast_core::{Level, Machine, NodeId, Off, Span, Time};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::{Source, SourceConfig, SourceEvent, SourceTransmit};
 use layercast_net::{Clock, SESSION_VERSION, clock_name};
-use layercast_transport::mets::{Source, SourceConfig, SourceEvent, SourceTransmit};
 use layercast_wire::{Carriage, LinkPdu, Member, Signal, decode_datagram};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use layercast_core::{
     FlowId, FrameRate, GroupId, NodeId, Observer, Record, Span, Time, TraceEvent,
 };
+use layercast_link::host::{ReceiveCosts, SendCosts};
 use layercast_media::Clip;
+use layercast_mets::{PlayoutConfig, Shaping, SinkConfig, SourceConfig};
 use layercast_net::{CancellationToken, Clock, HostEmulation, JoinConfig, JoinSummary, run_join};
-use layercast_switch::host::{ReceiveCosts, SendCosts};
-use layercast_transport::mets::{PlayoutConfig, Shaping, SinkConfig, SourceConfig};
 use layercast_wire::Carriage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

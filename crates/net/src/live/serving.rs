@@ -4,8 +4,8 @@ use layercast_core::{FlowSpec, Media, Span, Time};
 use layercast_media::{
     GopWatch, LiveClock, LiveLoad, LoadReport, MediaTimeline, SpecMeter, TimedFrame,
 };
+use layercast_mets::AppFrame;
 use layercast_qos::LiveTime;
-use layercast_transport::mets::AppFrame;
 use layercast_wire::Payload;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};

@@ -1,7 +1,7 @@
 //! What the user asks of a running node.
 
 use layercast_core::{Observer, Time};
-use layercast_transport::mets::Source;
+use layercast_mets::Source;
 use layercast_wire::FlowInfo;
 
 use super::Machines;

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use layercast_core::PortId;
-use layercast_switch::{LinkConfig, PortConfig};
+use layercast_link::LinkConfig;
+use layercast_mets::switch::PortConfig;
 
 use super::{Port, Ports};
 use crate::config::{GroupPort, Neighbour};

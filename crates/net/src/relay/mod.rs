@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time, earliest};
-use layercast_switch::{Path, PathConfig, PathDatagram, PathStats};
+use layercast_link::{Path, PathConfig, PathDatagram, PathStats};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;

@@ -11,7 +11,7 @@ async fn two_receivers(carriage: Carriage) {
     let server = start(server(carriage, 4)).await;
     let mut config = switch("chuff", 2, carriage, &[server.addr]);
     let mut narrow = port(carriage, Some(900));
-    narrow.queue = layercast_switch::QueueConfig::of_limit(400);
+    narrow.queue = layercast_link::QueueConfig::of_limit(400);
     link_to(&mut config, "narrow", narrow);
     let chuff = start(config).await;
 

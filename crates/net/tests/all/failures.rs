@@ -14,12 +14,13 @@ use crate::common::{
     switch, switch_config,
 };
 use layercast_core::{FlowId, Level, NodeId, Span};
+use layercast_link::PathConfig;
+use layercast_mets::SinkEvent;
+use layercast_mets::switch::MAX_MEMBERS_PER_PORT;
 use layercast_net::{
     CancellationToken, Clock, Connect, JoinEvent, NetError, Node, NodeConfig, Output, Relay,
     RelayConfig, flow_epoch, list_flows,
 };
-use layercast_switch::{MAX_MEMBERS_PER_PORT, PathConfig};
-use layercast_transport::mets::SinkEvent;
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -451,7 +452,7 @@ async fn losses_of_a_link_are_those_that_were_ordered() {
     link_to(&mut config, "far", port(DATAGRAMS, None));
     let far: &mut layercast_net::Neighbour = config.ports.get_mut("far").unwrap();
     far.link.delay = layercast_core::Span::from_ms(30);
-    far.link.loss = layercast_switch::Loss::Bernoulli { p: 0.02 };
+    far.link.loss = layercast_link::Loss::Bernoulli { p: 0.02 };
     let server = start(config).await;
     let receiver = join(join_config(server.addr, sink("far", 11, DATAGRAMS)));
     let summary = receiver.end().await.unwrap();

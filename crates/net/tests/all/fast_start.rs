@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use layercast_core::{FlowId, FrameRate, Span};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::{AppFrame, PlayoutConfig};
 use layercast_net::{Frames, JoinConfig, NodeConfig, Output};
-use layercast_transport::mets::{AppFrame, PlayoutConfig};
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};

@@ -2,8 +2,8 @@
 
 use crate::common::{LONG, join, join_config, real_time, server, sink, source, start, switch};
 use layercast_core::{Layer, Span};
+use layercast_mets::AppFrame;
 use layercast_net::{Frames, JoinCommand, JoinEvent, NodeCommand, NodeConfig, Output};
-use layercast_transport::mets::AppFrame;
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::common::neighbour::{Neighbour, identity, trusted};
 use crate::common::{join, join_config, port, real_time, server, sink, start};
 use layercast_core::Level;
+use layercast_link::LinkConfig;
+use layercast_mets::switch::PortConfig;
 use layercast_net::{GroupPort, Identity};
-use layercast_switch::{LinkConfig, PortConfig};
 use layercast_wire::Carriage;
 
 fn lan(carriage: Carriage) -> layercast_net::Neighbour {

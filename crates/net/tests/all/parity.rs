@@ -1,7 +1,7 @@
 //! Parities of the base layer over a port that loses packets: counts only, which no slow machine changes.
 
 use crate::common::{join, join_config, link_to, port, server, sink, start};
-use layercast_switch::Loss;
+use layercast_link::Loss;
 use layercast_wire::Carriage;
 
 #[tokio::test]

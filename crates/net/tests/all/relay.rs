@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::common::{LONG, join, join_config, localhost, real_time, server, sink, start};
 use layercast_core::{Span, Time};
+use layercast_link::{LinkConfig, Loss, PathConfig};
 use layercast_net::{
     CancellationToken, Clock, JoinEvent, NetError, Relay, RelayConfig, RelayStats,
 };
-use layercast_switch::{LinkConfig, Loss, PathConfig};
 use layercast_wire::Carriage;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;

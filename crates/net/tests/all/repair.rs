@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use layercast_core::{FrameRate, Serial, Span};
+use layercast_link::{LinkConfig, Loss};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::{AppFrame, PlayedFrame};
 use layercast_net::{
     Frames, JoinConfig, JoinSummary, LinkRepairStats, NodeConfig, NodeSummary, Output,
 };
 use layercast_repair::{Feedback, Head, Missing};
-use layercast_switch::{LinkConfig, Loss};
-use layercast_transport::mets::{AppFrame, PlayedFrame};
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::mpsc;
 use tokio::time::sleep;

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use crate::common::neighbour::Neighbour;
 use crate::common::{LONG, join, join_config, real_time, server, sink, start, switch};
 use layercast_core::{Level, NodeId};
+use layercast_mets::{SinkProtection, SourceEvent, SourceProtection};
 use layercast_net::{
     Clock, JoinConfig, JoinEvent, JoinSummary, NetError, NodeConfig, NodeEvent, random_seed,
     wall_clock,
 };
 use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
-use layercast_transport::mets::{SinkProtection, SourceEvent, SourceProtection};
 use layercast_wire::{Carriage, Member, Resource, Signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::Span;
+use layercast_link::{LinkConfig, Loss, PathConfig};
 use layercast_net::{CancellationToken, Relay, RelayConfig, XtpNode};
-use layercast_switch::{LinkConfig, Loss, PathConfig};
 use layercast_wire::{Payload, XtpDiagValue, XtpService};
 use layercast_xtp::{SendOptions, XtpConfig, XtpEvent, XtpFailure};
 use tokio::sync::mpsc;

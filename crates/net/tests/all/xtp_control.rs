@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::{Level, NodeId, Stream};
+use layercast_link::{LinkConfig, Loss, PathConfig};
 use layercast_net::{
     Bearer, CancellationToken, Clock, Control, Hello, JoinConfig, JoinEvent, NetError, Node,
     NodeConfig, NodeEvent, Relay, RelayConfig, Remote, SESSION_VERSION, SignalChannel,
@@ -14,7 +15,6 @@ use layercast_net::{
     list_flows, random_seed, sink_protection, source_protection, wall_clock,
 };
 use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
-use layercast_switch::{LinkConfig, Loss, PathConfig};
 use layercast_wire::{Carriage, Resource, Signal, XtpService};
 use layercast_xtp::SendOptions;
 use tokio::net::TcpStream;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time, earliest};
-use layercast_switch::{Link, LinkConfig, LinkInput};
+use layercast_link::{Link, LinkConfig, LinkInput};
 use layercast_tcp::{ConnId, Endpoint, TcpConfig, TcpEvent, TcpPacket};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::Span;
-use layercast_switch::{Jitter, LinkConfig, Loss};
+use layercast_link::{Jitter, LinkConfig, Loss};
 use layercast_tcp::{Failure, Profile, TcpConfig, TcpEvent, Variant};
 
 use device::{Bench, KERNEL, PORT};

@@ -2,7 +2,7 @@ use core::net::Ipv4Addr;
 
 use layercast_atm::AtmAddress;
 use layercast_core::{Machine, Off, Stream, Time};
-use layercast_switch::host::Cpu;
+use layercast_link::host::Cpu;
 
 use super::ahead::Ahead;
 use super::apps::Apps;

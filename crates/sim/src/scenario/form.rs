@@ -10,8 +10,8 @@ use layercast_core::{
 };
 use layercast_fec::Scheme;
 use layercast_media::Synthetic;
+use layercast_mets::switch::Lowering;
 use layercast_qos::{Merge, ProbeMode};
-use layercast_switch::Lowering;
 use layercast_wire::{Carriage, Mark};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! What a host or switch costs: nothing, the 1996 machines of specs/mets.md 3.2, or a table.
 
 use layercast_core::{CellRate, Span};
+use layercast_link::host::{ReceiveCosts, SendCosts};
+use layercast_mets::switch::ReceiverLimits;
 use layercast_qos::HostCost;
-use layercast_switch::ReceiverLimits;
-use layercast_switch::host::{ReceiveCosts, SendCosts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use layercast_core::{CELL_PAYLOAD, Rate, Span};
-use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
+use layercast_link::{Jitter, LinkConfig, Loss, QueueConfig};
+use layercast_mets::switch::PortConfig;
 use layercast_wire::Carriage;
 
 use super::error::ScenarioError;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use layercast_core::{NodeId, PortId, QosOption, Span, Time};
+use layercast_link::LinkConfig;
 use layercast_media::Clip;
-use layercast_switch::{LinkConfig, PortConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, SinkConfig, SourceConfig};
+use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_mets::{AppFrame, SinkConfig, SourceConfig};
 use layercast_wire::{Carriage, Payload};
 
 use super::{FaultKind, HostProfile, NodeKind, Ties};

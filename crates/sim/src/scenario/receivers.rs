@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use layercast_core::{CellRate, Level, Time};
-use layercast_transport::mets::SinkConfig;
+use layercast_mets::SinkConfig;
 
 use super::error::ScenarioError;
 use super::limits::MOST_MARGIN;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use layercast_core::{CellRate, FlowId, NodeId, Span, Stream, Time};
-use layercast_switch::{FilterPlace, SwitchConfig, choose_core};
-use layercast_transport::mets::{Shaping, Source, SourceConfig, stagger};
+use layercast_mets::switch::{FilterPlace, SwitchConfig, choose_core};
+use layercast_mets::{Shaping, Source, SourceConfig, stagger};
 use layercast_wire::FlowInfo;
 
 use super::clips;

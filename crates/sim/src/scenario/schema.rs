@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
 use layercast_media::{FilterRule, Synthetic};
+use layercast_mets::switch::Lowering;
+use layercast_mets::{ParityConfig, PlayoutConfig};
 use layercast_qos::{Merge, ProbeMode};
-use layercast_switch::Lowering;
-use layercast_transport::mets::{ParityConfig, PlayoutConfig};
 use layercast_wire::{Carriage, Mark};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Identities, keys and tokens of a scenario: they follow from its seed.
 
 use layercast_core::{Level, Stream};
+use layercast_mets::{SinkProtection, SourceProtection};
 use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
-use layercast_transport::mets::{SinkProtection, SourceProtection};
 use rand_core::RngCore;
 
 use super::Scenario;

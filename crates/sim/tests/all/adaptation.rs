@@ -4,10 +4,10 @@
 use crate::common::{ready_made, run};
 use layercast_core::{Layer, Level};
 use layercast_media::FilterRule;
+use layercast_mets::ReceiverSummary;
 use layercast_qos::Merge;
 use layercast_sim::SimSummary;
 use layercast_sim::scenario::Scenario;
-use layercast_transport::mets::ReceiverSummary;
 
 fn level_at(receiver: &ReceiverSummary, t: f64) -> Level {
     let before = receiver.levels.iter().take_while(|entry| entry.0 <= t);

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use crate::common::{ready_made, run};
 use layercast_core::Level;
+use layercast_mets::ReceiverSummary;
 use layercast_sim::SimSummary;
-use layercast_transport::mets::ReceiverSummary;
 
 /// The level in force at `t`.
 fn level_at(receiver: &ReceiverSummary, t: f64) -> Level {

@@ -1,9 +1,9 @@
 //! A receiver that joins between two GOP starts gets the running GOP, in time and within what its link has left.
 
 use layercast_core::PerLayer;
+use layercast_mets::ReceiverSummary;
 use layercast_sim::SimSummary;
 use layercast_sim::scenario::Scenario;
-use layercast_transport::mets::ReceiverSummary;
 
 use crate::common::run;
 

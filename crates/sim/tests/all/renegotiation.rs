@@ -3,8 +3,8 @@
 
 use crate::common::{CHAIN, run, scenario};
 use layercast_core::{CellRate, Level};
+use layercast_mets::ReceiverSummary;
 use layercast_sim::SimSummary;
-use layercast_transport::mets::ReceiverSummary;
 
 fn with(more: &str) -> SimSummary {
     run(&scenario(&format!("{CHAIN}\n{more}")))

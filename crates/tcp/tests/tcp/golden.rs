@@ -6,7 +6,7 @@
 //! (`-` before any loss) and time-out in ms just after. SYN has number 0. Lines that begin with `#`
 //! say why the others are as they are; they are not compared.
 //!
-//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test tcp golden` writes the traces again,
+//! `LAYERCAST_BLESS=1 cargo test -p layercast-tcp --test tcp golden` writes the traces again,
 //! for a change that is meant, and keeps the comments: read them again then.
 
 use layercast_core::{Span, Stream};

@@ -4,7 +4,7 @@
 //! synchronizing value where the initiator asks, status, ranges held. Lines that begin with `#` say why the
 //! others are as they are; they are not compared.
 //!
-//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test xtp golden` writes the traces again, for a change
+//! `LAYERCAST_BLESS=1 cargo test -p layercast-xtp --test xtp golden` writes the traces again, for a change
 //! that is meant, and keeps the comments: read them again then.
 
 use layercast_core::Span;

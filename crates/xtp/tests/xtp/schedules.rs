@@ -1,7 +1,7 @@
 //! A channel that loses, reorders, duplicates, delays and damages, and users that send, wait, read, close and
 //! abort at random: received data equal sent data, or both sides get an error; and every schedule ends.
 //!
-//! `PROPTEST_CASES=10000 cargo test -p layercast-transport --test xtp schedules` runs 10,000 schedules.
+//! `PROPTEST_CASES=10000 cargo test -p layercast-xtp --test xtp schedules` runs 10,000 schedules.
 
 use bytes::Bytes;
 use layercast_core::{Span, Stream, Time};

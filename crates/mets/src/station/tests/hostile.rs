@@ -1,7 +1,7 @@
 //! Anything that may come from the network or a driver, in any order.
 
 use layercast_core::{CELL_PAYLOAD, CellRate, GroupId, Level, Serial};
-use layercast_switch::QueueConfig;
+use layercast_link::QueueConfig;
 use layercast_wire::{ADAPTER_VCI, AdapterKind, AdapterMsg, Cell, Epoch, Member, Pti};
 use proptest::prelude::*;
 

@@ -12,13 +12,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use layercast_core::{FlowId, FrameRate, NodeId, Off, QosPolicy, Rate, Span};
+use layercast_link::LinkConfig;
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_mets::{AppFrame, SinkConfig, SourceConfig};
 use layercast_net::{
     CancellationToken, Clock, Frames, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour,
     NetError, Node, NodeConfig, NodeEvent, NodeSummary, clock_name, run_join,
 };
-use layercast_switch::{LinkConfig, PortConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, SinkConfig, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Payload};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use layercast_core::{Level, PerLayer, Span, Stream, Time};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::AppFrame;
 use layercast_net::{Clock, Frames, JoinEvent, Node, NodeConfig, get_stats};
-use layercast_transport::mets::AppFrame;
 use layercast_wire::{Carriage, Payload};
 use serde::Serialize;
 use tokio::task::{JoinHandle, LocalSet};

@@ -2,7 +2,7 @@
 //! hosts that fail, users that arrive late, read slowly, leave and abort. Every receiver gets exactly the bytes
 //! from where it joined, or an error; a receiver reported complete is complete; and every schedule ends.
 //!
-//! `PROPTEST_CASES=10000 cargo test -p layercast-transport --test xtp multicast::schedules` runs 10,000
+//! `PROPTEST_CASES=10000 cargo test -p layercast-xtp --test xtp multicast::schedules` runs 10,000
 //! schedules.
 
 use bytes::Bytes;

@@ -1,0 +1,261 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Cause, Layer, Level, Observer, PerLayer, Serial, Span, Time, TraceEvent};
+use layercast_wire::FlowEnd;
+
+use super::{MAX_FAST_OCTETS, Phase, REORDERED, Receiver, SLACK, Slot};
+use crate::sink::explain::{Explanation, Fate};
+use crate::sink::gaps::Gap;
+use crate::sink::history::History;
+use crate::{PlayedFrame, SinkEvent};
+
+/// The far end of the data path: frames leave the playout buffer, and what is missing or late is
+/// accounted for.
+impl Receiver {
+    pub(super) fn on_late<O: Observer>(
+        &mut self,
+        now: Time,
+        frame: &PlayedFrame,
+        by: Span,
+        passed: bool,
+        obs: &mut O,
+    ) {
+        let (seq, layer, flow) = (frame.seq, frame.layer, self.flow);
+        self.explanations.add(Explanation {
+            first: seq,
+            last: seq,
+            fate: Fate::Late {
+                layer,
+                arrived: frame.arrived,
+                by,
+            },
+        });
+        let was_lost = passed && self.gaps.gop_level().includes(layer);
+        if was_lost {
+            let lost = &mut self.stats.lost[layer];
+            *lost = lost.saturating_sub(1);
+        }
+        self.stats.late[layer] += 1;
+        self.lateness.frame(by);
+        self.monitor.on_late(layer);
+        obs.on(now, self.subject(), || TraceEvent::Late {
+            flow,
+            layer,
+            seq: seq.0,
+            by,
+        });
+        self.events.push_back(SinkEvent::Late {
+            seq,
+            layer,
+            by,
+            was_lost,
+        });
+    }
+
+    /// Keeps the playout buffer within D times the frame rate and a GOP; the newest enhancement
+    /// frame goes first (specs/mets.md 2.8).
+    pub(super) fn bound_buffer(&mut self) {
+        // Twice: frames of a catch-up burst come ahead of time.
+        let most = 2 * self.jitter.buffer_frames();
+        if self.buffer.len() <= most {
+            return;
+        }
+        let again = self.buffer.iter().filter(|slot| slot.mark.again);
+        let octets = |slot: &Slot| slot.frame.as_ref().map_or(0, |frame| frame.payload.len());
+        let (count, octets) = again.fold((0, 0), |(n, sum), slot| (n + 1, sum + octets(slot)));
+        if self.buffer.len() - count <= most && octets <= MAX_FAST_OCTETS {
+            return;
+        }
+        let held = |slot: &&mut Slot| slot.frame.is_some();
+        let newest = |wanted: fn(Layer) -> bool, buffer: &mut VecDeque<Slot>| {
+            let slot = buffer
+                .iter_mut()
+                .rev()
+                .filter(held)
+                .find(|slot| wanted(slot.mark.layer))?;
+            slot.frame = None;
+            Some(slot.mark.layer)
+        };
+        let dropped = newest(|layer| layer != Layer::Base, &mut self.buffer)
+            .or_else(|| newest(|_| true, &mut self.buffer));
+        if let Some(layer) = dropped {
+            self.overflow(layer);
+        }
+    }
+
+    pub(super) fn overflow(&mut self, layer: Layer) {
+        self.stats.overflow[layer] += 1;
+        self.events.push_back(SinkEvent::BufferOverflow { layer });
+    }
+
+    /// Plays everything that is due.
+    pub fn play<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while self.buffer.front().is_some_and(|slot| slot.deadline <= now) {
+            let hold = self.hold();
+            if let Some(hold) = hold.filter(|hold| hold.until > now) {
+                self.holding = Some(hold.awaited);
+                break;
+            }
+            let Some(slot) = self.buffer.pop_front() else {
+                return;
+            };
+            self.end_hold(now, &slot, hold);
+            self.account(now, &slot, obs);
+            let Some(mut frame) = slot.frame else {
+                self.missing[slot.mark.layer] += 1;
+                if slot.mark.layer == Layer::Base {
+                    self.outages.broken();
+                }
+                continue;
+            };
+            frame.missing = std::mem::take(&mut self.missing);
+            frame.awaited = self.held(slot.deadline);
+            self.explain(&frame);
+            self.outages.played(now, frame.layer, frame.gop_start);
+            self.stats.played[frame.layer] += 1;
+            self.stats.damaged += u64::from(frame.damaged);
+            self.stats.bytes += frame.payload.len() as u64;
+            let end_to_end = self.delays.frame(now, &frame);
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Played {
+                flow,
+                layer: frame.layer,
+                seq: frame.seq.0,
+                delay: frame.delay,
+                end_to_end,
+            });
+            let held = frame.awaited.map_or(Span::ZERO, |(order, _)| order);
+            let missed = now.since(frame.deadline.saturating_add(held)) > SLACK;
+            self.events.push_back(SinkEvent::Frame(frame));
+            self.monitor.on_missed(u64::from(missed));
+            let missed = self.deadlines.record(missed);
+            if let Some(missed) = missed.filter(|&missed| missed >= self.missed_threshold) {
+                let window = self.deadlines.length();
+                self.events
+                    .push_back(SinkEvent::MissedDeadline { missed, window });
+            }
+        }
+        self.outages.watch(now);
+    }
+
+    /// Notes what held a frame that is handed over.
+    fn explain(&mut self, frame: &PlayedFrame) {
+        let (order, awaited) = frame.awaited.unzip();
+        self.explanations.add(Explanation {
+            first: frame.seq,
+            last: frame.seq,
+            fate: Fate::Played {
+                layer: frame.layer,
+                arrived: frame.arrived,
+                playout: frame.deadline.since(frame.arrived),
+                order: order.unwrap_or(Span::ZERO),
+                awaited,
+                again: frame.again,
+            },
+        });
+    }
+
+    /// Accounts for the frames between the last one and this one.
+    fn account<O: Observer>(&mut self, now: Time, slot: &Slot, obs: &mut O) {
+        let seq = slot.mark.seq;
+        if slot.opens {
+            self.opening -= 1;
+            self.gaps.reset();
+            self.history = History::default();
+        }
+        let last = self.gaps.last();
+        let gap = self.gaps.advance(slot.mark);
+        if let Some(last) = last {
+            self.explanations.missing(last, seq, &gap);
+        }
+        for layer in Layer::ALL {
+            self.missing[layer] += gap.lost[layer] + gap.withheld[layer];
+        }
+        self.attribute(now, gap, slot.after_outage, obs);
+        self.history.mark(seq);
+        // A frame that is still coming in may yet turn out to be late rather than lost.
+        let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
+        self.assembler.forget_through(stale);
+    }
+
+    /// The flow ended with frame `end` and everything that came was played: what is missing at its
+    /// tail is accounted for. `level` is the level granted now, `connected` tells whether the
+    /// session channel was up to the end.
+    pub fn finish<O: Observer>(
+        &mut self,
+        now: Time,
+        end: FlowEnd,
+        level: Level,
+        connected: bool,
+        obs: &mut O,
+    ) {
+        let after_outage = !connected || self.phase == Phase::Rejoined;
+        let rate = self.jitter_config.frame_rate;
+        let here = rate.frames_in(now.since(self.came));
+        let here = here.saturating_sub(self.stats.before_start);
+        let gap = self.gaps.finish(end, level, here);
+        // Those of them that began to come are among these.
+        if let Some(unstarted) = self.unstarted.take() {
+            self.stats.cut_starts.add(unstarted.cut());
+        }
+        self.attribute(now, gap, after_outage, obs);
+    }
+
+    /// Counts and tells what is missing.
+    pub(super) fn attribute<O: Observer>(
+        &mut self,
+        now: Time,
+        gap: Gap,
+        after_outage: bool,
+        obs: &mut O,
+    ) {
+        if gap.lost.base > 0 {
+            self.outages.broken();
+        }
+        if after_outage && gap.lost.base > 0 {
+            let mut frames = gap.lost;
+            for layer in Layer::ALL {
+                frames[layer] += gap.withheld[layer];
+                self.stats.outage[layer] += u64::from(frames[layer]);
+            }
+            self.events.push_back(SinkEvent::Outage { frames });
+            return;
+        }
+        self.count(gap);
+        if gap.lost != PerLayer::default() {
+            self.jitter.on_loss(now);
+        }
+        for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Lost {
+                flow,
+                layer: Some(layer),
+                count,
+                cause: Cause::Gap,
+            });
+        }
+    }
+
+    /// Counts what is missing, as lost or withheld.
+    pub(super) fn count(&mut self, gap: Gap) {
+        for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
+            self.stats.lost[layer] += u64::from(count);
+            self.monitor
+                .on_lost(Some(layer), u64::from(count), Cause::Gap);
+            self.events.push_back(SinkEvent::Lost { layer, count });
+        }
+        for (layer, &count) in gap.withheld.iter().filter(|(_, count)| **count > 0) {
+            self.stats.withheld[layer] += u64::from(count);
+            let (by_source, by_switch) = (gap.by_source[layer], gap.by_switch[layer]);
+            self.stats.withheld_by_source[layer] += u64::from(by_source);
+            self.stats.withheld_by_switch[layer] += u64::from(by_switch);
+            self.monitor.on_withheld(layer, u64::from(count));
+            self.events.push_back(SinkEvent::Withheld {
+                layer,
+                count,
+                by_source,
+                by_switch,
+            });
+        }
+    }
+}

@@ -1,0 +1,214 @@
+use layercast_core::{
+    CELL_SIZE, CellRate, FlowId, FlowSpec, FrameRate, Observer, PortId, Refusal, Resource, Span,
+    Time, TraceEvent,
+};
+use layercast_qos::{AdmissionLimits, DelayBudget, HostCost};
+use layercast_wire::{FlowInfo, Via};
+
+use crate::switch::flow::Flow;
+use crate::switch::{Switch, SwitchEvent, subject};
+
+/// Share of its processor that a switch gives to base layers, in permille (specs/mets.md 2.10).
+const CPU_PERMILLE: u16 = 900;
+
+/// Base-layer admission (specs/mets.md 2.10): against reservations only, so enhancement layers in use never block a
+/// reservation.
+impl Switch {
+    /// What the base layer of a flow would reserve on a port, or why it cannot.
+    pub(crate) fn admit(&self, id: FlowId, to: PortId) -> Result<CellRate, Refusal> {
+        let flow = self.flows.slot_of(id).and_then(|slot| self.flows.get(slot));
+        match flow {
+            Some(flow) => self.fits(id, &flow.info, to),
+            None => Err(self.refusal(Resource::UnknownFlow, 0, 0)),
+        }
+    }
+
+    /// Whether the base layer of a flow as `info` has it fits on a port, in place of what the flow
+    /// has reserved there.
+    ///
+    /// Media go one way, so each link of the tree is tested once, in the direction of the media: on
+    /// the way from the source to the core as well as on the way from there to the receivers.
+    pub(crate) fn fits(
+        &self,
+        id: FlowId,
+        info: &FlowInfo,
+        to: PortId,
+    ) -> Result<CellRate, Refusal> {
+        let (slot, port) = (self.flows.slot_of(id), self.ports.get(to));
+        let flow = slot.and_then(|slot| self.flows.get(slot));
+        let (Some(flow), Some(port)) = (flow, port) else {
+            return Err(self.refusal(Resource::UnknownFlow, 0, 0));
+        };
+        // Cells and datagrams are not translated into each other.
+        if flow
+            .carriage
+            .is_some_and(|carriage| carriage != port.config.carriage)
+            && to != PortId::LOCAL
+        {
+            return Err(self.refusal(Resource::Carriage, 0, 0));
+        }
+        let base = info.spec.layers.base;
+        if !self.config.admission {
+            return Ok(base.mean);
+        }
+        let name = &self.config.name;
+        let limits = AdmissionLimits {
+            link_permille: port.config.bl_permille,
+            cpu_permille: CPU_PERMILLE,
+        };
+        let whole = AdmissionLimits {
+            link_permille: 1_000,
+            ..limits
+        };
+        let mut branches = flow.branches.iter();
+        let own = branches.find(|branch| branch.port == to);
+        let own = own.map_or(CellRate(0), |branch| branch.reserved());
+        let reserved = self.reserved(Some(to)).saturating_sub(own);
+        limits.link(name, port.config.line(), reserved, base.mean)?;
+        whole.link(name, port.config.capacity(), reserved, base.mean)?;
+        if let Some(cost) = self.config.cpu_per_cell {
+            let copied = self.reserved(None).saturating_sub(own);
+            limits.switch_cpu(name, cost, copied, base.mean)?;
+        }
+        let is_other = |other: &&Flow| other.info.id != id;
+        let others = || self.flows.iter().filter(is_other);
+        if let Some(cost) = self.config.sender
+            && flow.upstream == PortId::LOCAL
+            && (flow.branches.is_empty() || info.revision != flow.info.revision)
+        {
+            let sent =
+                |other: &&Flow| other.upstream == PortId::LOCAL && !other.branches.is_empty();
+            limits.host_cpu(
+                name,
+                loads(cost, others().filter(sent)),
+                load(cost, &info.spec),
+            )?;
+        }
+        if let Some(receiver) = port.config.receiver {
+            let host = &port.config.name;
+            let taken = |other: &&Flow| other.branches.iter().any(|branch| branch.port == to);
+            let used = loads(receiver.cost, others().filter(taken));
+            limits.host_cpu(host, used, load(receiver.cost, &info.spec))?;
+            if let Some(safe) = receiver.safe {
+                limits.receiver(host, safe, reserved, base.mean)?;
+            }
+        }
+        let budget = DelayBudget {
+            path: Span::from_us(info.path_delay_us),
+            drain: self.hop_delay(&info.spec, to),
+            ..DelayBudget::default()
+        };
+        let bound = Span::from_ms(u64::from(info.spec.delay_max_ms));
+        // A way that was too long before it came here is refused where it became so.
+        if budget.path <= bound {
+            limits.delay(name, budget, bound)?;
+        }
+        Ok(base.mean)
+    }
+
+    /// What this hop adds to the delay of a flow: the link, and its largest base-layer frame on the
+    /// line.
+    pub(crate) fn hop_delay(&self, spec: &FlowSpec, to: PortId) -> Span {
+        let Some(port) = self.ports.get(to) else {
+            return Span::ZERO;
+        };
+        let cell = port.config.line().rate().time_for(CELL_SIZE as u64);
+        let drain = cell.times(u64::from(spec.layers.base.burst));
+        Span::from_ps(drain.as_ps().saturating_add(port.config.delay.as_ps()))
+    }
+
+    /// A flow as it is announced on a port: with the delay of the path to it.
+    pub(crate) fn flow_towards(&self, id: FlowId, to: PortId) -> Option<FlowInfo> {
+        let slot = self.flows.slot_of(id)?;
+        let flow = self.flows.get(slot)?;
+        let mut info = flow.info.clone();
+        info.via = match (&info.core, flow.rooted) {
+            (None, _) | (_, false) => Via::Source,
+            _ if to == flow.upstream => Via::Spine,
+            _ => Via::Core,
+        };
+        let delay = self.hop_delay(&info.spec, to);
+        info.path_delay_us = info.path_delay_us.saturating_add(delay.as_us());
+        Some(info)
+    }
+
+    /// Cells/s reserved for base layers on one port, or on all; tentative ones included.
+    pub(crate) fn reserved(&self, on: Option<PortId>) -> CellRate {
+        let branches = self.flows.iter().flat_map(|flow| &flow.branches);
+        branches
+            .filter(|branch| on.is_none_or(|port| branch.port == port))
+            .fold(CellRate(0), |sum, branch| {
+                sum.saturating_add(branch.reserved())
+            })
+    }
+
+    pub(crate) fn refusal(&self, resource: Resource, needed: u64, available: u64) -> Refusal {
+        Refusal {
+            node: self.config.name.clone(),
+            resource,
+            needed,
+            available,
+        }
+    }
+
+    /// Passes a refusal on to a port.
+    pub(crate) fn refuse<O: Observer>(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        port: PortId,
+        refusal: Refusal,
+        obs: &mut O,
+    ) {
+        obs.on(now, subject(&self.config), || TraceEvent::Decision {
+            flow,
+            what: "refuse",
+            value: i64::try_from(refusal.needed).unwrap_or(i64::MAX),
+            reason: reason(refusal.resource),
+        });
+        self.emit(SwitchEvent::Refused {
+            flow,
+            port,
+            refusal: refusal.clone(),
+        });
+        self.signal(port, layercast_wire::Signal::JoinNak { flow, refusal });
+    }
+}
+
+/// Processor time per second that the base layer of a flow costs a host.
+fn load(cost: HostCost, spec: &FlowSpec) -> Span {
+    // Of a GOP one frame is of the base layer.
+    let FrameRate { num, den } = spec.frame_rate;
+    let den = den.saturating_mul(u32::from(spec.gop_n.max(1)));
+    cost.load(spec.layers.base.mean, FrameRate { num, den })
+}
+
+/// Processor time per second that the base layers of some flows cost a host; a change under way counts if it
+/// costs more.
+fn loads<'a>(cost: HostCost, flows: impl Iterator<Item = &'a Flow>) -> Span {
+    let loads = flows.filter_map(|flow| flow.specs().map(|spec| load(cost, spec)).max());
+    loads.fold(Span::ZERO, |sum, load| {
+        Span::from_ps(sum.as_ps().saturating_add(load.as_ps()))
+    })
+}
+
+fn reason(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Link => "bandwidth of the link",
+        Resource::SwitchCpu => "processor of the switch",
+        Resource::HostCpu => "processor of the host",
+        Resource::ReceiverRate => "capacity of the receiver",
+        Resource::Delay => "delay bound",
+        Resource::TooManyMembers => "too many members",
+        Resource::TooManyFlows => "too many flows",
+        Resource::UnknownFlow => "no such flow",
+        Resource::Policy => "policy of the flow",
+        Resource::Token => "no valid token",
+        Resource::TokenExpired => "token expired",
+        Resource::StaleProof => "proof not made now",
+        Resource::NameInUse => "name in use",
+        Resource::Identity => "signed by another source",
+        Resource::Timeout => "no answer from upstream",
+        Resource::Carriage => "cells here, datagrams there",
+    }
+}

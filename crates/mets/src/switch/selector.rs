@@ -1,0 +1,254 @@
+use layercast_core::{FlowId, FlowSpec, Layer, Level, Serial, aal5_cells};
+use layercast_wire::{
+    Cell, Flags, FlowInfo, FrameType, MAX_CELL_PAYLOAD, METS_HEADER, Mark, MetsHeader,
+};
+
+use crate::switch::Lowering;
+use layercast_link::Unit;
+
+/// Cells of the longest packet: a frame cannot be longer (specs/mets.md 2.12).
+const GUARD: u32 = aal5_cells(MAX_CELL_PAYLOAD + METS_HEADER);
+
+/// A datagram up to this number of frames behind is a late fragment, not the start of another frame: more frames than
+/// a flow sends in the 3 s for which a link repairs a lost datagram.
+const LATE: i32 = 1_024;
+
+/// Finds frames in the units of a flow without buffering or reassembly (specs/mets.md 2.12).
+///
+/// One logic for cells and datagrams: only how the start of a packet is found differs.
+#[derive(Debug)]
+pub(crate) struct Selector {
+    flow: FlowId,
+    /// Mark of the life of the flow.
+    life: u8,
+    kinds: [FrameType; 3],
+    mark: Mark,
+    /// The next cell starts a packet. With [`Mark::First`]: no packet was seen yet.
+    expecting_first: bool,
+    /// Cells the packet may still have.
+    left: u32,
+    frame: Option<Serial>,
+    layer: Layer,
+    /// The packet at hand is a parity.
+    parity: bool,
+    pub unknown_types: u64,
+    pub resyncs: u64,
+}
+
+/// What the selector says of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    pub unit: Unit,
+    /// Starts a GOP: masks may change.
+    pub gop_start: bool,
+    /// Belongs to a frame before the current one.
+    pub late: bool,
+    /// Of no layer: goes everywhere.
+    pub unknown: bool,
+    /// Of a parity of the base layer: stands between frames, wherever it comes.
+    pub parity: bool,
+}
+
+/// What one branch lets through; latched for each frame, so no frame is ever cut in half.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Gate {
+    /// Level in force; `None` until the first GOP starts.
+    pub mask: Option<Level>,
+    /// Level from the next GOP on.
+    pub target: Level,
+    latched: bool,
+}
+
+impl Selector {
+    pub fn new(info: &FlowInfo) -> Selector {
+        Selector {
+            flow: info.id,
+            life: info.epoch.mark(),
+            kinds: kinds(&info.spec),
+            mark: info.aal5_mark,
+            expecting_first: true,
+            left: 0,
+            frame: None,
+            layer: Layer::Base,
+            parity: false,
+            unknown_types: 0,
+            resyncs: 0,
+        }
+    }
+
+    /// The flow was renegotiated: its layers may have other types.
+    pub fn set_spec(&mut self, spec: &FlowSpec) {
+        self.kinds = kinds(spec);
+    }
+
+    /// Forgets the packet it is in: the circuit starts again.
+    pub fn restart(&mut self) {
+        self.expecting_first = true;
+        self.frame = None;
+    }
+
+    /// Takes the next cell of the circuit; `None` if it belongs to no packet.
+    pub fn on_cell(&mut self, cell: &Cell) -> Option<Step> {
+        let starts = match self.mark {
+            Mark::First => cell.pti.auu(),
+            Mark::Last if self.expecting_first => true,
+            Mark::Last => {
+                let found = self.is_header(cell);
+                self.resyncs += u64::from(found);
+                found
+            }
+        };
+        if self.mark == Mark::First && !starts && self.expecting_first {
+            return None;
+        }
+        let ends = self.mark == Mark::Last && cell.pti.auu();
+        let mut step = if starts {
+            let kind = FrameType(u16::from_be_bytes([cell.payload[0], cell.payload[1]]));
+            let header = MetsHeader::decode(&cell.payload).ok();
+            self.left = header.map_or(GUARD, |header| packet_cells(&header));
+            self.start(kind, header.as_ref())
+        } else {
+            self.inside()
+        };
+        step.unit.delimiter = ends;
+        self.left = self.left.saturating_sub(1);
+        self.expecting_first = match self.mark {
+            Mark::First => false,
+            // Without an end by now, the end was lost.
+            Mark::Last => ends || self.left == 0,
+        };
+        Some(step)
+    }
+
+    /// Whether a packet is of this life of the flow.
+    pub fn is_alive(&self, header: &MetsHeader) -> bool {
+        header.flags.life() == self.life
+    }
+
+    /// Takes the next datagram of the flow.
+    pub fn on_packet(&mut self, header: &MetsHeader) -> Step {
+        self.start(header.kind, Some(header))
+    }
+
+    /// Whether a cell that should not be the first of a packet is one all the same: 56 bits of
+    /// type, version and flow must agree by chance if it is not.
+    fn is_header(&self, cell: &Cell) -> bool {
+        let kind = FrameType(u16::from_be_bytes([cell.payload[0], cell.payload[1]]));
+        let others = [FrameType::PROBE, FrameType::PARITY];
+        if !self.kinds.contains(&kind) && !others.contains(&kind) {
+            return false;
+        }
+        MetsHeader::decode(&cell.payload).is_ok_and(|header| {
+            header.flow == self.flow && self.is_alive(&header) && header.offset < header.alf_len
+        })
+    }
+
+    fn start(&mut self, kind: FrameType, header: Option<&MetsHeader>) -> Step {
+        self.parity = kind == FrameType::PARITY;
+        if self.parity {
+            return self.of_parity(true);
+        }
+        let known = self.kinds.iter().position(|&other| other == kind);
+        let layer = known.map_or(Layer::Base, |index| Layer::ALL[index]);
+        let seq = header.map(|header| header.seq);
+        let behind = match (self.frame, seq) {
+            (Some(current), Some(seq)) => current.diff(seq),
+            _ => 0,
+        };
+        let late = (1..=LATE).contains(&behind);
+        let frame_start = !late && (seq.is_none() || seq != self.frame);
+        if !late {
+            self.frame = seq;
+            self.layer = layer;
+        }
+        self.unknown_types += u64::from(frame_start && known.is_none());
+        Step {
+            unit: Unit {
+                layer,
+                frame_start,
+                packet_start: true,
+                delimiter: false,
+            },
+            gop_start: header.is_some_and(|header| header.flags.contains(Flags::GOP_START)),
+            late,
+            unknown: known.is_none(),
+            parity: false,
+        }
+    }
+
+    /// A unit of a parity goes where the base layer goes; the frame that it interrupts continues behind it.
+    fn of_parity(&self, starts: bool) -> Step {
+        Step {
+            unit: Unit {
+                layer: Layer::Base,
+                frame_start: starts,
+                packet_start: starts,
+                delimiter: false,
+            },
+            gop_start: false,
+            late: true,
+            unknown: false,
+            parity: true,
+        }
+    }
+
+    fn inside(&self) -> Step {
+        if self.parity {
+            return self.of_parity(false);
+        }
+        Step {
+            unit: Unit {
+                layer: self.layer,
+                frame_start: false,
+                packet_start: false,
+                delimiter: false,
+            },
+            gop_start: false,
+            late: false,
+            unknown: false,
+            parity: false,
+        }
+    }
+}
+
+/// The frame type of each layer.
+fn kinds(spec: &FlowSpec) -> [FrameType; 3] {
+    Layer::ALL.map(|layer| match spec.layers[layer].kind {
+        0 => FrameType::from_layer(layer),
+        kind => FrameType(kind),
+    })
+}
+
+/// How many cells the packet with this header has, as far as it tells.
+fn packet_cells(header: &MetsHeader) -> u32 {
+    if !header.flags.contains(Flags::LAST) {
+        return GUARD;
+    }
+    let payload = header.alf_len.saturating_sub(header.offset) as usize;
+    aal5_cells(METS_HEADER + payload).min(GUARD)
+}
+
+impl Gate {
+    /// Whether the unit goes to this branch.
+    pub fn pass(&mut self, step: &Step, lowering: Lowering) -> bool {
+        if step.late {
+            return step.unknown || self.includes(step.unit.layer);
+        }
+        if step.unit.frame_start {
+            if step.unit.layer == Layer::Base && step.gop_start && !step.unknown {
+                self.mask = Some(self.target);
+            } else if lowering == Lowering::NextFrame {
+                self.mask = self.mask.map(|mask| mask.min(self.target));
+            }
+            self.latched = step.unknown || self.includes(step.unit.layer);
+        }
+        self.latched
+    }
+
+    fn includes(&self, layer: Layer) -> bool {
+        self.mask.is_some_and(|mask| mask.includes(layer))
+    }
+}
+
+#[cfg(test)]
+mod tests;

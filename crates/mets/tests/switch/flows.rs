@@ -1,0 +1,319 @@
+//! The flows that a switch knows: how they come, move, end and make room.
+
+use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain, signals_to};
+use crate::common::ends::Source;
+use crate::common::ms;
+use layercast_core::{FlowId, Level, Machine, PortId, Time};
+use layercast_media::FilterRule;
+use layercast_mets::switch::{FilterPlace, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit};
+use layercast_wire::{
+    Carriage, Epoch, FlowInfo, FrameType, Identity, LinkPdu, Refusal, Resource, Signal,
+};
+
+const LOCAL: PortId = PortId::LOCAL;
+const C: PortId = PortId(3);
+
+fn plain_bench() -> Bench {
+    bench(plain(Carriage::Datagrams), SwitchConfig::default())
+}
+
+fn flow(id: u32) -> FlowInfo {
+    Source::canyon(id, Carriage::Datagrams).info
+}
+
+/// The flow of the bench, as its source has changed it.
+fn changed(bench: &Bench) -> FlowInfo {
+    FlowInfo {
+        revision: 1,
+        ..bench.info.clone()
+    }
+}
+
+#[test]
+fn signals_that_a_switch_cannot_serve_are_counted_by_cause() {
+    let mut bench = plain_bench();
+    let nowhere = PortId(9);
+    bench.signal(nowhere, Signal::ListFlows);
+    bench.give(SwitchInput::PortUp { port: nowhere });
+    assert_eq!(bench.switch.stats().rejected_signals.port, 2);
+    let message = "no".into();
+    bench.signal(A, Signal::Error { message });
+    assert_eq!(bench.switch.stats().rejected_signals.foreign, 1);
+    // The source of a flow ends it, not another neighbour.
+    let (flow, reason) = (bench.info.id, "over".into());
+    assert_eq!(bench.signal(B, Signal::Withdraw { flow, reason }), []);
+    assert_eq!(bench.switch.stats().rejected_signals.unknown, 1);
+    assert_eq!(bench.flows().len(), 1);
+}
+
+#[test]
+fn another_neighbour_does_not_confirm_a_flow_for_the_node_upstream() {
+    for is_changed in [false, true] {
+        let mut bench = plain_bench();
+        bench.reconnect(UP);
+        let flow = match is_changed {
+            true => changed(&bench),
+            false => bench.info.clone(),
+        };
+        bench.advertise(B, flow);
+        assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
+        bench.run(ms(3_600));
+        assert_eq!(bench.flows(), [], "changed: {is_changed}");
+    }
+}
+
+#[test]
+fn a_filter_that_a_sealed_flow_cannot_have_is_reported() {
+    for (sealed, rule, refused) in [
+        (false, FilterRule::LowPass(10), false),
+        (true, FilterRule::LowPass(10), true),
+        (true, FilterRule::Keep(Level::BASE), false),
+    ] {
+        let place = FilterPlace {
+            flow: plain_bench().info.name,
+            to: None,
+            rule,
+        };
+        let config = SwitchConfig {
+            filters: vec![place],
+            ..SwitchConfig::default()
+        };
+        let mut bench = idle(plain(Carriage::Datagrams), config);
+        bench.info.identity = sealed.then(|| Identity {
+            key: vec![1; 32].into(),
+            signature: vec![0; 64].into(),
+            tokens: false,
+        });
+        let flow = bench.info.clone();
+        bench.advertise(UP, flow);
+        bench.join(A, 1);
+        let events: Vec<SwitchEvent> = std::iter::from_fn(|| bench.switch.poll_event()).collect();
+        let reported = |event: &SwitchEvent| match event {
+            SwitchEvent::FilterRefused { rule: it, .. } => *it == rule,
+            _ => false,
+        };
+        assert_eq!(events.iter().any(reported), refused, "{rule}: {events:?}");
+    }
+}
+
+#[test]
+fn a_flow_that_comes_back_changed_over_the_same_channel_stays() {
+    let mut bench = plain_bench();
+    bench.reconnect(UP);
+    let flow = changed(&bench);
+    bench.advertise(UP, flow);
+    bench.run(ms(10_000));
+    assert_eq!(bench.flows().len(), 1);
+}
+
+#[test]
+fn a_join_refused_for_an_unknown_flow_is_sent_again_when_the_flow_is_advertised() {
+    let mut bench = plain_bench();
+    bench.join(A, 1);
+    bench.reconnect(UP);
+    let flow = bench.info.id;
+    let refusal = Refusal {
+        node: "up".into(),
+        resource: Resource::UnknownFlow,
+        needed: 0,
+        available: 0,
+    };
+    assert_eq!(bench.signal(UP, Signal::JoinNak { flow, refusal }), []);
+    let flow = bench.info.clone();
+    let out = bench.advertise(UP, flow);
+    assert!(
+        matches!(signals_to(&out, UP)[..], [Signal::Join { .. }]),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn a_member_whose_channel_is_lost_holds_up_no_change() {
+    let mut bench = plain_bench();
+    for (port, id) in [(A, 1), (B, 2)] {
+        bench.join(port, id);
+    }
+    let (flow, change) = (Box::new(changed(&bench)), 7);
+    let out = bench.signal(UP, Signal::Change { flow, change });
+    assert_eq!(signals_to(&out, UP), [] as [&Signal; 0]);
+    let flow = bench.info.id;
+    let agrees = |id| Signal::ChangeAck {
+        flow,
+        member: member(id),
+        change,
+    };
+    assert_eq!(bench.give(SwitchInput::PortDown { port: A }), []);
+    // The other one is still asked.
+    let out = bench.signal(B, agrees(2));
+    assert_eq!(
+        signals_to(&out, UP),
+        [&agrees(1)],
+        "in the name of the first"
+    );
+}
+
+/// A switch with three ports of datagrams and C, of cells; flow 1 from UP is joined at A, B and here.
+fn spread() -> Bench {
+    let mut bench = plain_bench();
+    bench.switch.add_port(C, plain(Carriage::Cells));
+    bench.give(SwitchInput::PortUp { port: C });
+    for (port, id) in [(A, 1), (B, 2), (LOCAL, 3)] {
+        bench.join(port, id);
+    }
+    let branches = |bench: &Bench| [A, B, LOCAL].map(|port| bench.switch.branches_on(port));
+    assert_eq!(branches(&bench), [1, 1, 1]);
+    bench.give(SwitchInput::PortDown { port: UP });
+    bench
+}
+
+#[test]
+fn a_flow_that_moves_keeps_the_branches_that_it_can_feed() {
+    let mut bench = spread();
+    let flow = bench.info.clone();
+    let out = bench.advertise(B, flow);
+    let branches = |bench: &Bench| [A, B, LOCAL].map(|port| bench.switch.branches_on(port));
+    assert_eq!(branches(&bench), [1, 0, 1], "B is upstream now");
+    assert!(
+        matches!(signals_to(&out, B)[..], [Signal::Join { .. }]),
+        "{out:?}"
+    );
+    assert!(matches!(
+        signals_to(&out, A)[..],
+        [Signal::Advertise { .. }]
+    ));
+    // It is confirmed there.
+    bench.run(ms(10_000));
+    assert_eq!(bench.flows().len(), 1);
+}
+
+#[test]
+fn a_flow_that_moves_to_another_carriage_tells_the_branches_that_it_cannot_feed() {
+    let mut bench = spread();
+    let flow = bench.info.clone();
+    let out = bench.advertise(C, flow.clone());
+    let branches = [A, B, LOCAL].map(|port| bench.switch.branches_on(port));
+    assert_eq!(branches, [0, 0, 1]);
+    for port in [A, B] {
+        assert!(
+            matches!(
+                signals_to(&out, port)[..],
+                [Signal::Withdraw { .. }, Signal::Advertise { .. }]
+            ),
+            "{out:?}"
+        );
+    }
+    assert_eq!(bench.refusals(), [Resource::Carriage; 2]);
+    // Those behind them ask again, and hear why not.
+    let join = bench.join_of(Epoch::default());
+    let out = bench.signal(A, join);
+    assert!(matches!(
+        signals_to(&out, A)[..],
+        [Signal::JoinNak { refusal, .. }] if refusal.resource == Resource::Carriage
+    ));
+}
+
+#[test]
+fn a_flow_without_upstream_and_receivers_makes_room_for_another() {
+    let config = SwitchConfig {
+        max_flows: 2,
+        ..SwitchConfig::default()
+    };
+    let mut bench = idle(plain(Carriage::Datagrams), config);
+    // The first has a receiver and no upstream any more, the second an upstream and no receiver.
+    bench.advertise(A, flow(1));
+    bench.advertise(UP, flow(2));
+    bench.join_flow((FlowId(1), A), B, 1);
+    bench.give(SwitchInput::PortDown { port: A });
+    bench.advertise(UP, flow(3));
+    assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
+    let ids = |bench: &mut Bench| bench.flows().iter().map(|it| it.0.0).collect::<Vec<_>>();
+    assert_eq!(ids(&mut bench), [1, 2]);
+    // The second loses its upstream too.
+    bench.give(SwitchInput::PortUp { port: A });
+    bench.give(SwitchInput::PortDown { port: UP });
+    let out = bench.advertise(A, flow(4));
+    assert_eq!(ids(&mut bench), [1, 4]);
+    // Those that know it from here hear that it is gone.
+    assert_eq!(withdrawn(&out, 2), [LOCAL, A, B]);
+}
+
+/// The ports on which a flow was withdrawn.
+fn withdrawn(out: &[SwitchTransmit], id: u32) -> Vec<PortId> {
+    let withdrawn = out.iter().filter_map(|out| match out {
+        SwitchTransmit::Signal {
+            port,
+            signal: Signal::Withdraw { flow, .. },
+        } if flow.0 == id => Some(*port),
+        _ => None,
+    });
+    withdrawn.collect()
+}
+
+#[test]
+fn each_flow_that_ends_is_said_farewell_once_and_forgotten_three_eras_later() {
+    let mut bench = plain_bench();
+    bench.advertise(UP, flow(2));
+    let withdraw = |bench: &mut Bench, id: u32| {
+        let (flow, reason) = (FlowId(id), "over".into());
+        bench.signal(UP, Signal::Withdraw { flow, reason })
+    };
+    let out = withdraw(&mut bench, 1);
+    assert_eq!(withdrawn(&out, 1), [LOCAL, A, B]);
+    let mut later = bench.run(ms(1_000));
+    let out = withdraw(&mut bench, 2);
+    assert_eq!(withdrawn(&out, 2), [LOCAL, A, B]);
+    later.extend(out);
+    let mut gone = Vec::new();
+    for at in [2_999, 3_000, 3_999, 4_000] {
+        later.extend(bench.run(ms(at)));
+        let events = std::iter::from_fn(|| bench.switch.poll_event());
+        gone.extend(events.filter_map(|event| match event {
+            SwitchEvent::FlowGone { flow } => Some((at, flow.0)),
+            _ => None,
+        }));
+    }
+    assert_eq!(gone, [(3_000, 1), (4_000, 2)]);
+    assert_eq!(withdrawn(&later, 1), []);
+    assert_eq!(withdrawn(&later, 2), [LOCAL, A, B]);
+    bench.run(ms(5_000));
+    assert_eq!(bench.switch.next_timeout(), None);
+}
+
+#[test]
+fn a_flow_that_is_given_up_is_withdrawn_where_it_was_advertised_and_not_upstream() {
+    let mut bench = plain_bench();
+    bench.reconnect(UP);
+    let out = bench.run(ms(3_600));
+    assert_eq!(withdrawn(&out, 1), [LOCAL, A, B]);
+}
+
+#[test]
+fn what_was_strange_in_a_flow_stays_counted_when_the_flow_is_gone() {
+    let end = |bench: &mut Bench| {
+        let (flow, reason) = (bench.info.id, "over".into());
+        bench.signal(UP, Signal::Withdraw { flow, reason });
+        bench.run(ms(20_000));
+        assert_eq!(bench.flows(), []);
+    };
+    let mut bench = plain_bench();
+    bench.join(A, 1);
+    let LinkPdu::Mets(mut packet) = bench.source.emit(Time::ZERO).remove(0).1 else {
+        panic!("not a datagram");
+    };
+    packet.header.kind = FrameType(77);
+    let pdu = LinkPdu::Mets(packet);
+    bench.give(SwitchInput::Pdu { port: UP, pdu });
+    end(&mut bench);
+    assert_eq!(bench.switch.stats().unknown_types, 1);
+    // A second frame starts where the first has not ended.
+    let mut bench = self::bench(plain(Carriage::Cells), SwitchConfig::default());
+    bench.join(A, 1);
+    for cells in [3, 1] {
+        let due = bench.source.next_frame().unwrap();
+        for (_, pdu) in bench.source.emit(due).into_iter().take(cells) {
+            bench.give(SwitchInput::Pdu { port: UP, pdu });
+        }
+    }
+    end(&mut bench);
+    assert_eq!(bench.switch.stats().resyncs, 1);
+}

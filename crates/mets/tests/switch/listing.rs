@@ -1,0 +1,114 @@
+//! What a switch answers to a neighbour that asks for flows and members.
+
+use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain, signals_to};
+use crate::common::ends::Source;
+use crate::common::ms;
+use layercast_core::{CellRate, FlowId, Level, PortId};
+use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_wire::{AdapterKind, Carriage, Limit, MemberReport, MemberStats, Signal};
+
+impl Bench {
+    fn report(&mut self, port: PortId, flow: u32, id: u32) {
+        let report = MemberReport {
+            late: u64::from(id),
+            ..MemberReport::default()
+        };
+        let (flow, member) = (FlowId(flow), member(id));
+        self.signal(
+            port,
+            Signal::Report {
+                flow,
+                member,
+                report,
+            },
+        );
+    }
+
+    fn members(&mut self, flow: Option<u32>) -> Vec<MemberStats> {
+        let flow = flow.map(FlowId);
+        let out = self.signal(B, Signal::GetStats { flow });
+        let [Signal::Stats { members }] = &signals_to(&out, B)[..] else {
+            panic!("{out:?}");
+        };
+        members.clone()
+    }
+}
+
+/// A line that carries a canyon with all its layers, unless `capacity` says less, and a member that asks for a level.
+fn asking(capacity: u32, wish: u8, given: u8) -> Bench {
+    let port = PortConfig {
+        adapt_capacity: Some(CellRate(capacity)),
+        ..plain(Carriage::Datagrams)
+    };
+    let mut bench = bench(port, SwitchConfig::default());
+    bench.join(A, 1);
+    bench.adapter(A, AdapterKind::Res, 1, 1, wish);
+    bench.run(ms(300));
+    bench.adapter(UP, AdapterKind::Adapt, 1, 9, given);
+    bench.report(A, 1, 1);
+    bench
+}
+
+#[test]
+fn a_member_below_the_highest_level_is_listed_with_what_keeps_it_there() {
+    let wide = 10_000;
+    let link = Limit::Link {
+        needed: CellRate(960 + 1_920),
+        available: CellRate(1_060),
+    };
+    for (capacity, wish, given, limit) in [
+        (wide, 2, 2, None),
+        (wide, 1, 2, Some(Limit::Demand { level: Level::E1 })),
+        (wide, 2, 1, Some(Limit::Upstream { level: Level::E1 })),
+        (480 + 960 + 100, 2, 2, Some(link)),
+    ] {
+        let members = asking(capacity, wish, given).members(None);
+        assert_eq!(members.len(), 1);
+        assert_eq!(members[0].limit, limit, "{capacity} {wish} {given}");
+    }
+}
+
+#[test]
+fn members_are_listed_by_flow_with_their_time_and_limit() {
+    let mut bench = asking(10_000, 1, 1);
+    let second = Source::canyon(2, Carriage::Datagrams).info;
+    bench.advertise(UP, second);
+    bench.run(ms(1_500));
+    bench.join(B, 2);
+    bench.report(B, 1, 2);
+    bench.join_flow((FlowId(2), UP), B, 3);
+    bench.report(B, 2, 3);
+    let listed = |bench: &mut Bench, flow| {
+        let members = bench.members(flow).into_iter();
+        let listed = members.map(|it| {
+            assert_eq!(it.node, "switch");
+            assert_eq!(it.report.unwrap().late, u64::from(it.member.id.0));
+            (it.flow.0, it.member.id.0, it.joined_at_ms, it.limit)
+        });
+        listed.collect::<Vec<_>>()
+    };
+    let first = [
+        (1, 1, 0, Some(Limit::Demand { level: Level::E1 })),
+        (1, 2, 1_500, Some(Limit::NoDemand)),
+    ];
+    let second = [(2, 3, 1_500, Some(Limit::NoDemand))];
+    assert_eq!(listed(&mut bench, Some(1)), first);
+    assert_eq!(listed(&mut bench, Some(2)), second);
+    assert_eq!(listed(&mut bench, Some(3)), []);
+    assert_eq!(listed(&mut bench, None), [&first[..], &second[..]].concat());
+}
+
+#[test]
+fn a_long_list_is_answered_in_several_messages() {
+    let mut bench = idle(plain(Carriage::Datagrams), SwitchConfig::default());
+    for id in 1..=20 {
+        bench.advertise(UP, Source::canyon(id, Carriage::Datagrams).info);
+    }
+    let out = bench.signal(A, Signal::ListFlows);
+    let parts = signals_to(&out, A).into_iter().map(|signal| match signal {
+        Signal::Flows { flows } => flows.iter().map(|flow| flow.id.0).collect(),
+        _ => panic!("{signal:?}"),
+    });
+    let parts: Vec<Vec<u32>> = parts.collect();
+    assert_eq!(parts, [(1..=16).collect(), (17..=20).collect::<Vec<_>>()]);
+}

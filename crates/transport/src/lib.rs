@@ -1,3 +1,0 @@
-//! Source and sink of METS as sans-I/O machines ([`mets`]).
-
-pub mod mets;
