@@ -1,6 +1,7 @@
 //! Python bindings of Layercast: scenarios in, summaries out; live flows on asyncio. `python/layercast` puts
 //! arrays and classes on top.
 
+mod admission;
 mod fec;
 mod files;
 mod live;
@@ -146,6 +147,7 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe_json, module)?)?;
     module.add_function(wrap_pyfunction!(multicast::multicast_json, module)?)?;
     module.add_function(wrap_pyfunction!(fec::fec_json, module)?)?;
+    module.add_function(wrap_pyfunction!(admission::admission_json, module)?)?;
     files::add_to(module)?;
     live::add_to(module)?;
     partial_order::add_to(module)?;
