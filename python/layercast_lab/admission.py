@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ Found = list[dict[str, Any]]
 
 
 def ask(what: str, **question: Any) -> Any:
-    """The answer of the crate to `run`, `token-rate`, `loss` or `policing`; see crates/python/src/admission.rs.
+    """The answer of the crate to `run`, `token-rate`, `loss`, `policing`: crates/python/src/admission.rs.
 
     >>> round(ask("token-rate", points=[(64e3, 0.3125, 0.3125, 4e3, 1e-6)])[0])
     62732
@@ -96,14 +97,15 @@ def summary(found: Found) -> str:
     """Window, admitted calls, late bits and utilisation, as a row has them."""
     return (
         f"W {mean(found, 'window_s'):.2f} s, admitted {ratio(found):.1f} % of the refused"
-        f" ({share(found):.1f} % of the offered), late {mean(found, 'late'):.4f} ± {spread(found, 'late'):.4f} %,"
+        f" ({share(found):.1f} % of the offered), late {mean(found, 'late'):.4f}"
+        f" ± {spread(found, 'late'):.4f} %,"
         f" utilisation {mean(found, 'utilisation'):.2f} ± {spread(found, 'utilisation'):.2f} %"
     )
 
 
 def falls(values: Sequence[float], slack: float = 0.0) -> bool:
     """Whether each value is at most the one before."""
-    return all(after <= before + slack for before, after in zip(values, values[1:], strict=False))
+    return all(after <= before + slack for before, after in pairwise(values))
 
 
 def rises(values: Sequence[float], slack: float = 0.0) -> bool:

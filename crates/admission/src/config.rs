@@ -1,9 +1,9 @@
-//! What a controller is told.
+//! The configuration of a controller.
 
 use layercast_core::{Rate, Span};
 use serde::{Deserialize, Serialize};
 
-/// What a controller is told; [`MbacConfig::new`] has the defaults of production.
+/// The configuration of a controller; [`MbacConfig::new`] has the defaults of production.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MbacConfig {
     /// Rate of the link.

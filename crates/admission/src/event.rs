@@ -159,7 +159,7 @@ pub enum Event {
         /// Sum of the declared peaks.
         declared: Rate,
     },
-    /// The link cannot carry what was admitted; running calls go on.
+    /// The link cannot carry what was admitted; running calls continue.
     Overcommitted {
         /// When.
         at: Time,
@@ -226,9 +226,9 @@ pub struct Counts {
     pub rolled_back: u64,
     /// Inputs with a time before that of an earlier input; the earlier one is taken.
     pub backwards: u64,
-    /// Times at which the clock went on by more than the catch-up covers; the estimate was kept.
+    /// Pauses of the driver that are longer than the catch-up covers; the estimate was kept.
     pub jumps: u64,
-    /// Events that nobody asked for in time.
+    /// Events that were dropped because the driver did not poll for them.
     pub events_lost: u64,
     /// Requests by size: an entry for each power of two of the peak rate in bit/s.
     pub sizes: std::collections::BTreeMap<u32, Size>,

@@ -216,7 +216,7 @@ impl Mbac {
         self.forget(id).map(|_| ())
     }
 
-    /// The link has another rate. Calls in progress go on; [`Event::Overcommitted`] says what is too much.
+    /// The link has another rate. Calls in progress continue; [`Event::Overcommitted`] says what is too much.
     ///
     /// # Errors
     ///

@@ -31,7 +31,8 @@ TABLES = {
         (90.70, 0.18, 43.15, 23.60, 86.07),
     ),
 }
-"""Tables 1 and 2 by window: utilisation, late bits in percent, longest delay in ms, refused by delay and by rate in percent."""
+"""Tables 1 and 2 by window: utilisation and late bits in percent, longest delay in ms, refused by delay and
+by rate in percent."""
 MEASURED = {
     1: (9.51, 9.24, 543.8, 1.55),
     3: (0.48, 8.49, 7.994, 1.33),
@@ -55,7 +56,8 @@ def seen(found: Found) -> str:
     return (
         f"utilisation {mean(found, 'utilisation'):.2f} ± {spread(found, 'utilisation'):.2f} %,"
         f" late {mean(found, 'late'):.2g} %, longest delay {mean(found, 'max_delay_ms'):.2g} ms,"
-        f" refused by delay {mean(found, 'rejected_by_delay'):.2f} %, by rate {mean(found, 'rejected_by_rate'):.2f} %"
+        f" refused by delay {mean(found, 'rejected_by_delay'):.2f} %,"
+        f" by rate {mean(found, 'rejected_by_rate'):.2f} %"
     )
 
 
@@ -127,7 +129,7 @@ def equation(context: Context) -> list[Row]:
 
 @experiment("admission-control/m1", title="Fixed window of 10 s", paper=f"{PAPER}, table 1")
 def m1(context: Context) -> Report:
-    """Measured delay and rate over 10 s: the larger the declared bucket, the fewer calls, though nothing is late."""
+    """Measured over 10 s: the larger the declared bucket, the fewer calls, though nothing is late."""
     found = table(context, 10.0)
     rows = equation(context)
     for (tokens, _), it, row in zip(BUCKETS, found, TABLES[10.0], strict=True):
@@ -226,7 +228,7 @@ def m2b(context: Context) -> Report:
 
 @experiment("admission-control/m3", title="Measured rate and delay by window", paper=f"{PAPER}, table 3")
 def m3(context: Context) -> Report:
-    """Unequal sources without a margin: the delay changes by orders of magnitude with the window, the rate does not."""
+    """Unequal sources without a margin: the delay changes by orders of magnitude, the rate does not."""
     settings = [
         {
             "algorithm": jdsz(float(window), 100.0),

@@ -12,7 +12,10 @@ from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.plots import COLOURS, MARKERS
 from layercast_lab.style import plt
 
-PEERS = "ours, after L. Breslau, S. Jamin, S. Shenker, Comments on the performance of measurement-based admission control algorithms, INFOCOM 2000"
+PEERS = (
+    "ours, after L. Breslau, S. Jamin, S. Shenker, Comments on the performance of measurement-based admission"
+    " control algorithms, INFOCOM 2000"
+)
 
 
 def hoeffding(exceed: float) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def at(points: list[tuple[float, float]], utilisation: float) -> float | None:
 
 @experiment("admission-control/frontier", title="Late bits by utilisation, five algorithms", paper=PEERS)
 def frontier(context: Context) -> Report:
-    """The curves of all algorithms that measure lie together; they differ in who chooses the point on the curve."""
+    """The curves of all algorithms that measure lie together; they differ in the choice of the point."""
     figure, axes = plt.subplots(1, 2, figsize=(7.8, 3.8), sharey=True)
     rows = []
     for axis, (kind, peaks) in zip(axes, {"equal": FIXED, "unequal": RANDOM}.items(), strict=True):
@@ -114,7 +117,8 @@ def frontier(context: Context) -> Report:
             Row(
                 f"{kind} sources: admission without measurements",
                 "ours",
-                f"utilisation {mean(peak, 'utilisation'):.1f} %, late {mean(peak, 'late'):.3g} %; two levels up to {best:.1f} %",
+                f"utilisation {mean(peak, 'utilisation'):.1f} %, late {mean(peak, 'late'):.3g} %;"
+                f" two levels up to {best:.1f} %",
                 "nothing late, at most 55 %",
                 judge(mean(peak, "late") == 0 and mean(peak, "utilisation") <= 55),
             )

@@ -210,7 +210,8 @@ def sizes(context: Context, plain: Found) -> Row:
     return Row(
         "admitted of the calls below and above 128 kbit/s, target 0.1 %",
         "ours",
-        f"{small:.1f} and {large:.1f} %; small calls wait for refused large ones: {fair_small:.1f} and {fair_large:.1f} %",
+        f"{small:.1f} and {large:.1f} %; small calls wait for refused large ones: {fair_small:.1f}"
+        f" and {fair_large:.1f} %",
         "the wait at least halves the bias",
         judge(fair_small / max(fair_large, 1e-9) <= small / max(large, 1e-9) / 2),
         f"utilisation {mean(plain, 'utilisation'):.1f} and {mean(fair, 'utilisation'):.1f} %",
@@ -221,7 +222,7 @@ def sizes(context: Context, plain: Found) -> Row:
     "admission-control/m6", title="Late bits and trigger over 12 hours", paper=f"{PAPER}, figures 4 and 5"
 )
 def m6(context: Context) -> Report:
-    """Late bits since the start rise at first and then converge; the trigger rises while they are below the target."""
+    """Late bits since the start rise, then converge; the trigger rises while they are below the target."""
     targets = (1.0, 0.1, 0.01)
     length = context.seconds or HOURS
     settings = [
@@ -254,7 +255,8 @@ def m6(context: Context) -> Report:
                 if target > 0.01
                 else "does not settle in 12 h, the first peak is too high",
                 f"peak {peak['late']:.3f} % at {peak['at_s']:.0f} s; within 20 % from {settled:.0f} s on;"
-                f" {points[-1]['late']:.4f} % at the end; trigger {run['triggers'][0]:.2f} to {run['triggers'][1]:.2f} Mbit/s",
+                f" {points[-1]['late']:.4f} % at the end;"
+                f" trigger {run['triggers'][0]:.2f} to {run['triggers'][1]:.2f} Mbit/s",
                 "within 20 % before half of the time" if target > 0.01 else "not before half of the time",
                 judge(early == (target > 0.01)),
             )

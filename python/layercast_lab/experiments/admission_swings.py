@@ -75,9 +75,7 @@ def m7(context: Context) -> Report:
         )
     )
     series = [base | {"target": 0.1, "declared": "peak", "points_s": 20.0}]
-    ((run,),) = runs(context, "admission, calls over the time", series, seconds=10_000.0, seeds=1)[:1] or [
-        [{}]
-    ]
+    run = runs(context, "admission, calls over the time", series, seconds=10_000.0, seeds=1)[0][0]
     figure, axis = plt.subplots(figsize=(6.2, 3.6))
     times = [point["at_s"] for point in run["points"]]
     for colour, key, name in ((COLOURS[0], "calls", "admitted"), (COLOURS[1], "on", "ON")):
@@ -90,7 +88,7 @@ def m7(context: Context) -> Report:
 
 @experiment("admission-control/m8", title="Steps of the trigger", paper=f"{PAPER}, figure 7")
 def m8(context: Context) -> Report:
-    """Late bits at a target of 0.05 % by the steps up and down: a promise is kept if steps down are larger."""
+    """Late bits at a target of 0.05 % by the steps: a promise is kept if steps down are larger."""
     target = 0.05
     settings = [
         {
