@@ -26,6 +26,7 @@ ELSEWHERE = (
     "xtp/*",
     "packet-*",
     "partial-order-*",
+    "admission-*",
     "where-*",
     "multicast/*",
 )

@@ -83,7 +83,7 @@ def frontier(context: Context) -> Report:
             Row(
                 f"{kind} sources: late bits at a utilisation of {common:g} %",
                 "all algorithms have one frontier of utilisation and loss",
-                ", ".join(f"{name} {it:.3f} %" for name, it in known.items()),
+                ", ".join(f"{name} {it:.3f} %" for name, it in known.items()) or "no algorithm reaches it",
                 "three algorithms or more, within a factor of 3",
                 judge(len(known) >= 3 and apart <= 3, trend=apart <= 10),
             )

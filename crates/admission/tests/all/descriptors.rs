@@ -65,7 +65,8 @@ fn a_deep_bucket_needs_the_mean_rate() {
 fn declarations_without_a_meaning_are_refused_by_name() {
     use TSpecError::{Depth, Peak, TokenRate};
     type Case = (f64, Option<f64>, Option<f64>);
-    let refused: [(Case, fn(&TSpecError) -> bool); 9] = [
+    type Expected = fn(&TSpecError) -> bool;
+    let refused: [(Case, Expected); 9] = [
         ((0.0, None, None), |e| matches!(e, Peak(_))),
         ((-1.0, None, None), |e| matches!(e, Peak(_))),
         ((f64::NAN, None, None), |e| matches!(e, Peak(_))),
