@@ -1,6 +1,7 @@
 import asyncio
 import re
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -117,10 +118,13 @@ def test_what_goes_wrong_has_a_type_and_a_code():
     async def main() -> None:
         with pytest.raises(layercast.InvalidError):
             await layercast.join("http://nowhere")
-        with pytest.raises(layercast.NetworkError) as error:
-            await layercast.join("127.0.0.1:1/film")
-        assert error.value.code == "ENET"
-        assert isinstance(error.value, layercast.LayercastError)
+        for url in ("127.0.0.1:1/film", f"layercasts://127.0.0.1:1?fp={'A' * 43}", "nowhere.invalid:1/film"):
+            begun = time.monotonic()
+            with pytest.raises(layercast.NetworkError) as error:
+                await layercast.join(url, within=0.5)
+            assert 0.5 <= time.monotonic() - begun < 6, url
+            assert error.value.code == "ENET"
+            assert isinstance(error.value, layercast.LayercastError)
         with pytest.raises(layercast.ClosedError):
             await layercast.Server("127.0.0.1:0").open_group("film")
         async with layercast.Server("127.0.0.1:0") as server:

@@ -1,18 +1,21 @@
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
 use layercast_mets::{SinkConfig, SinkEvent};
 use layercast_net::{
-    Authorities, Bearer, CancellationToken, Clock, Connect, DropGuard, JoinCommand, JoinConfig,
-    JoinEvent, Output, Remote, Trust, list_flows, run_join, sink_protection,
+    Authorities, Bearer, CancellationToken, Clock, DropGuard, JoinCommand, JoinConfig, JoinEvent,
+    Output, Remote, Trust, await_flows, run_join, sink_protection,
 };
 use layercast_protect::{Expect, JoinUrl};
 use layercast_wire::Carriage;
 use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::control::{ControlSocket, keep};
 use crate::error::{Error, Result};
@@ -26,8 +29,12 @@ use crate::upcall::{QosEvent, QosSignal, Upcalls, level, of_sink};
 const FRAMES: usize = 256;
 /// What may wait for the task that sorts what the host says.
 const EVENTS: usize = 4_096;
-/// How long a flow may be unknown upstream: its source may be about to open it.
+/// How long a join may take: the source of the flow may be about to open it.
 const FLOW_WITHIN: Span = Span::from_secs(10);
+/// How long after this time the answer to a join may come that began within it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Pause before a name without an address is looked up again.
+const RESOLVE_AGAIN: Duration = Duration::from_millis(250);
 
 /// Joins the flow at `url` with every setting at its default; see [`Join`].
 ///
@@ -119,7 +126,8 @@ impl Join {
         self
     }
 
-    /// How long the flow may be missing before the join fails; 10 s by default.
+    /// How long the join may take: while the name of the host has no address, nobody answers there, or the flow is missing;
+    /// 10 s by default.
     pub fn flow_within(mut self, span: Span) -> Join {
         self.flow_within = span;
         self
@@ -135,18 +143,19 @@ impl Join {
     ///
     /// # Errors
     /// `EADMIT` with the node, the resource and what is available if the base layer does not fit, `EINVAL` for
-    /// an address that is none or a flow that is not there, `ENET` without an answer.
+    /// an address that is none or a flow that is not there in time, `ENET` without an answer in time.
     pub async fn connect(self) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
+        let until = Instant::now() + duration(self.flow_within);
         let url: JoinUrl = self.url.parse()?;
         let protection =
             sink_protection(&url).map_err(|error| Error::invalid("token", error.to_string()))?;
         let upstream = Remote::new(
-            resolve(&url.host).await?,
+            resolve(&url.host, until).await?,
             Bearer::new(trust(&url, self.authorities.as_deref())?, url.control),
         );
         let flow = match url.flow {
             Some(flow) => flow,
-            None => only_flow(&url.host, &upstream).await?,
+            None => only_flow(&url.host, &upstream, until).await?,
         };
         let name = self.name.unwrap_or_else(|| node_name("member"));
         let id = node_id();
@@ -164,8 +173,7 @@ impl Join {
         let (commands, queue) = mpsc::channel(64);
         let config = JoinConfig {
             output: Output::Channel(played),
-            connect: Connect::FailFast,
-            flow_within: Some(self.flow_within),
+            start_within: Some(left(until)),
             link_name: self.url,
             commands: Some(queue),
             repair: true,
@@ -197,11 +205,12 @@ impl Join {
         };
         let task = tokio::spawn(running);
         if self.registered {
-            match (&mut answer).await {
-                Ok(Ok(())) => {}
-                Ok(Err(refusal)) => return Err(refusal.into()),
+            match timeout_at(until + ANSWER_WITHIN, &mut answer).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(refusal))) => return Err(refusal.into()),
+                Err(_) => return Err(Status::TimedOut.into()),
                 // It ended before: the task knows why.
-                Err(_) => {
+                Ok(Err(_)) => {
                     return Err(match task.await {
                         Ok(Err(error)) => error.into(),
                         _ => Status::Closed.into(),
@@ -296,19 +305,45 @@ fn trust(url: &JoinUrl, authorities: Option<&Path>) -> Result<Option<Trust>> {
     })
 }
 
-async fn resolve(host: &str) -> Result<SocketAddr> {
-    let failed = |source| Error::Host {
-        host: host.to_owned(),
-        source,
-    };
-    let mut found = lookup_host(host).await.map_err(failed)?;
-    let none = || failed(std::io::Error::other("it has no address"));
-    found.next().ok_or_else(none)
+/// The first address of HOST:PORT. A name without one is looked up again: a container or a host may be about to start.
+async fn resolve(host: &str, until: Instant) -> Result<SocketAddr> {
+    let mut last = None;
+    loop {
+        let source = match timeout_at(until, lookup_host(host)).await {
+            Ok(Ok(mut found)) => match found.next() {
+                Some(addr) => return Ok(addr),
+                None => io::Error::other("it has no address"),
+            },
+            Ok(Err(error)) => error,
+            Err(_) => last
+                .take()
+                .unwrap_or_else(|| io::ErrorKind::TimedOut.into()),
+        };
+        if Instant::now() >= until {
+            let host = host.to_owned();
+            return Err(Error::Host { host, source });
+        }
+        last = Some(source);
+        sleep_until(until.min(Instant::now() + RESOLVE_AGAIN)).await;
+    }
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_secs_f64(span.as_secs_f64())
+}
+
+/// What is left of the time.
+fn left(until: Instant) -> Span {
+    Span::from_secs_f64(
+        until
+            .saturating_duration_since(Instant::now())
+            .as_secs_f64(),
+    )
 }
 
 /// The name of the flow, where there is only one to choose.
-async fn only_flow(host: &str, node: &Remote) -> Result<String> {
-    let flows = list_flows(node.clone()).await?;
+async fn only_flow(host: &str, node: &Remote, until: Instant) -> Result<String> {
+    let flows = await_flows(node.clone(), duration(left(until)), |_| ()).await?;
     match flows.as_slice() {
         [flow] => Ok(flow.name.clone()),
         many => Err(Error::WhichFlow {

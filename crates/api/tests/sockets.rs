@@ -1,6 +1,6 @@
 //! The three sockets of source and sink, end to end on 127.0.0.1.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 // The base layer is whole on a machine in time.
 use flaky_test::flaky_test as real_time;
@@ -341,8 +341,23 @@ async fn what_cannot_be_joined_says_why() {
     assert!(error.to_string().contains("film"), "{error}");
     assert_eq!(join("http://nowhere").await.unwrap_err().code(), "EINVAL");
     drop(server.close().await.unwrap());
-    let error = soon("an answer", join(&format!("{address}/film"))).await;
-    assert_eq!(error.unwrap_err().code(), "ENET");
+    // Nobody there, a name that does not exist: each within its time, in the clear and protected, with a flow and without.
+    let fingerprint = "A".repeat(43);
+    for url in [
+        format!("{address}/film"),
+        format!("{address}"),
+        format!("layercasts://{address}/film?fp={fingerprint}"),
+        format!("layercasts://{address}?fp={fingerprint}"),
+        "nowhere.invalid:7400/film".to_owned(),
+    ] {
+        let begun = Instant::now();
+        let dead = Join::new(&url).flow_within(Span::from_ms(500));
+        let error = soon("an answer", dead.connect()).await.unwrap_err();
+        let passed = begun.elapsed();
+        assert_eq!(error.code(), "ENET", "{url}: {error}");
+        assert!(passed >= Duration::from_millis(500), "{url}: {passed:?}");
+        assert!(passed < Duration::from_secs(6), "{url}: {passed:?}");
+    }
 }
 
 /// Members know of the end when `close` returns: otherwise they would wait for the source to come back.

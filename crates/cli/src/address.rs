@@ -182,21 +182,26 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
 /// The node to call: the first address its host has, and the certificate that is expected there.
 pub async fn resolve(url: &JoinUrl, ca: Option<&Path>) -> Result<Remote, Failure> {
     let trust = trust(url, ca)?;
-    let host = &url.host;
-    let fail = |why: String| {
-        let failure = Failure::new(format!("cannot resolve {host}: {why}"));
-        failure.hint("check the host name and the name service, or give an IP address")
-    };
-    let mut found = tokio::net::lookup_host(host)
-        .await
-        .map_err(|error| fail(error.to_string()))?;
-    let addr = found
-        .next()
-        .ok_or_else(|| fail("it has no address".to_owned()))?;
+    let addr = first_of(&url.host).await;
+    let addr = addr.map_err(|why| unresolved(&url.host, &why))?;
     Ok(Remote::new(addr, Bearer::new(trust, url.control)))
 }
 
-fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
+/// The first address of HOST:PORT; an error says why there is none.
+pub async fn first_of(host: &str) -> Result<SocketAddr, String> {
+    let found = tokio::net::lookup_host(host).await;
+    let mut found = found.map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "it has no address".to_owned())
+}
+
+/// HOST:PORT has no address.
+pub fn unresolved(host: &str, why: &str) -> Failure {
+    Failure::new(format!("cannot resolve {host}: {why}"))
+        .hint("check the host name and the name service, or give an IP address")
+}
+
+/// How the node at `url` is known to be the right one; `None` in the clear.
+pub fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
     let host = url.host.rsplit_once(':').map_or("", |(host, _)| host);
     match (url.protected, url.expect, ca) {
         (false, _, None) => Ok(None),

@@ -626,7 +626,8 @@ pub struct Join {
     /// receiver, the name in the token]
     #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub name: Option<String>,
-    /// End with an error if the flow is away for this time, at the start or later, e.g. after the server died
+    /// End with an error if the flow is away for this time: at the start, while the host name has no address, nobody
+    /// answers or the node does not have the flow; or later, e.g. after the server died. --list does not wait
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     pub patience: Span,
     /// Fixed playout delay after sending, e.g. 120ms, the same at all receivers that share a clock [default: the

@@ -9,12 +9,13 @@ use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
 use layercast_media::Undecodable;
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
-    Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
-    Remote, list_flows, run_join, sink_protection,
+    Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
+    Remote, await_flows, run_join, sink_protection,
 };
 use layercast_protect::JoinUrl;
 use layercast_wire::{Carriage, FlowInfo};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::address;
 use crate::args;
@@ -35,10 +36,8 @@ use crate::serve::node_id;
 use crate::signals;
 use crate::stats;
 
-/// How long a flow may be unknown: a switch that has just started is yet to hear of it.
-const FLOW_WITHIN: Span = Span::from_secs(5);
-/// Pause before a node without flows is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
+/// Pause before a name without an address is resolved again.
+const RESOLVE_AGAIN: Duration = Duration::from_millis(500);
 /// The environment variable that may hold a token.
 const TOKEN_VARIABLE: &str = "LAYERCAST_TOKEN";
 
@@ -64,16 +63,21 @@ pub fn run(args: &args::Join) -> Outcome {
         (Some(token), None) => url.token = Some(token),
         _ => {}
     }
-    runtime()?.block_on(async {
-        let mut upstream = address::resolve(&url, args.ca.as_deref()).await?;
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(async {
         if args.list {
-            return stats::list(upstream, args.json).await;
+            let node = address::resolve(&url, args.ca.as_deref()).await?;
+            return stats::list(node, args.json).await;
         }
+        let reporter = reporter(args);
+        let clock = Clock::get();
+        let mut start = Start::new(args, &reporter);
+        let mut upstream = start.resolve(&url, args.ca.as_deref()).await?;
         let token = url.token.as_deref().filter(|_| printed.token.is_none());
         upstream.renewal = address::renewal(address, &printed, args.ca.as_deref(), token);
         let flow = match &url.flow {
             Some(flow) => flow.clone(),
-            None => only_flow(&upstream, &url).await?,
+            None => start.only_flow(&upstream, &url).await?,
         };
         let own = args.identity.as_deref().map(Identity::load_or_create);
         let own = own.map(address::own).transpose()?;
@@ -89,8 +93,6 @@ pub fn run(args: &args::Join) -> Outcome {
             (None, None) => name::unique("receiver", own.as_deref()),
         };
         let stop = Stop::listen()?;
-        let reporter = reporter(args);
-        let clock = Clock::get();
         let epoch = clock.now();
         let id = node_id(&name);
         let mut sink = SinkConfig::new(&name, id, &flow, Carriage::Datagrams);
@@ -125,15 +127,109 @@ pub fn run(args: &args::Join) -> Outcome {
             },
             explain: args.explain.clone(),
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
-            connect: Connect::FailFast,
-            flow_within: Some(FLOW_WITHIN),
+            start_within: Some(start.rest()),
             must_receive: true,
             patience: Some(args.patience),
             link_name: url.host.clone(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
         receive(config, args, &stop, &reporter).await
-    })
+    });
+    // The system may still look for a name that nobody waits for any more.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Waits at the start, for `--patience` or the time of `--for` in all, for a node that is about to start.
+struct Start<'a> {
+    begun: Instant,
+    within: Duration,
+    reporter: &'a Reporter,
+    /// What was reported last.
+    told: String,
+}
+
+impl<'a> Start<'a> {
+    fn new(args: &args::Join, reporter: &'a Reporter) -> Start<'a> {
+        let within = args
+            .leave_after
+            .map_or(args.patience, |it| it.min(args.patience));
+        Start {
+            begun: Instant::now(),
+            within: Duration::from_millis(within.as_ms()),
+            reporter,
+            told: String::new(),
+        }
+    }
+
+    /// What is left of the time.
+    fn rest(&self) -> Span {
+        let rest = self.within.saturating_sub(self.begun.elapsed());
+        Span::from_secs_f64(rest.as_secs_f64())
+    }
+
+    /// Reports what it waits for, if that is new.
+    fn tell(&mut self, what: &str) {
+        if self.told != what {
+            what.clone_into(&mut self.told);
+            // A reader of the output that is gone ends the command when it receives.
+            let _ = self
+                .reporter
+                .event(self.begun.elapsed().as_secs_f64(), what);
+        }
+    }
+
+    /// The node to call, once its name has an address.
+    async fn resolve(&mut self, url: &JoinUrl, ca: Option<&Path>) -> Result<Remote, Failure> {
+        let trust = address::trust(url, ca)?;
+        let host = &url.host;
+        let until = self.begun + self.within;
+        let mut last = "no answer".to_owned();
+        loop {
+            match timeout_at(until, address::first_of(host)).await {
+                Ok(Ok(addr)) => return Ok(Remote::new(addr, Bearer::new(trust, url.control))),
+                Ok(Err(why)) => {
+                    self.tell(&format!(
+                        "not connected: cannot resolve {host}: {why}; trying again"
+                    ));
+                    last = why;
+                }
+                Err(_) => return Err(address::unresolved(host, &last)),
+            }
+            sleep_until(until.min(Instant::now() + RESOLVE_AGAIN)).await;
+            if Instant::now() >= until {
+                return Err(address::unresolved(host, &last));
+            }
+        }
+    }
+
+    /// The name of the flow, where there is only one to choose.
+    async fn only_flow(&mut self, node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
+        let address = &url.host;
+        let within = self.within.saturating_sub(self.begun.elapsed());
+        let flows = await_flows(node.clone(), within, |why| {
+            self.tell(&format!("waiting for {address}: {why}; asking again"));
+        });
+        let flows = flows.await.map_err(Failure::net)?;
+        match flows.as_slice() {
+            [flow] => Ok(flow.name.clone()),
+            [] => Err(
+                Failure::new(format!("{address} has no flows on offer")).hint(
+                    "is the server up? a switch knows a flow once its upstream has announced it",
+                ),
+            ),
+            many => {
+                let names: Vec<&str> = many.iter().map(|flow| flow.name.as_str()).collect();
+                Err(
+                    Failure::new(format!("{address} has several flows: {}", names.join(", ")))
+                        .hint(format!(
+                            "name one: layercast join '{}'",
+                            named(url, names[0])
+                        )),
+                )
+            }
+        }
+    }
 }
 
 fn reporter(args: &args::Join) -> Reporter {
@@ -223,33 +319,6 @@ fn interface(args: &args::Join, upstream: SocketAddr) -> Ipv4Addr {
     args.interface
         .or_else(towards)
         .unwrap_or(Ipv4Addr::UNSPECIFIED)
-}
-
-/// The name of the flow, where there is only one to choose. A node without flows is asked again for [`FLOW_WITHIN`].
-async fn only_flow(node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
-    let clock = Clock::get();
-    let until = clock.now().saturating_add(FLOW_WITHIN);
-    let flows = loop {
-        let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
-        if !flows.is_empty() || clock.now() >= until {
-            break flows;
-        }
-        tokio::time::sleep(ASK_AGAIN).await;
-    };
-    let address = &url.host;
-    match flows.as_slice() {
-        [flow] => Ok(flow.name.clone()),
-        [] => Err(Failure::new(format!("{address} has no flows on offer"))
-            .hint("is the server up? a switch knows a flow once its upstream has announced it")),
-        many => {
-            let names: Vec<&str> = many.iter().map(|flow| flow.name.as_str()).collect();
-            Err(
-                Failure::new(format!("{address} has several flows: {}", names.join(", "))).hint(
-                    format!("name one: layercast join '{}'", named(url, names[0])),
-                ),
-            )
-        }
-    }
 }
 
 /// The same address with the name of a flow.

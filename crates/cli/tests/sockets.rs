@@ -37,16 +37,73 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn nobody_there_is_told_at_once() {
+fn the_patience_of_a_receiver_is_the_same_for_every_form_of_address() {
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    for flow in ["", "/bunny"] {
-        let output = run(&["join", &format!("{free}{flow}")]);
+    let fingerprint = "A".repeat(43);
+    for (url, says) in [
+        (format!("{free}"), "cannot reach"),
+        (format!("{free}/bunny"), "cannot reach"),
+        (
+            format!("layercast://{free}/bunny?control=xtp"),
+            "cannot reach",
+        ),
+        (
+            format!("layercasts://{free}/bunny?fp={fingerprint}"),
+            "cannot reach",
+        ),
+        (
+            format!("layercasts://{free}?fp={fingerprint}"),
+            "cannot reach",
+        ),
+        (
+            "nowhere.invalid:7400/bunny".to_owned(),
+            "cannot resolve nowhere.invalid:7400",
+        ),
+    ] {
+        let begun = Instant::now();
+        let output = run(&["join", &url, "--patience", "1s"]);
+        let passed = begun.elapsed();
         let complaint = complaint(&output);
-        assert_eq!(output.status.code(), Some(1), "{complaint}");
-        assert!(complaint.contains("cannot reach"), "{complaint}");
+        assert_eq!(output.status.code(), Some(1), "{url}: {complaint}");
+        assert!(complaint.contains(says), "{url}: {complaint}");
+        assert!(passed >= Duration::from_secs(1), "{url}: {passed:?}");
+        assert!(passed < Duration::from_secs(20), "{url}: {passed:?}");
+    }
+    // What it waits for is told at once; a question is asked once.
+    let output = run(&["join", &format!("{free}/bunny"), "--patience", "1s"]);
+    let told = complaint(&output);
+    assert!(told.contains("not connected: Connection refused"), "{told}");
+    let listed = run(&["join", &free.to_string(), "--list", "--patience", "60s"]);
+    assert_eq!(listed.status.code(), Some(1));
+}
+
+#[test]
+fn a_server_that_comes_up_later_is_joined() {
+    for flow in ["", "/later"] {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let url = format!("{free}{flow}");
+        let joining = std::thread::spawn(move || {
+            let args = ["join", &url, "--patience", "30s", "--for", "20s"];
+            run(&args)
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        let listen = free.to_string();
+        let clip = trace("later");
+        let _server = Running::start_at(&["serve", &clip, "--insecure", "--loop"], &listen);
+        let joined = joining.join().unwrap();
+        let told = complaint(&joined);
+        assert!(
+            told.contains("asking again") || told.contains("calling again"),
+            "{told}"
+        );
+        assert!(told.contains("s  joined"), "{told}");
+        assert_eq!(joined.status.code(), Some(0), "{told}");
     }
 }
 

@@ -74,13 +74,6 @@ pub enum ChannelError {
     Slow,
 }
 
-impl ChannelError {
-    /// Whether the neighbour no longer answers.
-    pub(crate) fn is_silence(&self) -> bool {
-        matches!(self, ChannelError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
-    }
-}
-
 /// What the loss of a connection is called.
 const LOST: &str = "connection lost";
 

@@ -116,8 +116,7 @@ pub enum Connect {
     /// Call again.
     #[default]
     Retry,
-    /// Give up with [`NetError::Unreachable`](crate::NetError::Unreachable); a receiver calls a host that is silent again
-    /// for some seconds, since one lost packet may be the cause.
+    /// Give up with [`NetError::Unreachable`](crate::NetError::Unreachable).
     FailFast,
 }
 
@@ -226,11 +225,10 @@ pub struct JoinConfig {
     pub leave_at: Option<Time>,
     /// Whether to stop when the flow ends, or to wait for it to come back.
     pub until_closed: bool,
-    /// What to do when the upstream neighbour does not answer at the start.
-    pub connect: Connect,
-    /// How long the flow may be missing upstream before
-    /// [`NetError::NoSuchFlow`](crate::NetError::NoSuchFlow); `None`: forever.
-    pub flow_within: Option<Span>,
+    /// How long it may take at the start until the upstream neighbour answers and has the flow, before
+    /// [`NetError::Unreachable`](crate::NetError::Unreachable) or [`NetError::NoSuchFlow`](crate::NetError::NoSuchFlow);
+    /// an answer that waiting does not change ends it at once. `None`: forever, whatever the answers are.
+    pub start_within: Option<Span>,
     /// Whether to give up with [`NetError::Refused`](crate::NetError::Refused) when refused, or to
     /// stay and try again every second.
     pub stop_if_refused: bool,
@@ -412,8 +410,7 @@ impl JoinConfig {
             explain: None,
             leave_at: None,
             until_closed: true,
-            connect: Connect::Retry,
-            flow_within: None,
+            start_within: None,
             stop_if_refused: true,
             must_receive: false,
             patience: None,

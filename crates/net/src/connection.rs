@@ -168,15 +168,19 @@ impl Connection {
                 ..self.hello.clone()
             };
             let sent = sender.send(&[hello.signal()]).await;
-            sent.map_err(|error| CallError::Unreachable(error.to_string()))?;
+            sent.map_err(|error| CallError::NoAnswer(error.to_string()))?;
         }
         let hello = match timeout_at(until, receiver.recv()).await {
             Err(_) => Err(no_hello(within)),
-            Ok(Err(error)) => Err(match error.is_silence() {
-                true => CallError::Silent(error.to_string()),
-                false => CallError::Unreachable(error.to_string()),
+            Ok(Err(error)) => Err(match error {
+                ChannelError::Io(_) => CallError::NoAnswer(error.to_string()),
+                _ => CallError::Unreachable(error.to_string()),
             }),
-            Ok(Ok(None)) => Err(CallError::Unreachable("closed before hello".to_owned())),
+            Ok(Ok(None)) if receiver.malformed() > 0 => Err(CallError::Unreachable(
+                "it speaks another protocol".to_owned(),
+            )),
+            // A proxy of a node that is not up yet does so.
+            Ok(Ok(None)) => Err(CallError::NoAnswer("closed before hello".to_owned())),
             Ok(Ok(Some(Signal::Error { message }))) => return Err(CallError::TurnedAway(message)),
             Ok(Ok(Some(Signal::NameInUse { node, name }))) => {
                 return Err(CallError::NameInUse { node, name });
@@ -328,7 +332,7 @@ impl Connection {
 
 /// Why a call ends whose hello did not come `within` its time.
 pub(crate) fn no_hello(within: Duration) -> CallError {
-    CallError::Silent(format!("no hello within {} s", within.as_secs()))
+    CallError::NoAnswer(format!("no hello within {} s", within.as_secs()))
 }
 
 impl PeerSender {

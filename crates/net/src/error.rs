@@ -39,6 +39,8 @@ pub enum NetError {
         addr: SocketAddr,
         /// What came of it.
         reason: String,
+        /// Whether a later call may succeed, as when the node is about to start.
+        may_pass: bool,
     },
     /// Somebody answers, but not the node that was called.
     #[error(
@@ -190,10 +192,10 @@ pub enum NetError {
 /// Why a call came to nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CallError {
-    /// No answer in time, as when a packet of the call is lost: the next call may succeed.
+    /// Nobody answers, as when a packet of the call is lost or the node is about to start: the next call may succeed.
     #[error("{0}")]
-    Silent(String),
-    /// The host refuses the call, or answers in another protocol.
+    NoAnswer(String),
+    /// The system refuses the call, or the host answers in another protocol.
     #[error("{0}")]
     Unreachable(String),
     /// The peer that answers is not trusted.
@@ -244,9 +246,16 @@ impl CallError {
 impl NetError {
     pub(crate) fn call(addr: SocketAddr, error: CallError) -> NetError {
         match error {
-            CallError::Silent(reason) | CallError::Unreachable(reason) => {
-                NetError::Unreachable { addr, reason }
-            }
+            CallError::NoAnswer(reason) => NetError::Unreachable {
+                addr,
+                reason,
+                may_pass: true,
+            },
+            CallError::Unreachable(reason) => NetError::Unreachable {
+                addr,
+                reason,
+                may_pass: false,
+            },
             CallError::Untrusted(reason) => NetError::Untrusted { addr, reason },
             CallError::TurnedAway(message) => NetError::TurnedAway { addr, message },
             CallError::NameInUse { node, name } => NetError::NameInUse { addr, node, name },

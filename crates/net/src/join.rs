@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, clock_name};
 use crate::command::JoinCommand;
-use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
+use crate::config::{JoinConfig, JoinEvent, JoinSummary};
 use crate::connection::PeerEvent;
 use crate::error::{CallError, NetError};
 use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
@@ -23,16 +23,15 @@ use crate::udp::Udp;
 
 /// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
 const NAME_WITHIN: Span = Span::from_secs(4);
-/// How long a host that has not answered the first call is called again: lost packets alone must not end a receiver.
-const ANSWER_WITHIN: Span = Span::from_secs(7);
 
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
 /// Events are dropped if the channel is full; `obs` sees what the sink does.
 ///
 /// # Errors
-/// The upstream neighbour cannot be reached (with [`Connect::FailFast`]), has no such flow, or refuses the
-/// join; the output cannot be created; the system refuses sockets or timers.
+/// The upstream neighbour cannot be reached or has no such flow within
+/// [`start_within`](JoinConfig::start_within), or refuses the join; the output cannot be created; the system refuses
+/// sockets or timers.
 pub async fn run_join(
     mut config: JoinConfig,
     shutdown: CancellationToken,
@@ -69,6 +68,7 @@ pub async fn run_join(
         commands: config.commands.take(),
     };
     let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
+    let now = Clock::get().now();
     let mut runtime = Runtime {
         udp,
         group,
@@ -76,21 +76,21 @@ pub async fn run_join(
         limits: Limits {
             upstream: config.upstream.addr,
             flow: config.sink.flow.clone(),
-            connect: config.connect,
             until_closed: config.until_closed,
             leave_at: config.leave_at,
-            flow_within: config.flow_within,
+            start: config
+                .start_within
+                .map(|within| (now.saturating_add(within), within)),
             must_receive: config.must_receive,
             patience: config.patience,
             playout: config.sink.playout.delay,
         },
-        flow_by: None,
         name_by: None,
-        answer_by: None,
+        unanswered: None,
         away: None,
         trouble: None,
         missing: None,
-        receiver: Receiver::new(config, events, Clock::get().now())?,
+        receiver: Receiver::new(config, events, now)?,
     };
     let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
     // Also after an error the output is complete, and the neighbour learns that the receiver is gone.
@@ -116,10 +116,10 @@ pub(crate) fn source_towards(upstream: SocketAddr) -> IpAddr {
 struct Limits {
     upstream: SocketAddr,
     flow: String,
-    connect: Connect,
     until_closed: bool,
     leave_at: Option<Time>,
-    flow_within: Option<Span>,
+    /// When the flow has to be there, and how long that was from the start.
+    start: Option<(Time, Span)>,
     must_receive: bool,
     patience: Option<Span>,
     /// The playout delay, if the user has fixed it.
@@ -133,12 +133,10 @@ struct Runtime {
     group: Option<Udp>,
     peers: Peers,
     limits: Limits,
-    /// When the flow has to be there.
-    flow_by: Option<Time>,
     /// When our name has to be free.
     name_by: Option<Time>,
-    /// When a call has to be answered, once the first was not.
-    answer_by: Option<Time>,
+    /// What came of the last call, while none has succeeded.
+    unanswered: Option<(SocketAddr, CallError)>,
     /// Since when the flow is not joined.
     away: Option<Time>,
     /// What went wrong last on the connection.
@@ -184,6 +182,10 @@ impl Actor for Runtime {
         stopping: bool,
         obs: &mut O,
     ) -> Result<Iteration, NetError> {
+        let start = self.limits.start.filter(|_| !self.receiver.found());
+        if let Some((_, within)) = start.filter(|(by, _)| *by <= now && !stopping) {
+            return Err(self.never_came(within));
+        }
         let leave = self.limits.leave_at.is_some_and(|at| at <= now);
         let given_up = self.watch_flow(now);
         if (leave || given_up) && !stopping {
@@ -202,17 +204,12 @@ impl Actor for Runtime {
         if let Some(refusal) = self.receiver.refused.take() {
             return Err(NetError::Refused(refusal));
         }
-        let missing = self.flow_by.filter(|_| !self.receiver.found());
-        if missing.is_some_and(|by| by <= now) {
-            return Err(NetError::NoSuchFlow {
-                upstream: self.limits.upstream,
-                flow: self.limits.flow.clone(),
-                known: self.receiver.known_flows(),
-            });
-        }
         let patience = self.away.zip(self.limits.patience);
         let give_up = patience.map(|(since, patience)| since.saturating_add(patience));
-        let wake = earliest(earliest(self.limits.leave_at, missing), give_up);
+        let wake = earliest(
+            earliest(self.limits.leave_at, start.map(|(by, _)| by)),
+            give_up,
+        );
         Ok(Iteration::Next(earliest(
             self.receiver.next_timeout(),
             wake,
@@ -236,9 +233,7 @@ impl Actor for Runtime {
     ) -> Result<(), NetError> {
         match event {
             PeerEvent::Opened(newcomer) => {
-                if let (None, Some(within)) = (self.flow_by, self.limits.flow_within) {
-                    self.flow_by = Some(now + within);
-                }
+                (self.unanswered, self.trouble) = (None, None);
                 self.receiver.open(now, *newcomer, obs);
             }
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
@@ -252,16 +247,15 @@ impl Actor for Runtime {
                     CallError::NameInUse { .. } => {
                         now < *self.name_by.get_or_insert(now + NAME_WITHIN)
                     }
-                    CallError::Silent(_) => {
-                        now < *self.answer_by.get_or_insert(now + ANSWER_WITHIN)
-                    }
+                    CallError::NoAnswer(_) => true,
                     _ => false,
                 };
-                if never && self.limits.connect == Connect::FailFast && !may_pass {
+                if never && self.limits.start.is_some() && !may_pass {
                     return Err(NetError::call(addr, error));
                 }
                 let reason = error.in_words(!never);
                 self.trouble = Some(reason.clone());
+                self.unanswered = Some((addr, error)).filter(|_| never);
                 self.receiver.tell(JoinEvent::Disconnected { reason });
             }
             PeerEvent::Renewed { renewed } => {
@@ -274,6 +268,33 @@ impl Actor for Runtime {
 }
 
 impl Runtime {
+    /// Why the flow was not there `within` its time.
+    fn never_came(&mut self, within: Span) -> NetError {
+        if let Some((addr, error)) = self.unanswered.take() {
+            return NetError::call(addr, error);
+        }
+        let upstream = self.limits.upstream;
+        if self.receiver.connected == 0 {
+            let reason = format!("no answer within {:.1} s", within.as_secs_f64());
+            return NetError::call(upstream, CallError::NoAnswer(reason));
+        }
+        match self.trouble.take() {
+            Some(trouble) => NetError::Nothing {
+                upstream,
+                why: format!("the connection was lost: {trouble}"),
+            },
+            None => self.no_such_flow(),
+        }
+    }
+
+    fn no_such_flow(&self) -> NetError {
+        NetError::NoSuchFlow {
+            upstream: self.limits.upstream,
+            flow: self.limits.flow.clone(),
+            known: self.receiver.known_flows(),
+        }
+    }
+
     /// Notes since when the flow is away; gives whether it has been for longer than the user waits.
     fn watch_flow(&mut self, now: Time) -> bool {
         if !self.receiver.awaits_flow() {
@@ -315,11 +336,7 @@ impl Runtime {
             );
         }
         if !receiver.found() {
-            return Err(NetError::NoSuchFlow {
-                upstream,
-                flow: self.limits.flow.clone(),
-                known: receiver.known_flows(),
-            });
+            return Err(self.no_such_flow());
         }
         if let Some(why) = why_nothing_played(&stats, self.limits.playout) {
             return nothing(why);

@@ -106,7 +106,7 @@ pub use partial_order::{
 };
 pub use places::MAX_PER_CERTIFICATE;
 pub use protection::{sink_protection, source_protection};
-pub use query::{get_node_stats, get_stats, list_flows};
+pub use query::{await_flows, get_node_stats, get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
 pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};

@@ -1,4 +1,3 @@
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -215,10 +214,7 @@ impl Peers {
                     },
                     (Bearer::Tcp, _) => match TcpChannel::connect(addr, from).await {
                         Ok(channel) => connection.run(channel, addr, Some(index)).await,
-                        Err(error) if error.kind() == ErrorKind::TimedOut => {
-                            Err(CallError::Silent(error.to_string()))
-                        }
-                        Err(error) => Err(CallError::Unreachable(error.to_string())),
+                        Err(error) => Err(CallError::NoAnswer(error.to_string())),
                     },
                 };
                 let mut longest = BACKOFF.1;

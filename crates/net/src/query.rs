@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use layercast_core::{FlowId, NodeId};
 use layercast_wire::{Carriage, FlowInfo, LinkReport, MemberStats, Signal};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::channel::{SignalChannel, SignalReceiver, SignalSender};
+use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
 use crate::clock::clock_name;
 use crate::connection::LINGER;
 use crate::error::{CallError, NetError};
@@ -18,6 +18,8 @@ use crate::xtp::XtpChannel;
 
 /// How long a node gets to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Pause before a node that does not answer, or has no flows, is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Asks the node `remote` which flows it knows.
 ///
@@ -40,6 +42,46 @@ pub async fn list_flows(remote: impl Into<Remote>) -> Result<Vec<FlowInfo>, NetE
     )
     .await?;
     Ok(all)
+}
+
+/// As [`list_flows`], asked again while the node cannot be reached or has no flows, until `within` is over; `tell`
+/// hears of each try in vain why.
+///
+/// # Errors
+/// It cannot be reached in this time, or answers with an error.
+pub async fn await_flows(
+    remote: impl Into<Remote>,
+    within: Duration,
+    mut tell: impl FnMut(&str),
+) -> Result<Vec<FlowInfo>, NetError> {
+    let remote = remote.into();
+    let until = Instant::now() + within;
+    let mut last = None;
+    loop {
+        // The time of one answer is over at the latest with that of all.
+        let asked = timeout_at(until, list_flows(remote.clone())).await;
+        let found = asked.unwrap_or_else(|_| {
+            let reason = format!("no answer within {:.1} s", within.as_secs_f64());
+            Err(last
+                .take()
+                .unwrap_or_else(|| NetError::call(remote.addr, CallError::NoAnswer(reason))))
+        });
+        let over = Instant::now() >= until;
+        match found {
+            Ok(flows) if !flows.is_empty() || over => return Ok(flows),
+            Ok(_) => tell("it has no flows yet"),
+            Err(NetError::Unreachable {
+                addr,
+                reason,
+                may_pass: true,
+            }) if !over => {
+                tell(&reason);
+                last = Some(NetError::call(addr, CallError::NoAnswer(reason)));
+            }
+            Err(error) => return Err(error),
+        }
+        sleep_until(until.min(Instant::now() + ASK_AGAIN)).await;
+    }
 }
 
 /// Asks the node `remote` for the members of `flow`, or of all flows, and their figures.
@@ -93,7 +135,7 @@ async fn ask(
         match &remote.bearer {
             Bearer::Tcp => {
                 let channel = TcpChannel::connect(addr, None).await;
-                let channel = channel.map_err(|error| unreachable(addr, &error))?;
+                let channel = channel.map_err(|error| no_answer(addr, &error))?;
                 converse(addr, channel, questions, heard).await
             }
             Bearer::Xtp => {
@@ -111,10 +153,7 @@ async fn ask(
     };
     timeout(ANSWER_WITHIN, conversation)
         .await
-        .unwrap_or_else(|_| {
-            let message = "no answer within 5 s".into();
-            Err(NetError::Answer { addr, message })
-        })
+        .unwrap_or_else(|_| Err(no_answer(addr, &"no answer within 5 s")))
 }
 
 async fn converse<C: SignalChannel>(
@@ -137,11 +176,15 @@ async fn converse<C: SignalChannel>(
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())
         .await
-        .map_err(|error| unreachable(addr, &error))?;
+        .map_err(|error| no_answer(addr, &error))?;
     let mut greeted = false;
     let answered = loop {
         let signal = receiver.recv().await;
-        match signal.map_err(|error| unreachable(addr, &error))? {
+        let signal = signal.map_err(|error| match error {
+            ChannelError::Io(_) => no_answer(addr, &error),
+            _ => foreign(addr, &error),
+        })?;
+        match signal {
             Some(Signal::Error { message }) if !greeted => {
                 break Err(NetError::TurnedAway { addr, message });
             }
@@ -153,7 +196,10 @@ async fn converse<C: SignalChannel>(
                     break Ok(());
                 }
             }
-            None => return Err(unreachable(addr, &"it closed the connection")),
+            None if receiver.malformed() > 0 => {
+                return Err(foreign(addr, &"it speaks another protocol"));
+            }
+            None => return Err(no_answer(addr, &"it closed the connection")),
         }
     };
     // The node frees the place of this caller now, and not when it finds the connection dead.
@@ -161,6 +207,11 @@ async fn converse<C: SignalChannel>(
     answered
 }
 
-fn unreachable(addr: SocketAddr, reason: &dyn ToString) -> NetError {
+fn no_answer(addr: SocketAddr, reason: &dyn ToString) -> NetError {
+    NetError::call(addr, CallError::NoAnswer(reason.to_string()))
+}
+
+/// Another program answers.
+fn foreign(addr: SocketAddr, reason: &dyn ToString) -> NetError {
     NetError::call(addr, CallError::Unreachable(reason.to_string()))
 }

@@ -128,13 +128,7 @@ impl BytesIn for QuicIn {
             {
                 Ok(0)
             }
-            (Err(_), Some(reason)) => {
-                let kind = match reason {
-                    ConnectionError::TimedOut => io::ErrorKind::TimedOut,
-                    _ => io::ErrorKind::Other,
-                };
-                Err(io::Error::new(kind, explain(&reason).to_string()))
-            }
+            (Err(_), Some(reason)) => Err(io::Error::other(explain(&reason).to_string())),
             (Err(error), None) => Err(error.into()),
         }
     }
@@ -278,12 +272,12 @@ fn explain(error: &ConnectionError) -> CallError {
                        or raise --max-neighbours there";
             return CallError::TurnedAway(why.to_owned());
         }
-        ConnectionError::TimedOut => return CallError::Silent("no answer within 3 s".to_owned()),
-        ConnectionError::Reset => "it was restarted".to_owned(),
+        ConnectionError::TimedOut => "no answer within 3 s",
+        ConnectionError::Reset => "it was restarted",
         ConnectionError::ApplicationClosed(close) if close.error_code == DONE => {
-            "it closed the connection".to_owned()
+            "it closed the connection"
         }
-        other => other.to_string(),
+        other => return CallError::Unreachable(other.to_string()),
     };
-    CallError::Unreachable(reason)
+    CallError::NoAnswer(reason.to_owned())
 }

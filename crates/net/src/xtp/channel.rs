@@ -62,8 +62,8 @@ impl XtpChannel {
             .map_err(|error| unreachable(&error))?;
         match timeout(DEAD_AFTER, association.connected()).await {
             Ok(Ok(())) => Ok(XtpChannel { association }),
-            Ok(Err(error)) => Err(unreachable(&error)),
-            Err(_) => Err(unreachable(&NO_ANSWER)),
+            Ok(Err(error)) => Err(CallError::NoAnswer(error.to_string())),
+            Err(_) => Err(CallError::NoAnswer(NO_ANSWER.to_owned())),
         }
     }
 }

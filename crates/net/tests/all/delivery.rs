@@ -114,7 +114,7 @@ async fn a_missing_flow_is_reported_with_the_flows_there_are() {
     let mut wanted = sink("guest", 11, Carriage::Datagrams);
     wanted.flow = "opera".into();
     let mut config = join_config(server.addr, wanted);
-    config.flow_within = Some(Span::from_ms(200));
+    config.start_within = Some(Span::from_ms(200));
     let error = join(config).end().await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("opera") && text.contains("film"), "{text}");

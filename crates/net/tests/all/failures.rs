@@ -384,9 +384,16 @@ async fn an_unreachable_upstream_ends_the_node_only_if_asked_to() {
     assert!(matches!(error, NetError::Unreachable { .. }), "{error}");
 
     let mut hasty = join_config(nobody, sink("hasty", 3, DATAGRAMS));
-    hasty.connect = Connect::FailFast;
+    hasty.start_within = Some(Span::from_ms(300));
+    let begun = Instant::now();
     let error = join(hasty).end().await.unwrap_err();
+    assert!(matches!(error, NetError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains(&nobody.to_string()), "{error}");
+    let passed = begun.elapsed();
+    assert!(
+        Duration::from_millis(300) <= passed && passed < Duration::from_secs(20),
+        "{passed:?}"
+    );
 
     // The patient ones are served once somebody is there.
     let mut patient = join(join_config(nobody, sink("patient", 4, DATAGRAMS)));
@@ -403,6 +410,26 @@ async fn an_unreachable_upstream_ends_the_node_only_if_asked_to() {
     server.stop().await;
 }
 
+/// Waiting changes nothing where another program listens.
+#[real_time(tokio)]
+async fn a_receiver_that_calls_another_program_does_not_wait() {
+    let web = TcpListener::bind(localhost()).await.unwrap();
+    let addr = web.local_addr().unwrap();
+    let answering = tokio::spawn(async move {
+        let (mut stream, _) = web.accept().await.unwrap();
+        let mut question = [0; 512];
+        let _ = stream.read(&mut question).await.unwrap();
+        let answer = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+        stream.write_all(answer).await.unwrap();
+    });
+    let mut config = join_config(addr, sink("guest", 4, DATAGRAMS));
+    config.start_within = Some(Span::from_secs(60));
+    let error = timeout(Duration::from_secs(10), join(config).end()).await;
+    let error = error.expect("at once").unwrap_err();
+    assert!(error.to_string().contains("another protocol"), "{error}");
+    answering.await.unwrap();
+}
+
 /// All packets of the first call are lost: it fails after 3 s, and the next one succeeds.
 #[real_time(tokio)]
 async fn a_receiver_calls_a_silent_host_again() {
@@ -412,7 +439,7 @@ async fn a_receiver_calls_a_silent_host_again() {
     let through = lossy.local_addr().unwrap();
     let mut config = join_config(through, sink("patient", 4, DATAGRAMS));
     config.upstream = trusted(through, &own);
-    config.connect = Connect::FailFast;
+    config.start_within = Some(Span::from_secs(20));
     let mut patient = join(config);
     patient
         .wait_for(|event| matches!(event, JoinEvent::Disconnected { reason } if reason.contains("no answer")))

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::neighbour::{Neighbour, identity, joined_by, protected, trusted};
 use crate::common::{LONG, join, join_config, real_time, server, sink, start, switch};
-use layercast_core::{FlowId, Level, NodeId, Stream};
+use layercast_core::{FlowId, Level, NodeId, Span, Stream};
 use layercast_net::{
-    Bearer, Connect, Control, Fingerprint, Identity, JoinEvent, JoinSummary, MAX_PER_CERTIFICATE,
-    NetError, NodeEvent, QuicChannel, Remote, Trust, XtpChannel, get_stats, list_flows,
+    Bearer, Control, Fingerprint, Identity, JoinEvent, JoinSummary, MAX_PER_CERTIFICATE, NetError,
+    NodeEvent, QuicChannel, Remote, Trust, XtpChannel, get_stats, list_flows,
 };
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_wire::{AdapterKind, Carriage, Member, Secret, Signal};
@@ -212,7 +212,7 @@ async fn a_node_with_the_wrong_certificate_is_not_talked_to() {
 
     let mut config = join_config(node.addr, sink("guest", 11, DATAGRAMS));
     config.upstream = wrong;
-    config.connect = Connect::FailFast;
+    config.start_within = Some(Span::from_secs(20));
     let error = join(config).end().await.unwrap_err();
     assert!(matches!(error, NetError::Untrusted { .. }), "{error}");
     // A caller that needs no authentication can say so.
@@ -229,7 +229,7 @@ async fn a_caller_in_the_clear_is_told_what_to_do() {
     assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
     assert!(error.to_string().contains("layercasts://"), "{error}");
     let mut config = join_config(node.addr, sink("plain", 11, DATAGRAMS));
-    config.connect = Connect::FailFast;
+    config.start_within = Some(Span::from_secs(20));
     let error = join(config).end().await.unwrap_err();
     assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
     // A silent caller does not keep the others from being answered.
@@ -494,7 +494,7 @@ async fn one_certificate_does_not_get_all_places_and_is_told_why() {
     // A receiver gets the reason, and no question whether a node listens there.
     let mut config = guest(node.addr, &own);
     config.identity = Some(Arc::clone(&greedy));
-    config.connect = Connect::FailFast;
+    config.start_within = Some(Span::from_secs(20));
     let error = join(config).end().await.unwrap_err();
     assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
     // Others have the places that are left, and then hear that there are none.
@@ -502,7 +502,7 @@ async fn one_certificate_does_not_get_all_places_and_is_told_why() {
         held.push(Neighbour::call(node.addr, &own, &identity(), name).await);
     }
     let mut config = guest(node.addr, &own);
-    config.connect = Connect::FailFast;
+    config.start_within = Some(Span::from_secs(20));
     let error = join(config).end().await.unwrap_err();
     assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
     assert!(error.to_string().contains("--max-neighbours"), "{error}");
