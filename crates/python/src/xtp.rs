@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use layercast::Bytes;
-use layercast::net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpPlace, XtpPlaceError};
+use layercast::net::{
+    CancellationToken, XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpPlace, XtpPlaceError,
+};
 use layercast::wire::{Payload, XtpService};
 use layercast::xtp::{Ask, Retransmission, SendOptions, XtpConfig, XtpRate};
 use pyo3::exceptions::PyValueError;
@@ -101,13 +103,51 @@ struct XtpSocketHost(XtpHost);
 #[pyclass(frozen, module = "layercast._layercast")]
 struct XtpSocketListener(Arc<XtpListener>);
 
-/// One end of an association; nothing once it is closed.
+/// One end of an association.
 #[pyclass(frozen, module = "layercast._layercast")]
-struct XtpSocketEnd(Arc<RwLock<Option<XtpAssociation>>>);
+struct XtpSocketEnd(Arc<End>);
+
+/// An association that several tasks use, and that one of them may close.
+struct End {
+    /// Nothing once it is closed.
+    association: RwLock<Option<XtpAssociation>>,
+    /// Ends the calls of other tasks, which would keep the association from being closed.
+    closing: CancellationToken,
+}
 
 impl XtpSocketEnd {
     fn new(end: XtpAssociation) -> XtpSocketEnd {
-        XtpSocketEnd(Arc::new(RwLock::new(Some(end))))
+        XtpSocketEnd(Arc::new(End {
+            association: RwLock::new(Some(end)),
+            closing: CancellationToken::new(),
+        }))
+    }
+}
+
+impl End {
+    /// The outcome of `work`, or an error once another task closes the association.
+    async fn unless_closed<T>(
+        &self,
+        work: impl AsyncFnOnce(&XtpAssociation) -> Result<T, XtpCallError>,
+    ) -> PyResult<T> {
+        let work = async {
+            let association = self.association.read().await;
+            let association = association.as_ref().ok_or_else(closed)?;
+            work(association).await.map_err(fail)
+        };
+        let ended = self.closing.run_until_cancelled(work).await;
+        ended.unwrap_or_else(|| Err(closed()))
+    }
+
+    /// Closes the association, and waits until the peer has done the same.
+    async fn close(&self) -> PyResult<()> {
+        self.closing.cancel();
+        // Not in the expression of the match: it would keep the lock, and `info` would wait for the end.
+        let taken = self.association.write().await.take();
+        match taken {
+            Some(association) => association.close().await.map_err(fail),
+            None => Ok(()),
+        }
     }
 }
 
@@ -222,11 +262,9 @@ impl XtpSocketEnd {
         };
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            let end = end.as_ref().ok_or_else(closed)?;
-            end.send(Payload::Bytes(Bytes::from(data)), &how)
+            let data = Payload::Bytes(Bytes::from(data));
+            end.unless_closed(async |it| it.send(data, &how).await)
                 .await
-                .map_err(fail)
         })
     }
 
@@ -234,9 +272,8 @@ impl XtpSocketEnd {
     fn receive<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            let end = end.as_ref().ok_or_else(closed)?;
-            let chunk = end.receive(most).await.map_err(fail)?;
+            let chunk = end.unless_closed(async |it| it.receive(most).await);
+            let chunk = chunk.await?;
             Ok(chunk.map(|chunk| {
                 let mut data = Vec::with_capacity(chunk.data.len());
                 chunk.data.append_to(&mut data);
@@ -250,35 +287,29 @@ impl XtpSocketEnd {
     fn settled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            let end = end.as_ref().ok_or_else(closed)?;
-            end.settled().await.map_err(fail)
+            end.unless_closed(async |it| it.settled().await).await
         })
     }
 
     fn joined<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            let end = end.as_ref().ok_or_else(closed)?;
-            end.joined().await.map_err(fail)
+            end.unless_closed(async |it| it.joined().await).await
         })
     }
 
     fn parted<'py>(&self, py: Python<'py>, receivers: u64) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            let end = end.as_ref().ok_or_else(closed)?;
-            end.parted(receivers).await.map_err(fail)
+            end.unless_closed(async |it| it.parted(receivers).await)
+                .await
         })
     }
 
     fn close_write<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            end.as_ref().ok_or_else(closed)?.close_write().map_err(fail)
+            end.unless_closed(async |it| it.close_write()).await
         })
     }
 
@@ -286,8 +317,8 @@ impl XtpSocketEnd {
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
-            let end = end.read().await;
-            let info = match end.as_ref() {
+            let association = end.association.read().await;
+            let info = match association.as_ref() {
                 Some(end) => end.info().await,
                 None => None,
             };
@@ -309,12 +340,7 @@ impl XtpSocketEnd {
 
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
-        future_into_py(py, async move {
-            match end.write().await.take() {
-                Some(end) => end.close().await.map_err(fail),
-                None => Ok(()),
-            }
-        })
+        future_into_py(py, async move { end.close().await })
     }
 }
 
