@@ -1,7 +1,7 @@
 //! What a sender is about to send: files and folders, looked at before the first octet leaves.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -234,13 +234,19 @@ impl Walk {
         };
         names.sort_unstable();
         self.above.push(id);
-        for name in names {
-            self.inside((&shown.join(&name), &real.join(&name)), at, &name);
+        for name in &names {
+            self.inside((&shown.join(name), &real.join(name)), at, (name, &names));
         }
         self.above.pop();
     }
 
-    fn inside(&mut self, (shown, real): (&Path, &Path), parent: u32, name: &OsStr) {
+    /// What is in a folder, under one of the names `all` that it has.
+    fn inside(
+        &mut self,
+        (shown, real): (&Path, &Path),
+        parent: u32,
+        (name, all): (&OsStr, &[OsString]),
+    ) {
         let about = match fs::symlink_metadata(real) {
             Ok(about) => about,
             Err(error) => return self.fault(shown, said(&error)),
@@ -248,7 +254,11 @@ impl Walk {
         let mut name = name.as_bytes().to_vec();
         if self.options.rename && check_name(&name).is_err() {
             name = harmless(&name);
-            let taken = |name: &[u8]| self.list.has(Some(parent), name);
+            // Also by a file that comes later and keeps its name.
+            let taken = |name: &[u8]| {
+                let of_another = all.binary_search_by(|it| it.as_bytes().cmp(name)).is_ok();
+                of_another || self.list.has(Some(parent), name)
+            };
             if taken(&name) {
                 let numbered = (1u32..).map(|number| with_number(&name, number));
                 name = numbered
