@@ -246,6 +246,28 @@ def test_a_close_does_not_wait_for_a_receive_that_was_cancelled():
     run(main)
 
 
+@pytest.mark.parametrize("call", ["receive", "settled"])
+def test_a_close_does_not_wait_for_the_call_of_another_task(call):
+    async def main() -> None:
+        near, there = await pair()
+        if call == "settled":
+            # The peer takes none of it, so the answer does not come.
+            await near.send(bytes(100_000))
+        waiting = asyncio.create_task(getattr(near, call)())
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        closing = asyncio.create_task(near.close())
+        with pytest.raises(layercast.LayercastError, match="closed"):
+            await asyncio.wait_for(waiting, 5)
+        # What was sent arrives all the same.
+        if call == "settled":
+            assert len((await asyncio.wait_for(there.receive(), 5)).data) == 100_000
+        assert await asyncio.wait_for(there.receive(), 5) is None
+        await asyncio.wait_for(asyncio.gather(closing, there.close()), 5)
+
+    run(main)
+
+
 SENDER = """
 import asyncio, sys
 from layercast import xtp

@@ -126,7 +126,7 @@ impl Join {
         self
     }
 
-    /// How long the join may take: while the name of the host has no address, nobody answers there, or the flow is missing;
+    /// How long the join may take: while the name of the host has no address, no node answers there, or the flow is missing;
     /// 10 s by default.
     pub fn flow_within(mut self, span: Span) -> Join {
         self.flow_within = span;
@@ -276,6 +276,7 @@ impl Sorter {
             | JoinEvent::Disconnected { .. }
             | JoinEvent::Renewed { .. }
             | JoinEvent::Advertised(_)
+            | JoinEvent::GaveUp { .. }
             | JoinEvent::Second(_) => return,
         };
         self.upcalls.push(signal);

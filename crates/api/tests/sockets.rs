@@ -341,7 +341,7 @@ async fn what_cannot_be_joined_says_why() {
     assert!(error.to_string().contains("film"), "{error}");
     assert_eq!(join("http://nowhere").await.unwrap_err().code(), "EINVAL");
     drop(server.close().await.unwrap());
-    // Nobody there, a name that does not exist: each within its time, in the clear and protected, with a flow and without.
+    // No node there, a name that does not exist: each within its time, in the clear and protected, with a flow and without.
     let fingerprint = "A".repeat(43);
     for url in [
         format!("{address}/film"),

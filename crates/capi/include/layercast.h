@@ -216,7 +216,7 @@ typedef struct {
   uint32_t registered;
   // Frames are played this long after they were sent, ms; 0: as the flow specifies.
   uint32_t playout_ms;
-  // How long the join may take while nobody answers or the flow is missing, ms; 0: 10 s.
+  // How long the join may take while no node answers or the flow is missing, ms; 0: 10 s.
   uint32_t flow_within_ms;
 } lc_join_options;
 

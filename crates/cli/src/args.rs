@@ -85,9 +85,11 @@ pub enum Command {
 Understands H.264 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams), all of
 them in transport streams, and frame-size traces. A layer is a kind of picture: BL = I pictures,
 E1 = P pictures, E2 = B pictures; in H.264 E2 are those that no other refers to. Rates are shown
-in Mb/s of video and in ATM cells/s, the unit of admission control. The second table shows what a
-link has to carry for each level, and the rate of a link (switch --port NAME=RATE) that shows this
-level and not the next one, with the least serve --delay-max for its key frames on such a link.
+in Mb/s of video and in cells/s, the unit in which nodes reserve rates: a cell carries 48 bytes and
+counts 53 on a link, so 1000 cells/s are 0.424 Mb/s (docs/src/explanation/base-layer.md). The second
+table shows what a link has to carry for each level, and the rate of a link (switch --port
+NAME=RATE) that shows this level and not the next one, with the least serve --delay-max for its key
+frames on such a link.
 
 Examples:
   layercast probe clip.m1v
@@ -163,7 +165,7 @@ Examples:
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
-    /// Scenario file (TOML): METS flows; with schema = "internet/1" an internetwork (docs/src/reference/simulator.md); with
+    /// Scenario file (TOML): layered flows (METS, docs/src/reference/scenario-mets.md); with schema = "internet/1" an internetwork (docs/src/reference/simulator.md); with
     /// schema = "group/1" reliable multicast (docs/src/reference/multicast-simulator.md); `-` is standard input
     #[arg(required_unless_present = "schema")]
     pub scenario: Option<PathBuf>,
@@ -190,7 +192,7 @@ pub struct Sim {
     /// Seed [default: that of the scenario]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Override the base-layer protection of all flows: off, N+M parities such as 6+2, or auto (METS only)
+    /// Override the base-layer protection of all flows: off, N+M parities such as 6+2, or auto (layered flows only)
     #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
     pub protect_base: Option<ProtectBase>,
     /// Run once per seed, e.g. 1..20, and write DIR/seed-1 to DIR/seed-20 and a summary of all runs; finished seeds
@@ -211,7 +213,7 @@ pub struct Sim {
     /// Encode and decode every packet at every hop, to test the codecs; the result is the same
     #[arg(long)]
     pub wire_check: bool,
-    /// Simulate ATM cells one by one instead of in trains: slower, same result
+    /// Simulate ATM cells one by one instead of in trains (runs of cells with one spacing): slower, same result
     #[arg(long)]
     pub per_cell: bool,
     /// Stop after this simulated time, e.g. 10s [default: that of the scenario]
@@ -248,7 +250,8 @@ pub struct Role {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints the URL that receivers and switches connect to; it contains the fingerprint of the server's
-certificate. Each receiver gets the highest level that its link and the network between can carry.
+certificate. Each receiver gets the highest level that its link and the network between can carry:
+the base layer (BL, the I pictures), BL+E1 (with the P pictures) or BL+E1+E2 (all pictures).
 
 Examples:
   layercast serve clip.m1v
@@ -313,8 +316,7 @@ pub struct Serve {
     /// Core switch, through which all receivers join; auto is this node [default: none]
     #[arg(long, value_name = "NODE", value_parser = units::Name)]
     pub core: Option<String>,
-    /// Spacing of packets: paper: a token bucket per flow (METS); serial: frame after frame at the rate that
-    /// receivers announce (join --drain); off: the link alone paces [default: off for live media, else paper]
+    /// Spacing of packets [default: off for live media, else paper]
     #[arg(long, value_name = "HOW")]
     pub pacing: Option<Pacing>,
     /// Protect the base layer against loss: N+M sends M parities per N packets, e.g. 6+2 or reed-solomon:20+4;
@@ -413,11 +415,11 @@ impl IdentityArgs {
 /// What `layercast serve --pacing` does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Pacing {
-    /// A token bucket for each flow
+    /// A token bucket for each flow, as in the papers on METS (docs/src/specs/mets.md)
     Paper,
-    /// Frame after frame at the receivers' rate
+    /// Frame after frame at the rate that receivers announce (join --drain)
     Serial,
-    /// None
+    /// None: the link alone paces
     Off,
 }
 
@@ -465,9 +467,9 @@ pub enum Undecodable {
 /// Values of `--fast-start`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum FastStart {
-    /// A receiver gets the running GOP from its start on
+    /// A receiver gets the running GOP from its key frame on
     On,
-    /// A receiver waits for the next GOP start
+    /// A receiver waits for the next key frame
     #[default]
     Off,
 }
@@ -491,18 +493,19 @@ pub struct LinkArgs {
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,
     /// Rate, delay, queue, loss and rate schedule (times count from the start of the node) of the link to one
-    /// neighbour; repeatable: NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
+    /// neighbour (a cell of the queue holds 48 bytes); repeatable:
+    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
     /// Maximum number of connected receivers and switches; further ones are refused
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_neighbours: u16,
     /// Repair of packets that links lose, with neighbours that support it; repairs count to the rate of the link;
-    /// links of cells and multicast groups have no repair
+    /// links that carry ATM cells, and multicast groups, have no repair
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub repair: RepairMode,
-    /// What a receiver gets that joins between two GOP starts. The running GOP is sent faster than it plays, with the
-    /// rate that the link has left; not on links of cells
+    /// What a receiver gets that joins between two key frames. The running GOP, all since the last key frame, is sent
+    /// faster than it plays, with the rate that the link has left; not on links that carry ATM cells
     #[arg(long, value_name = "HOW", default_value = "off")]
     pub fast_start: FastStart,
 }
@@ -543,10 +546,11 @@ pub struct Switch {
     #[command(flatten)]
     pub own: IdentityArgs,
     /// Filter a flow towards one neighbour, or all: keep:I, keep:IP, thin:1/2, low-pass:10 or drs (shape to the
-    /// rate that is left); repeatable
+    /// rate that is left); repeatable (docs/src/how-to/filters.md)
     #[arg(long, value_name = "FLOW[@NAME]=RULE", value_parser = units::filter)]
     pub filter: Vec<FilterPlace>,
-    /// How the demands of several branches are merged: join (METS), or hull (for research)
+    /// How the demands of several branches are merged: join: the higher level each, wanted and to fall back to; hull: the
+    /// highest wanted and the lowest to fall back to, for research (docs/src/specs/mets.md)
     #[arg(long, value_name = "join|hull", default_value = "join", value_parser = units::merge)]
     pub merge: Merge,
     /// Send the media of these neighbours once, to an IP multicast group; they use join --multicast GROUP:PORT;
@@ -570,7 +574,8 @@ pub struct Switch {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first I
-picture. The file is valid when Ctrl-C stops the command.
+picture. The file is valid when Ctrl-C stops the command. Layers are kinds of pictures: BL the I
+pictures, E1 the P pictures, E2 the B pictures (layercast probe shows those of a clip).
 
 Examples:
   layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed
@@ -595,13 +600,14 @@ pub struct Join {
     /// File with certificate and key of this receiver, created if missing
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// Highest level wanted: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2
+    /// Highest level wanted: 0 = the base layer (BL), 1 = BL+E1, 2 = BL+E1+E2, all layers
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
     pub level: Level,
-    /// Reaction to congestion [default: that of the flow]
-    #[arg(long, value_name = "drop-layer|inform|disconnect|RULE", value_parser = units::on_scarce)]
+    /// Reaction to congestion: give up a layer, report it only, leave, or ask for a filter on the way, thin, low-pass:K or
+    /// drs (docs/src/how-to/filters.md) [default: that of the flow]
+    #[arg(long, value_name = "drop-layer|inform|disconnect|FILTER", value_parser = units::on_scarce)]
     pub on_scarce: Option<OnScarce>,
-    /// Reaction to spare bandwidth [default: that of the flow]
+    /// Reaction to spare bandwidth: ask for the next layer, report it only, or nothing [default: that of the flow]
     #[arg(long, value_name = "add-layer|inform|ignore", value_parser = units::on_plenty)]
     pub on_plenty: Option<OnPlenty>,
     /// Write the received stream to this file, `.ts` as a transport stream; `-` is standard output;
@@ -626,7 +632,7 @@ pub struct Join {
     /// receiver, the name in the token]
     #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub name: Option<String>,
-    /// End with an error if the flow is away for this time: at the start, while the host name has no address, nobody
+    /// End with an error if the flow is away for this time: at the start, while the host name has no address, no node
     /// answers or the node does not have the flow; or later, e.g. after the server died. --list does not wait
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     pub patience: Span,
@@ -637,13 +643,13 @@ pub struct Join {
     /// Repair of packets that the link loses, while they arrive before the playout; not with --multicast
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub repair: JoinRepair,
-    /// Rate that this host receives without loss, all flows together, for senders with --pacing serial
+    /// Rate that this host receives without loss, all flows together, for servers with serve --pacing serial
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub drain: Option<Rate>,
     /// Receive the media from this IP multicast group (switch --multicast)
     #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address)]
     pub multicast: Option<SocketAddrV4>,
-    /// Address of the multicast interface [default: the one towards HOST]
+    /// Address of the multicast interface [default: the one towards the node]
     #[arg(long, value_name = "ADDR")]
     pub interface: Option<Ipv4Addr>,
     /// List the offered flows and exit
@@ -668,12 +674,15 @@ pub struct Join {
 /// `layercast stats`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+What the columns count is in docs/src/reference/statistics.md.
+
 Examples:
   layercast stats 'layercasts://127.0.0.1:7400?fp=..'
   layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].report.lost'
   layercast stats xtp+daemon:///run/user/1000/xtpd")]
 pub struct Stats {
-    /// Server or switch: the URL that it printed, or HOST:PORT without encryption; or an XTP daemon
+    /// Server or switch: the URL that it printed, @FILE that holds it, or HOST:PORT without encryption; or an XTP daemon:
+    /// xtp+daemon://PATH
     #[arg(value_name = "URL")]
     pub address: String,
     /// Certification authorities (PEM) for a URL without a fingerprint

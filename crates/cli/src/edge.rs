@@ -19,7 +19,7 @@ use crate::units;
 
 /// `layercast fec edge`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(group = clap::ArgGroup::new("program").args(["inside", "out"]).required(true).multiple(true), after_help = "\
 One end of a tunnel; the other host runs the same command with --peer pointing back. Local programs
 send UDP to --in. Datagrams from the tunnel go to --out or, without it, to the last sender to --in;
 their source is the address of --in, so that answers return through the tunnel. Payloads cross
@@ -61,7 +61,7 @@ pub struct FecEdge {
     #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(500..=65_000))]
     pub mtu: u16,
     /// Address that local programs send to [default: a free port, with --out]
-    #[arg(long = "in", value_name = "ADDR", required_unless_present = "out", value_parser = units::listen)]
+    #[arg(long = "in", value_name = "ADDR", value_parser = units::listen)]
     pub inside: Option<SocketAddr>,
     /// Address of the local program that gets the datagrams from the tunnel
     #[arg(long, value_name = "ADDR", value_parser = units::destination)]

@@ -79,6 +79,17 @@ impl Failure {
         failure.hint(Failure::remedy(path, verb, error))
     }
 
+    /// The text file at `path` could not be read; `kind` says what file is expected there.
+    pub fn text(path: &Path, kind: &str, error: &io::Error) -> Failure {
+        let failure = Failure::file(path, "read", error);
+        match error.kind() {
+            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => {
+                failure.hint(format!("{kind}: check that this is the file that you mean"))
+            }
+            _ => failure,
+        }
+    }
+
     /// What to do if `path` could not be read or written.
     pub fn remedy(path: &Path, verb: &str, error: &io::Error) -> String {
         let folder = match path.parent() {
@@ -141,6 +152,10 @@ impl Failure {
                     IpAddr::V6(ip) => format!("[{ip}]"),
                 }
             ),
+            NetError::OwnUpstream { .. } => {
+                "--upstream takes the URL that the server, or another switch, printed; --listen is where this one is called"
+                    .to_owned()
+            }
             NetError::Group { .. } => {
                 "a group is 224.0.0.0 to 239.255.255.255, and --interface takes an address of this host (ip address)"
                     .to_owned()
@@ -177,6 +192,14 @@ impl Failure {
         Failure::new(format!("{}: {what}", path.display()))
     }
 
+    /// What the command `called` prints, such as `layercast serve`: its help explains what it was used wrongly for.
+    pub fn told_by(&self, called: &str) -> String {
+        match self {
+            Failure::Usage(_) => format!("{self}\n  see {called} --help"),
+            _ => self.to_string(),
+        }
+    }
+
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {
@@ -203,7 +226,7 @@ impl fmt::Display for Failure {
                 what,
                 hint: Some(hint),
             } => write!(f, "layercast: {what}\n  {hint}"),
-            Failure::Usage(what) => write!(f, "layercast: {what}\n  see layercast --help"),
+            Failure::Usage(what) => write!(f, "layercast: {what}"),
             Failure::Interrupted
             | Failure::BrokenPipe
             | Failure::Unsatisfied
@@ -235,6 +258,17 @@ mod tests {
         let failure = Failure::new("first\n  second").hint("do this");
         assert_eq!(failure.to_string(), "layercast: first second\n  do this");
         assert_eq!(failure.code(), 1);
+    }
+
+    #[test]
+    fn a_wrong_use_leads_to_the_help_of_its_command() {
+        let wrong = Failure::Usage("--a is for --b".to_owned());
+        assert_eq!(
+            wrong.told_by("layercast fec edge"),
+            "layercast: --a is for --b\n  see layercast fec edge --help"
+        );
+        let failure = Failure::new("no").hint("yes");
+        assert_eq!(failure.told_by("layercast serve"), "layercast: no\n  yes");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub fn run(args: &args::Join) -> Outcome {
         };
         receive(config, args, &stop, &reporter).await
     });
-    // The system may still look for a name that nobody waits for any more.
+    // The system may still look for the address of a name that is not needed any more.
     runtime.shutdown_background();
     outcome
 }
@@ -386,7 +386,7 @@ async fn receive(
     let running = run_join(config, stop.token.clone(), events, trace.observer());
     let mut running = Box::pin(running);
     let clock = Clock::get();
-    let (mut joined, mut offer) = (false, None);
+    let (mut joined, mut gave_up, mut offer) = (false, false, None);
     let mut trouble = None;
     let (mut below, mut arrivals) = (Below::new(args.level, allowed), Arrivals::default());
     let (mut playout, mut repeats) = (PlayoutMoves::default(), Repeats::default());
@@ -409,7 +409,8 @@ async fn receive(
                 if matches!(&event, JoinEvent::Second(progress) if progress.output_broken) {
                     stop.token.cancel();
                 }
-                let over = stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
+                gave_up |= matches!(&event, JoinEvent::GaveUp { .. });
+                let over = gave_up || stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
                 if let JoinEvent::Advertised(flow) = event {
                     offer = Some(flow);
                     continue;
@@ -450,6 +451,7 @@ async fn receive(
                     _ => {}
                 }
                 match event {
+                    JoinEvent::Closed { .. } if gave_up => {}
                     JoinEvent::Closed { .. } if over => reporter.event(t_s, "left the flow")?,
                     // That the level falls with the flow goes without saying.
                     JoinEvent::Level { .. } if over => {}
@@ -528,6 +530,10 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
         JoinEvent::Closed { .. } => "the flow is over".to_owned(),
+        JoinEvent::GaveUp { away } => format!(
+            "the source has been silent for {:.1} s (--patience): left the flow",
+            away.as_secs_f64()
+        ),
         JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
     };
     reporter.event(t_s, &text)
@@ -582,11 +588,12 @@ fn in_words(summary: &JoinSummary) -> String {
         );
         let sink = &summary.sink;
         let withheld = [
-            ("the source", sink.withheld_by_source[layer]),
-            ("switches", sink.withheld_by_switch[layer]),
+            ("not sent by the source", sink.withheld_by_source[layer]),
+            // The server is a node of the path, too, and there may be no switch.
+            ("above the level granted", sink.withheld_by_switch[layer]),
         ];
-        for (who, count) in withheld.iter().filter(|(_, count)| *count > 0) {
-            text += &format!(", {count} withheld by {who}");
+        for (why, count) in withheld.iter().filter(|(_, count)| *count > 0) {
+            text += &format!(", {count} {why}");
         }
         text += "\n";
     }

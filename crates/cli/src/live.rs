@@ -54,7 +54,10 @@ pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
 /// Reads the session description of an RTP stream.
 pub fn session(path: &Path) -> Result<RtpSession, Failure> {
     let text = file::read(path, file::MAX_TEXT_FILE)
-        .map_err(|error| Failure::file(path, "read", &error))?;
+        .map_err(|error| {
+            let kind = "a session description is a text of some lines that the sender of the RTP stream writes (SDP)";
+            Failure::text(path, kind, &error)
+        })?;
     RtpSession::parse(&String::from_utf8_lossy(&text))
         .map_err(|error| Failure::new(format!("session description {}: {error}", path.display())))
 }

@@ -50,12 +50,17 @@ mod xtpd;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let mut matches = Cli::command()
+        .try_get_matches()
+        .unwrap_or_else(|error| refuse(&error));
+    let called = called(&matches);
+    let cli = Cli::from_arg_matches_mut(&mut matches)
+        .unwrap_or_else(|error| refuse(&error.format(&mut Cli::command())));
     let outcome = match &cli.command {
         Command::Probe(args) => probe::run(args),
         Command::Filter(args) => filter::run(args),
@@ -78,11 +83,22 @@ fn main() -> ExitCode {
     let Err(failure) = outcome else {
         return ExitCode::SUCCESS;
     };
-    let text = failure.to_string();
+    let text = failure.told_by(&called);
     if !text.is_empty() {
         output::complain(&text);
     }
     ExitCode::from(failure.code())
+}
+
+/// The command with its subcommands, such as `layercast fec edge`.
+fn called(matches: &ArgMatches) -> String {
+    let mut called = "layercast".to_owned();
+    let mut at = matches.subcommand();
+    while let Some((name, matches)) = at {
+        called += &format!(" {name}");
+        at = matches.subcommand();
+    }
+    called
 }
 
 /// Says what is wrong with the arguments, or prints the help that they ask for, and exits.

@@ -28,6 +28,9 @@ pub struct Override {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtectBase(pub Option<ParityConfig>);
 
+/// What file is expected.
+const KIND: &str = "a scenario or tree is a short text in TOML, which names clips, traces and distributions by their paths";
+
 /// The text of the scenario file at `path`, or of standard input.
 ///
 /// # Errors
@@ -41,12 +44,14 @@ pub fn read(path: &Path) -> Result<String, Failure> {
                 path.display(),
                 file::MAX_TEXT_FILE >> 20
             );
-            return Err(Failure::new(what).hint("give a scenario: a text in TOML"));
+            return Err(Failure::new(what).hint(format!(
+                "{KIND}: check what the program before the pipe writes"
+            )));
         }
         return String::from_utf8(octets).map_err(|error| at_line(path, None, &error.to_string()));
     }
     let text = file::read_text(path, file::MAX_TEXT_FILE);
-    text.map_err(|error| Failure::file(path, "read", &error))
+    text.map_err(|error| Failure::text(path, KIND, &error))
 }
 
 /// Reads the scenario that was read from `path`; relative paths of clips start at the working directory.

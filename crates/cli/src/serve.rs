@@ -41,10 +41,9 @@ pub fn run(args: &args::Serve) -> Outcome {
     if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
         return drive::child(&place, node, args.trace.as_deref());
     }
-    let path = args
-        .clip
-        .as_deref()
-        .ok_or(Failure::Usage("serve needs a clip".into()))?;
+    let path = args.clip.as_deref().ok_or(Failure::Usage(
+        "serve needs a clip: a file, - (standard input), udp://HOST:PORT or rtp://HOST:PORT".into(),
+    ))?;
     scheme::check_path(path, scheme::Place::Input)?;
     check_output(args.trace.as_deref())?;
     let _lock = lock(path);

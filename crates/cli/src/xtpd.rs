@@ -23,8 +23,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// `layercast xtpd`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Holds the UDP socket and the XTP contexts for other processes of the same user, which connect to the
-Unix socket PATH with the address xtp+daemon://PATH (docs/src/reference/xtp.md; XtpHost::open in
+XTP is the Xpress Transport Protocol 4.0 (docs/src/reference/xtp.md); a context is one end of one of
+its connections. The daemon holds the UDP socket and the contexts for other processes of the same
+user, which connect to the Unix socket PATH with the address xtp+daemon://PATH (XtpHost::open in
 Rust, layercast.xtp.Host in Python). The streams of a client that dies are aborted; a client that
 does not read delays only its own peers; memory is limited per client.
 

@@ -72,7 +72,7 @@ fn the_patience_of_a_receiver_is_the_same_for_every_form_of_address() {
         assert!(passed >= Duration::from_secs(1), "{url}: {passed:?}");
         assert!(passed < Duration::from_secs(20), "{url}: {passed:?}");
     }
-    // What it waits for is told at once; a question is asked once.
+    // What it waits for is reported; a question is asked once.
     let output = run(&["join", &format!("{free}/bunny"), "--patience", "1s"]);
     let told = complaint(&output);
     assert!(told.contains("not connected: Connection refused"), "{told}");
@@ -432,6 +432,20 @@ fn a_receiver_that_got_nothing_says_why_and_fails() {
     let why = complaint(&dead);
     assert_eq!(dead.status.code(), Some(1), "{why}");
     assert!(why.contains("is a layercast node listening there"), "{why}");
+}
+
+#[real_time]
+fn what_a_direct_receiver_does_not_get_is_not_blamed_on_switches() {
+    let server = Running::start(&["serve", &trace("direct"), "--loop"]);
+    let url = server.url.clone();
+    // Another one wants all layers, so the source sends them.
+    let full = std::thread::spawn(move || run(&["join", &url, "--for", "8s"]));
+    let base = run(&["join", &server.url, "--level", "0", "--for", "6s"]);
+    let told = complaint(&base);
+    assert_eq!(base.status.code(), Some(0), "{told}");
+    assert!(told.contains("above the level granted"), "{told}");
+    assert!(!told.contains("switch"), "{told}");
+    assert_eq!(full.join().unwrap().status.code(), Some(0));
 }
 
 #[real_time]

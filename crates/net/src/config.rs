@@ -227,7 +227,7 @@ pub struct JoinConfig {
     pub until_closed: bool,
     /// How long it may take at the start until the upstream neighbour answers and has the flow, before
     /// [`NetError::Unreachable`](crate::NetError::Unreachable) or [`NetError::NoSuchFlow`](crate::NetError::NoSuchFlow);
-    /// an answer that waiting does not change ends it at once. `None`: forever, whatever the answers are.
+    /// an answer that waiting does not change ends it immediately. `None`: forever, whatever the answers are.
     pub start_within: Option<Span>,
     /// Whether to give up with [`NetError::Refused`](crate::NetError::Refused) when refused, or to
     /// stay and try again every second.
@@ -283,7 +283,12 @@ pub enum JoinEvent {
     Second(Box<Progress>),
     /// Whatever else the sink says, frames and the messages of the adapter excepted.
     Sink(SinkEvent),
-    /// The flow is over.
+    /// The flow has been away for [`JoinConfig::patience`]: the host leaves it.
+    GaveUp {
+        /// How long it has been away.
+        away: Span,
+    },
+    /// The flow is over, or was left.
     Closed {
         /// Frames the source could not send in time.
         undelivered: u32,

@@ -29,6 +29,14 @@ pub enum NetError {
         /// What the system says.
         source: io::Error,
     },
+    /// A node is to take flows from itself.
+    #[error("the upstream {upstream} is this node itself, which listens on {listen}")]
+    OwnUpstream {
+        /// The upstream neighbour.
+        upstream: SocketAddr,
+        /// Where the node listens.
+        listen: SocketAddr,
+    },
     /// A protected node is to take calls over what protects nothing.
     #[error("XTP encrypts nothing: a node with an identity takes its calls over QUIC")]
     NotProtected,
@@ -192,7 +200,7 @@ pub enum NetError {
 /// Why a call came to nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CallError {
-    /// Nobody answers, as when a packet of the call is lost or the node is about to start: the next call may succeed.
+    /// No node answers, as when a packet of the call is lost or the node is about to start: the next call may succeed.
     #[error("{0}")]
     NoAnswer(String),
     /// The system refuses the call, or the host answers in another protocol.

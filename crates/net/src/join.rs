@@ -195,6 +195,10 @@ impl Actor for Runtime {
             self.missing = self.away.map(|since| self.absence(now.since(since)));
         }
         if leave || stopping || given_up {
+            if let Some(since) = self.away.filter(|_| given_up && !leave && !stopping) {
+                let away = now.since(since);
+                self.receiver.tell(JoinEvent::GaveUp { away });
+            }
             self.receiver.leave(now, obs);
             return Ok(Iteration::Over);
         }

@@ -54,7 +54,7 @@ enum Door {
 /// Events are dropped if the channel is full; `obs` sees what the machines do.
 ///
 /// # Errors
-/// The address is in use, an upstream neighbour cannot be reached (with [`Connect::FailFast`]), a source cannot
+/// The address is in use, an upstream neighbour is the node itself, an upstream neighbour cannot be reached (with [`Connect::FailFast`]), a source cannot
 /// run as configured, the system refuses sockets or timers.
 pub async fn run_node(
     config: NodeConfig,
@@ -94,6 +94,11 @@ impl Node {
             }
         };
         let local = listener.local_addr().map_err(failed)?;
+        let mut upstreams = config.upstreams.iter().map(|it| it.addr);
+        if let Some(upstream) = upstreams.find(|it| is_own(*it, local)) {
+            let listen = local;
+            return Err(NetError::OwnUpstream { upstream, listen });
+        }
         if let Some(group) = config.groups.first() {
             udp.send_to_groups(group.interface, 1)
                 .map_err(|source| NetError::Group {
@@ -372,6 +377,16 @@ pub(crate) async fn bind_both<S>(
             Err(source) => return Err(failed(source)),
         }
     }
+}
+
+/// Whether a call to `addr` reaches the node that listens on `listen`.
+fn is_own(addr: SocketAddr, listen: SocketAddr) -> bool {
+    // Only an address of this host can be bound.
+    let is_here = |ip| UdpSocket::bind(SocketAddr::new(ip, 0)).is_ok();
+    let same = addr.ip() == listen.ip();
+    let same_kind = addr.is_ipv4() == listen.is_ipv4();
+    addr.port() == listen.port()
+        && (same || same_kind && listen.ip().is_unspecified() && is_here(addr.ip()))
 }
 
 /// The socket for datagrams of a node whose neighbours come in at `local`: the port behind, where one

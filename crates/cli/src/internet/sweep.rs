@@ -27,7 +27,10 @@ use crate::sim::on_interrupt;
 /// Runs the scenario `text`, read from `path`, once for each seed that the folder `--out` does not have.
 pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>) -> Outcome {
     let Some(folder) = &args.out else {
-        return Err(Failure::Usage("--seeds needs --out".to_owned()));
+        return Err(Failure::Usage(
+            "--seeds writes a folder for each seed: give the folder for all of them by --out DIR"
+                .to_owned(),
+        ));
     };
     // Any seed finds the errors, and identifies the scenario.
     let (name, network) = ready(args, path, text, Some(0))?;

@@ -197,10 +197,10 @@ pub struct Receive {
 /// `layercast emulate-receivers`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-By default each receiver has its own address, losses and delay, and discards the content (RMTP's
-emulator Mars; hundreds of receivers). With --lares receivers take no data and acknowledge every
-request one after the other (thousands), to load the sender with answers. The command ends with the
-sender's last file.
+By default each receiver has its own address, losses and delay, and discards the content (hundreds of
+receivers). With --lares receivers take no data and acknowledge every request one after the other
+(thousands), to load the sender with answers. These are the emulators Mars and Lares of RMTP
+(docs/src/specs/rmtp-large-scale.md). The command ends with the sender's last file.
 
 Examples:
   layercast emulate-receivers --group 239.1.2.3:7600 --count 100 --loss 0.01 --delay 50ms
@@ -230,7 +230,8 @@ pub struct EmulateReceivers {
     /// Additional delay of each receiver
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = units::span, conflicts_with = "lares")]
     pub delay: Span,
-    /// Receivers only acknowledge, without taking data
+    /// Receivers only acknowledge every request, without taking data, as the emulator Lares of RMTP does
+    /// (docs/src/specs/rmtp-large-scale.md)
     #[arg(long, conflicts_with = "key")]
     pub lares: bool,
     /// Time between the answers of two receivers

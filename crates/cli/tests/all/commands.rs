@@ -66,6 +66,75 @@ fn wrong_use_is_told_from_failure() {
     }
 }
 
+/// All that is missing or wrong is named, with the help of the command that was used.
+#[test]
+fn wrong_use_names_all_that_is_missing_and_the_help_of_the_command() {
+    let big = folder("big").join("big.toml");
+    let file = std::fs::File::create(&big).unwrap();
+    file.set_len(17 << 20).unwrap();
+    let big = big.display().to_string();
+    let own = ["switch", "--listen", "127.0.0.1:7999", "--upstream"];
+    for (code, args, says) in [
+        (
+            2,
+            &["fec", "edge"][..],
+            &["--peer <HOST:PORT>", "--in <ADDR>", "--out <ADDR>"][..],
+        ),
+        (
+            2,
+            &["emulate", "--to", "127.0.0.1:0"],
+            &["--to takes the address", "see layercast emulate --help"],
+        ),
+        (
+            2,
+            &[
+                "fec",
+                "edge",
+                "--peer",
+                "127.0.0.1:1",
+                "--out",
+                "127.0.0.1:0",
+            ],
+            &["such as 127.0.0.1:6000", "see layercast fec edge --help"],
+        ),
+        (
+            2,
+            &["send", "x", "--to", "127.0.0.1:1", "--to", "127.0.0.1:1"],
+            &["named twice", "see layercast send --help"],
+        ),
+        (
+            1,
+            &["sim", &big],
+            &[
+                "larger than 16 MiB",
+                "a short text in TOML",
+                "check that this is the file",
+            ],
+        ),
+        (
+            1,
+            &[&own[..], &["127.0.0.1:7999", "--insecure"]].concat(),
+            &[
+                "127.0.0.1:7999 is this node itself",
+                "--upstream takes the URL",
+            ],
+        ),
+        (
+            1,
+            &[&own[..], &["layercasts://localhost:7999?fp=any"]].concat(),
+            &["127.0.0.1:7999 is this node itself"],
+        ),
+    ] {
+        let output = run(args);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        for part in says {
+            assert!(said.contains(part), "{args:?}: {part} is missing: {said}");
+        }
+        assert!(!said.contains("see layercast --help"), "{said}");
+    }
+}
+
 #[test]
 fn urls_of_other_protocols_are_named_with_a_bridge() {
     for (args, parts) in [

@@ -146,6 +146,8 @@ fn a_server_with_another_certificate_is_found_by_its_url_in_a_file_or_named() {
     );
     assert!(why.contains("--identity FILE"), "{why}");
     assert!(why.contains("flow test was lost"), "{why}");
+    assert!(why.contains("the source has been silent for 3."), "{why}");
+    assert!(!why.contains("the flow is over"), "{why}");
     assert_eq!(ends_within(&mut follows, SOON), Some(0));
     let why = said(&mut follows);
     assert!(why.contains("the file has another URL"), "{why}");

@@ -247,7 +247,8 @@ pub struct SinkStats {
     pub withheld: PerLayer<u64>,
     /// Of these, frames of layers that the source did not send: no receiver asked for them, or its host cannot send them.
     pub withheld_by_source: PerLayer<u64>,
-    /// Of these, frames that a switch withheld: they do not fit a link of the path, or this receiver did not ask for them.
+    /// Of these, frames that a node of the path (the server or a switch) withheld: they do not fit a link, or this receiver
+    /// did not ask for them.
     /// Without a statement in the packets, as in cells, a frame is neither of the two.
     pub withheld_by_switch: PerLayer<u64>,
     /// Frames that arrived after their deadline.

@@ -425,7 +425,7 @@ async fn a_receiver_that_calls_another_program_does_not_wait() {
     let mut config = join_config(addr, sink("guest", 4, DATAGRAMS));
     config.start_within = Some(Span::from_secs(60));
     let error = timeout(Duration::from_secs(10), join(config).end()).await;
-    let error = error.expect("at once").unwrap_err();
+    let error = error.expect("an immediate end").unwrap_err();
     assert!(error.to_string().contains("another protocol"), "{error}");
     answering.await.unwrap();
 }
