@@ -232,9 +232,9 @@ class Context:
     async def close(self) -> None:
         """Closes this end after the sends that have begun, and waits until the peer has closed, too.
 
-        Everything sent is delivered; nothing more is received: a `receive`, `settled`, `joined` or `parted` of
-        another task that still waits raises LayercastError. Raises the exception of an earlier `send` that was
-        cancelled and failed, after the close.
+        Everything sent is delivered; nothing more is received: a `receive`, `settled`, `joined` or `parted`
+        of another task that still waits raises LayercastError. Raises the exception of an earlier `send` that
+        was cancelled and failed, after the close.
         """
         failure = await self._sends.finish()
         self._next.drop()
