@@ -2,6 +2,9 @@ use super::*;
 use crate::receipt::{announcement, announcement_key};
 use layercast_wire::multicast::{Accept, Eject};
 
+/// Announcements in one wait for answers, at most.
+const MOST_ANNOUNCED: u32 = 10;
+
 impl<S: Source> Sender<S> {
     /// Sends the first announcement.
     pub(super) fn open(&mut self, now: Time) {
@@ -14,9 +17,34 @@ impl<S: Source> Sender<S> {
     }
 
     fn await_accepts(&mut self, now: Time) {
-        let silent = self.roster.weigh(|status| status == Status::Invited);
-        let spread = self.clock.spread(self.expected().max(silent));
-        self.round.deadline = now + self.config.opening.wait + spread;
+        let times = self.announcements();
+        self.round.again = times - 1;
+        self.round.gap = self.config.opening.wait.mul_div(1, times.into());
+        self.await_gap(now);
+    }
+
+    /// Waits until the next announcement, or the end of the back-off after the last one.
+    fn await_gap(&mut self, now: Time) {
+        self.round.deadline = now + self.round.gap;
+        if self.round.again == 0 {
+            let silent = self.roster.weigh(|status| status == Status::Invited);
+            let spread = self.clock.spread(self.expected().max(silent));
+            self.round.deadline += spread;
+        }
+    }
+
+    /// How often the session is announced in this wait. As with polls, a small group that loses half of all packets each way
+    /// answers one announcement in four: the nth wait has n, so that the time suffices.
+    fn announcements(&self) -> u32 {
+        let is_small = match self.config.schedule {
+            Schedule::Suppress { above, .. } => self.expected().max(self.group) <= above,
+            _ => false,
+        };
+        if is_small {
+            self.round.tries.clamp(1, MOST_ANNOUNCED)
+        } else {
+            1
+        }
     }
 
     /// Range of the back-off in the announcement.
@@ -225,11 +253,22 @@ impl<S: Source> Sender<S> {
             self.roster.iter().any(|it| it.absent > 0),
         );
         let wanted = silent || absent || matches!(self.members, Members::Anyone { .. });
-        if !wanted || self.round.tries >= self.config.opening.tries {
+        let again = self.round.again;
+        if !wanted || (again == 0 && self.round.tries >= self.config.opening.tries) {
             self.opened(now);
             return;
         }
-        self.round.tries += 1;
+        self.announce_again(now, silent, absent);
+        if again > 0 {
+            self.round.again = again - 1;
+            self.await_gap(now);
+        } else {
+            self.round.tries += 1;
+            self.await_accepts(now);
+        }
+    }
+
+    fn announce_again(&mut self, now: Time, silent: bool, absent: bool) {
         // A receiver that has not answered its aggregator is reached only through the group.
         let mut unknown = !silent || absent;
         for at in 0..self.roster.len() {
@@ -244,7 +283,6 @@ impl<S: Source> Sender<S> {
             self.polls.clear();
             self.announce(now, To::Group);
         }
-        self.await_accepts(now);
     }
 
     fn opened(&mut self, now: Time) {

@@ -66,6 +66,9 @@ pub(super) struct Round {
     pub waiting: usize,
     /// Number of repeated polls.
     pub tries: u32,
+    /// Opening: announcements of this wait that are still to come, and the time between them.
+    pub again: u32,
+    pub gap: Span,
     /// When the first poll, or the last packet of the pass, was sent.
     pub asked: Time,
     /// Whether aggregators get the time that they need for their receivers.
@@ -92,6 +95,8 @@ impl Round {
             ask: Ask::Everyone,
             waiting: 0,
             tries: 0,
+            again: 0,
+            gap: Span::ZERO,
             asked: Time::ZERO,
             patient: false,
             spread: Span::ZERO,

@@ -42,6 +42,29 @@ fn objects_of_the_profile_of_rmtp_arrive() {
     }
 }
 
+/// With half of all packets lost each way one announcement in four is answered: ten of them miss a receiver in 18 sessions.
+#[test]
+fn a_session_opens_where_half_is_lost_each_way() {
+    for seed in 0..200 {
+        let mut config = SenderConfig::layercast(Rate::from_bps(100_000_000));
+        config.opening.tries = 10;
+        config.opening.wait = Span::from_ms(200);
+        let scheme = Scheme::from_number(config.scheme);
+        let source = Memory::new("x", content(10_000), scheme);
+        let sender = Sender::object(seed, config, listed(RECEIVERS), source).unwrap();
+        let half = Faults {
+            loss: 0.5,
+            ..PERFECT
+        };
+        let mut net = Net::new(sender, stores(RECEIVERS), half, seed);
+        net.delay = Span::from_ms(10);
+        net.start();
+        net.run();
+        let outcomes: Vec<Outcome> = net.sender.deliveries().map(|it| it.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Delivered; 3], "seed {seed}");
+    }
+}
+
 #[test]
 fn the_loss_of_a_receiver_is_that_of_its_path() {
     let config = opened(SenderConfig::layercast(Rate::from_bps(100_000_000)));

@@ -16,6 +16,8 @@ const MOST_WAITING: usize = 64;
 /// How often a token is sent, and after how long again.
 const TRIES: u32 = 4;
 const AGAIN: Span = Span::from_ms(100);
+/// The same if the session is announced again meanwhile: the token, or the answer, was lost.
+const SOON: Span = Span::from_ms(20);
 /// The longest back-off that an announcement may ask for.
 const LONGEST: Span = Span::from_secs(60);
 
@@ -35,6 +37,8 @@ struct Waiting {
     from: SocketAddr,
     packet: Packet,
     at: Time,
+    /// When a token was sent last.
+    sent: Time,
     tries: u32,
 }
 
@@ -56,6 +60,8 @@ impl AddressValidation {
             waiting.packet = packet.clone();
             if waiting.tries >= TRIES {
                 (waiting.tries, waiting.at) = (0, now);
+            } else if waiting.tries > 0 {
+                waiting.at = waiting.at.min(waiting.sent + SOON);
             }
             return;
         }
@@ -69,6 +75,7 @@ impl AddressValidation {
             from,
             packet: packet.clone(),
             at: now + delay,
+            sent: Time::ZERO,
             tries: 0,
         });
         debug_assert!(self.waiting.len() <= MOST_WAITING);
@@ -79,7 +86,7 @@ impl AddressValidation {
         let due = |it: &&mut Waiting| it.at <= now && it.tries < TRIES;
         let waiting = self.waiting.iter_mut().find(due)?;
         waiting.tries += 1;
-        waiting.at = now + AGAIN;
+        (waiting.sent, waiting.at) = (now, now + AGAIN);
         let (from, session) = (waiting.from, waiting.packet.session);
         Some((from, session, self.tokens.of(from, session)))
     }
