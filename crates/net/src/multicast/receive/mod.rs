@@ -141,11 +141,10 @@ impl FileReceiver {
                 report_at = now + REPORT_PERIOD;
                 self.sessions.progress(&events);
             }
-            let idle = self.sessions.is_idle(now);
             if shutdown.is_cancelled() {
                 break Ended::Stopped;
             }
-            if idle && !self.forever && self.sessions.sets.is_over(now) {
+            if !self.forever && self.sessions.is_idle(now) && self.sessions.sets.is_over(now) {
                 break Ended::All;
             }
             if self.patience > Span::ZERO && self.sessions.heard() + self.patience <= now {
@@ -172,11 +171,9 @@ impl FileReceiver {
         self.sessions.end_whole(clock.now(), None, &events);
         self.sessions.save();
         self.sessions.sync();
-        if ended != Ended::All {
-            self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
-            // Best effort: a sender that misses this notices by itself.
-            self.sessions.out.flush(&mut self.udp);
-        }
+        self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
+        // Best effort: a sender that misses this notices by itself.
+        self.sessions.out.flush(&mut self.udp);
         Ok(Reception {
             missing: self.sessions.sets.missing(),
             listed: !self.sessions.lacks_list(),

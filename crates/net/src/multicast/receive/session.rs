@@ -241,6 +241,11 @@ impl Session {
         stream.map_or_else(|| self.machine.progress(), Intake::progress)
     }
 
+    /// Whether its sender has sent data.
+    pub fn has_data(&self) -> bool {
+        self.machine.stats().data > 0
+    }
+
     /// Whether its sender has sent no data since the announcement, and had [`DATA_WITHIN`] for that.
     pub fn lacks_data(&self, now: Time) -> bool {
         let is_begun =

@@ -13,7 +13,7 @@ use layercast_wire::multicast::{
 use tokio::sync::mpsc;
 
 use super::session::Session;
-use super::sets::Sets;
+use super::sets::{PATIENCE, Sets};
 use super::transfers::Transfers;
 use super::validation::AddressValidation;
 use super::{ReceiveEvent, ReceivedFile};
@@ -90,9 +90,10 @@ impl Sessions {
         !self.unlisted.is_empty()
     }
 
-    /// Whether none runs; one without data since its announcement does not count.
+    /// Whether no session runs in which data came, from a sender that is still heard: anybody can announce one.
     pub fn is_idle(&self, now: Time) -> bool {
-        self.all.values().all(|it| it.lacks_data(now))
+        let runs = |it: &Session| it.has_data() && now < it.heard() + PATIENCE;
+        !self.all.values().any(runs)
     }
 
     /// When a sender was heard last, or a session began or ended.
@@ -362,6 +363,9 @@ impl Sessions {
             let (hashing, over) = session.work(now, obs);
             more |= hashing;
             ended.extend(over.map(|reason| (id, reason)));
+            if session.has_data() {
+                self.sets.has_sent(session.sender());
+            }
             lists.extend(session.take_manifest().map(|it| (session.sender(), it)));
         }
         for (sender, manifest) in lists {

@@ -12,7 +12,7 @@ const MOST: usize = 64;
 /// Files of a sender that are remembered.
 const MOST_FILES: usize = 1 << 16;
 /// How long the next file of a sender is waited for when another sender is done: it may read a large file for its digest.
-const PATIENCE: Span = Span::from_secs(60);
+pub const PATIENCE: Span = Span::from_secs(60);
 
 /// The files of the senders that were heard.
 #[derive(Debug, Default)]
@@ -27,12 +27,19 @@ struct Set {
     /// By its number, the digest of each file that was announced, and whether it is over.
     files: BTreeMap<u32, ([u8; 32], bool)>,
     heard: Time,
+    /// It has sent data. Anybody can announce something.
+    has_sent: bool,
 }
 
 impl Set {
     /// Files follow each other: behind the last one none comes.
     fn is_over(&self) -> bool {
         self.files.get(&self.count).is_some_and(|it| it.1)
+    }
+
+    /// Whether its sender announced something and did no more.
+    fn is_mere_announcement(&self) -> bool {
+        !self.has_sent && !self.is_over()
     }
 
     /// Files that did not come, as far as is known.
@@ -46,21 +53,6 @@ impl Set {
 impl Sets {
     /// A sender begins a file.
     pub fn began(&mut self, now: Time, sender: SocketAddr, name: &FileName, digest: [u8; 32]) {
-        // The same files from another address: that sender has been started again, and continues from there.
-        let same = |set: &Set| {
-            let there = set.files.get(&name.index);
-            set.count == name.count && there.is_some_and(|it| it.0 == digest)
-        };
-        let old: Vec<SocketAddr> = self
-            .all
-            .iter()
-            .filter(|(at, _)| **at != sender)
-            .filter(|(_, set)| same(set))
-            .map(|(at, _)| *at)
-            .collect();
-        for old in old {
-            self.all.remove(&old);
-        }
         if self
             .all
             .get(&sender)
@@ -78,11 +70,37 @@ impl Sets {
             count: name.count,
             files: BTreeMap::new(),
             heard: now,
+            has_sent: false,
         });
         set.heard = now;
         if set.files.len() < MOST_FILES {
             set.files.insert(name.index, (digest, false));
         }
+        self.replace_former(sender);
+    }
+
+    /// Data of a sender came.
+    pub fn has_sent(&mut self, sender: SocketAddr) {
+        if let Some(set) = self.all.get_mut(&sender).filter(|set| !set.has_sent) {
+            set.has_sent = true;
+            self.replace_former(sender);
+        }
+    }
+
+    /// The newest file of a sender was announced from another address before: that sender has been started again, and
+    /// continues from there. What only announces takes no place.
+    fn replace_former(&mut self, sender: SocketAddr) {
+        let Some(set) = self.all.get(&sender).filter(|set| set.has_sent) else {
+            return;
+        };
+        let Some((&index, &(digest, _))) = set.files.last_key_value() else {
+            return;
+        };
+        let count = set.count;
+        self.all.retain(|at, other| {
+            let there = other.files.get(&index);
+            *at == sender || other.count != count || there.is_none_or(|it| it.0 != digest)
+        });
     }
 
     /// A file of a sender is over: here, or not to be had.
@@ -109,14 +127,16 @@ impl Sets {
 
     /// Whether the files of some sender are over, and none of another are waited for.
     pub fn is_over(&self, now: Time) -> bool {
-        let mut all = self.all.values();
-        all.clone().any(Set::is_over) && all.all(|set| set.is_over() || set.heard + PATIENCE <= now)
+        let is_awaited = |set: &Set| set.has_sent && !set.is_over() && now < set.heard + PATIENCE;
+        self.all.values().any(Set::is_over) && !self.all.values().any(is_awaited)
     }
 
-    /// Files that were announced with others and did not come.
+    /// Files that were announced with others and did not come. A mere announcement counts only where there was nothing else.
     pub fn missing(&self) -> u32 {
-        let missing = self.all.values().map(Set::missing);
-        missing.fold(0, u32::saturating_add)
+        let is_alone = self.all.values().all(Set::is_mere_announcement);
+        let counted = self.all.values();
+        let counted = counted.filter(|set| is_alone || !set.is_mere_announcement());
+        counted.map(Set::missing).fold(0, u32::saturating_add)
     }
 }
 
@@ -141,6 +161,7 @@ mod tests {
         let mut sets = Sets::default();
         sets.began(secs(0), at(1), &name(1, 2), [1; 32]);
         sets.began(secs(0), at(2), &name(1, 1), [9; 32]);
+        sets.has_sent(at(1));
         sets.ended(secs(1), at(1), &name(1, 2));
         sets.ended(secs(1), at(2), &name(1, 1));
         assert!(
@@ -157,12 +178,29 @@ mod tests {
     }
 
     #[test]
+    fn who_only_announces_is_not_waited_for_and_takes_no_place() {
+        let mut sets = Sets::default();
+        sets.began(secs(0), at(1), &name(1, 1), [1; 32]);
+        assert_eq!(sets.missing(), 1, "nothing else was announced");
+        sets.has_sent(at(1));
+        // Another content, and the announcement of the same.
+        sets.began(secs(0), at(2), &name(1, 9), [2; 32]);
+        sets.began(secs(0), at(3), &name(1, 1), [1; 32]);
+        assert!(!sets.is_over(secs(1)), "the data come");
+        sets.ended(secs(1), at(1), &name(1, 1));
+        assert!(sets.is_over(secs(1)));
+        assert_eq!(sets.missing(), 0);
+    }
+
+    #[test]
     fn a_sender_that_is_started_again_takes_the_place_of_its_former_life() {
         let mut sets = Sets::default();
         sets.began(secs(0), at(1), &name(1, 2), [1; 32]);
+        sets.has_sent(at(1));
         sets.ended(secs(1), at(1), &name(1, 2));
         for (index, digest) in [(1, [1; 32]), (2, [2; 32])] {
             sets.began(secs(9), at(2), &name(index, 2), digest);
+            sets.has_sent(at(2));
             sets.ended(secs(9), at(2), &name(index, 2));
         }
         assert!(sets.is_over(secs(9)));

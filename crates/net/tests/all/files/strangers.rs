@@ -203,6 +203,38 @@ async fn sessions_without_data_keep_no_sender_out() {
     let _ = timeout(LONG, it.task).await;
 }
 
+/// A receiver ends with the honest transfer, whatever a stranger with a real address announces and keeps alive.
+#[tokio::test]
+async fn a_session_without_data_does_not_keep_a_receiver_from_its_end() {
+    let folder = folder("strangers-end");
+    let (path, content) = make(&folder, "film", 300_000);
+    let it = receiver(1, &folder.join("r1"));
+    let (stranger, to) = (Stranger::new().await, it.addr);
+    let hold = tokio::spawn(async move {
+        let list = format!("0/9/@{:016x}/", 5);
+        for (session, name) in [(1, "1/9/x"), (2, &list)] {
+            let open = open_of(1 << 20, 1_000, 3, name);
+            stranger.announce(to, session, &open).await;
+        }
+        for round in 0.. {
+            for session in [1, 2] {
+                stranger.say(to, session, poll_of(round)).await;
+            }
+            stranger.hear(20).await;
+        }
+    });
+    sleep(Duration::from_millis(300)).await;
+    let sent = send(config(&[&path], vec![it.addr], 20)).await;
+    assert_eq!(delivered(&sent[0]), 1, "{sent:#?}");
+    // The good-bye of the sender is on its way.
+    let out = it.out.clone();
+    let files = timeout(Duration::from_secs(2), it.end()).await;
+    assert_eq!(files.expect("the transfer is over").len(), 1);
+    assert!(!hold.is_finished());
+    hold.abort();
+    assert!(fs::read(out.join("film")).unwrap() == content);
+}
+
 /// An address that has sent back nothing of ours gets three octets for one at most (RFC 9000, 8.1).
 #[tokio::test]
 async fn a_receiver_does_not_multiply_what_comes_from_an_address_that_answers_nothing() {
