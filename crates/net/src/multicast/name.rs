@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -166,7 +167,7 @@ pub fn printable(path: &Path) -> String {
 }
 
 /// The same for names that lead to a file.
-pub fn printable_names(path: &[Box<[u8]>]) -> String {
+pub fn printable_names(path: &[impl Borrow<[u8]>]) -> String {
     printable_octets(&path.join(&b'/'))
 }
 
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_does_nothing_to_a_terminal() {
-        let path = [b"a\x1b[2J".as_slice().into(), "b\u{202e}".as_bytes().into()];
+        let path = [b"a\x1b[2J".as_slice(), "b\u{202e}".as_bytes()];
         assert_eq!(printable_names(&path), "a\\u{1b}[2J/b\\u{202e}");
     }
 }

@@ -143,7 +143,7 @@ impl Walk {
         };
         let safe = self.free_at_top(harmless_at_top(name));
         if safe != name {
-            let printable = printable_names(&[safe.clone().into()]);
+            let printable = printable_names(&[&*safe]);
             self.renamed.push((path.to_owned(), printable));
         }
         self.entry((path, &real), None, safe, &about);
@@ -267,7 +267,7 @@ impl Walk {
                     .unwrap_or(name.clone());
             }
             self.renamed
-                .push((shown.to_owned(), printable_names(&[name.clone().into()])));
+                .push((shown.to_owned(), printable_names(&[&*name])));
         }
         if !about.is_symlink() {
             return self.entry((shown, real), Some(parent), name, &about);

@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -67,8 +68,13 @@ impl Existing {
         // What may be replaced has the name itself.
         let most = if folder.overwrite { 1 } else { COPIES };
         for number in from..most {
-            // Numbers have no gaps.
-            let (file, path) = place::existing(&folder.path, names, number).ok()?;
+            let (file, path) = match place::existing(&folder.path, names, number) {
+                Ok(found) => found,
+                // Numbers have no gaps.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                // It is somebody else's, or no file.
+                Err(_) => continue,
+            };
             if file.metadata().ok()?.len() == size {
                 return Some(Existing {
                     folder: folder.clone(),

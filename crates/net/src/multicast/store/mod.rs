@@ -2,7 +2,9 @@
 
 mod folder;
 mod on_disk;
+mod open;
 mod place;
+mod walk;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,14 +18,15 @@ use layercast_wire::multicast::{Object, Reason};
 use self::folder::Existing;
 pub use self::folder::Folder;
 use self::on_disk::OnDisk;
-use self::place::make_folders;
-pub use self::place::{Listed, settle_folders, sync};
+pub use self::place::{Listed, sync};
+use self::walk::make_folders;
+pub use self::walk::settle_folders;
 use super::name::{FileName, shorten};
 
 /// Octets of a name that partial files have of it: with what is put around it, it fits every file system.
 const LONGEST: usize = 200;
 /// Entries of a manifest whose folders are made at a time.
-const FOLDERS: usize = 256;
+const FOLDERS: u32 = 256;
 /// Files of at least this size are synced to the disk one by one; smaller ones together, with the last of a
 /// transfer.
 const LARGE: u64 = 8 << 20;
@@ -44,7 +47,7 @@ pub struct FileStore {
     /// The object, if it is the manifest of a transfer and its folders are here.
     manifest: Option<Manifest>,
     /// A manifest whose folders are being made, and the entry that is next.
-    making: Option<(Manifest, usize)>,
+    making: Option<(Manifest, u32)>,
     /// What the system said when something failed.
     error: Option<io::Error>,
 }
@@ -153,7 +156,7 @@ impl FileStore {
             };
             let (from, to) = (next, next + FOLDERS);
             make_folders(&self.folder.path, &manifest, from..to)?;
-            match to < manifest.entries().len() {
+            match (to as usize) < manifest.entries().len() {
                 true => self.making = Some((manifest, to)),
                 false => self.manifest = Some(manifest),
             }

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,13 +13,12 @@ use layercast_wire::multicast::manifest::{Kind, Manifest, Modified};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::open::{named, open_folder, open_own, open_root};
 use crate::multicast::name::{harmless_at_top, printable_names};
 use crate::multicast::tree::with_number;
 
 /// Numbers that are tried for a file whose name is in use.
 const NUMBERS: u32 = 1_000;
-/// Permissions of folders before the manifest says others, less what the umask takes.
-const FOLDER: Mode = Mode::from_bits_retain(0o777);
 
 /// What the manifest says of a file or folder.
 #[derive(Clone, Debug)]
@@ -72,24 +70,9 @@ fn split(path: &[Box<[u8]>]) -> io::Result<Split<'_>> {
 
 /// Opens a folder below `root`; makes what is missing, or fails.
 fn folder(root: &Path, names: &[Box<[u8]>], make: bool) -> io::Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut at = rustix::fs::open(root, flags, Mode::empty())?;
+    let mut at = open_root(root)?;
     for (depth, name) in (1..).zip(names) {
-        if make {
-            match rustix::fs::mkdirat(&at, &**name, FOLDER) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let opened = rustix::fs::openat(&at, &**name, flags | OFlags::NOFOLLOW, Mode::empty());
-        at = opened.map_err(|error| match error {
-            Errno::LOOP | Errno::NOTDIR => {
-                let what = printable_names(&names[..depth]);
-                let what = format!("{what} is a symbolic link or a file, not a folder");
-                io::Error::new(io::ErrorKind::NotADirectory, what)
-            }
-            error => error.into(),
-        })?;
+        at = open_folder(&at, name, make).map_err(|error| named(error, &names[..depth]))?;
     }
     Ok(at)
 }
@@ -111,7 +94,12 @@ pub fn existing(root: &Path, path: &[Box<[u8]>], number: u32) -> io::Result<(Fil
     };
     let at = folder(root, folders, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(&at, name, flags, Mode::empty())?);
+    let (file, mode) = open_own(&at, name, flags)?;
+    if let Some(mode) = mode {
+        // It is open, and need not be readable for others.
+        rustix::fs::fchmod(&file, mode)?;
+    }
+    let file = File::from(file);
     match file.metadata()?.is_file() {
         true => Ok((file, path_of(root, folders, name))),
         false => Err(io::ErrorKind::InvalidInput.into()),
@@ -156,20 +144,6 @@ fn rename_to_free(from: &Path, at: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Makes a folder that the manifest lists.
-pub fn make(root: &Path, listed: &Listed) -> io::Result<()> {
-    let at = folder(root, &listed.path, true)?;
-    // One of an earlier transfer may have been made read-only; that comes again at the end.
-    let _ = rustix::fs::fchmod(at, Mode::from_raw_mode(u32::from(listed.mode) | 0o700));
-    Ok(())
-}
-
-/// Gives a folder the permissions and time that the manifest says: once everything is in it.
-pub fn settle(root: &Path, listed: &Listed) -> io::Result<()> {
-    let at = folder(root, &listed.path, false)?;
-    set_times_and_mode(&at, listed.mode, listed.modified)
-}
-
 /// Gives an open file or folder its permissions and time.
 pub fn set_times_and_mode(file: impl AsFd, mode: u16, modified: Modified) -> io::Result<()> {
     let time = Timespec {
@@ -187,42 +161,16 @@ pub fn set_times_and_mode(file: impl AsFd, mode: u16, modified: Modified) -> io:
 
 /// Writes everything in the file system of a folder to its disk.
 pub fn sync(root: &Path) -> io::Result<()> {
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let at = rustix::fs::open(root, flags, Mode::empty())?;
-    Ok(rustix::fs::syncfs(at)?)
-}
-
-/// Makes the folders of a manifest; the first error, if there is one.
-pub fn make_folders(root: &Path, manifest: &Manifest, entries: Range<usize>) -> io::Result<()> {
-    folders(manifest, entries).try_for_each(|it| {
-        make(root, &it).map_err(|error| {
-            let path = root.join(it.name());
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        })
-    })
-}
-
-/// Gives the folders of a manifest their permissions and times, those inside others first. What cannot be set stays as
-/// it is: the content is there.
-pub fn settle_folders(root: &Path, manifest: &Manifest) {
-    let mut all: Vec<Listed> = folders(manifest, 0..manifest.entries().len()).collect();
-    all.reverse();
-    for listed in &all {
-        let _ = settle(root, listed);
-    }
-}
-
-fn folders(manifest: &Manifest, entries: Range<usize>) -> impl Iterator<Item = Listed> + '_ {
-    let all = (0..).zip(manifest.entries());
-    let all = all.skip(entries.start).take(entries.len());
-    let folders = all.filter(|(_, entry)| entry.kind == Kind::Folder);
-    folders.filter_map(|(at, _)| Listed::of(manifest, at))
+    Ok(rustix::fs::syncfs(open_root(root)?)?)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::thread;
+
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
     use super::*;
 
@@ -273,6 +221,55 @@ mod tests {
             assert_eq!(there, out.join("d").join(name));
             assert_eq!(fs::read_to_string(there).unwrap(), content);
         }
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    /// Runs `what` without the right of root to read and search everything.
+    fn unprivileged<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+        let run = || {
+            let mut sets = capabilities(None).unwrap();
+            let overrides = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+            sets.effective.remove(overrides);
+            // They are the thread's.
+            set_capabilities(None, sets).unwrap();
+            what()
+        };
+        thread::scope(|scope| scope.spawn(run).join().unwrap())
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_its_owner_may_not_read_is_found_and_keeps_its_permissions() {
+        let root = root("unreadable");
+        let out = root.join("out");
+        fs::create_dir(out.join("d")).unwrap();
+        let file = out.join("d/zero");
+        fs::write(&file, "content").unwrap();
+        set_mode(&file, 0);
+        let wanted = path(&["d", "zero"]);
+        unprivileged(|| {
+            assert!(File::open(&file).is_err(), "it is denied");
+            let (mut found, at) = existing(&out, &wanted, 0).unwrap();
+            assert_eq!(at, file);
+            assert_eq!(io::read_to_string(&mut found).unwrap(), "content");
+            assert_eq!(mode(&file), 0);
+            // The folder that it is in is opened, too, and stays open for its owner until the transfer is over.
+            set_mode(&out.join("d"), 0o050);
+            assert!(existing(&out, &wanted, 0).is_ok());
+            assert_eq!(mode(&out.join("d")), 0o750);
+            // A link is not followed, not even to be made readable.
+            set_mode(&file, 0o040);
+            symlink(&file, out.join("d/link")).unwrap();
+            assert!(existing(&out, &path(&["d", "link"]), 0).is_err());
+            assert_eq!(mode(&file), 0o040);
+        });
         fs::remove_dir_all(root).unwrap();
     }
 }
