@@ -19,7 +19,16 @@ pub const FEW: u32 = 10;
 /// Files that are named because something is missing; the others are counted.
 const NAMED: usize = 20;
 
+/// Addresses that are named for a member that never answered; more are counted.
+const PLACES: usize = 3;
+/// What is said of a receiver of which nothing was heard.
+const NEVER: &str = "never answered";
+
 type Names = BTreeMap<MemberId, String>;
+
+fn is_absent(it: &ReceiverReport) -> bool {
+    it.outcome == Fate::NeverConnected
+}
 
 /// What a receiver is called for people.
 pub fn name(names: &Names, it: &ReceiverReport) -> String {
@@ -141,7 +150,7 @@ impl<'a> Summary<'a> {
                         total.why = Some(cause(file, reason).into());
                     }
                     Fate::Pending => total.why = Some("given up".into()),
-                    Fate::NeverConnected => total.why = Some("never answered".into()),
+                    Fate::NeverConnected => total.why = Some(NEVER.into()),
                 }
             }
         }
@@ -153,10 +162,14 @@ impl<'a> Summary<'a> {
         }
     }
 
+    /// The last session: it shows which receivers take part at the end.
+    fn last(&self) -> Option<&SentFile> {
+        self.report.sent.last().or(self.report.manifest.as_ref())
+    }
+
     /// Addresses that never answered.
     fn unreached(&self) -> &[SocketAddr] {
-        let last = self.report.sent.last().or(self.report.manifest.as_ref());
-        last.map_or(&[], |file| &file.unreached)
+        self.last().map_or(&[], |file| &file.unreached)
     }
 
     /// Octets that arrived, at the receiver that got most.
@@ -174,6 +187,35 @@ impl<'a> Summary<'a> {
             .collect()
     }
 
+    /// Addresses of a session that are those of no known receiver. A member that never answered is at one of them, and is
+    /// reported by its name.
+    fn nameless(file: &SentFile) -> &[SocketAddr] {
+        match file.receivers.iter().any(is_absent) {
+            true => &[],
+            false => &file.unreached,
+        }
+    }
+
+    /// Why a member that never answered has nothing: what is known of the addresses at which it may be.
+    fn why_absent(&self, hosts: &[SocketAddr]) -> String {
+        let known = |host: &&SocketAddr| self.why_unreached(host) != NEVER;
+        let shown = |host: &SocketAddr| match self.why_unreached(host) {
+            NEVER => host.to_string(),
+            why => format!("{host} ({why})"),
+        };
+        match hosts.len() {
+            0 => NEVER.into(),
+            1..=PLACES => {
+                let hosts: Vec<String> = hosts.iter().map(shown).collect();
+                format!("{NEVER}, at {}", hosts.join(" or "))
+            }
+            all => match hosts.iter().find(known) {
+                Some(host) => format!("{NEVER}, at any of {all} addresses; {}", shown(host)),
+                None => format!("{NEVER}, at any of {all} addresses"),
+            },
+        }
+    }
+
     /// Why nothing reached this address.
     fn why_unreached(&self, host: &SocketAddr) -> &str {
         if let Some(why) = self.report.unroutable.get(host) {
@@ -185,7 +227,7 @@ impl<'a> Summary<'a> {
         } else if sessions.any(|it| it.other_key.contains(host)) {
             "it has another key, or none"
         } else {
-            "never answered"
+            NEVER
         }
     }
 
@@ -355,8 +397,16 @@ impl<'a> Summary<'a> {
         let mut table = Table::new(&[
             "receiver", "files", "bytes", "rate", "repairs", "loss", "missing",
         ]);
-        for it in self.totals.values() {
+        let at_end = |member: &MemberId| {
+            let mut receivers = self.last()?.receivers.iter();
+            receivers.find(|it| it.member == *member)
+        };
+        for (member, it) in &self.totals {
             let missing = self.report.files.saturating_sub(it.files);
+            let why = match at_end(member).is_some_and(is_absent) {
+                true => Some(self.why_absent(self.unreached())),
+                false => it.why.clone(),
+            };
             table.row([
                 it.shown.clone(),
                 it.files.to_string(),
@@ -365,7 +415,7 @@ impl<'a> Summary<'a> {
                 it.repairs.to_string(),
                 it.loss()
                     .map_or("-".into(), |loss| format!("{:.2} %", loss * 100.0)),
-                match (missing, &it.why) {
+                match (missing, &why) {
                     (0, Some(why)) if it.is_unlisted => {
                         format!("folders, permissions, times: {why}")
                     }
@@ -375,7 +425,8 @@ impl<'a> Summary<'a> {
                 },
             ]);
         }
-        for host in self.unreached().iter().copied().chain(self.refused()) {
+        let nameless = self.last().map_or(&[][..], Self::nameless);
+        for host in nameless.iter().copied().chain(self.refused()) {
             let host = &host;
             let none = || "0".to_owned();
             let sent = self.report.sent.iter();
@@ -457,7 +508,7 @@ impl<'a> Summary<'a> {
                 Fate::Pending => "given up".to_owned(),
                 Fate::Delivered => "delivered".to_owned(),
                 Fate::Failed(reason) => format!("failed: {}", cause(file, reason)),
-                Fate::NeverConnected => "never answered".to_owned(),
+                Fate::NeverConnected => self.why_absent(&file.unreached),
             };
             let bytes = match it.outcome {
                 Fate::Delivered => file.size,
@@ -471,7 +522,7 @@ impl<'a> Summary<'a> {
                 format!("{:.2} %", it.loss * 100.0),
             ]);
         }
-        for host in &file.unreached {
+        for host in Self::nameless(file) {
             let none = || "0".to_owned();
             let outcome = self.why_unreached(host).to_owned();
             table.row([host.to_string(), outcome, none(), none(), "-".to_owned()]);
@@ -597,5 +648,54 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("all files reached"), "{text}");
+    }
+
+    #[test]
+    fn a_member_that_is_missing_has_one_row_with_the_addresses_at_which_it_may_be() {
+        let hosts = ["192.0.2.7:7600", "192.0.2.8:7600"].map(|it| it.parse().unwrap());
+        let mut file = delivered("a", 1);
+        file.receivers.push(ReceiverReport {
+            member: MemberId(2),
+            outcome: Fate::NeverConnected,
+            ..file.receivers[0]
+        });
+        file.unreached.push(hosts[0]);
+        let mut report = SendReport {
+            files: 1,
+            sent: vec![file],
+            ..SendReport::default()
+        };
+        let names = [(1, "ann"), (2, "bob")];
+        let names = names.map(|(number, name)| (MemberId(number), name.to_owned()));
+        let names = Names::from(names);
+        let rows = |report: &SendReport| {
+            let text = Summary::new(&names, report, false).human();
+            let rows = text.lines().filter(|it| it.contains("never answered"));
+            rows.map(str::to_owned).collect::<Vec<_>>()
+        };
+        // One in the table of the file, one in that of all files.
+        let shown = rows(&report);
+        assert_eq!(shown.len(), 2, "{shown:#?}");
+        for row in &shown {
+            assert!(row.contains("bob"), "{row}");
+            assert!(row.contains("never answered, at 192.0.2.7:7600"), "{row}");
+        }
+        report.sent[0].unreached.push(hosts[1]);
+        report.sent[0].other_key.push(hosts[1]);
+        let shown = rows(&report);
+        assert_eq!(shown.len(), 2, "{shown:#?}");
+        let both = "at 192.0.2.7:7600 or 192.0.2.8:7600 (it has another key, or none)";
+        assert!(shown.iter().all(|it| it.contains(both)), "{shown:#?}");
+        // Without a list of members an address is all that is known.
+        report.sent[0].receivers.truncate(1);
+        report.sent[0].unreached.truncate(1);
+        let shown = rows(&report);
+        assert!(
+            shown
+                .iter()
+                .all(|it| it.trim_start().starts_with("192.0.2.7:7600")),
+            "{shown:#?}"
+        );
+        assert_eq!(shown.len(), 2, "{shown:#?}");
     }
 }
