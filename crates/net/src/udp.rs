@@ -33,7 +33,6 @@ pub struct Udp {
     stats: UdpStats,
     /// The last datagram that the kernel refused to send, and why.
     refusal: Option<Box<(SocketAddr, io::Error)>>,
-    drops_at_start: u64,
     /// ECN codepoint of datagrams without a congestion mark.
     unmarked: Option<EcnCodepoint>,
 }
@@ -107,19 +106,16 @@ impl Udp {
         let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
         let socket = UdpSocket::from_std(socket.into())?;
         let state = UdpSocketState::new((&socket).into())?;
-        let mut udp = Udp {
+        Ok(Udp {
             local: socket.local_addr()?,
             state,
             buffer: vec![0; BATCH_SIZE * MAX_RECV],
             arena: BytesMut::with_capacity(ARENA),
             stats: UdpStats::default(),
             refusal: None,
-            drops_at_start: 0,
             unmarked: Some(EcnCodepoint::Ect0),
             socket,
-        };
-        udp.drops_at_start = udp.kernel_drops();
-        Ok(udp)
+        })
     }
 
     /// Sends datagrams as not ECN-capable, for a transport that does not answer marks: routers drop instead (RFC 3168 6.1.1).
@@ -293,9 +289,8 @@ impl Udp {
 
     /// What was moved and lost so far; asks the kernel for its drops.
     pub fn stats(&self) -> UdpStats {
-        let host_lost = self.kernel_drops().saturating_sub(self.drops_at_start);
         UdpStats {
-            host_lost,
+            host_lost: self.kernel_drops(),
             ..self.stats
         }
     }

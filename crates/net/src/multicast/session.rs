@@ -36,6 +36,9 @@ const MOST_REPORTED: usize = 1_024;
 const TOGETHER: Span = Span::from_us(500);
 /// Batches taken off the socket before something is sent.
 const BATCHES: usize = 4;
+/// How often in succession the socket may hold more before deadlines are judged nevertheless: more than fits in its buffer, so
+/// that every answer that is there counts, and a flood delays nothing for long.
+const UNREAD: u32 = 64;
 /// Pauses before the end of a session is announced again: of the last one on a path that loses packets, and of one that
 /// failed. With 30 % loss one receiver in a thousand hears none of them and of the two before.
 const RELEASES: [Duration; 4] = [
@@ -135,6 +138,7 @@ impl<'a, S: Source> Session<'a, S> {
         let failed = NetError::system("setting a timer");
         let started = clock.now();
         let mut report_at = started;
+        let mut unread = 0;
         self.sender.start(started);
         let mut result = Ok(());
         loop {
@@ -144,7 +148,10 @@ impl<'a, S: Source> Session<'a, S> {
                 self.sender.abort(Reason::User);
             }
             let more = self.receive(now, events, obs);
-            self.sender.on_timeout(now, obs);
+            unread = if more { unread + 1 } else { 0 };
+            if unread % UNREAD == 0 {
+                self.sender.on_timeout(now, obs);
+            }
             self.feed();
             let full = !self.transmit(now, obs);
             self.report_progress(events);

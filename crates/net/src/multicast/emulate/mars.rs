@@ -121,6 +121,8 @@ impl Many for Mars {
                 && let Some((_, from, packet)) = one.late.pop_front()
             {
                 one.take(now, from, &packet, &mut self.peers, &mut self.totals);
+                // The end of a session and the next announcement may have come together.
+                one.run(now, &self.peers, &mut self.totals);
             }
             one.run(now, &self.peers, &mut self.totals);
             let machine = one.session.as_ref().filter(|_| !one.closed);
@@ -165,14 +167,14 @@ impl One {
         let Some(peer) = peers.number(from) else {
             return;
         };
-        let other = self
-            .session
-            .as_ref()
-            .is_none_or(|(id, _)| *id != packet.session);
-        if other
-            && let Body::Open(open) = &packet.body
-            && (self.closed || self.session.is_none())
+        // A sender that announces another session has done with one that is whole: its good-bye was lost.
+        let is_free = self.session.as_ref().is_none_or(|(id, machine)| {
+            *id != packet.session && (self.closed || machine.is_complete())
+        });
+        if let Body::Open(open) = &packet.body
+            && is_free
         {
+            totals.complete += u64::from(self.session.is_some() && !self.closed && self.counts);
             self.config.incarnation = self.config.incarnation.wrapping_add(1);
             let machine = Receiver::new(self.config, VirtualStore);
             self.session = Some((packet.session, machine));
@@ -219,5 +221,99 @@ impl One {
         }
         // What the kernel does not take now it takes when there is more to be sent, or is asked for again.
         self.out.flush(&mut self.udp);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use layercast_wire::Payload;
+    use layercast_wire::multicast::{
+        Ask, Content, Data, DataFlags, Needs, Object, Open, Poll, Symbol, Terms,
+    };
+
+    use super::super::Emulated;
+    use super::*;
+
+    fn open(name: &str) -> Body {
+        Body::Open(Box::new(Open {
+            stamp: 1,
+            packet_size: 1_000,
+            min_release: 0,
+            terms: Terms {
+                content: Content::Counts,
+                in_order: false,
+                unasked: false,
+                goodbye: false,
+                spread_us: 0,
+                data_wait_ms: 0,
+                sender_wait_ms: 0,
+                counters: 0,
+            },
+            object: Some(Object {
+                size: 10,
+                block: 1,
+                scheme: 3,
+                digest: [1; 32],
+                name: name.to_owned().into(),
+            }),
+            proof: None,
+        }))
+    }
+
+    /// The file follows the list of files while the process does not run.
+    #[tokio::test]
+    async fn the_end_of_a_session_and_the_next_announcement_may_come_together() {
+        const RECEIVERS: u32 = 3;
+        let delay = Span::from_ms(5);
+        let config = EmulateConfig {
+            group: SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), 9),
+            interface: Ipv4Addr::LOCALHOST,
+            receivers: RECEIVERS,
+            kind: Emulated::Mars { loss: 0.0, delay },
+            key: None,
+            patience: Span::ZERO,
+        };
+        let data = Body::Data(Data {
+            round: 0,
+            flags: DataFlags::default(),
+            symbol: Symbol::Source(0),
+            payload: Payload::Zeros(10),
+        });
+        let poll = Body::Poll(Box::new(Poll {
+            sync: 1,
+            round: 0,
+            stamp: 1,
+            upto: 1,
+            sent: 1,
+            ask: Ask::Everyone,
+            spread_us: 0,
+            group: RECEIVERS,
+            handshake: false,
+            separate: false,
+            closing: false,
+            ejected: Vec::new(),
+            heard: Needs::new(),
+        }));
+        let release = Body::Release { round: 0 };
+        let list = open("0/1/@0000000000000001/");
+        let file = open("1/1/@0000000000000001/a");
+        for good_bye in [Some(release), None] {
+            let mut mars = Mars::new(&config, 0.0, delay, 7).unwrap();
+            let from = SocketAddr::from(([127, 0, 0, 1], 9));
+            let first = [list.clone(), data.clone(), poll.clone()];
+            let first = first.into_iter().chain(good_bye).map(|body| (1, body));
+            for (session, body) in first.chain([(2, file.clone())]) {
+                let packet = Packet { session, body };
+                mars.hear(Time::ZERO, from, &packet, &Keys::Clear);
+            }
+            let (over, _) = mars.work(Time::ZERO + delay);
+            assert!(!over, "the file is to come");
+            let totals = mars.totals();
+            assert_eq!(totals.joined, u64::from(RECEIVERS), "{totals:?}");
+            // Of each session an answer to the announcement, and a report of the first one.
+            assert_eq!(totals.sent, u64::from(3 * RECEIVERS), "{totals:?}");
+        }
     }
 }
