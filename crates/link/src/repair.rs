@@ -192,14 +192,22 @@ impl<T> LinkRepair<T> {
         self.requester.poll_event()
     }
 
-    /// The next datagram to put on the link, and when its last bit leaves.
+    /// The next datagram to put on the link, feedback excepted, and when its last bit leaves.
+    pub fn poll_sent<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<(Framed, Time)> {
+        let out = self.repairer.poll_transmit(now, obs)?;
+        let framed = Framed {
+            head: Some(out.head),
+            pdu: out.item,
+        };
+        Some((framed, out.ready))
+    }
+
+    /// The next datagram to put on the link, and when its last bit leaves. Feedback says what had arrived by `now`: the caller
+    /// has handed that over.
     pub fn poll<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<(Framed, Time)> {
-        if let Some(out) = self.repairer.poll_transmit(now, obs) {
-            let framed = Framed {
-                head: Some(out.head),
-                pdu: out.item,
-            };
-            return Some((framed, out.ready));
+        let sent = self.poll_sent(now, obs);
+        if sent.is_some() {
+            return sent;
         }
         let feedback = self.requester.poll_transmit(now, obs)?;
         let framed = Framed {
@@ -218,6 +226,11 @@ impl<T> LinkRepair<T> {
     /// When the timers want to run.
     pub fn next_timeout(&self) -> Option<Time> {
         earliest(self.repairer.next_timeout(), self.requester.next_timeout())
+    }
+
+    /// What was sent at `since` or later had left by `now`: the host was held up in between.
+    pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
+        self.repairer.handle(now, RepairerInput::HeldUp(since), obs);
     }
 
     /// Whether nothing waits for the line, and nothing that was sent may still be repaired.

@@ -73,7 +73,7 @@ impl Egress {
         match &mut self.repair {
             Some(repair) => {
                 repair.send(now, start, pdu, obs);
-                self.drain_repair(now, obs);
+                self.drain_sent(now, obs);
             }
             None => self.put(now, start.saturating_add(tx), Framed::bare(pdu), obs),
         }
@@ -91,7 +91,7 @@ impl Egress {
     }
 
     /// Takes a datagram of the neighbour; gives its content, unless it has none or the content arrived before. Feedback
-    /// leaves at the next [poll](Self::poll), when all datagrams that wait in the socket have been read: feedback in the
+    /// leaves at the next [poll](Self::poll) alone, when all datagrams that wait in the socket have been read: feedback in the
     /// midst of them would report those behind it as overdue after a stall of this host.
     ///
     /// # Errors
@@ -111,6 +111,16 @@ impl Egress {
         Ok(repair.receive(now, head, datagram, obs))
     }
 
+    fn drain_sent<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some((item, ready)) = self
+            .repair
+            .as_mut()
+            .and_then(|repair| repair.poll_sent(now, obs))
+        {
+            self.put(now, ready, item, obs);
+        }
+    }
+
     fn drain_repair<O: Observer>(&mut self, now: Time, obs: &mut O) {
         while let Some((item, ready)) = self
             .repair
@@ -118,6 +128,13 @@ impl Egress {
             .and_then(|repair| repair.poll(now, obs))
         {
             self.put(now, ready, item, obs);
+        }
+    }
+
+    /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
+    pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
+        if let Some(repair) = &mut self.repair {
+            repair.held_up(since, now, obs);
         }
     }
 
@@ -157,7 +174,7 @@ impl Egress {
         self.rate = rate;
         if let Some(repair) = &mut self.repair {
             repair.set_rate(now, rate, obs);
-            self.drain_repair(now, obs);
+            self.drain_sent(now, obs);
         }
     }
 

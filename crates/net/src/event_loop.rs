@@ -11,12 +11,13 @@ use crate::timer::Timer;
 /// Signals and commands served before the next look at the sockets.
 const INPUTS_PER_ITERATION: usize = 64;
 
-/// An iteration this late reads the sockets before the timers: code that judges silence must see the messages
-/// received meanwhile.
-const HELD_UP: Span = Span::from_ms(20);
-
-/// How often it then looks for more, so that a flood cannot stop the timers.
+/// How often an iteration looks for more before the timers run, so that a flood cannot stop them; and one that is late.
+const TURNS: usize = 4;
 const CATCH_UP: usize = 64;
+/// An iteration is late from here on.
+const LATE: Span = Span::from_ms(20);
+/// An iteration of this length was held up: what it sent left later than it knew.
+const HELD_UP: Span = Span::from_ms(1);
 
 /// A node or a receiving host, as the loop that runs it sees it.
 pub(crate) trait Actor {
@@ -42,6 +43,9 @@ pub(crate) trait Actor {
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
     fn flush(&mut self) -> bool;
+
+    /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
+    fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O);
 
     /// Looks whether this was the last iteration, `stopping` if the user wants it to be.
     fn end_iteration<O: Observer>(
@@ -117,13 +121,13 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
     let mut next = None;
     loop {
         let now = clock.now();
-        if timer.served(now) > HELD_UP {
-            for _ in 0..CATCH_UP {
-                if !actor.receive(now, obs) {
-                    break;
-                }
-            }
-        }
+        let turns = match timer.served(now) > LATE {
+            true => CATCH_UP,
+            false => TURNS,
+        };
+        // The sockets come first: code that judges silence must see what has arrived by now, and reports to neighbours say
+        // what has not.
+        let more = (0..turns).all(|_| actor.receive(now, obs));
         actor.on_timeout(now, obs);
         let mut served = 0;
         while let Some(said) = next.take().or_else(|| inbox.try_next()) {
@@ -136,8 +140,11 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
                 break;
             }
         }
-        let more = actor.receive(now, obs);
         let blocked = !actor.flush();
+        let left = clock.now();
+        if left.since(now) >= HELD_UP {
+            actor.held_up(now, left, obs);
+        }
         let stopping = shutdown.is_cancelled();
         let wake = match actor.end_iteration(now, stopping, obs)? {
             Iteration::Over => return Ok(()),
@@ -195,7 +202,15 @@ mod tests {
         }
 
         fn flush(&mut self) -> bool {
+            if self.iterations == 1 {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
             true
+        }
+
+        fn held_up<O: Observer>(&mut self, since: Time, now: Time, _: &mut O) {
+            assert!(now.since(since) >= HELD_UP);
+            self.calls.push((self.iterations, "held up"));
         }
 
         fn end_iteration<O: Observer>(
@@ -217,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_held_up_hears_what_came_before_it_judges_silence() {
+    async fn what_came_is_heard_before_silence_is_judged_and_late_departures_are_told() {
         let mut actor = Sleepy::default();
         let (_peer, peers) = mpsc::channel(1);
         let mut inbox = Inbox {
@@ -229,13 +244,11 @@ mod tests {
         run_event_loop(&mut actor, &mut inbox, &mut timer, &shutdown, &mut Off)
             .await
             .unwrap();
-        let second: Vec<_> = actor.calls.iter().filter(|call| call.0 == 1).collect();
-        assert_eq!(second[0].1, "sockets", "{:?}", actor.calls);
-        assert_eq!(second[1].1, "timers");
-        assert_eq!(
-            actor.calls[0],
-            (0, "timers"),
-            "in time, the timers come first"
-        );
+        let calls = |iteration| {
+            let calls = actor.calls.iter().filter(move |call| call.0 == iteration);
+            calls.map(|call| call.1).collect::<Vec<_>>()
+        };
+        assert_eq!(calls(0)[..2], ["sockets", "timers"]);
+        assert_eq!(calls(1), ["sockets", "timers", "held up"]);
     }
 }

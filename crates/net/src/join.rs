@@ -176,6 +176,10 @@ impl Actor for Runtime {
         self.receiver.flush(&mut self.udp)
     }
 
+    fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
+        self.receiver.held_up(since, now, obs);
+    }
+
     fn end_iteration<O: Observer>(
         &mut self,
         now: Time,

@@ -279,6 +279,13 @@ impl Machines {
         all
     }
 
+    /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
+    pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
+        for port in self.ports.iter_mut() {
+            port.egress.held_up(since, now, obs);
+        }
+    }
+
     fn input<O: Observer>(&mut self, now: Time, input: StationInput, obs: &mut O) {
         self.station.handle(now, input, obs);
         self.settle(now, obs);

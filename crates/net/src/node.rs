@@ -275,6 +275,10 @@ impl Actor for Runtime {
         self.machines.flush(&mut self.udp)
     }
 
+    fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
+        self.machines.held_up(since, now, obs);
+    }
+
     fn end_iteration<O: Observer>(
         &mut self,
         now: Time,

@@ -515,6 +515,11 @@ impl Receiver {
         self.egress.flush(udp)
     }
 
+    /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
+    pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
+        self.egress.held_up(since, now, obs);
+    }
+
     /// Closes the connection in order.
     pub fn hang_up(&mut self) {
         self.upstream = None;

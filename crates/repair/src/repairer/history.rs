@@ -25,6 +25,8 @@ pub(super) struct History<T> {
 #[derive(Debug)]
 struct Sent<T> {
     at: Time,
+    /// It left at some time before `at`.
+    is_vague: bool,
     what: What<T>,
     handled: bool,
 }
@@ -102,6 +104,7 @@ impl<T> History<T> {
         }
         self.sent.push_back(Sent {
             at,
+            is_vague: false,
             what,
             handled: false,
         });
@@ -142,9 +145,27 @@ impl<T> History<T> {
         self.sent.get_mut(place)
     }
 
-    /// When a counter was sent, if that is remembered.
+    /// When a counter was sent at the latest, if that is remembered.
     pub fn sent_at(&self, counter: u64) -> Option<Time> {
         self.get(counter).map(|sent| sent.at)
+    }
+
+    /// The same, if the time is exact.
+    pub fn sent_exactly_at(&self, counter: u64) -> Option<Time> {
+        let sent = self.get(counter)?;
+        (!sent.is_vague).then_some(sent.at)
+    }
+
+    /// What was sent at `since` or later has left by `until`.
+    pub fn left_by(&mut self, since: Time, until: Time) {
+        for sent in self.sent.iter_mut().rev() {
+            if sent.at < since {
+                break;
+            }
+            if sent.at < until {
+                (sent.at, sent.is_vague) = (until, true);
+            }
+        }
     }
 
     /// Content by its first counter.

@@ -99,6 +99,8 @@ pub enum RepairerInput<T> {
     Feedback(Feedback),
     /// The port has another rate.
     Rate(Option<Rate>),
+    /// What was sent since this time had left by now: the host was held up in between.
+    HeldUp(Time),
 }
 
 /// A datagram that a [`Repairer`] sends.
@@ -282,7 +284,8 @@ impl<T: Clone> Repairer<T> {
         let mut least = None;
         for arrival in &feedback.arrivals {
             let counter = hi.checked_sub(arrival.back.into());
-            let Some(sent) = counter.and_then(|counter| self.history.sent_at(counter)) else {
+            let Some(sent) = counter.and_then(|counter| self.history.sent_exactly_at(counter))
+            else {
                 continue;
             };
             if least.is_none() {
@@ -595,6 +598,7 @@ impl<T: Clone> Machine for Repairer<T> {
             }
             RepairerInput::Feedback(feedback) => self.on_feedback(now, &feedback, obs),
             RepairerInput::Rate(rate) => self.pacer.set_rate(rate),
+            RepairerInput::HeldUp(since) => self.history.left_by(since, now),
         }
         self.on_timeout(now, obs);
     }

@@ -519,3 +519,51 @@ fn a_datagram_that_leaves_after_its_deadline_asks_for_no_timer_in_the_past() {
     let next = repairer.next_timeout();
     assert!(next.is_none_or(|next| next > now), "{next:?} at {now:?}");
 }
+
+/// The sending host is held up between the decision to send and the call of the kernel: feedback of that time does not know
+/// the datagram, and it is not lost.
+#[test]
+fn what_left_late_because_the_host_was_held_up_is_not_taken_for_lost() {
+    // Feedback of which all datagrams arrived 100 us after they were sent.
+    let arrived = |sent: Time, tx: Time, hi: u64| Feedback {
+        missing: Vec::new(),
+        arrivals: vec![Arrival {
+            back: 0,
+            ago_us: tx.since(sent).as_us() as u32 - 100,
+        }],
+        ..all_lost(tx, hi, hi + 1)
+    };
+    let repairs = |is_told: bool| {
+        let mut repairer = repairer(None);
+        let mut sent = at(0);
+        for n in 0..50 {
+            sent = at(n * 20_000);
+            repairer.handle(sent, send(sent, Layer::E1, n), &mut Off);
+            assert!(repairer.poll_transmit(sent, &mut Off).is_some());
+            let now = at(n * 20_000 + 1_000);
+            let feedback = RepairerInput::Feedback(arrived(sent, now, n));
+            repairer.handle(now, feedback, &mut Off);
+        }
+        let since = at(1_000_000);
+        repairer.handle(since, send(since, Layer::E1, 50), &mut Off);
+        assert!(repairer.poll_transmit(since, &mut Off).is_some());
+        if is_told {
+            repairer.handle(at(1_020_000), RepairerInput::HeldUp(since), &mut Off);
+        }
+        let silent = RepairerInput::Feedback(arrived(sent, at(1_015_000), 49));
+        repairer.handle(at(1_021_000), silent, &mut Off);
+        // When it left is not known, so that its arrival says nothing of the path.
+        let now = at(1_040_000);
+        let feedback = RepairerInput::Feedback(arrived(at(1_003_000), now, 50));
+        repairer.handle(now, feedback, &mut Off);
+        while repairer.poll_transmit(now, &mut Off).is_some() {}
+        let stats = repairer.stats();
+        let e1 = stats.layers.e1;
+        (e1.lost, e1.repairs, stats.rtt_us)
+    };
+    let (lost, again, _) = repairs(false);
+    assert_eq!((lost, again), (1, 1));
+    let (lost, again, rtt) = repairs(true);
+    assert_eq!((lost, again), (0, 0));
+    assert!(rtt < 2_000, "{rtt}");
+}
