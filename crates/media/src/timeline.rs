@@ -25,25 +25,84 @@ pub(crate) struct OutPicture {
     pub key: bool,
 }
 
-/// Gives the pictures of an elementary stream their times: decoding at the emission time of their
-/// frame, presentation by their place in display order.
+/// Gives the pictures of an elementary stream their times: decoding as evenly spaced as the frame rate says, presentation by
+/// their place in display order.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     period: Span,
-    first: Option<Time>,
-    last_dts: u64,
+    decoding: Decoding,
     order: DisplayOrder,
     last_seq: Option<Serial>,
     /// Presentation time and temporal reference of the last MPEG picture.
     reference: Option<(u64, u16)>,
 }
 
+/// Decoding times. A source that absorbs the jitter of a live stream emits frames closer together or farther apart than they
+/// were made, at the start by a quarter: presentation times derived from that would not be even, and might be the same for two
+/// pictures. So frames are a period apart, and the difference is made up slowly. Where a frame comes at another
+/// time altogether, as after a pause, that is followed.
+#[derive(Debug)]
+struct Decoding {
+    period: i64,
+    /// When the last frame was emitted.
+    emitted: Option<Time>,
+    /// Its decoding time, from that of the first frame on. This and what follows in ps.
+    time: i64,
+    /// How much later it was emitted than it is decoded.
+    behind: i64,
+    /// The flow has another frame rate than its description says.
+    is_other_rate: bool,
+}
+
+/// Up to this difference it is made up by a thousandth, more than clocks drift, and beyond by a quarter.
+const NEAR: i64 = 150_000_000_000;
+/// Frames that are emitted earlier than they are decoded by more than this have another rate.
+const FAR: i64 = 1_000_000_000_000;
+const TICK: i64 = 1_000_000_000_000 / HZ as i64 + 1;
+
+impl Decoding {
+    fn new(period: Span) -> Decoding {
+        Decoding {
+            period: i64::try_from(period.as_ps()).unwrap_or(i64::MAX),
+            emitted: None,
+            time: 0,
+            behind: 0,
+            is_other_rate: false,
+        }
+    }
+
+    /// The decoding time of a frame, `frames` after the last one; always later than that.
+    fn next(&mut self, emitted: Time, frames: u64) -> Span {
+        if let Some(last) = self.emitted {
+            let passed = emitted.as_ps().wrapping_sub(last.as_ps()) as i64;
+            let frames = i64::try_from(frames).unwrap_or(i64::MAX);
+            let even = self.period.saturating_mul(frames);
+            // One that far back is of a clock that has begun again.
+            let passed = if passed < -FAR { even } else { passed };
+            // No frame is made sooner than a period after the one before, however closely they leave.
+            let is_even = !self.is_other_rate && passed <= even.saturating_add(even / 2);
+            let behind = self.behind.saturating_add(passed.saturating_sub(even));
+            let (step, most) = match is_even {
+                true if behind.saturating_abs() <= NEAR => (even, even / 1_000),
+                true => (even, even / 4),
+                false => (passed, passed.saturating_abs() / 2),
+            };
+            let ahead = self.behind.saturating_add(passed.saturating_sub(step));
+            let step = step.saturating_add(ahead.clamp(-most, most)).max(TICK);
+            self.behind = self.behind.saturating_add(passed.saturating_sub(step));
+            self.is_other_rate |= self.behind < -FAR;
+            self.time = self.time.saturating_add(step);
+        }
+        self.emitted = Some(emitted);
+        Span::from_ps(self.time.unsigned_abs())
+    }
+}
+
 impl Timeline {
     pub fn new(rate: FrameRate) -> Timeline {
         Timeline {
             period: rate.due(1),
-            first: None,
-            last_dts: START - 1,
+            decoding: Decoding::new(rate.due(1)),
             order: DisplayOrder::default(),
             last_seq: None,
             reference: None,
@@ -52,14 +111,6 @@ impl Timeline {
 
     fn ticks(span: Span) -> u64 {
         span.mul_div(HZ, 1_000_000_000_000).as_ps()
-    }
-
-    fn decoding(&mut self, time: Time) -> u64 {
-        let first = *self.first.get_or_insert(time);
-        let dts = START + Timeline::ticks(time.since(first));
-        // Times of repeats may be before the first frame, or a clock may have stepped back.
-        self.last_dts = dts.max(self.last_dts + 1);
-        self.last_dts
     }
 
     /// The picture of an H.264 frame.
@@ -76,12 +127,13 @@ impl Timeline {
             .map_or(0, |last| seq.diff(last).max(1) as u64 - 1);
         self.last_seq = Some(seq);
         let delay = self.order.delay(slice, skipped, key && skipped > 0);
-        let dts = self.decoding(time);
+        let decoding = self.decoding.next(time, skipped + 1);
+        let shown = decoding + self.period.times(delay);
         OutPicture {
             range: 0..len,
             time,
-            pts: dts + Timeline::ticks(self.period.times(delay)),
-            dts,
+            pts: START + Timeline::ticks(shown),
+            dts: START + Timeline::ticks(decoding),
             key,
         }
     }
@@ -93,7 +145,7 @@ impl Timeline {
         for (index, range) in units.into_iter().enumerate() {
             let before = self.period.times((count - 1 - index) as u64);
             let time = time.saturating_sub(before);
-            let dts = self.decoding(time);
+            let dts = START + Timeline::ticks(self.decoding.next(time, 1));
             let unit = AccessUnit::scan(&written[range.clone()]);
             let reference = unit.map(|unit| unit.picture.temporal_reference);
             let period = Timeline::ticks(self.period);
@@ -156,4 +208,70 @@ fn units(data: &[u8]) -> Vec<Range<usize>> {
         units.push(start..data.len());
     }
     units
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: u64 = 40;
+
+    /// Decoding times, in ms, of frames that are emitted at these times.
+    fn decoded(emitted: impl IntoIterator<Item = u64>) -> Vec<f64> {
+        let mut decoding = Decoding::new(Span::from_ms(PERIOD));
+        let at = |ms| Time::ZERO + Span::from_secs(9) + Span::from_ms(ms);
+        let times = emitted.into_iter().map(|ms| decoding.next(at(ms), 1));
+        times.map(|it| it.as_secs_f64() * 1e3).collect()
+    }
+
+    fn steps(times: &[f64]) -> impl Iterator<Item = f64> + '_ {
+        times.windows(2).map(|it| it[1] - it[0])
+    }
+
+    #[test]
+    fn frames_that_leave_closer_together_at_the_start_are_as_far_apart_as_they_were_made() {
+        // Two leave together, ten are a quarter closer together, and then the source has caught up.
+        let closer = (0..=10).map(|n| n * 30);
+        let behind = (12..500).map(|n| n * PERIOD - 140);
+        let times = decoded([0].into_iter().chain(closer).chain(behind));
+        for (n, step) in steps(&times).enumerate() {
+            assert!((step - 40.0).abs() <= 0.041, "{n}: {step}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_followed_and_no_time_comes_twice() {
+        let before = (0..50).map(|n| n * PERIOD);
+        let behind = (0..200).map(|n| 60_000 + n * PERIOD);
+        // All that the encoder made while the path was cut comes together.
+        let burst = (0..100).map(|_| 70_000);
+        let times = decoded(before.chain(behind).chain(burst));
+        assert!((times[50] - 60_000.0).abs() < 5.0, "{}", times[50]);
+        assert!(steps(&times).all(|it| it > 0.01));
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_followed() {
+        let mut decoding = Decoding::new(Span::from_ms(PERIOD));
+        let mut last = Span::ZERO;
+        for n in 1..100_000_u64 {
+            // 200 parts in a million fast.
+            let emitted = Time::ZERO + Span::from_us(n * 39_992);
+            let time = decoding.next(emitted, 1);
+            assert!(n == 1 || (time - last).as_us() >= 39_950, "{n}");
+            last = time;
+        }
+        assert!(decoding.behind.abs() < 1_000_000_000, "{}", decoding.behind);
+    }
+
+    #[test]
+    fn another_frame_rate_than_announced_does_not_run_away() {
+        // More pictures a second than the 25 that are announced, and fewer.
+        for rate in [12, 24, 26, 30, 60] {
+            let times = decoded((0..3_000).map(|n| n * 1_000 / rate));
+            let (last, wanted) = (times[2_999], 2_999_000.0 / rate as f64);
+            assert!((last - wanted).abs() < 250.0, "{rate}: {last}");
+            assert!(steps(&times).all(|it| it > 7.0), "{rate}");
+        }
+    }
 }
