@@ -215,7 +215,7 @@ interop: tools peers lab ## Streams, captures and emulated networks against ffmp
 	cargo test -p layercast-media --test all
 	cargo test -p layercast-wire --test all tshark
 	LAYERCAST_LONG=1 cargo test -p layercast-net --test tun -- --nocapture
-	cargo test -p layercast-sim --test all capture
+	cargo test -p layercast-sim --test all --test internet capture
 	cargo test -p layercast-cli --test live --test sockets
 	LAYERCAST_LONG=1 cargo test -p layercast-cli --test emulation -- --nocapture
 	$(PY) -m pytest -q python/tests/test_builds.py
