@@ -11,6 +11,7 @@ pub mod protect;
 pub mod receive;
 pub mod repair;
 pub mod scenario;
+pub mod sync_index;
 pub mod wire;
 pub mod workload;
 pub mod xtp;

@@ -71,6 +71,8 @@ pub enum Command {
     Emulate(Emulate),
     /// Measure rate and burst of a traffic policer on a path
     PolicerProbe(PolicerProbe),
+    /// Find out whether a path carries a real-time service now
+    Path(crate::path::args::Path),
     /// Packet-level FEC: plan codes on a multicast tree, or protect UDP traffic between two hosts
     Fec(Fec),
     /// Models of application traffic: sample, compare with data, import, analyze

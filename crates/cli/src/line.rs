@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::emulation::EmulationStatus;
+use crate::path::IndexStatus;
 
 /// One line; `report` names its kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ pub enum Line {
     Emulation(EmulationStatus),
     /// One end of a FEC tunnel, once a second.
     Edge(Box<EdgeStatus>),
+    /// A result of a measured path.
+    Index(Box<IndexStatus>),
     /// The last line, with all counters. A command that fails at its start prints none.
     Summary(Value),
 }

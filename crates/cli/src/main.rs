@@ -24,6 +24,7 @@ mod multicast;
 mod name;
 mod node;
 mod output;
+mod path;
 mod playout;
 mod policer;
 mod probe;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::EmulateReceivers(args) => multicast::emulate::run(args),
         Command::Emulate(args) => emulate::run(args),
         Command::PolicerProbe(args) => policer::run(args),
+        Command::Path(args) => path::run(args),
         Command::Fec(args) => fec::run(args),
         Command::Workload(args) => workload::run(args),
         Command::Xtpd(args) => xtpd::run(args),

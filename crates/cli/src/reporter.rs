@@ -42,7 +42,7 @@ impl Reporter {
             address,
             url: None,
         };
-        self.write(&line, human)
+        self.line(&line, human)
     }
 
     /// The node runs at `address` and is called by `url`, which goes to standard output, too, if that is a file or a pipe:
@@ -53,7 +53,7 @@ impl Reporter {
             address: Some(address),
             url: Some(url.to_string()),
         };
-        self.write(&line, human)?;
+        self.line(&line, human)?;
         match self {
             // If the pipe is closed, the URL is not needed; the node serves all the same.
             Reporter::Terminal(_) | Reporter::Plain(_) if !stdout().is_terminal() => {
@@ -70,7 +70,7 @@ impl Reporter {
             t_s,
             text: text.to_owned(),
         };
-        self.write(&line, &format!("{t_s:8.2} s  {text}"))
+        self.line(&line, &format!("{t_s:8.2} s  {text}"))
     }
 
     /// How things stand; in words for a terminal.
@@ -102,7 +102,8 @@ impl Reporter {
         }
     }
 
-    fn write(&self, line: &Line, human: &str) -> Outcome {
+    /// A line of JSON, or in words.
+    pub fn line(&self, line: &Line, human: &str) -> Outcome {
         match self {
             Reporter::Json(lines) => lines.json(line),
             Reporter::Terminal(bar) => {

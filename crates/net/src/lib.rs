@@ -12,6 +12,7 @@
 //! | [`XtpHost`] | the same for many tasks, with a socket of its own or by a daemon |
 //! | [`XtpDaemon`] | the same for many processes |
 //! | [`PartialOrderSender`], [`PartialOrderReceiver`] | flows with an order and tolerated loss, over UDP or QUIC datagrams |
+//! | [`PathSender`], [`PathReceiver`], [`RtpPath`] | the synchronicity index of a path |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
 //! | [`FecTunnel`] | one end of a tunnel of parities, for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
@@ -56,6 +57,8 @@ mod relay;
 mod remote;
 mod secret_file;
 mod sources;
+mod stamped;
+mod sync_index;
 mod tcp;
 mod timer;
 mod tls;
@@ -112,6 +115,8 @@ pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};
 pub use remote::{Bearer, Remote, Renewal, Renewed};
 pub use secret_file::{MAX_SECRET_FILE, SecretFile, create_secret, read_secret};
+pub use stamped::COARSE;
+pub use sync_index::{PathError, PathReceiver, PathSender, RtpPath};
 pub use tcp::TcpChannel;
 pub use timer::Lateness;
 pub use tls::{Authorities, Trust};

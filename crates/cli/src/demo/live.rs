@@ -224,6 +224,7 @@ impl<'a> Crew<'a> {
                 | Line::Path(_)
                 | Line::Emulation(_)
                 | Line::Edge(_)
+                | Line::Index(_)
                 | Line::Event { .. },
             ) => {}
             News::Gone(status, last) => {

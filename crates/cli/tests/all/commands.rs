@@ -6,7 +6,7 @@ use crate::common::{
 };
 use serde_json::Value;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "probe",
     "filter",
     "sim",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 16] = [
     "emulate-receivers",
     "emulate",
     "policer-probe",
+    "path",
     "workload",
     "xtpd",
 ];

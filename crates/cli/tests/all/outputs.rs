@@ -129,7 +129,8 @@ fn a_fifo_that_no_program_writes_is_told() {
 fn commands_that_wait_end_with_the_code_of_the_signal() {
     for (name, code) in [("-INT", 130), ("-TERM", 143)] {
         let out = folder("stopped-receive").display().to_string();
-        let commands: [&[&str]; 3] = [
+        let commands: [&[&str]; 4] = [
+            &["path", "recv", "--listen", "127.0.0.1:0"],
             &["policer-probe", "--listen", "127.0.0.1:0"],
             &["receive", "--out", &out, "--listen", "127.0.0.1:0"],
             &["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"],
@@ -229,12 +230,13 @@ fn each_port_in_use_is_named_with_a_remedy() {
     let clip = common::repository("scenarios/quickstart.toml");
     let out = folder.join("in").display().to_string();
     let xtpd = folder.join("xtpd").display().to_string();
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
         &["serve", &live, "--listen", "127.0.0.1:0"],
         &["switch", "--upstream", "127.0.0.1:9/f", "--listen", &used],
         &["receive", "--out", &out, "--listen", &used],
         &["emulate", "--to", "127.0.0.1:9", "--listen", &used],
         &["policer-probe", "--listen", &used],
+        &["path", "recv", "--listen", &used],
         &[
             "fec",
             "edge",
