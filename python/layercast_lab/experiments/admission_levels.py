@@ -176,7 +176,7 @@ def m5(context: Context) -> Report:
                 summary(other[target]),
                 "utilisation ± 2 points of both",
                 judge(near, trend=abs(second - paper[3]) <= 4),
-                "as the numbers of the paper say (specs/admission-control.md 6.7)",
+                "as the numbers of the paper say (specs/admission-control.md 6, point 7)",
             )
         )
     rows += [orders(own), sizes(context, own[0.1])]

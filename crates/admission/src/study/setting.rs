@@ -63,7 +63,7 @@ pub enum Peaks {
 pub enum Declared {
     /// Its own peak rate.
     Peak,
-    /// A peak rate drawn independently of its own, from the same distribution (specs/admission-control.md 6.7).
+    /// A peak rate drawn independently of its own, from the same distribution (specs/admission-control.md 6, point 7).
     Independent,
     /// A bucket: depth in bits, token rate in bit/s.
     Bucket(f64, f64),

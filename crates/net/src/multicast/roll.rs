@@ -150,13 +150,18 @@ impl Roll {
             // Those of earlier sessions have left.
             self.members.retain(|_, it| it.is_there);
         }
+        // A rival that answered this session before the holder still waits for a verdict.
+        let holder = self.members.get(&accept.member);
+        let rival = holder
+            .filter(|it| it.address == from)
+            .and_then(|it| it.rival);
         self.members.insert(
             accept.member,
             Holder {
                 address: from,
                 is_there: true,
                 identity: accept.identity,
-                rival: None,
+                rival,
             },
         );
         debug_assert!(self.unlisted <= self.there && self.there <= self.members.len());
@@ -249,6 +254,17 @@ mod tests {
             assert!(roll.is_at(at(port)));
         }
         assert_eq!(roll.members.len(), 8 + 2 * MOST_OF_HOST as usize);
+    }
+
+    #[test]
+    fn a_rival_that_answers_a_session_before_the_holder_is_refused_too() {
+        let mut roll = Roll::new([at(1), at(2)], 10);
+        assert_eq!(roll.admit(ms(0), at(1), &accept(7, 1)), Admission::Take);
+        roll.begin();
+        let asked = Admission::Ask(at(1));
+        assert_eq!(roll.admit(ms(9), at(2), &accept(7, 1)), asked);
+        assert_eq!(roll.admit(ms(9), at(1), &accept(7, 1)), Admission::Take);
+        assert_eq!(roll.is_there(at(1)), [(MemberId(7), at(2))]);
     }
 
     #[test]
