@@ -57,7 +57,7 @@ def at(points: list[tuple[float, float]], utilisation: float) -> float | None:
 
 @experiment("admission-control/frontier", title="Late bits by utilisation, five algorithms", paper=PEERS)
 def frontier(context: Context) -> Report:
-    """The curves of all algorithms that measure lie together; they differ in the choice of the point."""
+    """Late bits against utilisation for each algorithm, by the parameter that its user has to choose."""
     figure, axes = plt.subplots(1, 2, figsize=(7.8, 3.8), sharey=True)
     rows = []
     for axis, (kind, peaks) in zip(axes, {"equal": FIXED, "unequal": RANDOM}.items(), strict=True):
