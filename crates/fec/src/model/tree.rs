@@ -44,6 +44,12 @@ pub enum TreeError {
         /// The loss probability of all its links together.
         loss: f64,
     },
+    /// The tree has more receivers than are computed with.
+    #[error(
+        "with branch {0} the tree has more than {MOST_RECEIVERS} receivers: lower its count, or those of the branches \
+         above it"
+    )]
+    TooMany(String),
     /// The tree has no receiver.
     #[error("the tree has no receivers")]
     Empty,
@@ -51,6 +57,8 @@ pub enum TreeError {
 
 /// The sum for the expectation ends at a probability below this.
 const NEGLIGIBLE: f64 = 1e-13;
+/// Receivers of a tree at most. Counts that multiply to more are mistakes, and beyond 64 bits they are not even counted.
+const MOST_RECEIVERS: u64 = 1_000_000_000;
 
 impl Branch {
     /// Creates a branch with receivers at its end.
@@ -101,6 +109,22 @@ impl Branch {
             return Err(TreeError::Unreachable { name: name(), loss });
         }
         self.below.iter().try_for_each(Branch::check)
+    }
+
+    /// The first branch with which there are too many receivers, if `copies` of each of `branches` are there.
+    fn too_many(branches: &[Branch], copies: u64) -> Option<&Branch> {
+        let mut sum = 0_u64;
+        for branch in branches {
+            let within = copies.saturating_mul(branch.count);
+            if let Some(found) = Branch::too_many(&branch.below, within) {
+                return Some(found);
+            }
+            sum = sum.saturating_add(copies.saturating_mul(branch.receivers()));
+            if sum > MOST_RECEIVERS {
+                return Some(branch);
+            }
+        }
+        None
     }
 }
 
@@ -159,9 +183,13 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// [`TreeError`] if a loss is not a probability, or so near to 1 that hardly anything arrives.
+    /// [`TreeError`] if a loss is not a probability, or so near to 1 that hardly anything arrives, and if there are no
+    /// receivers or too many.
     pub fn expected(&self) -> Result<f64, TreeError> {
         self.below.iter().try_for_each(Branch::check)?;
+        if let Some(branch) = Branch::too_many(&self.below, 1) {
+            return Err(TreeError::TooMany(branch.name.clone()));
+        }
         if self.receivers() == 0 {
             return Err(TreeError::Empty);
         }
@@ -235,9 +263,11 @@ impl Node {
             let u = lost as f64;
             exp(ln_choose(n, u) + u * ln_lost + (n - u) * ln_kept)
         };
+        // Rounding takes the sum of all chances above 1.
         (0..=i)
             .map(|lost| chance(lost) * self.beyond[i - lost])
-            .sum()
+            .sum::<f64>()
+            .min(1.0)
     }
 }
 

@@ -463,3 +463,46 @@ fn sending_packets_down_the_tree_gives_the_same() {
         "simulated",
     );
 }
+
+#[test]
+fn receivers_beyond_the_bound_are_refused_by_branch_and_up_to_it_values_are_finite() {
+    let tree = |above: u64, below: u64| Tree {
+        below: vec![Branch {
+            below: vec![Branch::leaf("b", 0.1, 1, below)],
+            ..Branch::leaf("a", 0.1, 1, above)
+        }],
+    };
+    for (above, below) in [
+        (1_000_000_000, 1_000_000_000),
+        (u64::MAX, u64::MAX),
+        (2, 500_000_001),
+    ] {
+        let error = tree(above, below).expected().unwrap_err();
+        assert_eq!(error, TreeError::TooMany("b".to_owned()));
+        assert!(
+            error.to_string().contains("1000000000 receivers"),
+            "{error}"
+        );
+    }
+    let side_by_side = Tree {
+        below: vec![
+            Branch::leaf("first", 0.1, 1, 1_000_000_000),
+            Branch::leaf("second", 0.1, 1, 1),
+        ],
+    };
+    let too_many = Err(TreeError::TooMany("second".to_owned()));
+    assert_eq!(side_by_side.expected(), too_many);
+
+    // Independent paths of two links that lose 0.19 together: the most of a thousand million geometric variables.
+    let alone = Tree {
+        below: vec![Branch::leaf("alone", 0.1, 2, 1_000_000_000)],
+    };
+    let alone = alone.expected().unwrap();
+    for (above, below) in [(1, 1_000_000_000), (1_000_000_000, 1), (31_000, 31_000)] {
+        let shared = tree(above, below).expected().unwrap();
+        assert!(
+            shared <= alone + 1e-6 && shared > 9.0,
+            "{above} {below}: {shared}"
+        );
+    }
+}

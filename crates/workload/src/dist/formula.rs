@@ -66,6 +66,10 @@ pub enum Formula {
 const TERMS: f64 = 1e6;
 /// So rare is what must not be left of a truncated distribution.
 const RARE: f64 = 1e-3;
+/// Largest value that may be drawn: sums of as many samples as there can be stay finite.
+const LARGEST: f64 = 1e200;
+/// The largest number that a random stream gives.
+const LAST: f64 = 1.0 - f64::EPSILON / 2.0;
 
 impl Formula {
     /// Parses `name(a,b)`.
@@ -143,7 +147,31 @@ impl Formula {
         if self.is_redrawn() && self.untruncated(self.limit()) < RARE {
             return Err("nearly all values lie above the largest one allowed");
         }
-        Ok(())
+        // The others end at a limit, or have parameters that are bounded already.
+        let largest = match self {
+            Formula::Exp { .. } | Formula::Pareto { .. } => self.quantile(LAST),
+            Formula::Uniform { high, .. } => high,
+            Formula::Const { value } => value,
+            _ => 0.0,
+        };
+        // Not a number is as wrong as infinite.
+        match largest <= LARGEST {
+            true => Ok(()),
+            false => Err(
+                "values above 1e200 would be drawn: choose a smaller mean, k or bound, \
+                          or a larger alpha",
+            ),
+        }
+    }
+
+    /// The only value, if there is no other.
+    fn only(self) -> Option<f64> {
+        match self {
+            Formula::Const { value } => Some(value),
+            Formula::Uniform { low, high } if low == high => Some(low),
+            Formula::Lognormal { mu, sigma: 0.0 } => Some(libm::exp(mu)),
+            _ => None,
+        }
     }
 
     fn is_redrawn(self) -> bool {
@@ -207,6 +235,9 @@ impl Formula {
 
     /// `P(X <= x)` without the limit of the redrawn ones.
     fn untruncated(self, x: f64) -> f64 {
+        if let Some(only) = self.only() {
+            return f64::from(x >= only);
+        }
         match self {
             Formula::Exp { mean } => 1.0 - libm::exp(-x.max(0.0) / mean),
             Formula::Pareto { alpha, k } if x > k => 1.0 - libm::pow(k / x, alpha),
@@ -216,10 +247,8 @@ impl Formula {
             }
             Formula::Geometric { p, .. } => 1.0 - libm::pow(1.0 - p, x.floor().max(0.0)),
             Formula::Zipf { n } => harmonic(x.min(n).floor().max(0.0)) / harmonic(n),
-            Formula::Uniform { low, high } if low == high => f64::from(x >= low),
             Formula::Uniform { low, high } => ((x - low) / (high - low)).clamp(0.0, 1.0),
             Formula::Const { value } => f64::from(x >= value),
-            Formula::Lognormal { mu, sigma: 0.0 } => f64::from(x >= libm::exp(mu)),
             Formula::Lognormal { .. } if x <= 0.0 => 0.0,
             Formula::Lognormal { mu, sigma } => {
                 0.5 * libm::erfc(-(libm::log(x) - mu) / (sigma * std::f64::consts::SQRT_2))
@@ -233,6 +262,15 @@ impl Formula {
             true if x >= self.limit() => 1.0,
             true => self.untruncated(x) / self.untruncated(self.limit()),
             false => self.untruncated(x),
+        }
+    }
+
+    /// `P(X < x)`: less than [`Formula::cdf`] where a value has a probability of its own.
+    pub fn cdf_below(self, x: f64) -> f64 {
+        match self.only() {
+            Some(only) => f64::from(x > only),
+            None if self.is_whole() => self.cdf(x.ceil() - 1.0),
+            None => self.cdf(x),
         }
     }
 

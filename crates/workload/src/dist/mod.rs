@@ -150,8 +150,7 @@ impl Distribution {
     pub fn cdf_below(&self, x: f64) -> f64 {
         match &self.law {
             Law::Knots(knots) => knots.cdf_below(x),
-            Law::Formula(formula) if formula.is_whole() => formula.cdf(x.ceil() - 1.0),
-            Law::Formula(formula) => formula.cdf(x),
+            Law::Formula(formula) => formula.cdf_below(x),
         }
     }
 }

@@ -248,6 +248,50 @@ fn formulas_that_are_none_are_refused() {
 }
 
 #[test]
+fn samples_of_a_constant_agree_with_it() {
+    for formula in [
+        "uniform(1,1) s",
+        "uniform(0.3,0.3) s",
+        "const(2) B",
+        "const(2.5) s",
+        "const(0) s",
+        "lognormal(0.7,0) s",
+    ] {
+        let dist = find(formula).unwrap();
+        let found = fit(&mut draws(&dist, 1000), &dist).unwrap();
+        assert_eq!((found.distance, found.p_value), (0.0, 1.0), "{formula}");
+        let other = fit(&mut [dist.quantile(0.5) + 0.1], &dist).unwrap();
+        assert_eq!(other.distance, 1.0, "{formula}");
+    }
+}
+
+#[test]
+fn formulas_with_values_beyond_all_measure_are_refused() {
+    for formula in [
+        "exp(1e308) s",
+        "exp(1e199) s",
+        "pareto(0.0001,1) B",
+        "pareto(0.05,1) B",
+        "pareto(2,1e300) B",
+        "uniform(0,1.7e308) s",
+        "const(1e201) s",
+    ] {
+        let error = find(formula).unwrap_err();
+        assert!(
+            matches!(error.problem, Problem::Parameter(text) if text.contains("1e200")),
+            "{error}"
+        );
+    }
+    for formula in ["exp(1e198) s", "pareto(0.1,1) B", "lognormal(30,5) s"] {
+        let dist = find(formula).unwrap();
+        let last = dist.quantile(1.0 - f64::EPSILON / 2.0);
+        assert!(last.is_finite(), "{formula}: {last}");
+        let sum: f64 = draws(&dist, 1000).iter().sum();
+        assert!(sum.is_finite(), "{formula}: {sum}");
+    }
+}
+
+#[test]
 fn a_dimension_is_asked_for() {
     let think = find("http.think").unwrap();
     assert!(think.clone().of(Dimension::Time).is_ok());
