@@ -112,6 +112,9 @@ impl Failure {
                 )
             }
             io::ErrorKind::StorageFull => "free some space on the disk".to_owned(),
+            io::ErrorKind::QuotaExceeded => {
+                "free some space: the quota of this user is used up".to_owned()
+            }
             io::ErrorKind::ReadOnlyFilesystem => {
                 "give a path on a file system that can be written".to_owned()
             }
@@ -280,6 +283,8 @@ mod tests {
             (Kind::IsADirectory, "not of a folder"),
             (Kind::PermissionDenied, "permissions (ls -ld .)"),
             (Kind::ReadOnlyFilesystem, "can be written"),
+            (Kind::StorageFull, "free some space on the disk"),
+            (Kind::QuotaExceeded, "the quota of this user"),
             (Kind::ResourceBusy, "give another file"),
             (Kind::InvalidInput, "give another path"),
         ] {

@@ -472,24 +472,35 @@ async fn receive(
     value["first_picture"] = value["output"]["stream"]["first"].clone();
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
     reporter.summary(&value, &in_words(&summary))?;
+    let mut unwritten = Vec::new();
     let written = (&summary.output.error, summary.output.error_kind, &args.out);
     if let (Some(error), Some(kind), Some(path)) = written {
         let error = io::Error::new(kind, error.as_str());
-        let failure = match to_stdout {
+        unwritten.push(match to_stdout {
             true => Failure::output("standard output", &error),
             false => Failure::file(path, "write", &error),
-        };
-        if let Failure::BrokenPipe = failure {
-            return Err(failure);
-        }
-        // A signal gives the exit code; the error is printed all the same.
-        stop.outcome()
-            .inspect_err(|_| complain(&failure.to_string()))?;
-        return Err(failure);
+        });
     }
-    if let Some(error) = &summary.explain_error {
-        complain(&format!("layercast: {error}"));
-        return Err(Failure::Partial);
+    let written = (
+        &summary.explain_error,
+        summary.explain_error_kind,
+        &args.explain,
+    );
+    if let (Some(error), Some(kind), Some(path)) = written {
+        let remedy = Failure::remedy(path, "write", &kind.into());
+        unwritten.push(Failure::new(error).hint(remedy));
+    }
+    if let Some(last) = unwritten.pop() {
+        let is_failure = |it: &&Failure| !matches!(it, Failure::BrokenPipe);
+        for failure in unwritten.iter().filter(is_failure) {
+            complain(&failure.to_string());
+        }
+        if is_failure(&&last) {
+            // A signal gives the exit code; the error is printed all the same.
+            stop.outcome()
+                .inspect_err(|_| complain(&last.to_string()))?;
+        }
+        return Err(last);
     }
     if let Some(missing) = &summary.missing {
         complain(&format!(

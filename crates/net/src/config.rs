@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -369,6 +370,9 @@ pub struct JoinSummary {
     /// Why the file of [`JoinConfig::explain`] is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain_error: Option<String>,
+    /// The kind of that error, for a remedy.
+    #[serde(skip)]
+    pub explain_error_kind: Option<io::ErrorKind>,
 }
 
 impl NodeConfig {

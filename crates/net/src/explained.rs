@@ -94,15 +94,11 @@ impl Explained {
         }
     }
 
-    /// Ends the file.
-    pub fn finish(mut self) -> Result<(), NetError> {
-        match self.error.map_or_else(|| self.out.flush(), Err) {
-            Ok(()) => Ok(()),
-            Err(source) => Err(NetError::Output {
-                path: self.path,
-                source,
-            }),
-        }
+    /// Ends the file; gives what was wrong with it, in words and as a kind.
+    pub fn finish(mut self) -> Option<(String, io::ErrorKind)> {
+        let source = self.error.map_or_else(|| self.out.flush(), Err).err()?;
+        let (path, kind) = (self.path, source.kind());
+        Some((NetError::Output { path, source }.to_string(), kind))
     }
 }
 

@@ -378,7 +378,7 @@ impl Runtime {
         let receiver = self.receiver;
         let sink = receiver.stats();
         let link_repair = receiver.repair_stats();
-        let explained = receiver.explained.map(Explained::finish);
+        let unexplained = receiver.explained.and_then(Explained::finish).unzip();
         JoinSummary {
             receiver: ReceiverSummary {
                 repair: sink.repair,
@@ -391,9 +391,8 @@ impl Runtime {
             connected: receiver.connected,
             synchronised: receiver.synchronised,
             missing: self.missing,
-            explain_error: explained
-                .and_then(Result::err)
-                .map(|error| error.to_string()),
+            explain_error: unexplained.0,
+            explain_error_kind: unexplained.1,
             output: receiver.out.finish().await,
             udp,
             channels,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use layercast_core::Span;
@@ -70,6 +70,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
             last: (Instant::now(), 0),
             files: 0,
             is_verbose: args.verbose,
+            out: args.out.clone(),
         };
         let from = match args.group {
             Some(group) => format!("group {group}"),
@@ -185,7 +186,7 @@ fn own_name(out: &Path) -> String {
     format!("{}:{}", host.trim(), printable(&folder))
 }
 
-/// The exit code.
+/// The exit code: success if all of it is here, whatever ended it.
 fn judge(received: &Reception) -> Outcome {
     let whole = |file: &ReceivedFile| file.path.is_some();
     let (files, ended) = (&received.files, received.ended);
@@ -193,6 +194,7 @@ fn judge(received: &Reception) -> Outcome {
     match ended {
         // Perhaps folders without a file.
         Ended::All if complete => Ok(()),
+        _ if complete && !files.is_empty() => Ok(()),
         _ if files.iter().any(whole) => Err(Failure::Partial),
         Ended::Patience if files.is_empty() && received.missing == 0 => {
             let failure = Failure::new("no sender came within --wait");
@@ -211,6 +213,8 @@ struct Reporter {
     /// Files of the transfer.
     files: u32,
     is_verbose: bool,
+    /// The folder of the files.
+    out: PathBuf,
 }
 
 impl Reporter {
@@ -338,7 +342,7 @@ impl Reporter {
                         );
                         self.usual(&line, &text)
                     }
-                    None => self.say.event(&line, &failed(&file)),
+                    None => self.say.event(&line, &failed(&file, &self.out)),
                 }
             }
         }
@@ -361,7 +365,7 @@ impl Reporter {
         let failures = files.iter().filter(|it| it.path.is_none());
         if files.len() as u32 > FEW {
             for file in failures.clone().take(NAMED) {
-                text.push_str(&format!("{}\n", failed(file)));
+                text.push_str(&format!("{}\n", failed(file, &self.out)));
             }
         }
         let failures = failures.count();
@@ -400,11 +404,29 @@ impl Reporter {
     }
 }
 
-/// Why a file is not here.
-fn failed(file: &ReceivedFile) -> String {
+/// Why a file is not here, and what to do if the folder `out` refuses it.
+fn failed(file: &ReceivedFile, out: &Path) -> String {
     let why = file.error.clone();
     let why = why.or_else(|| file.reason.map(|reason| words(reason).to_owned()));
-    format!("{}: failed: {}", file.name.name, why.unwrap_or_default())
+    let mut text = format!("{}: failed: {}", file.name.name, why.unwrap_or_default());
+    if let Some(kind) = file.error_kind.filter(|&it| is_of_disk(it)) {
+        let remedy = Failure::remedy(&out.join(&file.name.name), "write", &kind.into());
+        text.push_str(&format!(
+            "\n  {remedy}, and start layercast receive again: what is here is kept"
+        ));
+    }
+    text
+}
+
+/// Whether the disk or its permissions refuse a file, and not its name or content.
+fn is_of_disk(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 fn about(file: &ReceivedFile) -> line::ReceivedFile<'_> {
@@ -429,5 +451,74 @@ fn about(file: &ReceivedFile) -> line::ReceivedFile<'_> {
         reports: file.stats.reports,
         strangers: file.stats.strangers,
         malformed: file.stats.malformed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_multicast::ReceiverStats;
+    use layercast_net::FileName;
+
+    use super::*;
+
+    fn file(path: Option<&str>, error: Option<ErrorKind>) -> ReceivedFile {
+        ReceivedFile {
+            name: FileName::new((1, 1, 0), [&b"six"[..]]),
+            size: 1,
+            digest: [0; 32],
+            path: path.map(PathBuf::from),
+            reason: None,
+            error: error.map(|it| it.to_string()),
+            error_kind: error,
+            held_before: 0,
+            moved: 1,
+            took: Span::ZERO,
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    fn code(files: Vec<ReceivedFile>, ended: Ended, missing: u32) -> Option<u8> {
+        let received = Reception {
+            files,
+            ended,
+            missing,
+            listed: true,
+        };
+        judge(&received).err().map(|it| it.code())
+    }
+
+    #[test]
+    fn what_is_complete_is_a_success_whatever_ended_it() {
+        let [whole, failed] = [file(Some("out/six"), None), file(None, None)];
+        for ended in [Ended::All, Ended::Patience, Ended::Stopped] {
+            assert_eq!(code(vec![whole.clone()], ended, 0), None, "{ended:?}");
+            assert_eq!(code(vec![whole.clone()], ended, 1), Some(3), "{ended:?}");
+            let both = vec![whole.clone(), failed.clone()];
+            assert_eq!(code(both, ended, 0), Some(3), "{ended:?}");
+            assert_eq!(code(vec![failed.clone()], ended, 0), Some(1), "{ended:?}");
+        }
+        assert_eq!(code(Vec::new(), Ended::Patience, 0), Some(1));
+        assert_eq!(code(Vec::new(), Ended::All, 0), None, "folders alone");
+    }
+
+    #[test]
+    fn a_file_that_the_disk_refuses_has_a_remedy() {
+        for (kind, remedy) in [
+            (ErrorKind::StorageFull, "free some space on the disk"),
+            (ErrorKind::QuotaExceeded, "the quota of this user"),
+            (ErrorKind::PermissionDenied, "check the permissions"),
+            (ErrorKind::ReadOnlyFilesystem, "can be written"),
+        ] {
+            let said = failed(&file(None, Some(kind)), Path::new("out"));
+            assert!(said.contains(remedy) && said.contains("again"), "{said}");
+        }
+        let said = failed(
+            &file(None, Some(ErrorKind::AlreadyExists)),
+            Path::new("out"),
+        );
+        assert!(
+            !said.contains("again"),
+            "another file there is no fault of the disk: {said}"
+        );
     }
 }

@@ -234,6 +234,40 @@ async fn loss_duplicates_disorder_and_corruption_leave_the_files_identical() {
 }
 
 #[real_time(tokio)]
+async fn a_whole_receiver_ends_without_a_release() {
+    let folder = folder("no-release");
+    let (path, _) = make(&folder, "film", 100_000);
+    let tree = folder.join("tree");
+    fs::create_dir_all(tree.join("empty")).unwrap();
+    // By its own silence, and by the patience of its user; folders are whole without a file.
+    for (case, input, wait, files) in [
+        ("silence", &path, Span::ZERO, 1),
+        ("patience", &path, Span::from_secs(3), 1),
+        ("folders", &tree, Span::from_secs(3), 0),
+    ] {
+        let out = folder.join(case);
+        fs::create_dir_all(&out).unwrap();
+        let it = begin(ReceiveConfig {
+            patience: wait,
+            ..receiver_at(1, &out, localhost(), u64::MAX)
+        });
+        let faults = Faults {
+            no_release: true,
+            ..Faults::default()
+        };
+        let path = Mangler::start(it.addr, faults, 1).await;
+        send(config(&[input], vec![path.addr], 100)).await;
+        let ended = timeout(Duration::from_secs(15), it.task).await;
+        let received = ended.expect(case).unwrap().unwrap();
+        let found = (received.ended, received.missing, received.files.len());
+        assert_eq!(found, (Ended::All, 0, files), "{case}");
+        // The silence is no part of the transfer.
+        let is_quick = |it: &ReceivedFile| it.path.is_some() && it.took < Span::from_secs(2);
+        assert!(received.files.iter().all(is_quick), "{case}: {received:#?}");
+    }
+}
+
+#[real_time(tokio)]
 async fn a_receiver_that_was_killed_goes_on_where_it_was() {
     let folder = folder("killed-receiver");
     let (path, content) = make(&folder, "film", 8_000_000);

@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -81,11 +82,13 @@ pub struct ReceivedFile {
     pub reason: Option<Reason>,
     /// What the system said, if it was that.
     pub error: Option<String>,
+    /// The kind of that error, for a remedy.
+    pub error_kind: Option<ErrorKind>,
     /// Packets that were there before.
     pub held_before: u64,
     /// Octets that came since.
     pub moved: u64,
-    /// How long it took, from the announcement on.
+    /// How long it took, from the announcement until it was whole or given up.
     pub took: Span,
     /// What was counted.
     pub stats: ReceiverStats,

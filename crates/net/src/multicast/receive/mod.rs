@@ -136,6 +136,7 @@ impl FileReceiver {
             if save_at <= now {
                 save_at = now + SAVE;
                 self.sessions.save();
+                self.sessions.end_released(now, &events);
             }
             if report_at <= now {
                 report_at = now + REPORT_PERIOD;
@@ -169,6 +170,11 @@ impl FileReceiver {
         };
         // Files that are whole count, although their senders have not said good-bye.
         self.sessions.end_whole(clock.now(), None, &events);
+        let is_over = self.sessions.sets.is_over(clock.now());
+        let ended = match ended {
+            Ended::Patience if !self.forever && is_over => Ended::All,
+            ended => ended,
+        };
         self.sessions.save();
         self.sessions.sync();
         self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);

@@ -17,6 +17,10 @@ const SILENT: Span = Span::from_secs(2);
 /// as there may be.
 pub const DATA_WITHIN: Span = Span::from_secs(3);
 
+/// A session that is whole and whose sender is silent for this long is over: its RELEASE was lost. A sender that lacks
+/// the last report asks for it sooner.
+pub const RELEASED_AFTER: Span = Span::from_secs(5);
+
 /// A session that a receiver takes part in: a machine, and the file that comes.
 pub struct Session {
     machine: Receiver<FileStore>,
@@ -24,6 +28,8 @@ pub struct Session {
     open: Open,
     began: Time,
     heard: Time,
+    /// When all of it was here.
+    whole: Option<Time>,
     held_before: u64,
     /// The announcement, while a file of the same name is read to see whether it is the same.
     pending: Option<(Peer, Packet)>,
@@ -57,6 +63,7 @@ impl Session {
             open: open.clone(),
             began: now,
             heard: now,
+            whole: None,
             verifying: false,
             stream: None,
         };
@@ -154,7 +161,15 @@ impl Session {
                 _ => {}
             }
         }
+        if self.whole.is_none() && (self.machine.is_complete() || self.is_right_stream()) {
+            self.whole = Some(now);
+        }
         (more, over)
+    }
+
+    /// Whether it is a stream whose digest is right.
+    fn is_right_stream(&self) -> bool {
+        self.stream.as_ref().is_some_and(Intake::is_right)
     }
 
     /// The system refuses something: the receiver leaves, and the sender is notified of the reason.
@@ -225,6 +240,11 @@ impl Session {
         self.machine.is_complete() && !self.machine.store().holds_manifest()
     }
 
+    /// Whether it is whole and its sender does not say so any more.
+    pub fn is_released(&self, now: Time) -> bool {
+        self.is_whole() && self.heard + RELEASED_AFTER <= now
+    }
+
     /// Whether its sender is silent.
     pub fn is_silent(&self, now: Time) -> bool {
         self.heard + SILENT <= now
@@ -286,7 +306,7 @@ impl Session {
     pub fn end(mut self, now: Time, reason: Reason) -> Option<ReceivedFile> {
         self.save();
         let store = self.machine.store();
-        let right = self.stream.as_ref().is_some_and(Intake::is_right);
+        let right = self.is_right_stream();
         let path = store.done().map(|path| path.to_owned());
         let path = path.filter(|_| right || self.machine.is_complete());
         let came = self.held().0.saturating_sub(self.held_before);
@@ -298,9 +318,10 @@ impl Session {
             reason: path.is_none().then_some(reason),
             path,
             error: store.error().map(ToString::to_string),
+            error_kind: store.error().map(std::io::Error::kind),
             held_before: self.held_before,
             moved: object.size.min(came * u64::from(self.open.packet_size)),
-            took: now.since(self.began),
+            took: self.whole.unwrap_or(now).since(self.began),
             stats: *self.machine.stats(),
         })
     }

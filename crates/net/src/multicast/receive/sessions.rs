@@ -340,6 +340,15 @@ impl Sessions {
         }
     }
 
+    /// Ends the sessions that are whole and whose RELEASE was lost.
+    pub fn end_released(&mut self, now: Time, events: &mpsc::Sender<ReceiveEvent>) {
+        let released = self.all.iter().filter(|(_, it)| it.is_released(now));
+        let released: Vec<u64> = released.map(|(&id, _)| id).collect();
+        for id in released {
+            self.end(id, Reason::Normal, now, events);
+        }
+    }
+
     /// The configuration of another machine.
     fn another_life(&self) -> ReceiverConfig {
         ReceiverConfig {
@@ -518,6 +527,7 @@ impl Sessions {
                 path: None,
                 reason: Some(Reason::Changed),
                 error: Some(cause.to_string()),
+                error_kind: None,
                 held_before: 0,
                 moved: 0,
                 took: Span::ZERO,

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use layercast_core::Stream;
+use layercast_wire::multicast::{Body, Datagram, Packet};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -21,6 +23,8 @@ pub struct Faults {
     pub corrupt: f64,
     /// Octets of the largest datagram that the path takes; 0: of any.
     pub most: usize,
+    /// The RELEASE of each session is lost.
+    pub no_release: bool,
 }
 
 type Ear = Arc<Mutex<Option<mpsc::Sender<(SocketAddr, Vec<u8>)>>>>;
@@ -105,6 +109,9 @@ async fn carry(
         };
         let mut bytes = buffer[..len].to_vec();
         let fits = faults.most == 0 || len <= faults.most;
+        if faults.no_release && is_release(&bytes) {
+            continue;
+        }
         if !fits || random.chance(faults.loss) {
             continue;
         }
@@ -126,4 +133,10 @@ async fn carry(
         }
         let _ = out.send_to(&bytes, to).await;
     }
+}
+
+fn is_release(bytes: &[u8]) -> bool {
+    let datagram = Datagram::decode(&Bytes::copy_from_slice(bytes));
+    let released = |packet: &Packet| matches!(packet.body, Body::Release { .. });
+    matches!(datagram, Ok(Datagram::Packet(packet)) if released(&packet))
 }
