@@ -49,11 +49,13 @@ mod units;
 mod workload;
 mod xtpd;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
+use output::Lines;
 
 fn main() -> ExitCode {
     let mut matches = Cli::command()
@@ -110,5 +112,18 @@ fn refuse(error: &clap::Error) -> ! {
         output::complain(error.to_string().trim_end());
         std::process::exit(error.exit_code());
     }
-    error.exit()
+    let printed = error.print();
+    let Err(lost) = printed.and_then(|()| io::stdout().flush()) else {
+        std::process::exit(error.exit_code());
+    };
+    let output = match error.use_stderr() {
+        true => Lines::Stderr,
+        false => Lines::Stdout,
+    };
+    let failure = output.failure(&lost);
+    let text = failure.to_string();
+    if !text.is_empty() {
+        output::complain(&text);
+    }
+    std::process::exit(i32::from(failure.code()));
 }

@@ -54,7 +54,8 @@ pub fn run(args: &Send) -> Outcome {
         let say = Say::new(args.json);
         tell_plan(&say, &plan)?;
         if args.dry_run {
-            return estimate::print(args, &config, &plan, &say);
+            estimate::print(args, &config, &plan, &say)?;
+            return say.close();
         }
         let mut trace = Trace::open(args.trace.as_deref(), "send")?;
         let stop = Stop::listen()?;

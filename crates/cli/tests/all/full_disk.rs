@@ -67,7 +67,11 @@ fn what_does_not_fit_on_standard_output_is_an_error() {
     let out = folder.join("received").display().to_string();
     let dumbbell = common::repository("scenarios/internet/dumbbell.toml");
     let group = common::repository("scenarios/group/star.toml");
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 12] = [
+        &["--help"],
+        &["--version"],
+        &["help", "fec", "plan"],
+        &["send", &file, "--to", "127.0.0.1:9", "--dry-run", "--json"],
         &["sim", &dumbbell, "--duration", "1s"],
         &["sim", &dumbbell, "--duration", "1s", "--json"],
         &["sim", &group, "--check"],
@@ -125,7 +129,7 @@ fn what_a_receiver_or_a_query_writes_to_a_full_disk_is_an_error() {
     ] {
         is_named(&into_full(args), "standard output");
     }
-    for option in ["--trace", "--out"] {
+    for option in ["--trace", "--out", "--explain"] {
         let output = run(&["join", &server.url, option, FULL, "--for", "3s"]);
         assert_eq!(output.status.code(), Some(1), "{option}");
         is_named(&complaint(&output), FULL);
