@@ -43,6 +43,13 @@ def flag(name: str, value: bool) -> bool:
     return value
 
 
+def text(name: str, value: str, what: str) -> str:
+    """A text; raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}: give {what} as a str")
+    return value
+
+
 def interface(name: str, value: str) -> str:
     """The IPv4 address of an interface; raises ValueError."""
     try:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from layercast._loop import Turn, ended
+
 
 def start(call: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
     """Runs a call of the extension module in a task of its own.
@@ -30,17 +32,16 @@ class Kept:
 
     def __init__(self, receive: Callable[[], Awaitable[Any]]) -> None:
         self._receive = receive
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         self._running: asyncio.Task[Any] | None = None
 
     async def __call__(self) -> Any:
         """The result of `receive`; raises its exception."""
-        async with self._turn:
+        async with self._turn.lock():
             running = self._running
             if running is None:
                 running = self._running = start(self._receive)
-            # A cancellation ends this wait and not the call.
-            await asyncio.wait((running,))
+            await ended(running)
             self._running = None
             return running.result()
 

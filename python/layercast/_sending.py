@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from layercast._loop import Turn, ended
 from layercast._receiving import start
 
 
@@ -16,7 +17,7 @@ class InTurn:
     """
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         self._running: asyncio.Task[Any] | None = None
 
     async def __call__(self, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -24,25 +25,24 @@ class InTurn:
 
         Raises the exception of an earlier call that a cancelled task left, without a start of `call`.
         """
-        async with self._turn:
+        async with self._turn.lock():
             if (failure := await self._left()) is not None:
                 raise failure
             running = self._running = start(call)
-            # A cancellation ends this wait and not the call.
-            await asyncio.wait((running,))
+            await ended(running)
             self._running = None
             return running.result()
 
     async def finish(self) -> BaseException | None:
         """Waits for all earlier calls; the exception of one that a cancelled task left."""
-        async with self._turn:
+        async with self._turn.lock():
             return await self._left()
 
     async def _left(self) -> BaseException | None:
         running = self._running
         if running is None:
             return None
-        await asyncio.wait((running,))
+        await ended(running)
         self._running = None
         failure = None if running.cancelled() else running.exception()
         if failure is not None:

@@ -188,7 +188,8 @@ class GroupControl:
 
     async def send(self, member: Member, message: bytes) -> None:
         """Send a message to a member. Raises InvalidError, BusyError or ClosedError."""
-        await self._raw.send(member.name, member.id, message)
+        number = _checks.whole("member.id", member.id, 0, _MOST_MEMBERS, error=InvalidError)
+        await self._raw.send(member.name, number, message)
 
     async def recv(self) -> tuple[Member, bytes] | None:
         """The next message of any member; None once the group is closed."""

@@ -34,18 +34,17 @@ __all__ = ["Event", "Flow", "Order", "Receiver", "Sender", "consecutive", "cumul
 Tolerance = str | Mapping[str, Any]
 """`"full"` (no loss), `"none"` (any loss), or what `rate`, `cumulative` and `consecutive` give."""
 
+_MOST = (1 << 32) - 1
+_MOST_SDUS = (1 << 64) - 1
+
 
 def _ppm(share: float) -> int:
-    if not 0 <= share <= 1:
-        raise ValueError(f"the share {share} is not between 0 and 1")
-    return round(share * 1e6)
+    return round(_checks.within("share", share, 0, 1) * 1e6)
 
 
 def rate(share: float, window: int = 100) -> Tolerance:
     """At most this share (0 to 1) of the last `window` settled SDUs may be lost."""
-    if window < 1:
-        raise ValueError(f"a window of {window} SDUs is too short: give at least 1")
-    return {"rate": {"ppm": _ppm(share), "window": window}}
+    return {"rate": {"ppm": _ppm(share), "window": _checks.whole("window", window, 1, _MOST)}}
 
 
 def cumulative(share: float) -> Tolerance:
@@ -55,9 +54,7 @@ def cumulative(share: float) -> Tolerance:
 
 def consecutive(most: int) -> Tolerance:
     """At most this many adjacent SDUs may be lost."""
-    if most < 0:
-        raise ValueError(f"{most} adjacent SDUs cannot be lost: give 0 or more")
-    return {"consecutive": most}
+    return {"consecutive": _checks.whole("most", most, 0, _MOST)}
 
 
 def _checked(tolerance: Tolerance) -> Tolerance:
@@ -75,8 +72,8 @@ def _checked(tolerance: Tolerance) -> Tolerance:
 
 
 def _number(names: Mapping[str, int], flow: str | int) -> int:
-    if isinstance(flow, int):
-        return flow
+    if not isinstance(flow, str):
+        return _checks.whole("flow", flow, 0, _MOST)
     if flow not in names:
         known = ", ".join(names) or "without names"
         raise KeyError(f"there is no flow {flow!r}; the flows are {known}")
@@ -135,6 +132,17 @@ def describe(timeline: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -
     return "\n".join(lines)
 
 
+def _counted(counts: Mapping[str, int] | Sequence[int]) -> tuple[tuple[str, ...], list[int]]:
+    """The names of the flows, if they have any, and a number of SDUs for each."""
+    if isinstance(counts, str | bytes) or not isinstance(counts, Mapping | Sequence):
+        raise TypeError(
+            f"counts is {counts!r}: give a number of SDUs for each flow, such as {{'video': 2}} or [2, 1]"
+        )
+    if isinstance(counts, Mapping):
+        return tuple(counts), list(counts.values())
+    return (), list(counts)
+
+
 @dataclass(frozen=True)
 class Order:
     """A partial order over the SDUs of all flows."""
@@ -151,8 +159,9 @@ class Order:
     @staticmethod
     def blocks(counts: Mapping[str, int] | Sequence[int], parallel: Sequence[str | int] = ()) -> Order:
         """Blocks in series with these counts of SDUs; flows in `parallel` have no order inside a block."""
-        names = tuple(counts) if isinstance(counts, Mapping) else ()
-        numbers = list(counts.values()) if isinstance(counts, Mapping) else list(counts)
+        names, numbers = _counted(counts)
+        if isinstance(parallel, str) or not isinstance(parallel, Sequence):
+            raise TypeError(f"parallel is {parallel!r}: give a list of flows")
         keys = names or range(len(numbers))
         return Order({"blocks": {"counts": numbers, "parallel": [it in parallel for it in keys]}}, names)
 
@@ -162,17 +171,21 @@ class Order:
         edges: Sequence[tuple[tuple[str | int, int], tuple[str | int, int]]],
     ) -> Order:
         """A finite order: SDUs of each flow, and pairs ((flow, number), (flow, number)), earlier first."""
-        names = tuple(counts) if isinstance(counts, Mapping) else ()
-        numbers = list(counts.values()) if isinstance(counts, Mapping) else list(counts)
+        names, numbers = _counted(counts)
         place = {name: n for n, name in enumerate(names)}
-        pairs = [[[place.get(flow, flow), number] for flow, number in edge] for edge in edges]
+        try:
+            pairs = [[[place.get(flow, flow), number] for flow, number in edge] for edge in edges]
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"edges is {edges!r}: give pairs ((flow, number), (flow, number)), the earlier SDU first"
+            ) from None
         return Order({"dag": {"counts": numbers, "edges": pairs}}, names)
 
     @staticmethod
     def tspn(text: str) -> Order:
         """A Timed Stream Petri Net: lines `place PLACE FLOW` and `transition NAME: PLACES -> PLACES`."""
         flows = []
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(_checks.text("text", text, "a net").splitlines(), 1):
             words = line.split()
             if words[:1] != ["place"]:
                 continue
@@ -308,6 +321,7 @@ class Receiver:
         self, address: str, *, quic: bool = False, explain: int = 0, names: Sequence[str] = ()
     ) -> None:
         self._names = {name: n for n, name in enumerate(names)}
+        explain = _checks.whole("explain", explain, 0, _MOST)
         self._raw = _layercast.partial_order_bind(address, quic, explain)
         self._next = Kept(self._raw.recv)
         self._ended = False
@@ -350,6 +364,7 @@ class Receiver:
 
         Times are in seconds of the clock of the receiver. `None`: it did not arrive, or is no longer kept.
         """
+        number = _checks.whole("number", number, 0, _MOST_SDUS)
         found = await self._raw.explain(_number(self._names, flow), number)
         return _in_seconds(json.loads(found), EXPLANATION_TIMES)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from layercast import _layercast
+from layercast import _checks, _layercast
 
 LAYERS = ("BL", "E1", "E2")
 
@@ -94,7 +94,11 @@ def probe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises LayercastError with the offset for a file that is no MPEG-1 or MPEG-2 video.
     """
-    return json.loads(_layercast.probe_json(os.fspath(path)))
+    try:
+        name = os.fsencode(path)
+    except UnicodeError:
+        raise ValueError(f"path is {path!r}: give a path that the file system can have") from None
+    return json.loads(_layercast.probe_json(name))
 
 
 def run(
@@ -112,6 +116,8 @@ def run(
     scenario's. Raises LayercastError with the field and what is accepted.
     The interpreter lock is released while the simulation runs, so threads run in parallel.
     """
+    if seed is not None:
+        seed = _checks.whole("seed", seed, 0, (1 << 64) - 1)
     if isinstance(scenario, Mapping):
         text, form = json.dumps(scenario), "json"
     elif isinstance(scenario, str) and "\n" in scenario:

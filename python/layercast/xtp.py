@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from layercast import _layercast
+from layercast import _checks, _layercast
 from layercast._receiving import Kept
 from layercast._sending import InTurn
 
@@ -39,6 +39,13 @@ _SERVICES: Mapping[str, int] = {
     "multicast": 5,
     "reliable-multicast": 6,
 }
+_MOST_PORT, _MOST_BACKLOG = 0xFFFF, 0xFFFF_FFFF
+# Options that are whole numbers, and the most they can be.
+_WHOLE: Mapping[str, int] = dict.fromkeys(
+    ("max_data", "window", "send_buffer", "ask", "wait_for"), 0xFFFF_FFFF
+)
+_FLAGS = ("error_control", "flow_control", "checksum", "fast_nak", "go_back")
+_MOST_RATE = (1 << 64) - 1
 # Most bytes of a message that are taken in one piece.
 _MOST = 1 << 16
 
@@ -68,7 +75,29 @@ class _Begun:
 def _options(service: Service, options: Mapping[str, Any]) -> str:
     if service not in _SERVICES:
         raise ValueError(f"no service {service!r}; there are {', '.join(_SERVICES)}")
-    return json.dumps({"service": _SERVICES[service], **options})
+    return json.dumps(
+        {"service": _SERVICES[service], **{name: _option(name, options[name]) for name in options}}
+    )
+
+
+def _option(name: str, value: Any) -> Any:
+    """The value of an option; raises ValueError."""
+    if value is None:
+        return None
+    if name in _WHOLE:
+        return _checks.whole(name, value, 0, _WHOLE[name])
+    if name in _FLAGS:
+        return _checks.flag(name, value)
+    if name == "rate":
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) != 2:
+            raise ValueError(f"rate is {value!r}: give two numbers, bytes per second and bytes in a row")
+        return [_checks.whole("rate", it, 0, _MOST_RATE) for it in value]
+    known = ", ".join((*_WHOLE, *_FLAGS, "rate"))
+    raise ValueError(f"no option {name!r}; there are {known}")
+
+
+def _port(port: int) -> int:
+    return _checks.whole("port", port, 0, _MOST_PORT)
 
 
 class Host:
@@ -96,17 +125,18 @@ class Host:
         second, bytes in a row), wait_for (receivers of multicast before the first data). ValueError for those
         that make no sense. For the multicast services `remote` is a group, such as "239.1.2.3:7000".
         """
-        return Context(self._raw.connect(remote, port, _options(service, options)))
+        return Context(self._raw.connect(remote, _port(port), _options(service, options)))
 
     def listen(self, port: int, backlog: int = 16, service: Service = "stream", **options: Any) -> Listener:
         """Takes associations to a port of XTP; options as of `connect`."""
-        return Listener(self._raw.listen(port, backlog, _options(service, options)))
+        backlog = _checks.whole("backlog", backlog, 0, _MOST_BACKLOG)
+        return Listener(self._raw.listen(_port(port), backlog, _options(service, options)))
 
     def join(
         self, remote: str, port: int, service: Service = "reliable-multicast", **options: Any
     ) -> Context:
         """Asks to be let into a multicast association under way, at its group or at its transmitter."""
-        return Context(self._raw.join(remote, port, _options(service, options)))
+        return Context(self._raw.join(remote, _port(port), _options(service, options)))
 
     def join_group(self, group: str, interface: str) -> None:
         """Takes the datagrams to a group of UDP ("239.1.2.3:7000") on the interface with this address."""
@@ -114,7 +144,7 @@ class Host:
 
     def send_to_groups(self, interface: str, hops: int = 1) -> None:
         """Sends packets to groups through the interface with this address, at most `hops` hops far."""
-        self._raw.send_to_groups(interface, hops)
+        self._raw.send_to_groups(interface, _checks.whole("hops", hops, 0, 255))
 
     def fan_out(self, group: str, hosts: Sequence[str]) -> None:
         """Where the network has no multicast: packets to the group are sent to each of these instead."""
@@ -135,7 +165,8 @@ class Listener:
 class Context:
     """One end of an association; iterate over it to get the messages of the peer.
 
-    Tasks may share it: their calls of `send` run one after the other, and a cancelled task loses no message.
+    Tasks of one event loop may share it: their calls of `send` run one after the other, and a cancelled task
+    loses no message. RuntimeError for those of another loop.
     """
 
     def __init__(self, raw: _layercast.XtpSocketEnd) -> None:
@@ -166,6 +197,8 @@ class Context:
         """
         if tag is not None and len(tag) != 8:
             raise ValueError(f"a tag has eight bytes, not {len(tag)}")
+        if priority is not None:
+            priority = _checks.whole("priority", priority, 0, 0xFFFF)
         await self._sends(lambda: self._raw.send(data, end, tag, reliable, priority))
 
     async def receive(self) -> Message | None:
@@ -215,7 +248,7 @@ class Context:
 
     async def parted(self, receivers: int) -> tuple[int, int]:
         """Waits until this number of receivers is gone; returns how many are complete, how many not."""
-        return await self._raw.parted(receivers)
+        return await self._raw.parted(_checks.whole("receivers", receivers, 0, _MOST_RATE))
 
     async def close_write(self) -> None:
         """Ends the stream to the peer after the sends that have begun; receiving continues.

@@ -114,9 +114,9 @@ def test_a_place_without_a_flow_is_named_with_its_line():
         (lambda: Flow(period_ms=1, tolerance="half"), "'half' is no tolerance"),
         (lambda: Flow(period_ms=1, tolerance={"rate": 3}), "is no tolerance"),
         (lambda: Flow(period_ms=1, tolerance=0.1), "0.1 is no tolerance"),
-        (lambda: rate(1.5), "share 1.5 is not between"),
-        (lambda: rate(0.5, window=0), "window of 0 SDUs"),
-        (lambda: consecutive(-1), "-1 adjacent SDUs"),
+        (lambda: rate(1.5), "share is 1.5: give a number from 0 to 1"),
+        (lambda: rate(0.5, window=0), "window is 0: give a whole number from 1"),
+        (lambda: consecutive(-1), "most is -1: give a whole number from 0"),
     ],
 )
 def test_values_without_a_meaning_are_named(make, what):
@@ -254,3 +254,37 @@ def test_a_bundle_arrives_in_order(quic):
     assert len(delivered) == 15 and seen[0].name == "opened" and seen[-1].name == "closed"
     blocks = [event.payload[0] for event in delivered]
     assert blocks == sorted(blocks)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "what"),
+    [
+        (lambda: Order.tspn(5), TypeError, "text is 5: give a net as a str"),
+        (lambda: Order.blocks(5), TypeError, "counts is 5"),
+        (lambda: Order.blocks("ab"), TypeError, "counts is 'ab'"),
+        (lambda: Order.blocks([1], parallel=5), TypeError, "parallel is 5"),
+        (lambda: Order.dag([1, 1], 5), TypeError, "edges is 5"),
+        (lambda: Order.dag([1, 1], [(0, 1)]), TypeError, "edges is [(0, 1)]"),
+        (lambda: rate("x"), ValueError, "share is 'x'"),
+        (lambda: Receiver("127.0.0.1:0", explain=-1), ValueError, "explain is -1"),
+    ],
+)
+def test_a_wrong_argument_is_named(call, error, what):
+    with pytest.raises(error) as raised:
+        call()
+    assert what in str(raised.value)
+
+
+def test_the_number_of_a_flow_is_named():
+    async def main() -> None:
+        receiver = Receiver("127.0.0.1:0")
+        for call, what in [
+            (receiver.stats(-1), "flow is -1"),
+            (receiver.stats(2**64), "flow is 18446744073709551616"),
+            (receiver.explain(0, -1), "number is -1"),
+            (receiver.renegotiate(-1, "none"), "flow is -1"),
+        ]:
+            with pytest.raises(ValueError, match=what):
+                await call
+
+    asyncio.run(main())

@@ -1,4 +1,6 @@
 import json
+import os
+import shutil
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -119,3 +121,17 @@ def test_probe_reads_a_real_clip_and_refuses_a_foreign_one():
         layercast.probe(QUICKSTART)
     with pytest.raises(OSError):
         layercast.probe("no such file")
+
+
+def test_a_path_or_a_seed_that_cannot_be_is_named():
+    with pytest.raises(ValueError, match=r"path is '\\ud800'"):
+        layercast.probe("\ud800")
+    for seed in (-1, 1 << 64, 0.5):
+        with pytest.raises(ValueError, match=f"seed is {seed}"):
+            layercast.run(TINY, seed=seed)
+
+
+def test_probe_reads_a_file_whose_name_is_no_utf_8(tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/clip\xe9.m1v")
+    shutil.copy(ROOT / "target/demo/clip.m1v", path)
+    assert layercast.probe(path)["codec"] == layercast.probe(ROOT / "target/demo/clip.m1v")["codec"]

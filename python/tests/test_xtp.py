@@ -426,3 +426,25 @@ def test_on_the_boards_of_1995_a_larger_packet_brings_what_it_brought_then():
     # A block of one packet gains nothing from a larger one.
     assert found.mbit_s[2_048, "ack-un"][0] == found.mbit_s[4_096, "ack-un"][0]
     assert (found.sender[2_048, "blast-un"] > 0.99).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda host: host.connect(host.address, port=-1), "port is -1: give a whole number from 0 to 65535"),
+        (lambda host: host.connect(host.address, port=2**64), "port is 18446744073709551616"),
+        (lambda host: host.join(host.address, port=70_000), "port is 70000"),
+        (lambda host: host.listen(-1), "port is -1"),
+        (lambda host: host.listen(5, backlog=-1), "backlog is -1"),
+        (lambda host: host.listen(5, window=-1), "window is -1"),
+        (lambda host: host.listen(5, checksum=3), "checksum is 3: give True or False"),
+        (lambda host: host.listen(5, rate=(1, -1)), "rate is -1"),
+        (lambda host: host.listen(5, rate=7), "rate is 7: give two numbers"),
+        (lambda host: host.listen(5, colour=7), "no option 'colour'; there are max_data"),
+        (lambda host: host.send_to_groups("127.0.0.1", hops=256), "hops is 256"),
+    ],
+)
+def test_a_wrong_argument_is_named(call, what):
+    with pytest.raises(ValueError) as error:
+        call(xtp.Host("127.0.0.1:0"))
+    assert what in str(error.value)

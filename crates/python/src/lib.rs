@@ -9,9 +9,11 @@ mod multicast;
 mod partial_order;
 mod xtp;
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Instant;
 
 use layercast_core::Off;
@@ -134,8 +136,8 @@ fn run_internet(mut scenario: internetwork::Scenario, seed: Option<u64>) -> PyRe
 
 /// What a video file consists of, as JSON: container, codec, size, pictures, GOPs, layers.
 #[pyfunction]
-fn probe_json(path: PathBuf) -> PyResult<String> {
-    let clip = file::read(&path, MAX_CLIP)?;
+fn probe_json(path: &[u8]) -> PyResult<String> {
+    let clip = file::read(Path::new(OsStr::from_bytes(path)), MAX_CLIP)?;
     let clip = Clip::parse(clip.into()).map_err(failed)?;
     json(&clip.summary())
 }
