@@ -56,4 +56,6 @@ async def main(listen: str) -> None:
                 await group.send(picture, layer_of(picture))
 
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 asyncio.run(main(sys.argv[1]))

@@ -23,4 +23,6 @@ async def main(what: str, path: str, *addresses: str) -> bool:
     return sent.complete
 
 
+if len(sys.argv) < 4:
+    sys.exit(__doc__)
 sys.exit(not asyncio.run(main(*sys.argv[1:])))

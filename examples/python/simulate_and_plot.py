@@ -48,4 +48,6 @@ def main(path: str) -> None:
     plt.savefig(path)
 
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 main(sys.argv[1])

@@ -17,4 +17,6 @@ async def main(url: str, path: str) -> None:
                 file.write(frame.data)
 
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

@@ -132,15 +132,29 @@ def describe(timeline: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -
     return "\n".join(lines)
 
 
+MOST = 2**32 - 1
+"""The most SDUs of a flow that an order can name; the library permits fewer, and says how many."""
+
+
 def _counted(counts: Mapping[str, int] | Sequence[int]) -> tuple[tuple[str, ...], list[int]]:
     """The names of the flows, if they have any, and a number of SDUs for each."""
     if isinstance(counts, str | bytes) or not isinstance(counts, Mapping | Sequence):
         raise TypeError(
             f"counts is {counts!r}: give a number of SDUs for each flow, such as {{'video': 2}} or [2, 1]"
         )
-    if isinstance(counts, Mapping):
-        return tuple(counts), list(counts.values())
-    return (), list(counts)
+    names = tuple(counts) if isinstance(counts, Mapping) else ()
+    numbers = counts.values() if isinstance(counts, Mapping) else counts
+    return names, [_checks.whole("counts", number, 0, MOST) for number in numbers]
+
+
+def _place(flow: str | int, names: tuple[str, ...], flows: int, what: str) -> int:
+    """The place of a flow that is named, or given by its place."""
+    if flow in names:
+        return names.index(flow)
+    if names or isinstance(flow, bool) or not isinstance(flow, int) or not 0 <= flow < flows:
+        known = ", ".join(map(repr, names)) or f"0 to {flows - 1}"
+        raise ValueError(f"{what} names flow {flow!r}: the flows are {known}")
+    return flow
 
 
 @dataclass(frozen=True)
@@ -150,6 +164,9 @@ class Order:
     form: Any
     names: tuple[str, ...] = ()
     """Names of the flows, if they have any."""
+
+    def __post_init__(self) -> None:
+        _layercast.partial_order_check(json.dumps(self.form))
 
     @staticmethod
     def none() -> Order:
@@ -162,8 +179,9 @@ class Order:
         names, numbers = _counted(counts)
         if isinstance(parallel, str) or not isinstance(parallel, Sequence):
             raise TypeError(f"parallel is {parallel!r}: give a list of flows")
-        keys = names or range(len(numbers))
-        return Order({"blocks": {"counts": numbers, "parallel": [it in parallel for it in keys]}}, names)
+        places = {_place(flow, names, len(numbers), "parallel") for flow in parallel}
+        flags = [place in places for place in range(len(numbers))]
+        return Order({"blocks": {"counts": numbers, "parallel": flags}}, names)
 
     @staticmethod
     def dag(
@@ -172,13 +190,20 @@ class Order:
     ) -> Order:
         """A finite order: SDUs of each flow, and pairs ((flow, number), (flow, number)), earlier first."""
         names, numbers = _counted(counts)
-        place = {name: n for n, name in enumerate(names)}
         try:
-            pairs = [[[place.get(flow, flow), number] for flow, number in edge] for edge in edges]
+            pairs = [[(flow, number) for flow, number in edge] for edge in edges]
         except (TypeError, ValueError):
             raise TypeError(
                 f"edges is {edges!r}: give pairs ((flow, number), (flow, number)), the earlier SDU first"
             ) from None
+        flows = len(numbers)
+        pairs = [
+            [
+                [_place(flow, names, flows, "edges"), _checks.whole("number", number, 0, MOST)]
+                for flow, number in pair
+            ]
+            for pair in pairs
+        ]
         return Order({"dag": {"counts": numbers, "edges": pairs}}, names)
 
     @staticmethod

@@ -35,6 +35,15 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@pytest.mark.parametrize("name", ["camera_relay", "files_to_many", "simulate_and_plot", "sink"])
+def test_a_program_without_arguments_says_how_it_is_called(name):
+    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HUNG, stdin=subprocess.DEVNULL)
+    assert ended.returncode == 1
+    assert f"python {name}.py" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_sink_saves_what_the_source_sends(tmp_path):
     source = start("source")
     saved = tmp_path / "film"

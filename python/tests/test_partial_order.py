@@ -66,7 +66,25 @@ def test_orders_are_counted():
     pairs = [((0, 0), (1, 0)), ((0, 1), (1, 0)), ((0, 1), (1, 1))]
     assert Order.dag([2, 2], pairs).linear_extensions() == 5
     with pytest.raises(layercast.LayercastError, match="cycle"):
-        Order.dag([2], [((0, 0), (0, 1)), ((0, 1), (0, 0))]).linear_extensions()
+        Order.dag([2], [((0, 0), (0, 1)), ((0, 1), (0, 0))])
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [
+        (lambda: Order.blocks({}), "has 1 to"),
+        (lambda: Order.blocks({"v": 0}), "flow 0 has 0"),
+        (lambda: Order.blocks({"v": 1.5}), "counts is 1.5: give a whole number"),
+        (lambda: Order.blocks({"v": 1}, ["a"]), "parallel names flow 'a': the flows are 'v'"),
+        (lambda: Order.blocks([1, 1], [2]), "parallel names flow 2: the flows are 0 to 1"),
+        (lambda: Order.dag({"a": 1}, [(("b", 0), ("a", 0))]), "edges names flow 'b': the flows are 'a'"),
+        (lambda: Order.dag({"a": 1}, [(("a", -1), ("a", 0))]), "number is -1: give a whole number"),
+        (lambda: Order.dag({"a": 1}, [(("a", 0), ("a", 1))]), "1"),
+    ],
+)
+def test_an_order_that_cannot_be_had_is_refused_when_it_is_made(order, why):
+    with pytest.raises(ValueError, match=why):
+        order()
 
 
 def test_an_explanation_says_what_held_an_sdu_and_for_how_long():

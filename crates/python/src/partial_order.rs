@@ -147,6 +147,15 @@ fn fail(error: PartialOrderError) -> PyErr {
     }
 }
 
+/// Raises the reason why an order cannot be had, if there is one.
+#[pyfunction]
+fn partial_order_check(order: &str) -> PyResult<()> {
+    let form: OrderForm = serde_json::from_str(order).map_err(failed)?;
+    // The number of flows matters for an order without constraints only.
+    form.order(1)?;
+    Ok(())
+}
+
 /// The linear extensions of a finite order, in decimal; `None`: not known.
 #[pyfunction]
 fn partial_order_extensions(order: &str) -> PyResult<Option<String>> {
@@ -394,5 +403,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(partial_order_json, module)?)?;
     module.add_function(wrap_pyfunction!(partial_order_connect, module)?)?;
     module.add_function(wrap_pyfunction!(partial_order_bind, module)?)?;
+    module.add_function(wrap_pyfunction!(partial_order_check, module)?)?;
     module.add_function(wrap_pyfunction!(partial_order_extensions, module)?)
 }
