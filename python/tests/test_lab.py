@@ -27,6 +27,7 @@ ELSEWHERE = (
     "packet-*",
     "partial-order-*",
     "admission-*",
+    "available-*",
     "where-*",
     "multicast/*",
 )

@@ -101,6 +101,8 @@ pub use layercast_net as net;
 /// Partial order connections: orders, tolerances and machines; over sockets
 /// [`PartialOrderSender`](net::PartialOrderSender) and [`PartialOrderReceiver`](net::PartialOrderReceiver).
 pub use layercast_partial_order as partial_order;
+/// Machines that measure a path by a synchronous train; [`net::PathSender`] and [`net::PathReceiver`] run them on sockets.
+pub use layercast_sync_index as sync_index;
 /// TCP as a machine.
 pub use layercast_tcp as tcp;
 /// The packets of all protocols.

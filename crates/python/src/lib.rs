@@ -7,6 +7,7 @@ mod files;
 mod live;
 mod multicast;
 mod partial_order;
+mod sync_index;
 mod xtp;
 
 use std::ffi::OsStr;
@@ -153,5 +154,6 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::add_to(module)?;
     live::add_to(module)?;
     partial_order::add_to(module)?;
+    sync_index::add_to(module)?;
     xtp::add_to(module)
 }
