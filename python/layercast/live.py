@@ -107,6 +107,9 @@ class Played:
     layer: Layer
     gop_start: bool
     """Whether it opens a group of pictures."""
+    sound: bool
+    """Whether it is sound. Pictures come in the order of their numbers, and so does sound; while pictures
+    wait for a missing one, sound may overtake them, and the other way round."""
     delay: float
     """From emission to arrival, in seconds."""
     data: bytes
@@ -150,8 +153,8 @@ class Media:
         frame = await self._next()
         if frame is None:
             return None
-        seq, layer, gop_start, delay, data = frame
-        return Played(seq, Layer(layer), gop_start, delay, data)
+        seq, layer, gop_start, sound, delay, data = frame
+        return Played(seq, Layer(layer), gop_start, sound, delay, data)
 
     def __aiter__(self) -> AsyncIterator[Played]:
         return self
@@ -306,20 +309,22 @@ class Group:
         layer: int = Layer.BL,
         *,
         gop_start: bool | None = None,
+        sound: bool = False,
         time: float | None = None,
     ) -> None:
         """Send a frame: frames of every layer, in the order in which they are decoded.
 
         `gop_start` says whether it opens a group of pictures; if it is not given, frames of the base
-        layer do. `time` is when it is due, in seconds from the start of the flow; if it is not given, at
-        its slot of the frame rate. Waits while the flow is a few frames ahead of its schedule. Raises
+        layer do, unless they are `sound`: that, or other data beside the pictures, without references from
+        one to the other. `time` is when it is due, in seconds from the start of the flow; if it is not given,
+        at its slot of the frame rate. Waits while the flow is a few frames ahead of its schedule. Raises
         InvalidError for other layers, and for times that are not from 0 s to 115 days.
         """
         layer = _level("layer", layer)
         if time is not None:
             time = _seconds("time", time)
-        opens = layer == Layer.BL if gop_start is None else gop_start
-        await self._raw.send(data, layer, opens, time)
+        opens = layer == Layer.BL and not sound if gop_start is None else gop_start
+        await self._raw.send(data, layer, opens, sound, time)
 
     async def wait_for_members(self, members: int = 1) -> None:
         """Wait until the group has this number of members."""

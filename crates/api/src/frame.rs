@@ -19,6 +19,8 @@ pub struct Frame {
     pub layer: Layer,
     /// Whether it opens a group of pictures: receivers join and layers change here.
     pub gop_start: bool,
+    /// Whether it is sound or other data beside the pictures, in the base layer: nothing refers from one to the other.
+    pub sound: bool,
     /// When it is due, counted from the start of the flow; `None`: at its slot of the frame rate.
     pub time: Option<Span>,
     /// Its bytes, at least one.
@@ -34,6 +36,9 @@ pub struct Played {
     pub layer: Layer,
     /// Whether it opens a group of pictures.
     pub gop_start: bool,
+    /// Whether it is sound, or other data beside the pictures. Pictures come in the order of their numbers, and so does sound;
+    /// while pictures wait for a missing one, sound may overtake them, and the other way round.
+    pub sound: bool,
     /// From emission to arrival; counted from the first frame's if the hosts share no clock.
     pub delay: Span,
     /// Its bytes.
@@ -59,11 +64,20 @@ impl Frame {
         Frame::of(Layer::E2, data)
     }
 
+    /// A frame of sound, or of other data beside the pictures.
+    pub fn sound(data: impl Into<Bytes>) -> Frame {
+        Frame {
+            sound: true,
+            ..Frame::of(Layer::Base, data)
+        }
+    }
+
     /// A frame of `layer` that opens no group of pictures.
     pub fn of(layer: Layer, data: impl Into<Bytes>) -> Frame {
         Frame {
             layer,
             gop_start: false,
+            sound: false,
             time: None,
             data: data.into(),
         }
@@ -83,6 +97,7 @@ impl From<Frame> for AppFrame {
         AppFrame {
             layer: frame.layer,
             gop_start: frame.gop_start,
+            sound: frame.sound,
             time: frame.time,
             payload: Payload::Bytes(frame.data),
         }
@@ -95,6 +110,7 @@ impl From<AppFrame> for Frame {
         Frame {
             layer: frame.layer,
             gop_start: frame.gop_start,
+            sound: frame.sound,
             time: frame.time,
             data: bytes_of(frame.payload),
         }
@@ -108,6 +124,7 @@ impl From<&layercast_media::Frame> for Frame {
         Frame {
             layer: frame.layer,
             gop_start: frame.gop_start,
+            sound: frame.sound,
             time: frame.time,
             data: frame.data.clone().unwrap_or_else(zeros),
         }
@@ -120,6 +137,7 @@ impl From<PlayedFrame> for Played {
             seq: frame.seq.0,
             layer: frame.layer,
             gop_start: frame.gop_start,
+            sound: frame.sound,
             delay: frame.delay,
             data: bytes_of(frame.payload),
         }

@@ -226,6 +226,9 @@ typedef struct {
   uint8_t layer;
   // Not 0 if it opens a group of pictures.
   uint8_t gop_start;
+  // Not 0 if it is sound. Pictures come in the order of their numbers, and so does sound; while pictures wait for a missing
+  // one, sound may overtake them, and the other way round.
+  uint8_t sound;
   // Its number in the flow; frames of layers that are not granted leave gaps.
   uint32_t seq;
   // From emission to arrival, us.
@@ -282,6 +285,8 @@ typedef struct {
   uint8_t layer;
   // Not 0 if it opens a group of pictures.
   uint8_t gop_start;
+  // Not 0 if it is sound or other data beside the pictures, in the base layer: nothing refers from one to the other.
+  uint8_t sound;
   // When it is due, us from the start of the flow, or LC_NO_TIME.
   uint64_t time_us;
   // Its bytes.

@@ -131,6 +131,7 @@ pub unsafe extern "C" fn lc_recv(
                     Layer::E2 => LC_E2,
                 },
                 gop_start: played.gop_start.into(),
+                sound: played.sound.into(),
                 seq: played.seq,
                 delay_us: played.delay.as_us(),
                 len: played.data.len(),

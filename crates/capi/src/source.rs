@@ -160,6 +160,7 @@ pub unsafe extern "C" fn lc_send(
         let frame = Frame {
             layer: layer(frame.layer)?,
             gop_start: frame.gop_start != 0,
+            sound: frame.sound != 0,
             time: (frame.time_us != LC_NO_TIME).then(|| Span::from_us(frame.time_us)),
             data: Bytes::copy_from_slice(data),
         };

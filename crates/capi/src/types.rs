@@ -187,6 +187,8 @@ pub struct lc_frame {
     pub layer: u8,
     /// Not 0 if it opens a group of pictures.
     pub gop_start: u8,
+    /// Not 0 if it is sound or other data beside the pictures, in the base layer: nothing refers from one to the other.
+    pub sound: u8,
     /// When it is due, us from the start of the flow, or LC_NO_TIME.
     pub time_us: u64,
     /// Its bytes.
@@ -203,6 +205,9 @@ pub struct lc_played {
     pub layer: u8,
     /// Not 0 if it opens a group of pictures.
     pub gop_start: u8,
+    /// Not 0 if it is sound. Pictures come in the order of their numbers, and so does sound; while pictures wait for a missing
+    /// one, sound may overtake them, and the other way round.
+    pub sound: u8,
     /// Its number in the flow; frames of layers that are not granted leave gaps.
     pub seq: u32,
     /// From emission to arrival, us.

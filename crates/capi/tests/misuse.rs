@@ -40,6 +40,7 @@ fn frame(data: &[u8]) -> lc_frame {
     lc_frame {
         layer: LC_BL,
         gop_start: 1,
+        sound: 0,
         time_us: LC_NO_TIME,
         data: data.as_ptr(),
         len: data.len(),

@@ -470,9 +470,9 @@ pub enum Undecodable {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum FastStart {
     /// A receiver gets the running GOP from its key frame on
+    #[default]
     On,
     /// A receiver waits for the next key frame
-    #[default]
     Off,
 }
 
@@ -508,7 +508,7 @@ pub struct LinkArgs {
     pub repair: RepairMode,
     /// What a receiver gets that joins between two key frames. The running GOP, all since the last key frame, is sent
     /// faster than it plays, with the rate that the link has left; not on links that carry ATM cells
-    #[arg(long, value_name = "HOW", default_value = "off")]
+    #[arg(long, value_name = "HOW", default_value = "on")]
     pub fast_start: FastStart,
 }
 

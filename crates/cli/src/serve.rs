@@ -449,6 +449,7 @@ fn frames(clip: Clip, repeat: bool) -> Box<dyn Iterator<Item = AppFrame> + Send>
     let to_app = |frame: layercast_media::Frame| AppFrame {
         layer: frame.layer(),
         gop_start: frame.gop_start,
+        sound: frame.sound,
         time: frame.time,
         payload: match frame.data {
             Some(data) => Payload::Bytes(data),

@@ -48,6 +48,8 @@ pub struct Frame {
     /// Whether a receiver can start here. True for I pictures, which always carry (or, in traces,
     /// stand for) a sequence header.
     pub gop_start: bool,
+    /// Whether it is sound or other data beside the pictures: nothing refers from one to the other.
+    pub sound: bool,
     /// When it is due, counted from the first frame; `None`: at its slot of the frame rate.
     pub time: Option<Span>,
     /// Size in bytes.
@@ -111,6 +113,7 @@ impl Frame {
             picture,
             layer: picture.layer(),
             gop_start: picture == Picture::I,
+            sound: false,
             time: None,
             size,
             data: None,

@@ -25,7 +25,10 @@ pub struct Received<'a> {
     pub layer: Layer,
     /// Whether receivers can start here.
     pub gop_start: bool,
-    /// Frames that are missing between the one before and this one, lost or withheld.
+    /// Whether it is sound or other data beside the pictures. Pictures come in order, and so does sound; one may overtake the
+    /// other.
+    pub sound: bool,
+    /// Pictures that are missing between the picture before and this one, lost or withheld; of sound, the same of its frames.
     pub missing: PerLayer<u32>,
     /// When its source emitted it, on any steady clock.
     pub emitted: Time,
@@ -124,7 +127,9 @@ impl FlowWriter {
             Stream::Transport(stream) => {
                 stream.frame(frame, written);
                 if let Some(rtp) = &mut self.rtp {
-                    let ticks = emitted.as_us() * 9 / 100;
+                    // The clock of a stream stands still while a picture follows that sound has overtaken.
+                    let newest = self.last.map_or(emitted, |(_, newest)| newest.max(emitted));
+                    let ticks = newest.as_us() * 9 / 100;
                     rtp.send(written, ticks, out, ends);
                 } else {
                     out.append(written);

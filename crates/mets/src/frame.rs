@@ -10,6 +10,8 @@ pub struct AppFrame {
     pub layer: Layer,
     /// Whether it opens a group of pictures: where receivers join and layers change.
     pub gop_start: bool,
+    /// Whether it is sound or other data beside the pictures, in the base layer: nothing refers from one to the other.
+    pub sound: bool,
     /// When it is due, counted from the start of the flow: media time, of live input or of a
     /// container with time stamps. `None`: at the next slot of the frame rate.
     pub time: Option<Span>,
@@ -29,7 +31,11 @@ pub struct PlayedFrame {
     pub layer: Layer,
     /// Whether it opens a group of pictures.
     pub gop_start: bool,
-    /// Frames between the one handed over before and this one that were not handed over, lost or withheld.
+    /// Whether it is sound, or other data beside the pictures. Pictures are handed over in the order of their numbers, and so
+    /// is sound; while pictures wait for a missing one, sound may overtake them, and the other way round.
+    pub sound: bool,
+    /// Pictures that were not handed over, lost or withheld, between the picture handed over before and this one; of sound,
+    /// the same of its frames.
     pub missing: PerLayer<u32>,
     /// Whether a fast start sent it: it is older than the frames that play.
     pub again: bool,

@@ -359,6 +359,7 @@ mod tests {
             count: 0,
             layer,
             gop_start: layer == Layer::Base,
+            sound: false,
             missing: PerLayer::default(),
             again: false,
             awaited: None,

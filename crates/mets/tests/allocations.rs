@@ -58,6 +58,7 @@ fn steady(parities: Option<&str>) -> Did {
     let frame = AppFrame {
         layer: Layer::Base,
         gop_start: true,
+        sound: false,
         time: None,
         payload: bytes::Bytes::from(content(1, 240 * 48 - 40)).into(),
     };

@@ -24,7 +24,7 @@ use layercast_net::{
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_wire::{
     Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Passing, Payload,
-    Signal, Waited,
+    Signal, Sound, Waited,
 };
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -93,6 +93,7 @@ fn packet(seq: u32) -> Vec<u8> {
         alf_len: PAYLOAD,
         offset: 0,
         waited: Waited::default(),
+        sound: Sound::default(),
         passing: Passing::default(),
     };
     let packet = MetsPacket {
@@ -298,6 +299,7 @@ fn flow() -> FlowInfo {
         aal5_mark: Mark::default(),
         revision: 0,
         path_delay_us: 0,
+        spread_us: 0,
         core: None,
         identity: None,
         parities: None,

@@ -35,6 +35,7 @@ struct Line<'a> {
 enum FateLine<'a> {
     Played {
         layer: Layer,
+        sound: bool,
         /// When it was complete.
         arrived_s: f64,
         /// How long the playout delay held it.
@@ -110,6 +111,7 @@ fn write_line(out: &mut impl Write, epoch: Time, explanation: &Explanation) -> i
         fate: match &explanation.fate {
             Fate::Played {
                 layer,
+                sound,
                 arrived,
                 playout,
                 order,
@@ -117,6 +119,7 @@ fn write_line(out: &mut impl Write, epoch: Time, explanation: &Explanation) -> i
                 again,
             } => FateLine::Played {
                 layer: *layer,
+                sound: *sound,
                 arrived_s: arrived_s(*arrived),
                 playout_ms: playout.as_ms_f64(),
                 order_ms: order.as_ms_f64(),
@@ -161,6 +164,7 @@ mod tests {
         let fates = [
             Fate::Played {
                 layer: Layer::E1,
+                sound: false,
                 arrived: at(1_250),
                 playout: Span::from_ms(10),
                 order: Span::from_ms(60),
@@ -187,7 +191,7 @@ mod tests {
             write_line(&mut out, at(1_000), &explanation).unwrap();
         }
         let lines = [
-            r#"{"first":6,"last":6,"fate":"played","layer":"E1","arrived_s":0.25,"playout_ms":10.0,"order_ms":60.0,"awaited":{"first":5,"last":5,"missing":{"BL":1,"E1":0,"E2":0}},"fast_start":false}"#,
+            r#"{"first":6,"last":6,"fate":"played","layer":"E1","sound":false,"arrived_s":0.25,"playout_ms":10.0,"order_ms":60.0,"awaited":{"first":5,"last":5,"missing":{"BL":1,"E1":0,"E2":0}},"fast_start":false}"#,
             r#"{"first":6,"last":6,"fate":"late","layer":"E2","arrived_s":0.5,"late_ms":3.0}"#,
             r#"{"first":6,"last":6,"fate":"missing","lost":{"BL":1,"E1":0,"E2":0},"withheld":{"BL":0,"E1":0,"E2":0}}"#,
         ];

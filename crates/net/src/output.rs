@@ -262,6 +262,7 @@ mod tests {
             count: 0,
             layer: Layer::Base,
             gop_start: true,
+            sound: false,
             missing: PerLayer::default(),
             again: false,
             awaited: None,

@@ -112,8 +112,8 @@ fn level(number: u8) -> PyResult<Level> {
     Level::new(number).ok_or_else(|| InvalidError::new_err(format!("no level {number}")))
 }
 
-/// seq, layer, gop_start, delay in seconds, bytes.
-type Frame5 = (u32, u8, bool, f64, Cow<'static, [u8]>);
+/// seq, layer, gop_start, sound, delay in seconds, bytes.
+type Frame6 = (u32, u8, bool, bool, f64, Cow<'static, [u8]>);
 /// name, number, bytes.
 type From3 = (String, u32, Cow<'static, [u8]>);
 
@@ -251,6 +251,7 @@ impl LiveGroup {
         data: Vec<u8>,
         layer: u8,
         gop_start: bool,
+        sound: bool,
         time: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let layer = match layer {
@@ -261,6 +262,7 @@ impl LiveGroup {
         };
         let frame = Frame {
             gop_start,
+            sound,
             time: time.map(seconds).transpose()?,
             ..Frame::of(layer, data)
         };
@@ -329,7 +331,7 @@ impl LiveMedia {
         let socket = Arc::clone(&self.socket);
         future_into_py(py, async move {
             let frame = socket.lock().await.recv().await;
-            Ok(frame.map(|frame| -> Frame5 {
+            Ok(frame.map(|frame| -> Frame6 {
                 let layer = match frame.layer {
                     Layer::Base => 0,
                     Layer::E1 => 1,
@@ -337,7 +339,7 @@ impl LiveMedia {
                 };
                 let data = Cow::Owned(frame.data.to_vec());
                 let delay = frame.delay.as_secs_f64();
-                (frame.seq, layer, frame.gop_start, delay, data)
+                (frame.seq, layer, frame.gop_start, frame.sound, delay, data)
             }))
         })
     }

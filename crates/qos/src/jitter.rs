@@ -73,6 +73,8 @@ pub struct JitterFilter {
     lossy: Option<Time>,
     /// What repairs may take, of which no delay shows anything yet.
     repairs: Span,
+    /// How much longer than others the first frames of GOPs may take, of which none has shown it yet.
+    spread: Span,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -137,6 +139,7 @@ impl JitterFilter {
             outages: OutageDetector::default(),
             lossy: None,
             repairs: Span::ZERO,
+            spread: Span::ZERO,
             play: None,
             next: None,
             late_in_period: 0,
@@ -190,6 +193,10 @@ impl JitterFilter {
         }
         if self.keeps_smallest() {
             self.keep_smallest(now, &mut play, emission, delay);
+        }
+        if gop_start {
+            // From here on the delays show it.
+            self.spread = Span::ZERO;
         }
         let deadline = match self.config.holds {
             true => self.schedule(&mut play, now, emission),
@@ -409,10 +416,18 @@ impl JitterFilter {
         }
     }
 
+    /// The first frames whose delays count start no GOP. The packets of one that does may leave over a time of `spread`: until
+    /// one has arrived, the playout delay has room for that.
+    pub fn on_spread(&mut self, spread: Span) {
+        self.spread = spread.min(FARTHEST);
+    }
+
     /// The delay that [`Margin::Smallest`] calls for, in picoseconds.
     fn smallest(&mut self, play: &Schedule) -> i64 {
         let kept_to = self.recent.as_mut().and_then(RecentDelays::kept_to);
-        let kept_to = kept_to.unwrap_or(play.floor).saturating_add(ps(GUARD));
+        let spread = play.floor.saturating_add(ps(self.spread));
+        let kept_to = kept_to.unwrap_or(play.floor).max(spread);
+        let kept_to = kept_to.saturating_add(ps(GUARD));
         match self.lossy {
             Some(_) => {
                 let least = LOSSY_LEAST.max(std::mem::take(&mut self.repairs));

@@ -672,3 +672,23 @@ fn a_path_that_loses_frames_gets_time_for_a_repair() {
     // A minute without a loss later.
     assert_eq!([playout[1_400], playout[1_599]], [140.0, 30.0]);
 }
+
+#[test]
+fn the_delay_has_room_for_the_spread_of_a_key_frame_until_one_has_arrived() {
+    // Frames of a GOP of 10 s take 20 ms, and the key frame of the next one 150 ms more.
+    let run = |spread: u64, key_frame: u64| {
+        let mut filter = JitterFilter::new(smallest());
+        filter.on_spread(Span::from_ms(spread));
+        let mut playouts = Vec::new();
+        for k in 1..=240 {
+            let emission = Time::ZERO + FPS.due(k);
+            let delay = Span::from_ms(if k == 216 { key_frame } else { 20 });
+            filter.on_arrival(emission + delay, emission.into(), k == 216);
+            playouts.push(filter.playout().as_ms_f64());
+        }
+        (playouts[0], playouts[214], playouts[215], filter.late())
+    };
+    assert_eq!(run(150, 170), (180.0, 180.0, 180.0, 0));
+    // Without it the playout point moves in the midst of the flow.
+    assert_eq!(run(0, 170), (30.0, 30.0, 180.0, 0));
+}

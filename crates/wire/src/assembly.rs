@@ -219,7 +219,7 @@ impl Partial {
             self.header.flags |= Flags::DUMMY;
         }
         if start == 0 {
-            self.header.waited = header.waited;
+            (self.header.waited, self.header.sound) = (header.waited, header.sound);
         }
         Ok(len)
     }
@@ -256,7 +256,7 @@ fn join(fragments: &[(u32, u32, Payload)]) -> Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FrameType, Passing, Waited};
+    use crate::{FrameType, Passing, Sound, Waited};
     use bytes::Bytes;
     use layercast_core::FlowId;
     use proptest::prelude::*;
@@ -281,6 +281,7 @@ mod tests {
                 alf_len,
                 offset,
                 waited: Waited::default(),
+                sound: Sound::default(),
                 passing: Passing::default(),
             },
             payload: Payload::Bytes(Bytes::copy_from_slice(payload)),

@@ -60,7 +60,7 @@ pub use link::{
     decode_datagram,
 };
 pub use mets::{
-    Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Waited,
+    Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Sound, Waited,
 };
 pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};
 pub use passing::Passing;

@@ -34,7 +34,7 @@ pub struct Flags(pub u8);
 /// | 8 | 4 | ALF sequence number |
 /// | 12 | 4 | emission timestamp, us |
 /// | 16 | 1 + 3 | E1 count, ALF length |
-/// | 20 | 1 + 3 | E2 count, fragment offset; in the first fragment, whose offset is 0, how long a live frame [`Waited`] |
+/// | 20 | 1 + 3 | E2 count, fragment offset; in the first fragment, whose offset is 0, how long a live frame [`Waited`], and [`Sound`] |
 ///
 /// The specification gives lengths 32 bits; 24 are enough. The spare octets say how many E1 and
 /// E2 frames the source emitted up to and including this one, modulo 256. The sequence number
@@ -63,24 +63,34 @@ pub struct MetsHeader {
     pub offset: u32,
     /// How long the frame waited at its source; travels in the first fragment.
     pub waited: Waited,
+    /// Whether it is sound; travels in the first fragment.
+    pub sound: Sound,
     /// Which layers of the flow pass this link.
     pub passing: Passing,
 }
 
-/// How long a live frame waited at its source: 24 bits in the first packet of the frame.
+/// How long a live frame waited at its source: 20 bits in the first packet of the frame.
 ///
-/// The upper 15 bits are the time from the arrival of the last byte to the emission timestamp in half milliseconds,
-/// less than zero if the frame arrived later than it was due; the next 8 bits are the time from then until this packet
-/// left the source, in milliseconds. Longer times are cut to the largest that fits. The last bit is set: all are zero
-/// for frames that are not live.
+/// The upper 13 bits are 4096 and the time from the arrival of the last byte to the emission timestamp in milliseconds, which
+/// is less than zero if the frame arrived later than it was due; the next 7 bits are the time from then until this packet
+/// left the source, in units of 2 ms. Longer times are cut to the largest that fits. All are zero for frames that are not
+/// live.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Waited(u32);
+
+/// Whether a frame is sound, and how many frames of sound came before it: 4 bits in the first packet of the frame.
+///
+/// Sound is any data beside the pictures of a flow, in its base layer, without references from one to the other: that of
+/// other streams, too. The upper bit tells whether the frame is sound; the others are the frames of sound up to and including
+/// this one, modulo 8. From the two frames around a gap a receiver knows how many frames of sound are missing in it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sound(u8);
 
 /// A METS packet: header and a fragment of a media frame.
 ///
 /// ```
 /// use layercast_core::{FlowId, Level, Serial};
-/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Passing, Payload, Waited};
+/// use layercast_wire::{Flags, FrameType, MetsError, MetsHeader, MetsPacket, Passing, Payload, Sound, Waited};
 ///
 /// let frame = MetsHeader {
 ///     kind: FrameType::BL,
@@ -93,6 +103,7 @@ pub struct Waited(u32);
 ///     alf_len: 0,
 ///     offset: 0,
 ///     waited: Waited::default(),
+///     sound: Sound::default(),
 ///     passing: Passing::of(Level::FULL),
 /// };
 /// let packets: Vec<_> = MetsPacket::fragments(frame, &Payload::Zeros(2_500), 1_176).collect();
@@ -229,19 +240,20 @@ impl BitOrAssign for Flags {
 }
 
 impl Waited {
-    /// Times that fit.
-    const EARLY: std::ops::RangeInclusive<i64> = -(1 << 14)..=(1 << 14) - 1;
-    const QUEUED: u64 = (1 << 8) - 1;
-    const LIVE: u32 = 1;
-    const HALF_MS: i64 = 500_000_000;
+    /// Times that fit, in milliseconds and in units of 2 ms.
+    const EARLY: i64 = (1 << 12) - 1;
+    const QUEUED: u64 = (1 << 7) - 1;
+    /// What is added to the time of a live frame: that of others is 0.
+    const LIVE: i64 = 1 << 12;
+    const MS: i64 = 1_000_000_000;
 
     /// A frame whose last byte came at `arrived`, on the clock of its emission timestamp `due`, both in picoseconds
     /// of one clock, and that has not left yet.
     pub fn new(arrived_ps: u64, due_ps: u64) -> Waited {
         let early = (due_ps as i64).saturating_sub(arrived_ps as i64);
-        let halves = early.saturating_add(early.signum() * Self::HALF_MS / 2) / Self::HALF_MS;
-        let halves = halves.clamp(*Self::EARLY.start(), *Self::EARLY.end());
-        Waited((halves as u32 & 0x7fff) << 9 | Self::LIVE)
+        let ms = early.saturating_add(early.signum() * Self::MS / 2) / Self::MS;
+        let ms = ms.clamp(-Self::EARLY, Self::EARLY);
+        Waited(((ms + Self::LIVE) as u32) << 7)
     }
 
     /// The same frame, which left `queued` after it was due and had arrived.
@@ -250,24 +262,47 @@ impl Waited {
         if !self.is_live() {
             return self;
         }
-        let ms = queued.as_ms().min(Self::QUEUED);
-        Waited(self.0 & !((Self::QUEUED as u32) << 1) | (ms as u32) << 1)
+        let pairs = queued.as_us().saturating_add(1_000) / 2_000;
+        let pairs = pairs.min(Self::QUEUED);
+        Waited(self.0 & !(Self::QUEUED as u32) | pairs as u32)
     }
 
     /// From the arrival of the last byte to the emission timestamp, in picoseconds; less than zero if it came late.
     pub fn early_ps(self) -> i64 {
-        let halves = ((self.0 >> 9) as i64) << 49 >> 49;
-        halves * Self::HALF_MS
+        match self.is_live() {
+            true => (i64::from(self.0 >> 7) - Self::LIVE) * Self::MS,
+            false => 0,
+        }
     }
 
     /// From the emission timestamp, or the later arrival of the last byte, until the first packet left.
     pub fn queued(self) -> Span {
-        Span::from_ms(u64::from(self.0 >> 1) & Self::QUEUED)
+        Span::from_ms(2 * (u64::from(self.0) & Self::QUEUED))
     }
 
     /// Whether the frame is live.
     pub fn is_live(self) -> bool {
-        self.0 & Self::LIVE != 0
+        self.0 >> 7 != 0
+    }
+}
+
+impl Sound {
+    /// Frames of sound are counted modulo this.
+    pub const MODULUS: u8 = 8;
+
+    /// A frame that is sound or not, after `count` frames of sound, itself among them.
+    pub fn new(is_sound: bool, count: u8) -> Sound {
+        Sound(u8::from(is_sound) * Sound::MODULUS + count % Sound::MODULUS)
+    }
+
+    /// Whether the frame is sound.
+    pub fn is_sound(self) -> bool {
+        self.0 & Sound::MODULUS != 0
+    }
+
+    /// Frames of sound up to and including this frame, modulo [`MODULUS`](Sound::MODULUS).
+    pub fn count(self) -> u8 {
+        self.0 % Sound::MODULUS
     }
 }
 
@@ -294,7 +329,8 @@ impl MetsHeader {
         }
         let first = self.offset == 0;
         let last = end == self.alf_len as usize;
-        debug_assert!(first || self.waited == Waited::default());
+        let beside = (self.waited, self.sound);
+        debug_assert!(first || beside == <(Waited, Sound)>::default());
         if self.flags.contains(Flags::FIRST) != first || self.flags.contains(Flags::LAST) != last {
             return Err(MetsError::FragmentFlags(self.flags));
         }
@@ -313,7 +349,7 @@ impl MetsHeader {
         out[12..16].copy_from_slice(&self.timestamp_us.to_be_bytes());
         out[16..20].copy_from_slice(&self.alf_len.to_be_bytes());
         let offset = match self.flags.contains(Flags::FIRST) {
-            true => self.waited.0,
+            true => self.waited.0 << 4 | u32::from(self.sound.0),
             false => self.offset,
         };
         out[20..24].copy_from_slice(&offset.to_be_bytes());
@@ -343,9 +379,9 @@ impl MetsHeader {
         };
         let flags = Flags(b[2]);
         let last = u32::from_be_bytes([0, b[21], b[22], b[23]]);
-        let (offset, waited) = match flags.contains(Flags::FIRST) {
-            true => (0, Waited(last)),
-            false => (last, Waited::default()),
+        let (offset, waited, sound) = match flags.contains(Flags::FIRST) {
+            true => (0, Waited(last >> 4), Sound(last as u8 & 15)),
+            false => (last, Waited::default(), Sound::default()),
         };
         Ok(MetsHeader {
             kind: FrameType(u16::from_be_bytes([b[0], b[1]])),
@@ -358,6 +394,7 @@ impl MetsHeader {
             alf_len: u32::from_be_bytes([0, b[17], b[18], b[19]]),
             offset,
             waited,
+            sound,
             passing,
         })
     }
@@ -386,15 +423,17 @@ impl MetsPacket {
             if end == len {
                 flags |= Flags::LAST;
             }
+            let (waited, sound) = match start {
+                0 => (frame.waited, frame.sound),
+                _ => Default::default(),
+            };
             MetsPacket {
                 header: MetsHeader {
                     flags,
                     alf_len: len as u32,
                     offset: start as u32,
-                    waited: match start {
-                        0 => frame.waited,
-                        _ => Waited::default(),
-                    },
+                    waited,
+                    sound,
                     ..frame
                 },
                 payload: payload.slice(start..end),

@@ -283,6 +283,10 @@ pub struct FlowInfo {
     /// to the advertisement (specs/mets.md 2.10).
     #[serde(default)]
     pub path_delay_us: u64,
+    /// Longest the packets of its largest frame, with all layers granted, take to leave the source one after another, in
+    /// microseconds: what a receiver that has seen no key frame in its turn has to expect.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spread_us: u64,
     /// Name of its core switch, where all receivers meet it (specs/mets.md 2.10); `None`: joins go the
     /// way the advertisement came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -360,6 +364,7 @@ impl FlowInfo {
             aal5_mark: Mark::default(),
             revision: 0,
             path_delay_us: 0,
+            spread_us: 0,
             core: None,
             via: Via::Source,
             identity: None,
@@ -394,8 +399,8 @@ impl FlowInfo {
     }
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// A receiver of a flow.

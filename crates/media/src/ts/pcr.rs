@@ -22,14 +22,20 @@ pub(crate) struct OutputClock {
 }
 
 impl OutputClock {
+    /// The clock that belongs to an emission time.
+    fn exact(&self, emitted: Time) -> Option<u64> {
+        let (pcr, then) = self.anchor?;
+        Some(
+            match emitted >= then {
+                true => pcr + ticks(emitted.since(then)),
+                false => (pcr + PCR_WRAP).saturating_sub(ticks(then.since(emitted))),
+            } % PCR_WRAP,
+        )
+    }
+
     /// The clock at an emission time, never at or before the last one.
     pub fn at(&mut self, emitted: Time) -> Option<u64> {
-        let (pcr, then) = self.anchor?;
-        let ticks = |span: Span| span.mul_div(PCR_HZ, 1_000_000_000_000).as_ps();
-        let exact = match emitted >= then {
-            true => pcr + ticks(emitted.since(then)),
-            false => (pcr + PCR_WRAP).saturating_sub(ticks(then.since(emitted))),
-        } % PCR_WRAP;
+        let exact = self.exact(emitted)?;
         let value = match self.last {
             Some((last, _)) if difference(exact, last) <= 0 => (last + ticks(ONE)) % PCR_WRAP,
             _ => exact,
@@ -47,8 +53,9 @@ impl OutputClock {
             return (pcr, false);
         };
         let before = self.last;
+        let exact = self.exact(emitted).unwrap_or(pcr);
         let expected = self.at(emitted).unwrap_or(pcr);
-        let off = difference(pcr, expected);
+        let off = difference(pcr, exact);
         if off.abs() > JUMP {
             self.anchor = Some((pcr, emitted));
             self.last = Some((pcr, emitted));
@@ -88,6 +95,10 @@ impl OutputClock {
     pub fn is_set(&self) -> bool {
         self.anchor.is_some()
     }
+}
+
+fn ticks(span: Span) -> u64 {
+    span.mul_div(PCR_HZ, 1_000_000_000_000).as_ps()
 }
 
 /// `a - b` on a clock that wraps.

@@ -377,7 +377,10 @@ impl TsSplitter {
     fn end_others(&mut self, stamp: Option<Stamp>) {
         if !self.others.is_empty() {
             let data = std::mem::take(&mut self.others);
-            let frame = Frame::sized(Picture::Data, 0);
+            let frame = Frame {
+                sound: self.video.is_some(),
+                ..Frame::sized(Picture::Data, 0)
+            };
             self.emit_others(frame, stamp, data);
         }
     }

@@ -18,7 +18,8 @@ use crate::output::{Received, Undecodable};
 /// withheld.
 #[derive(Debug)]
 pub struct TsWriter {
-    last: Option<Serial>,
+    /// The last picture, and the last frame of sound.
+    last: [Option<Serial>; 2],
     clock: OutputClock,
     clock_pid: u16,
     pat: Sections,
@@ -43,7 +44,7 @@ const NO_COUNTER: u8 = 0xFF;
 impl Default for TsWriter {
     fn default() -> TsWriter {
         TsWriter {
-            last: None,
+            last: [None; 2],
             clock: OutputClock::default(),
             clock_pid: NULL,
             pat: Sections::default(),
@@ -88,28 +89,30 @@ impl TsWriter {
         let Received {
             seq,
             gop_start,
+            sound,
             emitted,
             data,
             ..
         } = *frame;
-        match self.last {
-            Some(last) if !seq.is_after(last) => {
+        let chain = usize::from(sound);
+        match (self.last[0], self.last[chain]) {
+            (_, Some(last)) if !seq.is_after(last) => {
                 self.stats.stale += 1;
                 return;
             }
-            None if !gop_start => {
+            (None, _) if !gop_start => {
                 self.stats.skipped += 1;
                 return;
             }
-            None => self.stats.first = Some(seq),
-            Some(_) => {}
+            (None, _) => self.stats.first = Some(seq),
+            _ => {}
         }
         let (packets, rest) = data.as_chunks::<TS_PACKET>();
         if !rest.is_empty() || packets.iter().any(|bytes| Packet::new(bytes).is_none()) {
             self.stats.undecodable += 1;
             return;
         }
-        self.last = Some(seq);
+        self.last[chain] = Some(seq);
         if gop_start {
             (self.program, self.map_pid) = (None, None);
         }
@@ -117,7 +120,7 @@ impl TsWriter {
             self.look_for_maps(bytes);
         }
         let judged = self.references.as_mut();
-        let is_fine = judged.is_none_or(|it| it.take(packets, gop_start, frame.missing));
+        let is_fine = sound || judged.is_none_or(|it| it.take(packets, gop_start, frame.missing));
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
         if !is_fine {

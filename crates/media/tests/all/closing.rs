@@ -33,6 +33,7 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
                 seq: Serial(index as u32),
                 layer: frame.layer(),
                 gop_start: frame.gop_start,
+                sound: frame.sound,
                 missing: PerLayer::default(),
                 emitted: Time::ZERO + frame.time.expect("a time"),
                 data: frame.data.as_ref().expect("bytes"),

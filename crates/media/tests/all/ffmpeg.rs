@@ -378,6 +378,7 @@ fn at_every_level_a_flow_that_ends_has_one_picture_for_each_of_the_source() {
                         seq: Serial(index as u32),
                         layer: frame.layer(),
                         gop_start: frame.gop_start,
+                        sound: frame.sound,
                         missing: PerLayer::default(),
                         emitted: Time::ZERO + rate.due(index as u64),
                         data: frame.data.as_ref().expect("a real clip"),

@@ -261,6 +261,7 @@ fn what_cannot_be_filtered_is_named() {
         layer: Layer::E1,
         time: None,
         gop_start: false,
+        sound: false,
         size: 100,
         data: None,
     };

@@ -34,6 +34,7 @@ fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
             seq: Serial(index as u32),
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            sound: frame.sound,
             missing: PerLayer::default(),
             emitted: Time::ZERO + Span::from_secs(9) + rate.due(index as u64),
             data: frame.data.as_ref().expect("a real clip"),

@@ -79,17 +79,19 @@ fn receive_with(
     received: impl Fn(usize, &Frame) -> bool,
 ) -> (Vec<u8>, Vec<usize>, WriterStats) {
     let (mut out, mut ends) = (Vec::new(), Vec::new());
-    let mut missing = PerLayer::default();
+    // Of pictures and of sound.
+    let mut missing = [PerLayer::default(); 2];
     for (index, frame) in clip.frames.iter().enumerate() {
         if !received(index, frame) {
-            missing[frame.layer()] += 1;
+            missing[usize::from(frame.sound)][frame.layer()] += 1;
         } else {
             let due = frame.time.unwrap_or(clip.info.frame_rate.due(index as u64));
             let frame = Received {
                 seq: Serial(index as u32),
                 layer: frame.layer(),
                 gop_start: frame.gop_start,
-                missing: std::mem::take(&mut missing),
+                sound: frame.sound,
+                missing: std::mem::take(&mut missing[usize::from(frame.sound)]),
                 emitted: Time::ZERO + Span::from_secs(5_000) + due,
                 data: frame.data.as_ref().expect("a real clip"),
             };
@@ -205,6 +207,75 @@ fn pictures_without_their_references_are_left_out_or_marked() {
         let all = seen > FRAMES && undecodable > 0 && damaged > 0;
         assert!(all, "{name}: {seen} {undecodable} {damaged}");
     }
+}
+
+/// Sound is written while pictures wait for one that is repaired: each stream in the output stays whole.
+#[test]
+fn sound_that_overtakes_pictures_leaves_each_stream_as_it_is() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let by_pid = |stream: &[u8]| {
+        let mut streams: HashMap<u16, Vec<u8>> = HashMap::new();
+        for packet in stream.as_chunks::<188>().0 {
+            let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
+            let from = match packet[3] & 0x30 {
+                0x10 => 4,
+                0x30 => 5 + usize::from(packet[4]),
+                _ => continue,
+            };
+            streams.entry(pid).or_default().extend(&packet[from..]);
+        }
+        streams
+    };
+    let (name, options) = SOURCES[0];
+    let (data, clip) = source("overtaken", name, options);
+    let (in_order, _) = receive(&clip, OutputForm::Native, |_, _| true);
+    // Every tenth picture is late, and sound of the next 90 ms is written before it.
+    let mut order: Vec<(usize, usize)> = (0..clip.frames.len()).map(|at| (at, at)).collect();
+    let mut pictures = 0;
+    for (place, at) in &mut order {
+        let frame = &clip.frames[*at];
+        pictures += usize::from(!frame.sound);
+        let late = pictures % 10 == 5 && !frame.sound;
+        let ahead = |other: &Frame| {
+            other.sound && other.time <= frame.time.map(|it| it + Span::from_ms(90))
+        };
+        if late {
+            let last = clip.frames.iter().skip(*at).rposition(ahead);
+            *place = last.map_or(*at, |last| *at + last);
+        }
+    }
+    let picture_at = |at: usize| !clip.frames[at].sound;
+    // Pictures stay in order among each other.
+    for n in 1..order.len() {
+        if picture_at(order[n].1) {
+            let before = order[..n].iter().rfind(|it| picture_at(it.1));
+            order[n].0 = before.map_or(order[n].0, |before| order[n].0.max(before.0));
+        }
+    }
+    order.sort_by_key(|&(place, at)| (place, picture_at(at), at));
+    assert!(!order.is_sorted_by_key(|it| it.1), "sound overtakes");
+    let mut writer = FlowWriter::new(Media::MpegTs, clip.info.frame_rate, OutputForm::Native);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    for (_, at) in order {
+        let frame = &clip.frames[at];
+        let received = Received {
+            seq: Serial(at as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            sound: frame.sound,
+            missing: PerLayer::default(),
+            emitted: Time::ZERO + frame.time.expect("a stamped frame"),
+            data: frame.data.as_ref().expect("a real clip"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    let stats = writer.stats();
+    assert_eq!(stats.written, clip.frames.len() as u64, "{stats:?}");
+    check_legal(&out);
+    assert_eq!(by_pid(&out), by_pid(&in_order));
+    assert_eq!(decode("mpegts", &out), decode("mpegts", &data));
 }
 
 #[test]

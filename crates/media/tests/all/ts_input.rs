@@ -83,6 +83,7 @@ fn received(clip: &Clip, level: Level) -> Vec<u8> {
                 seq: Serial(index as u32),
                 layer: frame.layer,
                 gop_start: frame.gop_start,
+                sound: frame.sound,
                 missing: PerLayer::default(),
                 emitted: Time::ZERO + Span::from_secs(9) + frame.time.expect("a time"),
                 data: frame.data.as_ref().expect("real"),

@@ -25,11 +25,14 @@ pub enum Fate {
     Played {
         /// Its layer.
         layer: Layer,
+        /// Whether it is sound.
+        sound: bool,
         /// When it was here whole.
         arrived: Time,
         /// How long the playout delay held it, from its arrival to its deadline.
         playout: Span,
-        /// How long missing frames before it held it, from its deadline to its hand-over.
+        /// How long missing frames before it held it, from its deadline to its hand-over: of its chain, or of the other, which it
+        /// may be ahead of by a bound only.
         order: Span,
         /// These frames, if there are any.
         awaited: Option<Awaited>,

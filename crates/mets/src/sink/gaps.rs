@@ -1,5 +1,5 @@
 use layercast_core::{FlowSpec, Layer, Level, PerLayer, Serial};
-use layercast_wire::FlowEnd;
+use layercast_wire::{FlowEnd, Sound};
 
 /// What the header of a frame says about the frames before it (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,6 +9,7 @@ pub(crate) struct Mark {
     pub gop_start: bool,
     pub e1_count: u8,
     pub e2_count: u8,
+    pub sound: Sound,
     /// Level that passes: stated by the frame, or else given by the last ADAPT that came before it.
     pub level: Level,
     /// Level that the source sends, if the frame states it.
@@ -25,7 +26,21 @@ impl Mark {
             seq: Serial(self.seq.0.wrapping_sub(1)),
             e1_count: self.e1_count.wrapping_sub(own(Layer::E1)),
             e2_count: self.e2_count.wrapping_sub(own(Layer::E2)),
+            sound: Sound::new(
+                false,
+                self.sound
+                    .count()
+                    .wrapping_sub(u8::from(self.sound.is_sound())),
+            ),
             ..self
+        }
+    }
+
+    /// Its chain: what refers to it, or is referred to by it, is in the same.
+    pub fn chain(self) -> Chain {
+        match self.sound.is_sound() {
+            true => Chain::Sound,
+            false => Chain::Pictures,
         }
     }
 
@@ -34,6 +49,25 @@ impl Mark {
             seq: self.seq,
             e1_count: self.e1_count,
             e2_count: self.e2_count,
+        }
+    }
+}
+
+/// Frames that are in order among each other: no frame refers to one of another chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Chain {
+    Pictures,
+    /// Sound, and other data beside the pictures.
+    Sound,
+}
+
+impl Chain {
+    pub const ALL: [Chain; 2] = [Chain::Pictures, Chain::Sound];
+
+    pub fn other(self) -> Chain {
+        match self {
+            Chain::Pictures => Chain::Sound,
+            Chain::Sound => Chain::Pictures,
         }
     }
 }
@@ -49,9 +83,33 @@ pub(crate) struct Gap {
     /// not known.
     pub by_source: PerLayer<u32>,
     pub by_switch: PerLayer<u32>,
+    /// Frames of sound among those of the base layer.
+    pub sound: u32,
 }
 
 impl Gap {
+    /// Those of one chain that are lost, and all of them.
+    pub fn of(&self, chain: Chain) -> (PerLayer<u32>, PerLayer<u32>) {
+        let of = |all: PerLayer<u32>| {
+            let sound = self.sound.min(all.base);
+            match chain {
+                Chain::Sound => PerLayer {
+                    base: sound,
+                    ..PerLayer::default()
+                },
+                Chain::Pictures => PerLayer {
+                    base: all.base - sound,
+                    ..all
+                },
+            }
+        };
+        let mut all = self.lost;
+        for layer in Layer::ALL {
+            all[layer] = all[layer].saturating_add(self.withheld[layer]);
+        }
+        (of(self.lost), of(all))
+    }
+
     /// Adds the frames of another gap.
     pub fn add(&mut self, more: Gap) {
         for layer in Layer::ALL {
@@ -60,8 +118,12 @@ impl Gap {
             self.by_source[layer] = self.by_source[layer].saturating_add(more.by_source[layer]);
             self.by_switch[layer] = self.by_switch[layer].saturating_add(more.by_switch[layer]);
         }
+        self.sound = self.sound.saturating_add(more.sound);
     }
 }
+
+/// The counts of E1 and E2 frames are modulo 256.
+const COUNTS: u64 = 256;
 
 /// Tells loss from layers withheld, frame by frame in play-out order.
 ///
@@ -76,8 +138,8 @@ pub(crate) struct GapCounter {
     gop_level: Level,
     /// Level that the source sends in this GOP.
     source: Option<Level>,
-    /// Frames of a GOP, and E1 and E2 frames among them.
-    gop: (u64, u64, u64),
+    /// Frames of a GOP, and E1, E2 and sound frames among them.
+    gop: (u64, u64, u64, u64),
     /// Gaps in which the counters contradict the sequence numbers.
     contradictions: u64,
 }
@@ -95,7 +157,7 @@ impl GapCounter {
             last: None,
             gop_level: Level::BASE,
             source: None,
-            gop: (n, anchors - 1, pictures - anchors),
+            gop: (n, anchors - 1, pictures - anchors, n - pictures),
             contradictions: 0,
         }
     }
@@ -115,9 +177,9 @@ impl GapCounter {
         self.last
     }
 
-    /// Frames that are lost between the last frame accounted for and `next`, if no other arrives.
-    pub fn lost_before(&self, next: Mark) -> PerLayer<u32> {
-        self.clone().advance(next).lost
+    /// What is missing between the last frame accounted for and `next`, if no other frame arrives.
+    pub fn gap_before(&self, next: Mark) -> Gap {
+        self.clone().advance(next)
     }
 
     /// Level in force in the current GOP.
@@ -154,6 +216,7 @@ impl GapCounter {
             return Gap::default();
         };
         let missing = self.missing(last, mark.end(), Some(mark.layer));
+        let sound = self.sound(last.sound, mark.sound, missing.base);
         let old = (self.gop_level, self.source);
         let new = (mark.level, mark.source);
         // A fast start that ends before it has caught up leaves out what is behind its last frame, up to the next GOP.
@@ -161,14 +224,29 @@ impl GapCounter {
         if mark.gop_start || missing.base > 0 {
             (self.gop_level, self.source) = new;
         }
-        match unsent {
+        let gap = match unsent {
             true => Gap {
                 withheld: missing,
                 by_switch: missing,
                 ..Gap::default()
             },
             false => judge(missing, old, new),
+        };
+        Gap { sound, ..gap }
+    }
+
+    /// Frames of sound between two frames, of which `base` frames of the base layer are missing: exact up to seven, and
+    /// beyond nearest to the usual share.
+    fn sound(&self, last: Sound, next: Sound, base: u32) -> u32 {
+        let own = u8::from(next.is_sound());
+        let counted = next.count().wrapping_sub(last.count()).wrapping_sub(own) % Sound::MODULUS;
+        if base < u32::from(Sound::MODULUS) {
+            return u32::from(counted).min(base);
         }
+        let (n, e1, e2, sound) = self.gop;
+        let in_base = (n - (e1 + e2).min(n)).max(1);
+        let estimate = u64::from(base) * sound / in_base;
+        complete(counted, Sound::MODULUS.into(), estimate).min(base)
     }
 
     /// Accounts for everything after the last frame of a flow that ends at `end`, `level` being
@@ -190,7 +268,7 @@ impl GapCounter {
     fn unseen(&mut self, end: FlowEnd, here: u64) -> PerLayer<u32> {
         let all = u64::from(end.seq.0) + 1;
         if all > here {
-            let (n, e1_share, e2_share) = self.gop;
+            let (n, e1_share, e2_share, _) = self.gop;
             // It is served from the first GOP on that starts after it came.
             let here = u32::try_from(here / n * n).unwrap_or(u32::MAX);
             let share = |of: u64| u32::try_from(u64::from(here) * of / n).unwrap_or(u32::MAX);
@@ -202,6 +280,7 @@ impl GapCounter {
             gop_start: false,
             e1_count: 0,
             e2_count: 0,
+            sound: Sound::default(),
             level: Level::BASE,
             source: None,
             again: false,
@@ -218,13 +297,15 @@ impl GapCounter {
             now.wrapping_sub(then)
                 .wrapping_sub(u8::from(here == Some(own)))
         };
-        let (n, e1_share, e2_share) = self.gop;
+        let (n, e1_share, e2_share, _) = self.gop;
         let e1 = complete(
             counted(end.e1_count, last.e1_count, Layer::E1),
+            COUNTS,
             u64::from(total) * e1_share / n,
         );
         let e2 = complete(
             counted(end.e2_count, last.e2_count, Layer::E2),
+            COUNTS,
             u64::from(total) * e2_share / n,
         );
         if total <= 255 {
@@ -273,12 +354,13 @@ fn split(total: u32, e1: u32, e2: u32) -> PerLayer<u32> {
     }
 }
 
-/// The number nearest to `estimate` whose low octet is `low`.
-fn complete(low: u8, estimate: u64) -> u32 {
-    let below = (estimate & !255) + u64::from(low);
-    let nearest = [below.saturating_sub(256), below, below + 256]
+/// The number nearest to `estimate` that is `low` modulo `modulus`.
+fn complete(low: u8, modulus: u64, estimate: u64) -> u32 {
+    let low = u64::from(low);
+    let below = estimate / modulus * modulus + low;
+    let nearest = [below.saturating_sub(modulus), below, below + modulus]
         .into_iter()
-        .filter(|n| n & 255 == u64::from(low))
+        .filter(|n| n % modulus == low)
         .min_by_key(|n| n.abs_diff(estimate))
         .unwrap_or(below);
     u32::try_from(nearest).unwrap_or(u32::MAX)
@@ -311,6 +393,7 @@ mod tests {
                     gop_start: i == 0,
                     e1_count: e1,
                     e2_count: e2,
+                    sound: Sound::default(),
                     level,
                     source: Some(Level::E1),
                     again: false,
@@ -396,7 +479,67 @@ mod tests {
         assert_eq!(counter.finish(end, Level::FULL, 480).lost, all);
     }
 
+    /// Frames of sound and pictures, one mark each; `is_sound` tells which.
+    fn with_sound(is_sound: &[bool]) -> Vec<Mark> {
+        let mut count = 0_u8;
+        let marks = is_sound.iter().enumerate().map(|(n, &is_sound)| {
+            count = count.wrapping_add(u8::from(is_sound));
+            Mark {
+                seq: Serial(n as u32),
+                layer: Layer::Base,
+                gop_start: n == 0,
+                e1_count: 0,
+                e2_count: 0,
+                sound: Sound::new(is_sound, count),
+                level: Level::FULL,
+                source: Some(Level::FULL),
+                again: false,
+            }
+        });
+        marks.collect()
+    }
+
+    #[test]
+    fn a_long_gap_has_the_usual_share_of_sound() {
+        // As many frames of sound as pictures, all of them in the base layer.
+        let spec = FlowSpec {
+            frame_rate: layercast_core::FrameRate { num: 50, den: 1 },
+            picture_rate: Some(layercast_core::FrameRate { num: 25, den: 1 }),
+            gop_n: 20,
+            gop_m: 10,
+            ..FlowSpec::default()
+        };
+        let is_sound: Vec<bool> = (0..400).map(|n| n % 2 == 1).collect();
+        let all = with_sound(&is_sound);
+        let mut counter = GapCounter::new(&spec);
+        counter.gop = (20, 0, 0, 10);
+        counter.advance(all[0]);
+        assert_eq!(counter.advance(all[301]).of(Chain::Sound).0.base, 150);
+        assert_eq!(counter.advance(all[322]).of(Chain::Pictures).0.base, 10);
+    }
+
     proptest! {
+        #[test]
+        fn missing_sound_and_missing_pictures_are_told_apart(
+            is_sound in prop::collection::vec(any::<bool>(), 2..80),
+            drops in prop::collection::vec(prop::bool::weighted(0.4), 80),
+        ) {
+            let all = with_sound(&is_sound);
+            let mut counter = GapCounter::new(&FlowSpec::default());
+            let mut pending = [0, 0];
+            for (n, mark) in all.into_iter().enumerate() {
+                // Up to seven in a row.
+                if n > 0 && drops[n] && pending[0] + pending[1] < 7 {
+                    pending[usize::from(mark.sound.is_sound())] += 1;
+                    continue;
+                }
+                let gap = counter.advance(mark);
+                let [pictures, sound] = std::mem::take(&mut pending);
+                prop_assert_eq!(gap.of(Chain::Pictures).0.base, pictures);
+                prop_assert_eq!(gap.of(Chain::Sound).0.base, sound);
+            }
+        }
+
         #[test]
         fn withheld_and_lost_are_told_apart_exactly(
             levels in prop::collection::vec((0u8..=2).prop_map(|n| Level::new(n).unwrap()), 1..40),

@@ -18,7 +18,7 @@ use layercast_wire::{
 
 use super::clock::SourceClock;
 use super::delays::{Delays, Lateness};
-use super::explain::{Awaited, Explanations};
+use super::explain::Explanations;
 use super::gaps::{GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
@@ -28,7 +28,7 @@ use super::starting::{Kept, Starting};
 use super::unstarted::Unstarted;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::PlayedFrame;
-use order::Patience;
+use order::{Chains, Patience};
 
 /// Jump of the sequence numbers that is still the same flow (RFC 3550, A.1).
 const MAX_JUMP: i32 = 3_000;
@@ -65,8 +65,6 @@ pub(super) struct Receiver {
     cell_level: Option<Level>,
     assembler: Assembler,
     gaps: GapCounter,
-    /// Frames that are missing since the last one was handed over.
-    missing: PerLayer<u32>,
     /// When it began.
     came: Time,
     jitter_config: JitterConfig,
@@ -77,14 +75,14 @@ pub(super) struct Receiver {
     clock: SourceClock,
     delays: Delays,
     lateness: Lateness,
+    /// How long the largest frame takes to leave its source.
+    spread: Span,
     /// A fast start is under way: the playout point begins with the first frame behind it.
     catches_up: bool,
     /// How long frames wait for others.
     patience: Patience,
-    /// What the first frame of the buffer waits for, now that its deadline is over.
-    holding: Option<Awaited>,
-    /// When the last wait ended, and what for.
-    released: Option<(Time, Awaited)>,
+    /// How far pictures and sound were handed over.
+    chains: Chains,
     pub explanations: Explanations,
     /// In play-out order.
     buffer: VecDeque<Slot>,
@@ -129,10 +127,19 @@ struct Slot {
     deadline: Time,
     /// `None` if it came late or did not fit: it is there, but not played.
     frame: Option<PlayedFrame>,
+    /// Its turn is over. It stays while a frame of the other chain may still arrive before it.
+    handed: bool,
     /// Opens a new count of sequence numbers.
     opens: bool,
     /// Follows a loss of the session channel: what is missing before it passed by.
     after_outage: bool,
+}
+
+impl Slot {
+    /// No frame behind it is handed over before it, and nothing is waited for that is missing before it.
+    fn is_barrier(&self) -> bool {
+        self.opens || self.after_outage
+    }
 }
 
 impl Receiver {
@@ -158,7 +165,6 @@ impl Receiver {
             cell_level: None,
             assembler: Assembler::new(travelling(flow, flow.spec.max_frame)),
             gaps: GapCounter::new(&flow.spec),
-            missing: PerLayer::default(),
             came: now,
             jitter_config,
             jitter: JitterFilter::new(jitter_config),
@@ -168,10 +174,10 @@ impl Receiver {
             clock: SourceClock::default(),
             delays: Delays::default(),
             lateness: Lateness::default(),
+            spread: Span::from_us(flow.spread_us),
             catches_up: false,
             patience: Patience::default(),
-            holding: None,
-            released: None,
+            chains: Chains::default(),
             explanations: Explanations::default(),
             buffer: VecDeque::new(),
             opening: 0,
@@ -195,6 +201,7 @@ impl Receiver {
     /// and counts continue.
     pub fn begin_life(&mut self, config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) {
         self.epoch_of_flow = flow.epoch;
+        self.spread = Span::from_us(flow.spread_us);
         self.vci = 0;
         self.synchronised = config.synchronised;
         self.reassembler = reassembler(config, flow);
@@ -242,6 +249,7 @@ impl Receiver {
             gop_start: true,
             e1_count: header.e1_count,
             e2_count: header.e2_count,
+            sound: header.sound,
             level,
             source: header.passing.source(),
             again: header.passing.is_again(),
@@ -316,15 +324,12 @@ impl Receiver {
 
     /// Whether everything that came was played.
     pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+        self.buffer.iter().all(|slot| slot.handed)
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        let deadline = self.buffer.front()?.deadline;
-        Some(
-            self.hold()
-                .map_or(deadline, |hold| hold.until.max(deadline)),
-        )
+        let due = self.due().into_iter().flatten();
+        due.map(|due| due.until).min()
     }
 
     pub fn playout(&self) -> SignedSpan {
@@ -570,6 +575,8 @@ impl Receiver {
 
     /// Takes a frame that was complete at `came` into the playout buffer.
     fn accept<O: Observer>(&mut self, now: Time, came: Time, whole: WholeFrame, obs: &mut O) {
+        // It may end waits.
+        self.note_waits(now);
         let (header, layer) = (whole.header, whole.layer);
         let opens = self.opens(header.seq, whole.gop_start());
         let after_outage = self.phase == Phase::Rejoined && whole.gop_start();
@@ -595,6 +602,7 @@ impl Receiver {
         if opens {
             self.catches_up = again;
         } else if !again && std::mem::take(&mut self.catches_up) {
+            self.jitter.on_spread(self.spread);
             if let Some(longest) = self.patience.take_fast() {
                 // What plays to time from here on crosses the same path.
                 self.jitter.on_repair(now, longest);
@@ -622,6 +630,7 @@ impl Receiver {
             gop_start: whole.gop_start(),
             e1_count: header.e1_count,
             e2_count: header.e2_count,
+            sound: header.sound,
             level: whole.level,
             source: header.passing.source(),
             again,
@@ -660,23 +669,31 @@ impl Receiver {
             false => self.jitter.on_arrival(came, emission, whole.gop_start()),
         };
         self.collect_jitter_events();
-        let passed = !opens && self.passed(seq);
+        let is_accounted = !opens && self.passed(seq);
+        let current = !opens && self.opening == 0;
+        let passed = is_accounted || current && self.chains[mark.chain()].is_behind(seq);
         match passed {
             true => self.note_passed(came, seq),
             false => self.note_repair(came, at),
         }
+        // The playout point may have moved up since the frames behind it arrived.
+        let behind = self.next_in_chain(at, mark.chain());
+        let deadline = behind.map_or(playout.deadline, |behind| {
+            playout.deadline.min(behind.max(now))
+        });
         let frame = PlayedFrame {
             seq,
             count: self.counts,
             layer,
             gop_start: whole.gop_start(),
+            sound: header.sound.is_sound(),
             missing: PerLayer::default(),
             again,
             damaged: header.flags.contains(Flags::DUMMY),
             payload: whole.payload,
             emitted: emission.plus(SignedSpan::ZERO),
             arrived: came,
-            deadline: playout.deadline,
+            deadline,
             awaited: None,
             delay: delay.clamped(),
             // The delay of a fast start is not that of the path.
@@ -686,23 +703,24 @@ impl Receiver {
             },
         };
         self.stats.fast_start += u64::from(again);
-        if passed || playout.late_by.is_some() {
-            let by = playout.late_by.unwrap_or(Span::ZERO);
-            self.on_late(now, &frame, by, passed, obs);
-        }
-        if passed {
-            self.history.mark(seq);
+        if !is_accounted && self.buffer.len() >= MAX_SLOTS {
+            self.overflow(layer);
             return;
         }
-        if self.buffer.len() >= MAX_SLOTS {
-            self.overflow(layer);
+        if passed || playout.late_by.is_some() {
+            let by = playout.late_by.unwrap_or(Span::ZERO);
+            self.on_late(now, &frame, by, is_accounted, obs);
+        }
+        if is_accounted {
+            self.history.mark(seq);
             return;
         }
         let slot = Slot {
             mark,
             came,
-            deadline: playout.deadline,
-            frame: playout.late_by.is_none().then_some(frame),
+            deadline,
+            frame: (playout.late_by.is_none() && !passed).then_some(frame),
+            handed: passed,
             opens,
             after_outage,
         };

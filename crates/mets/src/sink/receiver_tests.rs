@@ -1,6 +1,6 @@
 use super::*;
 use layercast_core::{FlowSpec, Layer, NodeId, Off};
-use layercast_wire::{Carriage, FrameType, MetsHeader, Passing, Payload, Waited};
+use layercast_wire::{Carriage, FrameType, MetsHeader, Passing, Payload, Sound, Waited};
 
 fn receiver() -> Receiver {
     let flow = FlowInfo {
@@ -28,6 +28,7 @@ fn whole(seq: u32, layer: Layer, gop_start: bool) -> MetsPacket {
             alf_len: 9,
             offset: 0,
             waited: Waited::default(),
+            sound: Sound::default(),
             passing: Passing::default(),
         },
         payload: Payload::Zeros(9),
@@ -239,9 +240,9 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-/// Frames 40 ms apart from second 1 on: `I` starts a GOP, `S` is sound, `P` is in E1 and `B` in E2.
+/// Frames 40 ms apart from second 1 on: `I` starts a GOP, `S` is sound, `A` a picture of the base layer, `P` is in E1 and `B` in E2.
 fn film(layers: &str) -> Vec<MetsPacket> {
-    let (mut e1, mut e2) = (0, 0);
+    let (mut e1, mut e2, mut sound) = (0, 0, 0);
     let frames = layers.bytes().enumerate().map(|(n, letter)| {
         let layer = match letter {
             b'P' => Layer::E1,
@@ -250,9 +251,11 @@ fn film(layers: &str) -> Vec<MetsPacket> {
         };
         e1 += u8::from(layer == Layer::E1);
         e2 += u8::from(layer == Layer::E2);
+        sound += u8::from(letter == b'S');
         let mut packet = whole(n as u32, layer, letter == b'I');
         packet.header.timestamp_us = 1_000_000 + 40_000 * n as u32;
         (packet.header.e1_count, packet.header.e2_count) = (e1, e2);
+        packet.header.sound = Sound::new(letter == b'S', sound);
         packet.header.passing = Passing::of(Level::FULL);
         packet
     });
@@ -315,6 +318,23 @@ fn waits(receiver: &Receiver, seq: u32) -> (Span, Span) {
     }
 }
 
+/// How long the order held frame `seq`, and for which frames.
+fn explained(receiver: &Receiver, seq: u32) -> (Span, Option<super::super::Awaited>) {
+    match receiver.explanations.of(Serial(seq)).map(|it| it.fate) {
+        Some(super::super::Fate::Played { order, awaited, .. }) => (order, awaited),
+        other => panic!("{seq}: {other:?}"),
+    }
+}
+
+/// Whether pictures and sound are each in order.
+fn in_order(played: &[(u32, u64)], frames: &[MetsPacket]) -> bool {
+    [false, true].into_iter().all(|sound| {
+        let of = |it: &&(u32, u64)| frames[it.0 as usize].header.sound.is_sound() == sound;
+        let chain = played.iter().filter(of);
+        chain.is_sorted_by(|a, b| a.0 < b.0)
+    })
+}
+
 fn lost_or_late(receiver: &Receiver) -> (u64, u64) {
     let sum = |counts: layercast_core::PerLayer<u64>| counts.base + counts.e1 + counts.e2;
     (sum(receiver.stats.lost), sum(receiver.stats.late))
@@ -331,8 +351,8 @@ fn a_missing_enhancement_frame_delays_neither_sound_nor_the_base_layer() {
         for (seq, after) in played {
             let base = [0, 1, 5, 9, 13, 14, 15].contains(&seq);
             let (playout, order) = waits(&receiver, seq);
-            // Others wait at most for the next frame of the base layer, which is due within 160 ms.
-            let most = if base { 0 } else { 160 };
+            // Pictures that may refer to it wait as long as sound may be ahead of them.
+            let most = if base { 0 } else { 90 };
             assert!(
                 order <= Span::from_ms(most),
                 "without {lost}: {seq} after {after} ms"
@@ -361,21 +381,87 @@ fn an_enhancement_frame_waits_for_those_it_may_refer_to_and_for_no_others() {
 }
 
 #[test]
+fn sound_overtakes_pictures_that_wait_and_a_repair_behind_it_is_no_late_one() {
+    // P of number 2 is repaired 60 ms after it was due, which is 20 ms after sound behind it was due.
+    let frames = film("ISPSBSPSBSIS");
+    let mut receiver = live();
+    let played = watch(&mut receiver, &frames, &[(2, Some(90))]);
+    let numbers: Vec<u32> = played.iter().map(|it| it.0).collect();
+    assert_eq!(numbers, [0, 1, 3, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!((played[2].1, played[3].1), (30, 90));
+    assert_eq!(lost_or_late(&receiver), (0, 0));
+    assert_eq!(waits(&receiver, 3).1, Span::ZERO);
+    // It never arrives: B waits until sound is ahead of it by 90 ms.
+    let mut receiver = live();
+    let played = watch(&mut receiver, &frames, &[(2, None)]);
+    let numbers: Vec<u32> = played.iter().map(|it| it.0).collect();
+    assert_eq!(numbers, [0, 1, 3, 5, 4, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(waits(&receiver, 4).1, Span::from_ms(90));
+    assert_eq!(lost_or_late(&receiver), (1, 0));
+}
+
+#[test]
+fn sound_is_ahead_of_a_missing_base_picture_by_the_bound_of_lip_synchronism_and_waits_then() {
+    let frames = film("ISASASASASASI");
+    let mut receiver = live();
+    let played = watch(&mut receiver, &frames, &[(2, Some(250))]);
+    assert_eq!(lost_or_late(&receiver), (0, 0));
+    assert!(in_order(&played, &frames), "{played:?}");
+    let after = |seq| played.iter().find(|it| it.0 == seq).unwrap().1;
+    // The picture behind the missing one, of number 4, was due 30 ms after its emission. Sound is on time for 90 ms more.
+    assert_eq!([3, 5].map(after), [30, 30]);
+    // Then it waits for the repair, 250 ms after the emission of the missing picture.
+    assert_eq!([2, 4, 7].map(after), [250, 170, 50]);
+    let Some(awaited) = explained(&receiver, 7).1 else {
+        panic!("sound waits for nothing");
+    };
+    assert_eq!((awaited.first, awaited.frames.base), (Serial(2), 1));
+}
+
+#[test]
+fn pictures_do_not_wait_for_sound_nor_sound_for_sound_of_other_frames() {
+    let frames = film("ISASASASASASI");
+    let mut receiver = live();
+    let played = watch(&mut receiver, &frames, &[(3, Some(100))]);
+    assert_eq!(lost_or_late(&receiver), (0, 0));
+    let numbers: Vec<u32> = played.iter().map(|it| it.0).collect();
+    assert_eq!(numbers, [0, 1, 2, 4, 3, 5, 6, 7, 8, 9, 10, 11, 12]);
+    assert_eq!(waits(&receiver, 4).1, Span::ZERO);
+    // Lost for good: what is missing is said of the chain in which it is missing.
+    let mut receiver = live();
+    let missing = |receiver: &mut Receiver, frames: &[MetsPacket], lost| {
+        let mut missing = Vec::new();
+        for packet in frames.iter().filter(|it| it.header.seq.0 != lost) {
+            let now = at(u64::from(packet.header.timestamp_us) / 1_000 + 20);
+            receiver.on_packet(now, packet.clone(), Level::FULL, &mut Off);
+        }
+        receiver.play(at(9_000), &mut Off);
+        for event in receiver.events.drain(..) {
+            if let SinkEvent::Frame(frame) = event
+                && frame.missing.base > 0
+            {
+                missing.push((frame.seq.0, frame.sound, frame.missing.base));
+            }
+        }
+        missing
+    };
+    assert_eq!(missing(&mut receiver, &frames, 3), [(5, true, 1)]);
+    assert_eq!(receiver.stats.lost.base, 1);
+    let mut receiver = live();
+    assert_eq!(missing(&mut receiver, &frames, 4), [(6, false, 1)]);
+    assert_eq!(receiver.stats.lost.base, 1);
+}
+
+#[test]
 fn a_missing_base_frame_is_waited_for_as_long_as_repairs_take() {
-    let frames = film("ISPBBSPBBSPBBSISPBBSPBBSPBBS");
+    let frames = film("IAPBBAPBBAPBBAIAPBBAPBBAPBBA");
     // It is repaired: none is lost, whatever the delay of the repair, and the delay follows it.
     let mut receiver = live();
     let played = watch(&mut receiver, &frames, &[(5, Some(130))]);
     assert_eq!((played.len(), lost_or_late(&receiver)), (28, (0, 0)));
     assert!(played.iter().map(|it| it.0).eq(0..28), "in order");
-    let (held, awaited) = receiver
-        .explanations
-        .of(Serial(6))
-        .and_then(|it| match it.fate {
-            super::super::Fate::Played { order, awaited, .. } => Some((order, awaited?)),
-            _ => None,
-        })
-        .unwrap();
+    let (held, awaited) = explained(&receiver, 6);
+    let awaited = awaited.expect("frame 6 waits for frame 5");
     // Frame 6 was due 30 ms after its emission, which is 70 ms after that of frame 5.
     assert_eq!(held, Span::from_ms(60));
     assert_eq!((awaited.first, awaited.last), (Serial(5), Serial(5)));
@@ -386,7 +472,7 @@ fn a_missing_base_frame_is_waited_for_as_long_as_repairs_take() {
     watch(&mut receiver, &frames, &late);
     assert_eq!(lost_or_late(&receiver), (0, 1));
     // No repairs: the picture stands once, for 250 ms, and the playout delay grows by 110 ms.
-    let long = film(&"ISPBBSPBBSPBBS".repeat(6));
+    let long = film(&"IAPBBAPBBAPBBA".repeat(6));
     let mut receiver = live();
     let lost = [5, 19, 33, 47, 61];
     let never = lost.map(|seq| (seq, None));
@@ -463,7 +549,9 @@ fn a_fast_start_waits_for_every_frame_and_the_playout_delay_allows_for_its_repai
     // Frames that play to time behind it are repaired as late as those of the fast start were.
     let mut receiver = live();
     let played = caught_up(&mut receiver, &[(3, 300), (45, 250)]);
-    assert!(played.iter().map(|it| it.0).eq(0..61), "{played:?}");
+    let frames = film(&format!("I{}", "SPBB".repeat(15)));
+    assert!(in_order(&played, &frames), "{played:?}");
+    assert_eq!((played.len(), lost_or_late(&receiver)), (61, (0, 0)));
     let delays = played
         .iter()
         .filter(|it| it.0 > 48)
@@ -494,7 +582,7 @@ fn fate() -> impl proptest::strategy::Strategy<Value = (Option<u64>, bool)> {
 proptest::proptest! {
     #[test]
     fn each_frame_is_handed_over_once_or_counted_lost_or_late(
-        layers in "[SPB]{10,90}I",
+        layers in "[SAPB]{10,90}I",
         fates in proptest::collection::vec(fate(), 91),
         fast in 0..60_u32,
         is_live in proptest::prelude::any::<bool>(),
@@ -519,7 +607,10 @@ proptest::proptest! {
         }
         arrivals.sort_by_key(|(ms, _)| *ms);
         let played = take(&mut receiver, arrivals);
-        proptest::prop_assert!(played.is_sorted_by(|a, b| a.0 < b.0), "{played:?}");
+        // Nothing is waited for any more.
+        receiver.play(at(1_000_000), &mut Off);
+        let frames = film(&format!("I{layers}"));
+        proptest::prop_assert!(in_order(&played, &frames), "{played:?}");
         let (lost, late) = lost_or_late(&receiver);
         let SinkStats { overflow, withheld, .. } = &receiver.stats;
         let overflow = overflow.base + overflow.e1 + overflow.e2;
@@ -529,6 +620,28 @@ proptest::proptest! {
         proptest::prop_assert_eq!(all, count as u64);
         for seq in 0..count as u32 {
             proptest::prop_assert!(receiver.explanations.of(Serial(seq)).is_some(), "{}", seq);
+        }
+    }
+
+    #[test]
+    fn no_frame_of_the_base_layer_waits_for_one_of_an_enhancement_layer(
+        layers in "[SAPB]{10,90}I",
+        fates in proptest::collection::vec(fate(), 92),
+    ) {
+        let mut receiver = live();
+        let frames = film(&format!("I{layers}"));
+        let mut late = Vec::new();
+        for (packet, (delay, _)) in frames.iter().zip(fates) {
+            if packet.header.kind != FrameType::BL {
+                late.push((packet.header.seq.0, delay));
+            }
+        }
+        watch(&mut receiver, &frames, &late);
+        for packet in &frames {
+            let seq = packet.header.seq.0;
+            if packet.header.kind == FrameType::BL {
+                proptest::prop_assert_eq!(waits(&receiver, seq).1, Span::ZERO, "{}", seq);
+            }
         }
     }
 }

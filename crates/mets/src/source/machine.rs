@@ -177,6 +177,7 @@ impl Source {
             config,
         };
         source.info.path_delay_us = source.first_delay(&source.info.spec).as_us();
+        source.info.spread_us = source.pacer.spread(&source.info.spec).as_us();
         let flow = source.info.clone();
         source.signals.push_back(Signal::Advertise { flow });
         if source.config.registered {

@@ -99,10 +99,20 @@ impl Pacer {
 
     /// Longest that `cells` of `spec` take to leave at the rate of the base layer, and a tick.
     pub fn drain(&self, spec: &FlowSpec, cells: u32) -> Span {
+        self.drain_at(spec, Level::BASE, cells)
+    }
+
+    /// Longest that the largest frame of `spec` takes to leave at the rate of all its layers, and a tick.
+    pub fn spread(&self, spec: &FlowSpec) -> Span {
+        let largest = spec.layers.iter().map(|(_, rate)| rate.burst).max();
+        self.drain_at(spec, spec.top_level(), largest.unwrap_or(0))
+    }
+
+    fn drain_at(&self, spec: &FlowSpec, level: Level, cells: u32) -> Span {
         let rate = match self.shaping {
             Shaping::Off => return Span::ZERO,
             Shaping::Bucket { b, p } => CellRate(1_000_u32.saturating_mul(b) / p.max(1)),
-            Shaping::Rate { .. } | Shaping::Serial { .. } => self.rate_for(spec, Level::BASE),
+            Shaping::Rate { .. } | Shaping::Serial { .. } => self.rate_for(spec, level),
         };
         let tick = Span::from_ms(1);
         SECOND.mul_div(u64::from(cells), u64::from(rate.0.max(1))) + tick
@@ -361,6 +371,16 @@ mod tests {
         assert_eq!(rate(278).0, 1_152);
         assert_eq!(rate(277), (1_733, 139));
         assert_eq!(rate(100), (4_801, 50));
+    }
+
+    #[test]
+    fn the_largest_frame_is_spread_over_the_rate_of_all_layers() {
+        // 240 cells at 5,760 cells/s, and a tick.
+        let paced = pacer([240, 160, 120], 2.4);
+        let all = spec([240, 160, 120]);
+        assert_eq!(paced.spread(&all).as_us(), 42_666);
+        let off = Pacer::new(Time::ZERO, &all, FlowId(1), Shaping::Off, 240).unwrap();
+        assert_eq!(off.spread(&all), Span::ZERO);
     }
 
     #[test]

@@ -2,7 +2,7 @@ use bytes::BytesMut;
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
     Carriage, Epoch, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Passing,
-    Payload, Segmenter, Waited,
+    Payload, Segmenter, Sound, Waited,
 };
 
 use layercast_qos::Released;
@@ -17,6 +17,7 @@ pub(super) struct Numbered {
     pub seq: Serial,
     pub e1_count: u8,
     pub e2_count: u8,
+    pub sound: Sound,
     /// When it was due: the emission time of the wire.
     pub emission: Time,
     /// When its last byte arrived, if it is live.
@@ -29,6 +30,7 @@ pub(super) struct Numbered {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Numbering {
     last: Option<FlowEnd>,
+    sound: u8,
 }
 
 impl Numbering {
@@ -49,10 +51,14 @@ impl Numbering {
             e2_count: e2.wrapping_add(u8::from(frame.layer == Layer::E2)),
         };
         self.last = Some(end);
+        // What opens a group of pictures, or is in another layer, is a picture.
+        let is_sound = frame.sound && frame.layer == Layer::Base && !frame.gop_start;
+        self.sound = self.sound.wrapping_add(u8::from(is_sound));
         Numbered {
             seq,
             e1_count: end.e1_count,
             e2_count: end.e2_count,
+            sound: Sound::new(is_sound, self.sound),
             emission,
             arrived,
             frame,
@@ -200,6 +206,7 @@ impl Packetiser {
             waited: numbered.arrived.map_or(Waited::default(), |arrived| {
                 Waited::new(arrived.as_ps(), emission.as_ps())
             }),
+            sound: numbered.sound,
             passing: self.passing,
         }
     }
@@ -234,6 +241,7 @@ mod tests {
         AppFrame {
             layer,
             gop_start: layer == Layer::Base,
+            sound: false,
             time: None,
             payload: bytes.into(),
         }

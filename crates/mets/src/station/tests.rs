@@ -55,6 +55,7 @@ fn frames() -> impl Iterator<Item = AppFrame> {
         AppFrame {
             layer,
             gop_start: n % 12 == 0,
+            sound: false,
             time: None,
             payload: Payload::Zeros(cells * 48 - 40),
         }

@@ -159,8 +159,9 @@ impl Recent {
 /// A fast start on a branch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FastStart {
-    /// For the first demand of the receiver.
-    Awaited { until: Time },
+    /// For the first demand of the receiver. `anew`: a GOP has started since; the branch gets its start when the demand is known, as
+    /// layers do not change before the next one.
+    Awaited { until: Time, anew: bool },
     /// The datagrams of the GOP `gop` before `next` were sent; the next one leaves at `at`, at this rate. New datagrams
     /// of the flow wait for their turn among those that are kept.
     Running {
@@ -173,13 +174,16 @@ pub(crate) enum FastStart {
 
 impl FastStart {
     /// Whether the branch gets new datagrams of its flow by the fast start alone.
-    pub fn is_running(&self) -> bool {
-        matches!(self, FastStart::Running { .. })
+    pub fn holds(&self) -> bool {
+        match self {
+            FastStart::Awaited { anew, .. } => *anew,
+            FastStart::Running { .. } => true,
+        }
     }
 
     fn at(&self) -> Time {
         match self {
-            FastStart::Awaited { until } => *until,
+            FastStart::Awaited { until, .. } => *until,
             FastStart::Running { at, .. } => *at,
         }
     }
@@ -205,7 +209,7 @@ impl Switch {
             return;
         };
         let until = now.saturating_add(AWAIT_LEVEL);
-        branch.fast_start = Some(FastStart::Awaited { until });
+        branch.fast_start = Some(FastStart::Awaited { until, anew: false });
         self.fast_starts.push((id, port));
         self.fast_wake = earliest(self.fast_wake, Some(until));
     }
@@ -236,7 +240,7 @@ impl Switch {
     fn hasten_fast_start(&mut self, now: Time, id: FlowId, port: PortId) {
         let branch = self.flows.by_id(id).and_then(|flow| flow.branch(port));
         let Some(branch) = branch else { return };
-        if let Some(FastStart::Awaited { until }) = &mut branch.fast_start {
+        if let Some(FastStart::Awaited { until, .. }) = &mut branch.fast_start {
             *until = now.min(*until);
             self.fast_wake = earliest(self.fast_wake, Some(now));
         }
@@ -247,7 +251,7 @@ impl Switch {
         let mut all = std::mem::take(&mut self.fast_starts);
         self.fast_wake = None;
         all.retain(|&(id, port)| {
-            if let Some(FastStart::Awaited { until }) = self.fast_start(id, port)
+            if let Some(FastStart::Awaited { until, .. }) = self.fast_start(id, port)
                 && until <= now
             {
                 self.begin_fast_start(now, id, port, obs);
@@ -280,6 +284,11 @@ impl Switch {
             return;
         };
         let asks = !branch.requests.is_empty();
+        // Without a fast start, it would have got the start of this GOP with the layers that are known now.
+        let is_anew = matches!(
+            branch.fast_start,
+            Some(FastStart::Awaited { anew: true, .. })
+        );
         let (level, rate) = flow.served(branch);
         if granted && level > branch.gate.target {
             let hops = 1;
@@ -310,7 +319,7 @@ impl Switch {
         let for_frame = key_frame.saturating_mul(FRAMES_PER_SECOND);
         let fastest = CellRate(of_flow.0.saturating_mul(FASTEST).max(for_frame));
         let rate = left.min(fastest).max(CellRate(1));
-        let refusal = match granted && asks {
+        let refusal = match granted && asks || is_anew {
             true => flow
                 .recent
                 .refusal(now, level, (of_flow, rate), spec.gop(), most),
@@ -430,13 +439,18 @@ impl Flow {
     pub(crate) fn watch_fast_starts(&mut self, pdu: &LinkPdu, begins: bool, is_kept: bool) {
         if begins {
             for branch in &mut self.branches {
-                branch.fast_start = None;
+                branch.fast_start = match branch.fast_start {
+                    Some(FastStart::Awaited { until, .. }) => Some(FastStart::Awaited {
+                        until,
+                        anew: is_kept,
+                    }),
+                    _ => None,
+                };
             }
             self.believe(pdu);
         } else if !is_kept {
-            let running =
-                |branch: &&mut Branch| branch.fast_start.is_some_and(|it| it.is_running());
-            for branch in self.branches.iter_mut().filter(running) {
+            let holds = |branch: &&mut Branch| branch.fast_start.is_some_and(|it| it.holds());
+            for branch in self.branches.iter_mut().filter(holds) {
                 branch.fast_start = None;
                 // The frames that are missing make the rest of the GOP useless.
                 branch.gate.mask = None;
@@ -478,7 +492,9 @@ fn again(mut pdu: LinkPdu) -> LinkPdu {
 #[cfg(test)]
 mod tests {
     use layercast_core::{Layer, Serial};
-    use layercast_wire::{Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Waited};
+    use layercast_wire::{
+        Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Sound, Waited,
+    };
 
     use super::*;
     use layercast_link::Unit;
@@ -496,6 +512,7 @@ mod tests {
                 alf_len: octets,
                 offset: 0,
                 waited: Waited::default(),
+                sound: Sound::default(),
                 passing: Passing::default(),
             },
             payload: Payload::Zeros(octets),

@@ -130,7 +130,7 @@ impl Switch {
         // The unit itself goes to the last branch that takes it, copies to those before.
         let mut taken: Option<(PortId, u16, Stamp)> = None;
         for branch in &mut flow.branches {
-            let catches_up = branch.fast_start.is_some_and(|it| it.is_running());
+            let catches_up = branch.fast_start.is_some_and(|it| it.holds());
             if !branch.is_committed()
                 || catches_up
                 || !branch.gate.pass(&step, self.config.lowering)

@@ -559,6 +559,7 @@ fn a_frame_above_the_limit_is_refused_counted_and_not_cut() {
     let frame = |bytes: usize| AppFrame {
         layer: Layer::Base,
         gop_start: true,
+        sound: false,
         payload: Payload::Zeros(bytes as u32),
         time: None,
     };

@@ -9,7 +9,7 @@ use layercast_mets::{SinkInput, SourceInput};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, Flags, FlowEnd, FrameType, LinkPdu,
     Member, MemberReport, MetsHeader, MetsPacket, Passing, Payload, Pti, Refusal, Resource, Signal,
-    Upward, Waited, decode_datagram,
+    Sound, Upward, Waited, decode_datagram,
 };
 use proptest::prelude::*;
 
@@ -70,6 +70,7 @@ fn packet() -> impl Strategy<Value = LinkPdu> {
                 alf_len,
                 offset,
                 waited: Waited::default(),
+                sound: Sound::default(),
                 passing: Passing::default(),
             },
             payload: Payload::Zeros(len as u32),

@@ -27,6 +27,7 @@ fn frame(n: usize, bytes: usize) -> AppFrame {
     AppFrame {
         layer: Layer::Base,
         gop_start: n.is_multiple_of(12),
+        sound: false,
         time: None,
         payload: Bytes::from(content(n, bytes)).into(),
     }
@@ -144,15 +145,15 @@ fn the_parts_of_the_delay_add_up_to_the_time_from_arrival_to_hand_over() {
     }
     assert_eq!(played.len(), 4);
     // The third frame left when it was complete, 5 ms after its last byte, and moved the playout point: the fourth waits
-    // for it.
-    let expected = [(20, 0, 10), (20, 0, 10), (0, 5, 10), (0, 5, 40)];
+    // for it. The header states that in units of 2 ms, and the rest is the path's.
+    let expected = [(20, 0, 7, 10), (20, 0, 7, 10), (0, 6, 6, 10), (0, 6, 6, 40)];
     for (n, (handed, frame)) in played.iter().enumerate() {
         let delay = frame.end_to_end(*handed);
-        let (ingest, queue, playout) = expected[n];
+        let (ingest, queue, path, playout) = expected[n];
         let parts = EndToEnd {
             ingest: Span::from_ms(ingest),
             queue: Span::from_ms(queue),
-            path,
+            path: Span::from_ms(path),
             playout: Span::from_ms(playout),
         };
         assert_eq!(delay, parts, "{n}");

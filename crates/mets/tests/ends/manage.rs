@@ -69,6 +69,7 @@ fn nothing_is_served_before_the_sockets_are_registered() {
     let frame = AppFrame {
         layer: Layer::Base,
         gop_start: true,
+        sound: false,
         payload: Payload::Zeros(99),
         time: None,
     };

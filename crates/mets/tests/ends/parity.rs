@@ -11,7 +11,7 @@ use layercast_mets::{
 };
 use layercast_wire::{
     Carriage, Flags, FrameType, LinkPdu, MetsHeader, MetsPacket, ParityTable, Passing, Payload,
-    Run, Signal, Waited,
+    Run, Signal, Sound, Waited,
 };
 use proptest::prelude::*;
 
@@ -279,6 +279,7 @@ fn small_frames_share_blocks_and_no_parity_comes_too_late() {
     world.media = Box::new((0..100).map(|n| AppFrame {
         layer: Layer::Base,
         gop_start: true,
+        sound: false,
         time: None,
         payload: Payload::Zeros(100 + n),
     }));
@@ -381,6 +382,7 @@ fn forged() -> impl Strategy<Value = LinkPdu> {
                 alf_len: out.len() as u32,
                 offset: 0,
                 waited: Waited::default(),
+                sound: Sound::default(),
                 passing: Passing::default(),
             },
             payload: out.freeze().into(),

@@ -36,6 +36,7 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
         aal5_mark: Mark::default(),
         revision: 0,
         path_delay_us: 0,
+        spread_us: 0,
         core: None,
         via: Default::default(),
         identity: None,
@@ -52,6 +53,7 @@ pub fn frames(clip: &Clip) -> impl Iterator<Item = AppFrame> + Send + use<> {
     clip.frames.clone().into_iter().map(|frame| AppFrame {
         layer: frame.layer(),
         gop_start: frame.gop_start,
+        sound: frame.sound,
         time: None,
         payload: Payload::Zeros(frame.size),
     })

@@ -130,6 +130,7 @@ impl Serving {
             frame: AppFrame {
                 layer: frame.layer,
                 gop_start: frame.gop_start,
+                sound: frame.sound,
                 time: Some(time),
                 payload: Payload::Bytes(data),
             },

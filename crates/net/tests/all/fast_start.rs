@@ -29,6 +29,7 @@ fn film() -> NodeConfig {
     let frames = clip.frames.into_iter().map(|frame| AppFrame {
         layer: frame.layer(),
         gop_start: frame.gop_start,
+        sound: frame.sound,
         time: frame.time,
         payload: Payload::Zeros(frame.size),
     });

@@ -12,6 +12,7 @@ fn frame(number: usize) -> AppFrame {
     AppFrame {
         layer: Layer::Base,
         gop_start: true,
+        sound: false,
         time: None,
         payload: Payload::Bytes(vec![number as u8; 100].into()),
     }

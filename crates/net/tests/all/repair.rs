@@ -36,6 +36,7 @@ fn film(joined: u32) -> (NodeConfig, Vec<Bytes>) {
         .map(|(number, frame)| AppFrame {
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            sound: frame.sound,
             time: frame.time,
             payload: Payload::Bytes(octets(number, frame.size)),
         })

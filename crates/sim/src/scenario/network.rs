@@ -185,6 +185,7 @@ impl Flow {
             AppFrame {
                 layer: frame.layer(),
                 gop_start: frame.gop_start,
+                sound: frame.sound,
                 time: frame.time,
                 payload: match &frame.data {
                     Some(data) => Payload::Bytes(data.clone()),

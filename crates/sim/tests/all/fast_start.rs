@@ -9,8 +9,11 @@ use crate::common::run;
 
 /// GOPs have 12 frames. `late` joins in the midst of the third GOP, over a line of its own.
 fn late_joiner(gop_s: f64, fast_start: bool, others: bool, line: &str) -> SimSummary {
+    joiner_at(1.0 + 2.6 * gop_s, gop_s, fast_start, others, line)
+}
+
+fn joiner_at(join: f64, gop_s: f64, fast_start: bool, others: bool, line: &str) -> SimSummary {
     let rate = 12.0 / gop_s;
-    let join = 1.0 + 2.6 * gop_s;
     let text = format!(
         r#"
         name = "late"
@@ -97,6 +100,26 @@ fn the_first_receiver_of_a_flow_gets_the_whole_gop_that_was_sent_before_it_came(
         // Key frames alone would be a still picture until the next GOP.
         let level = late.received[0].1.get();
         assert_eq!((level, sum(&late.withheld)), (2, 0), "{late:#?}");
+    }
+}
+
+/// Its demand is not known when the GOP starts: that begins later, and with all layers.
+#[test]
+fn a_receiver_that_joins_just_before_a_gop_start_gets_that_gop_with_all_layers() {
+    for others in [true, false] {
+        for before in [0.07, 0.05, 0.035, 0.02] {
+            let join = 1.0 + 3.0 * 0.5 - before;
+            let summary = joiner_at(join, 0.5, true, others, r#"rate = "20 Mbit/s""#);
+            let late = summary.receiver("late").unwrap();
+            let first = late.received[0].0 - join;
+            assert!(first <= 0.5, "{before} s before: {first} s: {late:#?}");
+            assert_eq!(
+                (late.received[0].1.get(), sum(&late.withheld)),
+                (2, 0),
+                "{before} s before, {others}: {late:#?}"
+            );
+            assert_eq!((sum(&late.lost), late.late), (0, 0), "{late:#?}");
+        }
     }
 }
 

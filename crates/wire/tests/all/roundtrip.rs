@@ -5,7 +5,7 @@ use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span};
 use layercast_wire::{
     ADAPTER_VCI, AdapterError, AdapterKind, AdapterMsg, Carriage, Cell, DecodeError, Flags,
     FrameType, LinkPdu, METS_HEADER, MetsError, MetsHeader, MetsPacket, Passing, Payload, Pti,
-    Waited, decode_datagram,
+    Sound, Waited, decode_datagram,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -43,11 +43,15 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
         (level(), level()).prop_map(|(source, here)| Passing::of(source).limited_to(here)),
         level().prop_map(|level| Passing::of(level).again()),
     ];
+    let beside = (
+        waited,
+        any::<(bool, u8)>().prop_map(|(is_sound, count)| Sound::new(is_sound, count)),
+    );
     let rest = (
         any::<(u8, u8)>(),
         any::<(bool, bool)>(),
         any::<bool>(),
-        waited,
+        beside,
         passing,
     );
     (kinds, place, numbers, rest, payloads()).prop_map(
@@ -55,11 +59,15 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
             kind,
             (before, after),
             (flow, seq, time),
-            (counts, marks, congestion, waited, passing),
+            (counts, marks, congestion, beside, passing),
             payload,
         )| {
             let mut packet =
                 samples::fragment(kind, before + payload.len() as u32 + after, before, payload);
+            let (waited, sound) = match before {
+                0 => beside,
+                _ => Default::default(),
+            };
             let places = packet.header.flags.0 & (Flags::FIRST | Flags::LAST).0;
             packet.header = MetsHeader {
                 flags: Flags(places | u8::from(marks.0) | u8::from(marks.1) << 3),
@@ -68,10 +76,8 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
                 timestamp_us: time,
                 e1_count: counts.0,
                 e2_count: counts.1,
-                waited: match before {
-                    0 => waited,
-                    _ => Waited::default(),
-                },
+                waited,
+                sound,
                 passing,
                 ..packet.header
             };
@@ -192,19 +198,45 @@ proptest! {
 fn the_time_that_a_live_frame_waited_is_in_its_first_packet() {
     let ms = |ms: u64| ms * 1_000_000_000;
     let mut packet = samples::packet(FrameType::BL, Payload::Zeros(9));
-    packet.header.waited = Waited::new(ms(1_000), ms(1_060)).left_after(Span::from_ms(7));
+    packet.header.waited = Waited::new(ms(1_000), ms(1_060)).left_after(Span::from_us(6_900));
     let header = MetsHeader::decode(&packet.header.encode()).unwrap();
     assert_eq!(header, packet.header);
     assert_eq!(header.waited.early_ps(), 60_000_000_000);
-    assert_eq!(header.waited.queued(), Span::from_ms(7));
+    assert_eq!(header.waited.queued(), Span::from_ms(6));
     assert!(header.waited.is_live() && header.fixed().waited.queued() == Span::ZERO);
     // Later than it was due, and more than fits.
     let late = Waited::new(ms(1_000), ms(980));
     assert_eq!(late.early_ps(), -20_000_000_000);
     let most = Waited::new(ms(0), ms(60_000)).left_after(Span::from_secs(60));
-    assert_eq!(most.early_ps(), 8_191_500_000_000);
-    assert_eq!(most.queued(), Span::from_ms(255));
-    assert!(!Waited::default().is_live());
+    assert_eq!(most.early_ps(), 4_095_000_000_000);
+    assert_eq!(most.queued(), Span::from_ms(254));
+    let early = Waited::new(ms(60_000), ms(0));
+    assert!(early.is_live() && early.early_ps() == -4_095_000_000_000);
+    let file = Waited::default();
+    assert!(!file.is_live() && file.early_ps() == 0 && file.left_after(Span::from_ms(9)) == file);
+}
+
+#[test]
+fn sound_is_marked_and_counted_in_the_first_packet_of_each_frame() {
+    let mut packet = samples::packet(FrameType::BL, Payload::Zeros(9));
+    for count in 0..20_u8 {
+        for is_sound in [false, true] {
+            for waited in [Waited::default(), Waited::new(1, u64::MAX / 2)] {
+                packet.header.sound = Sound::new(is_sound, count);
+                packet.header.waited = waited;
+                let header = MetsHeader::decode(&packet.header.encode()).unwrap();
+                assert_eq!(header, packet.header);
+                assert_eq!(header.sound.is_sound(), is_sound);
+                assert_eq!(header.sound.count(), count % 8);
+                assert_eq!(header.fixed().sound, header.sound, "sealing covers it");
+            }
+        }
+    }
+    let whole = MetsPacket::fragments(packet.header, &Payload::Zeros(30), 10);
+    let marks: Vec<bool> = whole
+        .map(|it| it.header.sound == Sound::default())
+        .collect();
+    assert_eq!(marks, [false, true, true]);
 }
 
 #[test]

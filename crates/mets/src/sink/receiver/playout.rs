@@ -3,9 +3,10 @@ use std::collections::VecDeque;
 use layercast_core::{Cause, Layer, Level, Observer, PerLayer, Serial, Span, Time, TraceEvent};
 use layercast_wire::FlowEnd;
 
+use super::order::add;
 use super::{MAX_FAST_OCTETS, Phase, REORDERED, Receiver, SLACK, Slot};
 use crate::sink::explain::{Explanation, Fate};
-use crate::sink::gaps::Gap;
+use crate::sink::gaps::{Chain, Gap};
 use crate::sink::history::History;
 use crate::{PlayedFrame, SinkEvent};
 
@@ -21,6 +22,7 @@ impl Receiver {
         obs: &mut O,
     ) {
         let (seq, layer, flow) = (frame.seq, frame.layer, self.flow);
+        let missing = self.explanations.of(seq).map(|it| it.fate);
         self.explanations.add(Explanation {
             first: seq,
             last: seq,
@@ -30,7 +32,17 @@ impl Receiver {
                 by,
             },
         });
-        let was_lost = passed && self.gaps.gop_level().includes(layer);
+        let was_withheld = match missing {
+            Some(Fate::Missing { lost, withheld }) => lost[layer] == 0 && withheld[layer] > 0,
+            _ => false,
+        };
+        let was_lost = passed && !was_withheld && self.gaps.gop_level().includes(layer);
+        if passed && was_withheld {
+            // A packet of the end of a fast start that was overtaken.
+            for counts in [&mut self.stats.withheld, &mut self.stats.withheld_by_switch] {
+                counts[layer] = counts[layer].saturating_sub(1);
+            }
+        }
         if was_lost {
             let lost = &mut self.stats.lost[layer];
             *lost = lost.saturating_sub(1);
@@ -60,10 +72,11 @@ impl Receiver {
         if self.buffer.len() <= most {
             return;
         }
-        let again = self.buffer.iter().filter(|slot| slot.mark.again);
+        let waiting = self.buffer.iter().filter(|slot| !slot.handed);
+        let again = waiting.clone().filter(|slot| slot.mark.again);
         let octets = |slot: &Slot| slot.frame.as_ref().map_or(0, |frame| frame.payload.len());
         let (count, octets) = again.fold((0, 0), |(n, sum), slot| (n + 1, sum + octets(slot)));
-        if self.buffer.len() - count <= most && octets <= MAX_FAST_OCTETS {
+        if waiting.count() - count <= most && octets <= MAX_FAST_OCTETS {
             return;
         }
         let held = |slot: &&mut Slot| slot.frame.is_some();
@@ -90,52 +103,73 @@ impl Receiver {
 
     /// Plays everything that is due.
     pub fn play<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while self.buffer.front().is_some_and(|slot| slot.deadline <= now) {
-            let hold = self.hold();
-            if let Some(hold) = hold.filter(|hold| hold.until > now) {
-                self.holding = Some(hold.awaited);
+        loop {
+            self.settle_order(now, obs);
+            let next = self.due().into_iter().flatten();
+            let Some(next) = next.into_iter().find(|next| next.until <= now) else {
                 break;
-            }
-            let Some(slot) = self.buffer.pop_front() else {
-                return;
             };
-            self.end_hold(now, &slot, hold);
-            self.account(now, &slot, obs);
-            let Some(mut frame) = slot.frame else {
-                self.missing[slot.mark.layer] += 1;
-                if slot.mark.layer == Layer::Base {
-                    self.outages.broken();
-                }
-                continue;
-            };
-            frame.missing = std::mem::take(&mut self.missing);
-            frame.awaited = self.held(slot.deadline);
-            self.explain(&frame);
-            self.outages.played(now, frame.layer, frame.gop_start);
-            self.stats.played[frame.layer] += 1;
-            self.stats.damaged += u64::from(frame.damaged);
-            self.stats.bytes += frame.payload.len() as u64;
-            let end_to_end = self.delays.frame(now, &frame);
-            let flow = self.flow;
-            obs.on(now, self.subject(), || TraceEvent::Played {
-                flow,
-                layer: frame.layer,
-                seq: frame.seq.0,
-                delay: frame.delay,
-                end_to_end,
-            });
-            let held = frame.awaited.map_or(Span::ZERO, |(order, _)| order);
-            let missed = now.since(frame.deadline.saturating_add(held)) > SLACK;
-            self.events.push_back(SinkEvent::Frame(frame));
-            self.monitor.on_missed(u64::from(missed));
-            let missed = self.deadlines.record(missed);
-            if let Some(missed) = missed.filter(|&missed| missed >= self.missed_threshold) {
-                let window = self.deadlines.length();
-                self.events
-                    .push_back(SinkEvent::MissedDeadline { missed, window });
-            }
+            self.hand_over(now, next.at, obs);
         }
+        self.note_waits(now);
         self.outages.watch(now);
+    }
+
+    /// Accounts for the frames that were handed over, up to the first one before which another may still be.
+    fn settle_order<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while self.buffer.front().is_some_and(|slot| slot.handed)
+            && self.open_until().is_none_or(|until| until <= now)
+            && let Some(slot) = self.buffer.pop_front()
+        {
+            self.account(now, &slot, obs);
+        }
+    }
+
+    fn hand_over<O: Observer>(&mut self, now: Time, at: usize, obs: &mut O) {
+        self.end_hold(now, at);
+        let slot = &mut self.buffer[at];
+        slot.handed = true;
+        let (mark, deadline, frame) = (slot.mark, slot.deadline, slot.frame.take());
+        if slot.opens {
+            self.chains.reset();
+        }
+        let chain = mark.chain();
+        self.chains[chain].last = Some(mark.seq);
+        self.settle_order(now, obs);
+        let progress = &mut self.chains[chain];
+        let Some(mut frame) = frame else {
+            progress.missing[mark.layer] += 1;
+            if mark.layer == Layer::Base && chain == Chain::Pictures {
+                self.outages.broken();
+            }
+            return;
+        };
+        frame.missing = std::mem::take(&mut progress.missing);
+        frame.awaited = progress.held(deadline);
+        self.explain(&frame);
+        self.outages.played(now, frame.layer, frame.gop_start);
+        self.stats.played[frame.layer] += 1;
+        self.stats.damaged += u64::from(frame.damaged);
+        self.stats.bytes += frame.payload.len() as u64;
+        let end_to_end = self.delays.frame(now, &frame);
+        let flow = self.flow;
+        obs.on(now, self.subject(), || TraceEvent::Played {
+            flow,
+            layer: frame.layer,
+            seq: frame.seq.0,
+            delay: frame.delay,
+            end_to_end,
+        });
+        let held = frame.awaited.map_or(Span::ZERO, |(order, _)| order);
+        let missed = now.since(frame.deadline.saturating_add(held)) > SLACK;
+        self.events.push_back(SinkEvent::Frame(frame));
+        self.monitor.on_missed(u64::from(missed));
+        let missed = self.deadlines.record(missed);
+        if let Some(missed) = missed.filter(|&missed| missed >= self.missed_threshold) {
+            let window = self.deadlines.length();
+            self.events
+                .push_back(SinkEvent::MissedDeadline { missed, window });
+        }
     }
 
     /// Notes what held a frame that is handed over.
@@ -146,6 +180,7 @@ impl Receiver {
             last: frame.seq,
             fate: Fate::Played {
                 layer: frame.layer,
+                sound: frame.sound,
                 arrived: frame.arrived,
                 playout: frame.deadline.since(frame.arrived),
                 order: order.unwrap_or(Span::ZERO),
@@ -168,8 +203,11 @@ impl Receiver {
         if let Some(last) = last {
             self.explanations.missing(last, seq, &gap);
         }
-        for layer in Layer::ALL {
-            self.missing[layer] += gap.lost[layer] + gap.withheld[layer];
+        for chain in Chain::ALL {
+            let progress = &mut self.chains[chain];
+            if !progress.is_behind(seq) {
+                add(&mut progress.missing, gap.of(chain).1);
+            }
         }
         self.attribute(now, gap, slot.after_outage, obs);
         self.history.mark(seq);
@@ -189,6 +227,9 @@ impl Receiver {
         connected: bool,
         obs: &mut O,
     ) {
+        for slot in std::mem::take(&mut self.buffer) {
+            self.account(now, &slot, obs);
+        }
         let after_outage = !connected || self.phase == Phase::Rejoined;
         let rate = self.jitter_config.frame_rate;
         let here = rate.frames_in(now.since(self.came));
@@ -209,7 +250,7 @@ impl Receiver {
         after_outage: bool,
         obs: &mut O,
     ) {
-        if gap.lost.base > 0 {
+        if gap.of(Chain::Pictures).0.base > 0 {
             self.outages.broken();
         }
         if after_outage && gap.lost.base > 0 {

@@ -189,6 +189,7 @@ impl Source {
     fn propose(&mut self, now: Time, request: RequestId, mut flow: FlowInfo) {
         flow.revision = self.info.revision.wrapping_add(1);
         flow.path_delay_us = self.first_delay(&flow.spec).as_us();
+        flow.spread_us = self.pacer.spread(&flow.spec).as_us();
         self.changes = self.changes.wrapping_add(1);
         let number = self.changes;
         self.signals.push_back(Signal::Change {

@@ -8,7 +8,7 @@ use layercast_core::{FlowSpec, NodeId, Span, Time};
 use layercast_fec::{ConfigError, Encoder};
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, Flags, FrameType, METS_HEADER, MetsHeader, MetsPacket,
-    ParityTable, Run, Waited,
+    ParityTable, Run, Sound, Waited,
 };
 use serde::Serialize;
 
@@ -240,6 +240,7 @@ impl Parities {
                     alf_len: payload.len() as u32,
                     offset: 0,
                     waited: Waited::default(),
+                    sound: Sound::default(),
                     ..newest
                 },
                 payload: payload.into(),

@@ -1,5 +1,5 @@
 use super::*;
-use layercast_wire::{MetsPacket, Passing, Payload, Segmenter, Waited};
+use layercast_wire::{MetsPacket, Passing, Payload, Segmenter, Sound, Waited};
 
 const FLOW: FlowId = FlowId(7);
 
@@ -20,6 +20,7 @@ fn packet(seq: u32, layer: Layer, gop_start: bool, len: u32) -> MetsPacket {
             alf_len: len,
             offset: 0,
             waited: Waited::default(),
+            sound: Sound::default(),
             passing: Passing::default(),
         },
         payload: Payload::Zeros(len),

@@ -17,7 +17,7 @@ use layercast_mets::{
 use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, MetsHeader, MetsPacket,
-    Passing, Payload, Signal, Waited,
+    Passing, Payload, Signal, Sound, Waited,
 };
 
 /// Coded order of IBBPBBPBBPBB.
@@ -67,6 +67,7 @@ pub fn frames(gops: usize) -> impl Iterator<Item = AppFrame> {
         AppFrame {
             layer,
             gop_start: n % 12 == 0,
+            sound: false,
             time: None,
             payload: Bytes::from(content(n, cells * 48 - 40)).into(),
         }
@@ -355,6 +356,7 @@ pub fn any_packet() -> LinkPdu {
             alf_len: 100,
             offset: 0,
             waited: Waited::default(),
+            sound: Sound::default(),
             passing: Passing::default(),
         },
         payload: Payload::Zeros(10),

@@ -6,8 +6,8 @@ use layercast_core::{
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Downward, Flags, FlowInfo, FrameType, LinkPdu, Mark, Member,
-    MetsHeader, MetsPacket, Passing, Payload, Reassembler, Refusal, Segmenter, Signal, Upward,
-    Waited, packet_of,
+    MetsHeader, MetsPacket, Passing, Payload, Reassembler, Refusal, Segmenter, Signal, Sound,
+    Upward, Waited, packet_of,
 };
 
 const GOP: [Layer; 12] = {
@@ -235,6 +235,7 @@ pub fn packet(
             alf_len: len,
             offset,
             waited: Waited::default(),
+            sound: Sound::default(),
             passing: Passing::default(),
         },
         payload: Payload::Zeros(part),

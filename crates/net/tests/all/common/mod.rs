@@ -100,6 +100,7 @@ pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSou
     let frames = clip.frames.into_iter().map(|frame| AppFrame {
         layer: frame.layer(),
         gop_start: frame.gop_start,
+        sound: frame.sound,
         time: frame.time,
         payload: Payload::Zeros(frame.size),
     });

@@ -196,6 +196,7 @@ fn endless(mut config: NodeConfig) -> NodeConfig {
         source.frames = Frames::of(frames.map(|frame| AppFrame {
             layer: frame.layer(),
             gop_start: frame.gop_start,
+            sound: frame.sound,
             time: None,
             payload: Payload::Zeros(frame.size),
         }));

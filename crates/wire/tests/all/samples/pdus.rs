@@ -2,7 +2,8 @@
 
 use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Waited,
+    AdapterKind, AdapterMsg, Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Sound,
+    Waited,
 };
 
 /// A whole frame in one packet.
@@ -34,6 +35,7 @@ pub fn fragment(kind: FrameType, alf_len: u32, offset: u32, payload: Payload) ->
             alf_len,
             offset,
             waited: Waited::default(),
+            sound: Sound::default(),
             passing: Passing::default(),
         },
         payload,

@@ -41,6 +41,7 @@ pub fn signals() -> Vec<Signal> {
         aal5_mark: Mark::Last,
         revision: 0,
         path_delay_us: 12_345,
+        spread_us: 150_000,
         core: Some("rook".into()),
         identity: Some(Identity {
             key: vec![1; 32].into(),
