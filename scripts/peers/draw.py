@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 # Colour by program, shade by its delay.
 COLOURS = {"SRT 120 ms": "#e08a3c", "SRT 500 ms": "#a03c14"}
 COLOURS |= {"Layercast 500 ms": "#4aa3c8", "Layercast 800 ms": "#0f4c81"}
+COLOURS |= {"Layercast 500 ms, repair": "#2a8f4f"}
 
 
 def draw(results: dict, conditions: list[str], fps: int, drop: tuple[int, int], file: Path) -> None:
@@ -20,7 +21,7 @@ def draw(results: dict, conditions: list[str], fps: int, drop: tuple[int, int], 
             if "H.264" not in name or "blind" in name or not runs:
                 continue
             psnr, frozen = runs[0]["psnr"], runs[0]["frozen"]
-            label = name.split(",")[0]
+            label = name.replace(", H.264", "").replace(", switch", "")
             times = [number / fps for number in range(len(psnr))]
             axis.plot(times, psnr, color=COLOURS[label], lw=1, label=label)
             still = [(t, q) for t, q, stands in zip(times, psnr, frozen, strict=True) if stands]

@@ -146,9 +146,10 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
 
 
 def run_layercast(
-    clip: Clip, stream: Stream, playout: int, knows: bool, condition: str, seed: int, folder: Path
+    clip: Clip, stream: Stream, playout: int, kind: tuple[bool, str], condition: str, seed: int, folder: Path
 ) -> dict:
-    """One run of Layercast. Whether the node at the bottleneck `knows` its rate, as a switch would."""
+    """One run of Layercast: whether the node at the bottleneck knows its rate, and how links are repaired."""
+    knows, repair = kind
     rate = path_rate(clip)
     line = f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
     if knows and condition.startswith("drop"):
@@ -161,7 +162,7 @@ def run_layercast(
     )
     with Programs(LAYERCAST) as programs:
         serve = ["serve", media, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
-        serve += ["--listen", "127.0.0.1:0", "--port", line]
+        serve += ["--listen", "127.0.0.1:0", "--port", line, "--repair", repair]
         if whole:
             serve += ["--pacing", "serial"]
         server = programs.ready(serve)
@@ -170,7 +171,7 @@ def run_layercast(
         entrance = programs.ready(path(port, None if knows else rate, condition, seed, SETTLE))
         join = ["join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
         # The name of the link in `line`.
-        join += ["--name", "receiver"]
+        join += ["--name", "receiver", "--repair", repair]
         if whole:
             # Key frames are so large that sent in bursts they fill the queue; smoothed as for SRT.
             join += ["--drain", f"{round(rate * SMOOTHED)}bit/s"]
@@ -188,13 +189,13 @@ def run_layercast(
 
 
 def variants(clip: Clip) -> dict:
-    """What is compared: name -> how to run it and what is clean."""
+    """What is compared: name -> how to run it and what is clean. Links are repaired if the name says so."""
 
     def srt(stream, latency):
         return lambda *rest: run_srt(clip, stream, latency, *rest)
 
-    def layercast(stream, playout, knows):
-        return lambda *rest: run_layercast(clip, stream, playout, knows, *rest)
+    def layercast(stream, playout, knows, repair="off"):
+        return lambda *rest: run_layercast(clip, stream, playout, (knows, repair), *rest)
 
     return {
         "SRT 120 ms, H.264": (srt(clip.h264, 120), "h264"),
@@ -204,9 +205,13 @@ def variants(clip: Clip) -> dict:
         "Layercast 500 ms, H.264, blind": (layercast(clip.h264, 500, False), "h264"),
         "Layercast 500 ms, H.264, switch": (layercast(clip.h264, 500, True), "h264"),
         "Layercast 800 ms, H.264, switch": (layercast(clip.h264, 800, True), "h264"),
+        "Layercast 500 ms, H.264, blind, repair": (layercast(clip.h264, 500, False, "auto"), "h264"),
+        "Layercast 500 ms, H.264, switch, repair": (layercast(clip.h264, 500, True, "auto"), "h264"),
         "Layercast 200 ms, MPEG-1, blind": (layercast(clip.mpeg1, 200, False), "mpeg1"),
         "Layercast 200 ms, MPEG-1, switch": (layercast(clip.mpeg1, 200, True), "mpeg1"),
         "Layercast 500 ms, MPEG-1, switch": (layercast(clip.mpeg1, 500, True), "mpeg1"),
+        "Layercast 200 ms, MPEG-1, switch, repair": (layercast(clip.mpeg1, 200, True, "auto"), "mpeg1"),
+        "Layercast 300 ms, MPEG-1, switch, repair": (layercast(clip.mpeg1, 300, True, "auto"), "mpeg1"),
     }
 
 
