@@ -4,6 +4,7 @@ use std::fs::{File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 /// Largest text file that is read: a scenario, a tree, a workload, addresses of nodes. In bytes.
 pub const MAX_TEXT_FILE: u64 = 16 << 20;
@@ -11,6 +12,8 @@ pub const MAX_TEXT_FILE: u64 = 16 << 20;
 pub const MAX_DATA_FILE: u64 = 1 << 30;
 /// Largest clip of a simulated flow, in bytes.
 pub const MAX_CLIP_FILE: u64 = 1 << 30;
+/// What may stand before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Reads all of a regular file of at most `most` bytes.
 ///
@@ -44,8 +47,21 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`]; it is not UTF-8 (`InvalidData`).
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read(path, most)?)
+    text(read(path, most)?)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not text (UTF-8)"))
+}
+
+/// The text of `bytes`, without the byte order mark that some editors put before it: no reader of a scenario, of
+/// numbers or of JSON takes it.
+///
+/// # Errors
+/// They are not UTF-8.
+pub fn text(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    let mut text = String::from_utf8(bytes)?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
+    Ok(text)
 }
 
 fn check(kind: FileType) -> io::Result<()> {
@@ -82,6 +98,9 @@ mod tests {
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(read(&file, 3).unwrap(), b"abc");
         assert_eq!(read_text(&file, 3).unwrap(), "abc");
+        std::fs::write(&file, "\u{feff}a\u{feff}b").unwrap();
+        assert_eq!(read_text(&file, 8).unwrap(), "a\u{feff}b");
+        std::fs::write(&file, "abc").unwrap();
         let said = |path: &Path, most| {
             let error = read(path, most).unwrap_err();
             (error.kind(), error.to_string())

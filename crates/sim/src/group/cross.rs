@@ -260,6 +260,7 @@ impl Simulation<'_> {
             return;
         }
         it.flying[usize::from(up)].push_back(packet);
-        self.calendar.add(at + it.delay, Due::Segment { cross, up });
+        self.calendar
+            .add(at.saturating_add(it.delay), Due::Segment { cross, up });
     }
 }

@@ -112,7 +112,10 @@ impl Host {
         let costs = &self.spec.costs;
         let cost = match packet.body {
             Body::Data(_) => costs.send_data,
-            Body::Poll(_) if to_group => costs.send_control + costs.evaluate,
+            Body::Poll(_) if to_group => {
+                let (one, other) = (costs.send_control.as_ps(), costs.evaluate.as_ps());
+                Span::from_ps(one.saturating_add(other))
+            }
             _ => costs.send_control,
         };
         self.work(now, cost)
@@ -123,8 +126,9 @@ impl Host {
     }
 
     fn work(&mut self, now: Time, cost: Span) -> Time {
-        self.count.busy_ps += cost.as_ps();
-        self.free = self.free.max(now) + cost;
+        // Any number of packets may be given to it at one instant.
+        self.count.busy_ps = self.count.busy_ps.saturating_add(cost.as_ps());
+        self.free = self.free.max(now).saturating_add(cost);
         self.free
     }
 }

@@ -130,16 +130,18 @@ impl Link {
     #[inline]
     pub fn enter(&mut self, law: &Law, now: Time, octets: u32, up: bool) -> Option<Time> {
         let Some(rate) = law.rate else {
-            return Some(now + self.delay);
+            return Some(now.saturating_add(self.delay));
         };
         let free = &mut self.free[usize::from(up)];
         let start = now.max(*free);
         let takes = rate.time_for(law.octets(octets));
-        if start > now && start.since(now) + takes > rate.time_for(law.queue) {
+        // A long queue of a slow link lasts longer than time is counted.
+        let end = start.saturating_add(takes);
+        if start > now && end.since(now) > rate.time_for(law.queue) {
             return None;
         }
-        *free = start + takes;
-        Some(*free + self.delay)
+        *free = end;
+        Some(end.saturating_add(self.delay))
     }
 
     /// Whether a packet on its way down is lost.

@@ -18,8 +18,9 @@ pub(super) struct Application {
     made: Vec<Time>,
     /// Packets that the sender has taken.
     given: u64,
-    /// Of each packet: receivers that took it, and the sum of their response times.
-    taken: Vec<(u32, Span)>,
+    /// Of each packet: receivers that took it, and the sum of their response times in picoseconds. Those of many
+    /// receivers exceed 64 bits.
+    taken: Vec<(u32, u128)>,
     longest: Span,
     /// When buffers were released, and how many until then.
     pub released: Vec<(Time, u64)>,
@@ -72,18 +73,17 @@ impl Application {
         let response = now.since(*made);
         let (count, sum) = &mut self.taken[at];
         *count += 1;
-        *sum += response;
+        *sum += u128::from(response.as_ps());
         self.longest = self.longest.max(response);
     }
 
     /// What it found.
     pub fn count(&self) -> StreamCount {
         let delivered = self.taken.iter().map(|it| u64::from(it.0)).sum();
-        let total: f64 = self.taken.iter().map(|it| it.1.as_secs_f64()).sum();
+        let seconds = |it: &(u32, u128)| it.1 as f64 / 1e12;
+        let total: f64 = self.taken.iter().map(seconds).sum();
         let taken = self.taken.iter().filter(|it| it.0 > 0);
-        let mut means: Vec<f64> = taken
-            .map(|it| it.1.as_secs_f64() / f64::from(it.0))
-            .collect();
+        let mut means: Vec<f64> = taken.map(|it| seconds(it) / f64::from(it.0)).collect();
         means.sort_by(f64::total_cmp);
         let quantile = |of: f64| {
             let at = ((means.len() as f64 * of).ceil() as usize).max(1) - 1;
@@ -124,7 +124,7 @@ impl Simulation<'_> {
         };
         if (application.made.len() as u64) < application.packets {
             application.made.push(self.now);
-            application.taken.push((0, Span::ZERO));
+            application.taken.push((0, 0));
             self.calendar
                 .add(self.now + application.interval, Due::Submit);
         }

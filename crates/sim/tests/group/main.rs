@@ -6,4 +6,5 @@ mod faults;
 mod scale;
 mod scenarios;
 mod star;
+mod times;
 mod tree;

@@ -165,3 +165,13 @@ fn the_json_schema_in_the_repository_is_current() {
         );
     }
 }
+
+#[test]
+fn a_byte_order_mark_before_the_schema_hides_nothing() {
+    let text = ready_made("star");
+    let text = text.split_once("schema = ").unwrap().1;
+    let marked = format!("\u{feff}schema = {text}");
+    assert!(is_group(&marked));
+    let scenario = GroupScenario::from_toml(&marked).unwrap();
+    assert_eq!(scenario, GroupScenario::from_toml(&marked[3..]).unwrap());
+}

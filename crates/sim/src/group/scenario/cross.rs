@@ -1,12 +1,10 @@
 //! TCP that shares links with the group, checked.
 
-use layercast_core::Span;
-
 use super::schema::GroupScenario;
+use super::tree::check_wait;
 use crate::group::cross::MOST_FLOWS;
 use crate::group::{Branch, CrossSpec};
 use crate::internet::scenario::{ScenarioError, unknown};
-use crate::scenario::units::Quantity;
 
 impl GroupScenario {
     /// The connections on branches of which there is one copy.
@@ -31,10 +29,7 @@ impl GroupScenario {
                 let accepted = format!("1 to {MOST_FLOWS} connections");
                 return Err(ScenarioError::value(at("flows"), spec.flows, accepted));
             }
-            if spec.delay.0 > Span::from_secs(600) {
-                let value = spec.delay.0.write();
-                return Err(ScenarioError::value(at("delay"), value, "at most 10min"));
-            }
+            check_wait(at("delay"), spec.delay.0)?;
             all.push(CrossSpec {
                 branch,
                 flows: spec.flows,

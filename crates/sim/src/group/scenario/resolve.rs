@@ -4,7 +4,7 @@ use layercast_core::{Span, Time};
 
 use super::schema::{FaultName, FaultSpec, GroupScenario, ProfileName};
 use super::session::check_receiver;
-use super::tree::host;
+use super::tree::{check_wait, host};
 use crate::group::{Content, Fault, FaultKind, Group, Invited, receivers};
 use crate::internet::scenario::{Bytes, Problem, ScenarioError, check_title};
 use crate::scenario::units::Quantity;
@@ -73,6 +73,8 @@ impl GroupScenario {
                     "more than 0",
                 ));
             }
+            check_wait("stream.interval", stream.interval.0)?;
+            check_wait("stream.service", stream.service.0)?;
             return Ok(Content::Stream {
                 packets: stream.packets,
                 octets: packet_size,
@@ -118,7 +120,10 @@ impl GroupScenario {
             let at = |name: &str| format!("fault[{i}].{name}");
             let (first, end) = numbers(&at("receivers"), spec, receivers)?;
             let what = match (spec.what, spec.service) {
-                (FaultName::Service, Some(service)) => FaultKind::Service(service.0),
+                (FaultName::Service, Some(service)) => {
+                    check_wait(at("service"), service.0)?;
+                    FaultKind::Service(service.0)
+                }
                 (FaultName::Service, None) => {
                     let missing = "say what a packet takes".to_owned();
                     return Err(ScenarioError::new(at("service"), Problem::Missing(missing)));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::session::{MonitorSpec, ProfileName, RepairName, SessionSpec, WeakSpec};
 pub use self::tree::{BranchSpec, CodeSpec, CrossTrafficSpec, GroupHostSpec};
-use crate::internet::scenario::{Text, above_zero, above_zero_to};
+use crate::internet::scenario::{Text, above_zero_to, up_to};
 use crate::scenario::form;
 use crate::scenario::limits::MOST_TITLE;
 
@@ -90,9 +90,10 @@ pub struct StreamSpec {
     #[schemars(range(min = 1, max = 100_000_000))]
     pub packets: u64,
     /// Time between packets.
-    #[schemars(extend("pattern" = above_zero()))]
+    #[schemars(extend("pattern" = above_zero_to(600)))]
     pub interval: Text<Span>,
     /// Processing time of a packet at a receiver.
+    #[schemars(extend("pattern" = up_to(600)))]
     pub service: Text<Span>,
     /// Packets that a receiver buffers for its process; default: the sender's window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +112,7 @@ pub struct FaultSpec {
     pub what: FaultName,
     /// Of "service": processing time of each packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub service: Option<Text<Span>>,
 }
 

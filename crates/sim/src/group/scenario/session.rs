@@ -7,7 +7,12 @@ use layercast_multicast::{
 use layercast_wire::multicast::{Content, MemberId};
 
 use super::schema::{ProfileName, RepairName, SessionSpec, WeakSpec};
+use super::tree::check_wait;
 use crate::internet::scenario::{Problem, ScenarioError};
+use crate::scenario::units::Quantity;
+
+/// Longest range of the back-off of all receivers.
+const MOST_SPREAD: Span = Span::from_secs(86_400);
 
 fn needless(field: &str, why: &str) -> ScenarioError {
     ScenarioError::new(
@@ -36,6 +41,7 @@ impl SessionSpec {
                 SenderConfig::layercast(start.ok_or_else(error)?)
             }
         };
+        self.check_times(receivers)?;
         set(&mut config.packet_size, self.packet_size);
         set(&mut config.block, self.block);
         set(&mut config.window, self.window);
@@ -53,6 +59,37 @@ impl SessionSpec {
             .validate()
             .map_err(|error| ScenarioError::new("session", Problem::Config(error.to_string())))?;
         Ok(config)
+    }
+
+    fn check_times(&self, receivers: u32) -> Result<(), ScenarioError> {
+        let interval = match self.weak {
+            Some(WeakSpec::Eject { interval, .. }) => Some(interval),
+            _ => None,
+        };
+        for (name, time) in [
+            ("delta", self.delta),
+            ("spread", self.spread),
+            ("tat", self.tat),
+            ("alpha", self.alpha),
+            ("opening_wait", self.opening_wait),
+            ("weak.eject.interval", interval),
+        ] {
+            if let Some(time) = time {
+                check_wait(format!("session.{name}"), time.0)?;
+            }
+        }
+        match self.delta {
+            Some(delta) if delta.0.times(receivers.into()) > MOST_SPREAD => {
+                let most = MOST_SPREAD.mul_div(1, receivers.into());
+                let accepted = format!("at most {} for {receivers} receivers", most.write());
+                Err(ScenarioError::value(
+                    "session.delta",
+                    delta.0.write(),
+                    accepted,
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn set_rate(&self, config: &mut SenderConfig) {

@@ -12,6 +12,8 @@ use crate::scenario::units::Quantity;
 const MOST_NODES: u64 = 4_000_000;
 /// How long a packet can be recovered by a code after it was sent.
 const HOLD: Span = Span::from_secs(2);
+/// Longest delay, cost or wait of a scenario.
+const MOST_WAIT: Span = Span::from_secs(600);
 
 impl GroupScenario {
     /// Its branches, each after what it hangs on.
@@ -94,6 +96,7 @@ impl GroupScenario {
                 }
                 protected.push(name);
             }
+            check_wait(at("flush"), code.flush.0)?;
             let encoder = EncoderConfig {
                 scheme: code.scheme,
                 n: code.n,
@@ -113,6 +116,14 @@ impl GroupScenario {
             });
         }
         Ok(edges)
+    }
+}
+
+/// A time that is spent again and again: sums of such times stay far from the end of time.
+pub(super) fn check_wait(field: impl ToString, time: Span) -> Result<(), ScenarioError> {
+    match time <= MOST_WAIT {
+        true => Ok(()),
+        false => Err(ScenarioError::value(field, time.write(), "at most 10min")),
     }
 }
 
@@ -145,9 +156,10 @@ fn link(spec: &BranchSpec, at: &dyn Fn(&str) -> String) -> Result<LinkSpec, Scen
             }
         }
     };
+    check_wait(at("delay"), spec.delay.0)?;
     let least = spec.delay.0;
     let most = spec.delay_to.map_or(least, |it| it.0);
-    if most < least || most > Span::from_secs(600) {
+    if most < least || most > MOST_WAIT {
         let accepted = "no less than delay, at most 10min";
         return Err(ScenarioError::value(at("delay_to"), most.write(), accepted));
     }
@@ -169,6 +181,15 @@ pub(super) fn host(at: &str, spec: &GroupHostSpec) -> Result<HostSpec, ScenarioE
     if spec.receivers == 0 {
         let field = format!("{at}.receivers");
         return Err(ScenarioError::value(field, 0, "1 or more"));
+    }
+    for (name, cost) in [
+        ("send_data", spec.send_data),
+        ("send_control", spec.send_control),
+        ("take_data", spec.take_data),
+        ("take_control", spec.take_control),
+        ("evaluate", spec.evaluate),
+    ] {
+        check_wait(format!("{at}.{name}"), cost.0)?;
     }
     Ok(HostSpec {
         costs: Costs {

@@ -84,7 +84,9 @@ pub fn is_internet(text: &str) -> bool {
 
 /// Whether the text says that it follows a schema of this kind.
 pub(crate) fn says_schema(text: &str, kind: &str) -> bool {
+    // A byte order mark, which TOML permits, hides the first key.
     let keys = text
+        .trim_start_matches('\u{feff}')
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with('['));

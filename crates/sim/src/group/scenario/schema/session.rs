@@ -2,7 +2,7 @@ use layercast_core::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::internet::scenario::{Bytes, Text};
+use crate::internet::scenario::{Bytes, Text, up_to};
 
 /// A profile of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -65,9 +65,11 @@ pub struct SessionSpec {
     pub block: Option<u16>,
     /// Mean time between answers; "0s" with profile frm: immediate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub delta: Option<Text<Span>>,
     /// Layercast: back-off range of incomplete receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub spread: Option<Text<Span>>,
     /// Layercast: group size up to which all are polled and no answer is suppressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,9 +83,11 @@ pub struct SessionSpec {
     pub goodbye: Option<bool>,
     /// Turn-around time: time to wait for answers beyond their back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub tat: Option<Text<Span>>,
     /// Margin of the time to wait for answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub alpha: Option<Text<Span>>,
     /// Contingency factor: the deadline of answers is k times the largest round trip; above 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,6 +129,7 @@ pub struct SessionSpec {
     pub opening_tries: Option<u32>,
     /// Time to wait for answers to an announcement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub opening_wait: Option<Text<Span>>,
 }
 
@@ -158,6 +163,7 @@ pub enum WeakSpec {
         /// Octets per second.
         min_release: u64,
         /// Time of the measurement.
+        #[schemars(extend("pattern" = up_to(600)))]
         interval: Text<Span>,
         /// Consecutive rounds as the slowest before a member is named.
         slow_rounds: u32,

@@ -12,14 +12,19 @@ use crate::scenario::limits::MOST_TITLE;
 #[serde(default, deny_unknown_fields)]
 pub struct GroupHostSpec {
     /// Time to send a data packet.
+    #[schemars(extend("pattern" = up_to(600)))]
     pub send_data: Text<Span>,
     /// Time to send a control packet.
+    #[schemars(extend("pattern" = up_to(600)))]
     pub send_control: Text<Span>,
     /// Time to receive a data packet.
+    #[schemars(extend("pattern" = up_to(600)))]
     pub take_data: Text<Span>,
     /// Time to receive a control packet.
+    #[schemars(extend("pattern" = up_to(600)))]
     pub take_control: Text<Span>,
     /// Time to evaluate the list of receivers before each poll of the group.
+    #[schemars(extend("pattern" = up_to(600)))]
     pub evaluate: Text<Span>,
     /// Receivers that share the host.
     #[schemars(range(min = 1))]
@@ -121,6 +126,7 @@ pub struct CodeSpec {
     pub m: u8,
     /// Time after which a partial block is closed.
     #[serde(default = "flush")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub flush: Text<Span>,
     /// Number of blocks that are filled in turn.
     #[serde(default = "one_octet")]
