@@ -148,6 +148,13 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
             }
             Ok(_) => ("holds no URL yet", within.1),
             Err(error) if error.kind() == ErrorKind::NotFound => ("does not exist", within.0),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                let shown = file.display();
+                let failure = Failure::wrong_use(format!("{shown} holds no URL, and no text"));
+                return Err(failure.hint(
+                    "@FILE takes the file that holds the URL which a server or a switch printed",
+                ));
+            }
             Err(error) => return Err(Failure::file(file, "read", &error)),
         };
         let (waited, shown) = (begun.elapsed(), file.display());
@@ -323,6 +330,10 @@ mod tests {
         std::fs::write(&file, "x".repeat(10_000)).unwrap();
         let error = wait_for_line(&file, (Duration::ZERO, Duration::ZERO)).unwrap_err();
         assert!(error.to_string().contains("holds no URL"), "{error}");
+        std::fs::write(&file, [0, 0, 1, 0xB3, 0x16]).unwrap();
+        let error = parse(&format!("@{}", file.display())).unwrap_err();
+        assert!(error.to_string().contains("holds no URL"), "{error}");
+        assert_eq!(error.code(), 2);
         std::fs::remove_file(&file).unwrap();
         let error = wait_for_line(&file, (Duration::ZERO, URL_WITHIN)).unwrap_err();
         assert!(error.to_string().contains("does not exist"), "{error}");

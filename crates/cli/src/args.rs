@@ -635,7 +635,7 @@ pub struct Join {
     #[arg(long, value_name = "NAME", value_parser = units::Name)]
     pub name: Option<String>,
     /// End with an error if the flow is away for this time: at the start, while the host name has no address, no node
-    /// answers or the node does not have the flow; or later, e.g. after the server died. --list does not wait
+    /// answers or the node does not have the flow; or later, e.g. after the server died. --list does not wait. The file of @FILE is waited for 15 s, and 60 s for the URL in it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     pub patience: Span,
     /// Fixed playout delay after sending, e.g. 120ms, the same at all receivers that share a clock [default: the

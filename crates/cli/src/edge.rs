@@ -44,7 +44,7 @@ pub struct FecEdge {
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7800", value_parser = units::listen)]
     pub listen: SocketAddr,
     /// Address of the other end
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = units::peer)]
     pub peer: String,
     /// Code: M parities per N packets, or auto: the fewest that leave at most 1 packet in 1000 lost, by the reports
     /// of the peer
@@ -168,7 +168,7 @@ async fn resolve(args: &FecEdge) -> Result<SocketAddr, Failure> {
     let peer = &args.peer;
     let mut found = tokio::net::lookup_host(peer).await.map_err(|error| {
         Failure::new(format!("cannot find {peer}: {error}"))
-            .hint("--peer takes HOST:PORT, such as 192.0.2.7:7800")
+            .hint("check the host name and the name service, or give an IP address")
     })?;
     let fits = |it: &SocketAddr| it.is_ipv4() == args.listen.is_ipv4();
     let addr = found.find(fits).ok_or_else(|| {

@@ -98,6 +98,9 @@ impl Failure {
         };
         match error.kind() {
             io::ErrorKind::NotFound if verb == "read" => "check the path".to_owned(),
+            io::ErrorKind::NotFound if folder.is_dir() => {
+                format!("{} takes no new files: give another path", folder.display())
+            }
             io::ErrorKind::NotFound => {
                 format!("create the folder first: mkdir -p {}", folder.display())
             }
@@ -300,6 +303,14 @@ mod tests {
             said.contains("[::1]:7400 is in use") && said.contains("--listen [::1]:PORT"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_folder_that_exists_is_not_to_be_created() {
+        let error = io::Error::from(io::ErrorKind::NotFound);
+        let said = Failure::file(Path::new("/proc/x"), "write", &error).to_string();
+        assert!(!said.contains("mkdir"), "{said}");
+        assert!(said.contains("/proc takes no new files"), "{said}");
     }
 
     #[test]

@@ -9,10 +9,10 @@ use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
 use layercast_media::Undecodable;
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
-    Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
-    Remote, await_flows, run_join, sink_protection,
+    Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, OutputStats,
+    Progress, Remote, await_flows, run_join, sink_protection,
 };
-use layercast_protect::JoinUrl;
+use layercast_protect::{Claims, JoinUrl};
 use layercast_wire::{Carriage, FlowInfo};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -381,6 +381,8 @@ async fn receive(
     let protection = config.sink.protection.as_ref();
     let token = protection.and_then(|it| it.token.as_ref());
     let allowed = token.map_or(Level::FULL, |token| token.claims().level);
+    let claims = token.map(|token| token.claims().clone());
+    let name = config.sink.node.clone();
     let mut trace = Trace::open(args.trace.as_deref(), &config.sink.node)?;
     let (events, mut heard) = mpsc::channel(1_024);
     let running = run_join(config, stop.token.clone(), events, trace.observer());
@@ -396,7 +398,10 @@ async fn receive(
                 while let Ok(event) = heard.try_recv() {
                     offer = offered(event).or(offer);
                 }
-                break summary.map_err(|error| explain(error, offer.as_deref(), args, &flow))?;
+                break summary.map_err(|error| {
+                    let wanted = Wanted { flow: &flow, name: &name, claims: claims.as_ref() };
+                    explain(error, offer.as_deref(), args, &wanted)
+                })?;
             }
             Some(event) = heard.recv() => {
                 match &event {
@@ -502,6 +507,13 @@ async fn receive(
         }
         return Err(last);
     }
+    // A demo judges the files of its receivers itself.
+    let asked = args.out.as_deref().filter(|_| args.receiver.is_none());
+    if let Some(failure) = asked.and_then(|to| nothing_written(&summary.output, to)) {
+        stop.outcome()
+            .inspect_err(|_| complain(&failure.to_string()))?;
+        return Err(failure);
+    }
     if let Some(missing) = &summary.missing {
         complain(&format!(
             "layercast: {missing}; what came until then is complete"
@@ -541,10 +553,15 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
         JoinEvent::Closed { .. } => "the flow is over".to_owned(),
-        JoinEvent::GaveUp { away } => format!(
-            "the source has been silent for {:.1} s (--patience): left the flow",
-            away.as_secs_f64()
-        ),
+        JoinEvent::GaveUp { away, silent } => {
+            let packet = silent.map_or_else(String::new, |silent| {
+                format!("; its last packet came {:.1} s ago", silent.as_secs_f64())
+            });
+            format!(
+                "the flow has been known to be away for {:.1} s (--patience){packet}: left the flow",
+                away.as_secs_f64()
+            )
+        }
         JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
     };
     reporter.event(t_s, &text)
@@ -652,8 +669,64 @@ fn in_words(summary: &JoinSummary) -> String {
     text
 }
 
+/// What a receiver asked for.
+struct Wanted<'a> {
+    flow: &'a str,
+    name: &'a str,
+    /// Of its token.
+    claims: Option<&'a Claims>,
+}
+
+impl Wanted<'_> {
+    /// What does not match of a token that is refused.
+    fn token_fault(&self) -> String {
+        let Wanted { flow, name, claims } = self;
+        match claims {
+            None => "no token was given".to_owned(),
+            Some(claims) if claims.flow != *flow => {
+                format!("the token is for flow {:?}, not for {flow:?}", claims.flow)
+            }
+            Some(Claims {
+                member: Some(member),
+                ..
+            }) if member != name => format!(
+                "the token is for the receiver {member:?}, and this one is {name:?} (--name)"
+            ),
+            Some(_) => {
+                "flow and name match: the token was made with another identity than that of the server".to_owned()
+            }
+        }
+    }
+}
+
+/// Why an output that was asked for is empty; `None` if it is not.
+fn nothing_written(output: &OutputStats, to: &Path) -> Option<Failure> {
+    if output.bytes > 0 {
+        return None;
+    }
+    let stream = &output.stream;
+    let why = match (stream.skipped + stream.undecodable, output.dropped) {
+        (0, 0) => "no frame came that can be written".to_owned(),
+        (0, dropped) => format!("its reader was too slow for {}", count(dropped, "frame")),
+        (frames, _) => format!(
+            "{} came, and none is, or follows, a key frame at which the output can start",
+            count(frames, "frame")
+        ),
+    };
+    let failure = Failure::new(format!("nothing was written to {}: {why}", to.display()));
+    Some(failure.hint(
+        "receive for longer (--for); key frames every second or two, and join --explain FILE, which shows what became of \
+         each frame, help too",
+    ))
+}
+
 /// What went wrong, and what to do about the things a user can do something about.
-fn explain(error: NetError, offer: Option<&FlowInfo>, args: &args::Join, flow: &str) -> Failure {
+fn explain(
+    error: NetError,
+    offer: Option<&FlowInfo>,
+    args: &args::Join,
+    wanted: &Wanted<'_>,
+) -> Failure {
     let hint = match &error {
         NetError::NoSuchFlow { .. } => {
             let address = args.address.as_deref().unwrap_or("URL");
@@ -680,9 +753,14 @@ fn explain(error: NetError, offer: Option<&FlowInfo>, args: &args::Join, flow: &
                 Some(name) => format!(" --member '{name}'"),
                 None => String::new(),
             };
+            let fault = match refusal.resource {
+                Resource::TokenExpired => String::new(),
+                _ => format!("{}; ", wanted.token_fault()),
+            };
             format!(
-                "ask the operator of its server for a token (layercast token --identity FILE --flow '{flow}'{member}), \
-                 and give it by --token-file"
+                "{fault}ask the operator of its server for a token (layercast token --identity FILE --flow \
+                 '{}'{member}), and give it by --token-file",
+                wanted.flow
             )
         }
         NetError::Refused(refusal) if refusal.resource == Resource::StaleProof => {
@@ -720,6 +798,54 @@ fn no_room(refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_match_of_a_token_is_named() {
+        let claims = |flow: &str, member: Option<&str>| Claims {
+            flow: flow.to_owned(),
+            member: member.map(str::to_owned),
+            level: Level::FULL,
+            expires: 1,
+        };
+        for (claims, says) in [
+            (None, "no token was given"),
+            (
+                Some(claims("news", None)),
+                "for flow \"news\", not for \"film\"",
+            ),
+            (
+                Some(claims("film", Some("bob"))),
+                "for the receiver \"bob\", and this one is \"ann\"",
+            ),
+            (Some(claims("film", Some("ann"))), "another identity"),
+        ] {
+            let wanted = Wanted {
+                flow: "film",
+                name: "ann",
+                claims: claims.as_ref(),
+            };
+            let said = wanted.token_fault();
+            assert!(said.contains(says), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_output_without_a_byte_is_a_failure_with_its_cause() {
+        let mut output = OutputStats::default();
+        let said = |output: &OutputStats| {
+            let failure = nothing_written(output, Path::new("phone.ts"));
+            failure.map(|it| (it.code(), it.to_string()))
+        };
+        output.stream.skipped = 17;
+        let (code, text) = said(&output).unwrap();
+        assert_eq!(code, 1);
+        assert!(
+            text.contains("nothing was written to phone.ts: 17 frames came"),
+            "{text}"
+        );
+        output.bytes = 188;
+        assert_eq!(said(&output), None);
+    }
 
     #[test]
     fn outputs_in_other_forms_are_refused_with_the_way_to_them() {

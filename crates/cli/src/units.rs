@@ -88,6 +88,17 @@ pub fn destination(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Reads `HOST:PORT` of a tunnel on another host; the host is looked up later.
+pub fn peer(text: &str) -> Result<String, String> {
+    match host_port::split(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => {
+            let whole = error.whole("192.0.2.7", 7_800);
+            Err(format!("it {}: write {whole}", error.problem))
+        }
+    }
+}
+
 /// The port in suggestions.
 const PORT: u16 = 7_400;
 

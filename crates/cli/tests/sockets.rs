@@ -417,7 +417,7 @@ fn a_receiver_that_got_nothing_says_why_and_fails() {
     let why = complaint(&joined);
     assert_eq!(joined.status.code(), Some(1), "{why}");
     assert!(
-        why.contains("no picture to start at") && why.contains("--for"),
+        why.contains("no packet of the flow came") && why.contains("--for"),
         "{why}"
     );
     let other = server.url.replacen("/silent", "/other", 1);
@@ -432,6 +432,64 @@ fn a_receiver_that_got_nothing_says_why_and_fails() {
     let why = complaint(&dead);
     assert_eq!(dead.status.code(), Some(1), "{why}");
     assert!(why.contains("is a layercast node listening there"), "{why}");
+}
+
+#[test]
+fn a_node_without_flows_and_one_without_its_source_are_told_from_a_dead_one() {
+    let server = Running::start(&["serve", &trace("gone"), "--loop"]);
+    let switch = Running::start(&["switch", "--upstream", &server.url]);
+    let url = switch.url.replacen('?', "/gone?", 1);
+    let fine = run(&["join", &url, "--for", "2s"]);
+    assert_eq!(fine.status.code(), Some(0), "{}", complaint(&fine));
+    drop(server);
+    let gone = run(&["join", &url, "--for", "900ms"]);
+    let why = complaint(&gone);
+    assert_eq!(gone.status.code(), Some(1), "{why}");
+    assert!(why.contains("gone"), "{why}");
+    assert!(why.contains("server"), "{why}");
+    // The switch has found out by then; before, it offers the flow.
+    let until = Instant::now() + SOON;
+    while !json(&run(&["join", &switch.url, "--list", "--json"]))["flows"]
+        .as_array()
+        .unwrap()
+        .is_empty()
+    {
+        assert!(Instant::now() < until, "the flow is not withdrawn");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let none = run(&["join", &switch.url, "--patience", "1s"]);
+    let why = complaint(&none);
+    assert_eq!(none.status.code(), Some(1), "{why}");
+    assert!(why.contains("has no flows on offer"), "{why}");
+    assert!(!why.contains("no answer"), "{why}");
+}
+
+#[test]
+fn a_protected_call_of_a_node_in_the_clear_says_so() {
+    let server = Running::start(&["serve", &trace("plain"), "--loop", "--insecure"]);
+    for flow in ["", "/plain"] {
+        let url = format!("layercasts://{}{flow}?fp=any", server.address);
+        let output = run(&["join", &url, "--patience", "1s"]);
+        let why = complaint(&output);
+        assert_eq!(output.status.code(), Some(1), "{why}");
+        assert!(
+            why.contains("a node that runs --insecure answers only layercast://"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn an_output_that_stays_empty_is_a_failure() {
+    // The frames of a trace are sizes: no stream can be made of them.
+    let server = Running::start(&["serve", &trace("empty"), "--loop"]);
+    let got = folder("empty-out").join("got.ts");
+    let out = got.display().to_string();
+    let joined = run(&["join", &server.url, "--for", "3s", "--out", &out]);
+    let why = complaint(&joined);
+    assert_eq!(joined.status.code(), Some(1), "{why}");
+    assert!(why.contains("nothing was written to"), "{why}");
+    assert!(!got.exists());
 }
 
 #[real_time]

@@ -286,8 +286,10 @@ pub enum JoinEvent {
     Sink(SinkEvent),
     /// The flow has been away for [`JoinConfig::patience`]: the host leaves it.
     GaveUp {
-        /// How long it has been away.
+        /// How long it has been known to be away.
         away: Span,
+        /// How long ago its last packet came, if any did: that a node is dead takes seconds to notice.
+        silent: Option<Span>,
     },
     /// The flow is over, or was left.
     Closed {

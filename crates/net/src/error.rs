@@ -239,6 +239,15 @@ fn remedy(source: &io::Error) -> &'static str {
 }
 
 impl CallError {
+    /// No node answered `within` the time. A node in the clear does not answer a `protected` call.
+    pub(crate) fn silent(within: &str, protected: bool) -> CallError {
+        let why = match protected {
+            true => " (a node that runs --insecure answers only layercast://)",
+            false => "",
+        };
+        CallError::NoAnswer(format!("no answer within {within}{why}"))
+    }
+
     /// The error for a person; `known` if the node was connected before.
     pub(crate) fn in_words(&self, known: bool) -> String {
         match self {

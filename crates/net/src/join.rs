@@ -18,6 +18,7 @@ use crate::identity::own_or_new;
 use crate::loss::Loss;
 use crate::peer::Peers;
 use crate::receiver::{Hearing, Receiver};
+use crate::remote::Remote;
 use crate::timer::{Lateness, Timer};
 use crate::udp::Udp;
 
@@ -74,7 +75,7 @@ pub async fn run_join(
         group,
         peers,
         limits: Limits {
-            upstream: config.upstream.addr,
+            upstream: config.upstream.clone(),
             flow: config.sink.flow.clone(),
             until_closed: config.until_closed,
             leave_at: config.leave_at,
@@ -88,6 +89,7 @@ pub async fn run_join(
         name_by: None,
         unanswered: None,
         away: None,
+        was_joined: false,
         trouble: None,
         missing: None,
         receiver: Receiver::new(config, events, now)?,
@@ -114,7 +116,7 @@ pub(crate) fn source_towards(upstream: SocketAddr) -> IpAddr {
 
 /// When a receiving host stops.
 struct Limits {
-    upstream: SocketAddr,
+    upstream: Remote,
     flow: String,
     until_closed: bool,
     leave_at: Option<Time>,
@@ -139,6 +141,8 @@ struct Runtime {
     unanswered: Option<(SocketAddr, CallError)>,
     /// Since when the flow is not joined.
     away: Option<Time>,
+    /// Whether the flow has been joined.
+    was_joined: bool,
     /// What went wrong last on the connection.
     trouble: Option<String>,
     /// Why receiving ended although the flow was not over.
@@ -194,14 +198,15 @@ impl Actor for Runtime {
         let given_up = self.watch_flow(now);
         if (leave || given_up) && !stopping {
             if self.limits.must_receive {
-                self.received_something()?;
+                self.received_something(now)?;
             }
             self.missing = self.away.map(|since| self.absence(now.since(since)));
         }
         if leave || stopping || given_up {
             if let Some(since) = self.away.filter(|_| given_up && !leave && !stopping) {
                 let away = now.since(since);
-                self.receiver.tell(JoinEvent::GaveUp { away });
+                let silent = self.receiver.silence(now);
+                self.receiver.tell(JoinEvent::GaveUp { away, silent });
             }
             self.receiver.leave(now, obs);
             return Ok(Iteration::Over);
@@ -267,7 +272,7 @@ impl Actor for Runtime {
                 self.receiver.tell(JoinEvent::Disconnected { reason });
             }
             PeerEvent::Renewed { renewed } => {
-                self.limits.upstream = renewed.addr;
+                self.limits.upstream = Remote::new(renewed.addr, renewed.bearer.clone());
                 self.receiver.renewed(*renewed);
             }
         }
@@ -281,10 +286,10 @@ impl Runtime {
         if let Some((addr, error)) = self.unanswered.take() {
             return NetError::call(addr, error);
         }
-        let upstream = self.limits.upstream;
+        let upstream = self.limits.upstream.addr;
         if self.receiver.connected == 0 {
-            let reason = format!("no answer within {:.1} s", within.as_secs_f64());
-            return NetError::call(upstream, CallError::NoAnswer(reason));
+            let within = format!("{:.1} s", within.as_secs_f64());
+            return NetError::call(upstream, self.limits.upstream.no_answer(&within));
         }
         match self.trouble.take() {
             Some(trouble) => NetError::Nothing {
@@ -297,7 +302,7 @@ impl Runtime {
 
     fn no_such_flow(&self) -> NetError {
         NetError::NoSuchFlow {
-            upstream: self.limits.upstream,
+            upstream: self.limits.upstream.addr,
             flow: self.limits.flow.clone(),
             known: self.receiver.known_flows(),
         }
@@ -307,6 +312,7 @@ impl Runtime {
     fn watch_flow(&mut self, now: Time) -> bool {
         if !self.receiver.awaits_flow() {
             (self.away, self.trouble) = (None, None);
+            self.was_joined = true;
             return false;
         }
         let since = *self.away.get_or_insert(now);
@@ -316,20 +322,26 @@ impl Runtime {
 
     /// What is wrong after `time` without the flow.
     fn absence(&self, time: Span) -> String {
-        let (upstream, flow) = (self.limits.upstream, &self.limits.flow);
+        let (upstream, flow) = (self.limits.upstream.addr, &self.limits.flow);
         let why = match &self.trouble {
             Some(trouble) => format!(": {trouble}"),
             None => format!(", which has: {}", self.receiver.known_flows()),
         };
-        format!(
-            "flow {flow} was lost {:.1} s ago and is not back at {upstream}{why}",
-            time.as_secs_f64()
-        )
+        let time = time.as_secs_f64();
+        match self.was_joined {
+            true => format!(
+                "flow {flow} was found lost {time:.1} s ago and is not back at {upstream}{why}"
+            ),
+            false => format!(
+                "{upstream} offers flow {flow}, but no answer to the join came in {time:.1} s: its source, or a node on \
+                 the way to it, is gone; is the server running?"
+            ),
+        }
     }
 
     /// Whether anything was played; else what was in the way.
-    fn received_something(&self) -> Result<(), NetError> {
-        let (receiver, upstream) = (&self.receiver, self.limits.upstream);
+    fn received_something(&self, now: Time) -> Result<(), NetError> {
+        let (receiver, upstream) = (&self.receiver, self.limits.upstream.addr);
         let nothing = |why: String| Err(NetError::Nothing { upstream, why });
         let stats = receiver.stats();
         if receiver.has_played() {
@@ -349,6 +361,9 @@ impl Runtime {
         if let Some(why) = why_nothing_played(&stats, self.limits.playout) {
             return nothing(why);
         }
+        if let Some(since) = self.away {
+            return nothing(self.absence(now.since(since)));
+        }
         let elsewhere = self.udp.stats().unknown;
         if elsewhere > 0 {
             return nothing(format!(
@@ -360,9 +375,16 @@ impl Runtime {
         if stats.dropped.unkeyed > 0 {
             return nothing("the media are sealed, and no key came; is the token valid?".into());
         }
+        if stats.packets == 0 {
+            return nothing(
+                "no packet of the flow came in this time: its source is gone, waits or pauses; look whether its server \
+                 runs, or receive for longer (--for)"
+                    .into(),
+            );
+        }
         nothing(
-            "no picture to start at came in this time: the source waits or pauses, or a GOP takes longer; \
-             receive for longer (--for)"
+            "no picture to start at came in this time: a GOP takes longer, or the source pauses; receive for longer \
+             (--for)"
                 .into(),
         )
     }

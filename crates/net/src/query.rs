@@ -61,22 +61,25 @@ pub async fn await_flows(
         // The time of one answer is over at the latest with that of all.
         let asked = timeout_at(until, list_flows(remote.clone())).await;
         let found = asked.unwrap_or_else(|_| {
-            let reason = format!("no answer within {:.1} s", within.as_secs_f64());
-            Err(last
-                .take()
-                .unwrap_or_else(|| NetError::call(remote.addr, CallError::NoAnswer(reason))))
+            last.take().unwrap_or_else(|| {
+                let within = format!("{:.1} s", within.as_secs_f64());
+                Err(NetError::call(remote.addr, remote.no_answer(&within)))
+            })
         });
         let over = Instant::now() >= until;
         match found {
             Ok(flows) if !flows.is_empty() || over => return Ok(flows),
-            Ok(_) => tell("it has no flows yet"),
+            Ok(none) => {
+                tell("it has no flows yet");
+                last = Some(Ok(none));
+            }
             Err(NetError::Unreachable {
                 addr,
                 reason,
                 may_pass: true,
             }) if !over => {
                 tell(&reason);
-                last = Some(NetError::call(addr, CallError::NoAnswer(reason)));
+                last = Some(Err(NetError::call(addr, CallError::NoAnswer(reason))));
             }
             Err(error) => return Err(error),
         }
@@ -153,7 +156,7 @@ async fn ask(
     };
     timeout(ANSWER_WITHIN, conversation)
         .await
-        .unwrap_or_else(|_| Err(no_answer(addr, &"no answer within 5 s")))
+        .unwrap_or_else(|_| Err(NetError::call(addr, remote.no_answer("5 s"))))
 }
 
 async fn converse<C: SignalChannel>(

@@ -174,6 +174,7 @@ async fn call(
         .unwrap_or(Err(ConnectionError::TimedOut))
         .map_err(|error| match verifier.refused() {
             Some(reason) => CallError::Untrusted(reason.to_owned()),
+            None if matches!(error, ConnectionError::TimedOut) => CallError::silent("3 s", true),
             None => explain(&error),
         })?;
     Ok((connection, endpoint))

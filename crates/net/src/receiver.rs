@@ -492,6 +492,12 @@ impl Receiver {
         !self.closed && self.station.sink(SINK).is_none_or(Sink::awaits_flow)
     }
 
+    /// How long ago the last packet of the flow came.
+    pub fn silence(&self, now: Time) -> Option<Span> {
+        let heard = self.station.sink(SINK)?.heard()?;
+        Some(now.since(heard))
+    }
+
     /// Whether anything was played.
     pub fn has_played(&self) -> bool {
         self.log.has_played()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use layercast_mets::SinkProtection;
 use layercast_protect::Control;
 
+use crate::error::CallError;
 use crate::tls::Trust;
 
 /// A node to call.
@@ -88,6 +89,11 @@ impl Remote {
             bearer,
             renewal: None,
         }
+    }
+
+    /// Nothing answered `within` the time.
+    pub(crate) fn no_answer(&self, within: &str) -> CallError {
+        CallError::silent(within, matches!(self.bearer, Bearer::Quic(_)))
     }
 
     /// The node at `addr`, over a protected link.

@@ -16,8 +16,13 @@ pub struct Fingerprint([u8; 32]);
 
 /// Why a text is no fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("a fingerprint is 43 characters of base64url (A-Z, a-z, 0-9, - and _)")]
-pub struct FingerprintError;
+#[error(
+    "{length} characters are no fingerprint, which has 43 of base64url (A-Z, a-z, 0-9, - and _)"
+)]
+pub struct FingerprintError {
+    /// Characters of the text.
+    pub length: usize,
+}
 
 impl Fingerprint {
     /// The fingerprint of a certificate in DER.
@@ -44,8 +49,11 @@ impl FromStr for Fingerprint {
     type Err = FingerprintError;
 
     fn from_str(text: &str) -> Result<Fingerprint, FingerprintError> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| FingerprintError)?;
-        Ok(Fingerprint(bytes.try_into().map_err(|_| FingerprintError)?))
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Fingerprint).ok_or_else(|| FingerprintError {
+            length: text.chars().count(),
+        })
     }
 }
 
@@ -85,7 +93,12 @@ mod tests {
     fn what_is_no_fingerprint_is_refused() {
         let long = "A".repeat(44);
         for text in ["", "AAAA", "not base64 at all!", &long] {
-            assert_eq!(text.parse::<Fingerprint>(), Err(FingerprintError), "{text}");
+            let length = text.len();
+            assert_eq!(
+                text.parse::<Fingerprint>(),
+                Err(FingerprintError { length }),
+                "{text}"
+            );
         }
     }
 }

@@ -79,11 +79,16 @@ pub enum UrlError {
     #[error("{0:?} is not one of fp=, src=, token=, control=, each at most once")]
     Parameter(String),
     /// `fp` is neither a fingerprint nor `any`.
-    #[error("fp= {0}, or any")]
+    #[error("fp= is wrong: {0}; fp=any accepts any node")]
     Fingerprint(#[from] FingerprintError),
     /// `src` is no public key.
-    #[error("src= is no Ed25519 public key in base64url")]
-    Source,
+    #[error(
+        "src= is wrong: {length} characters are no Ed25519 public key, which has 43 of base64url"
+    )]
+    Source {
+        /// Characters of the value.
+        length: usize,
+    },
     /// `control` is neither `tcp` nor `xtp`.
     #[error("control={0:?} is neither tcp nor xtp")]
     Control(String),
@@ -157,7 +162,9 @@ impl JoinUrl {
             "src" if self.source.is_none() => {
                 let bytes = URL_SAFE_NO_PAD.decode(value).ok();
                 let key = bytes.and_then(|bytes| bytes.try_into().ok());
-                self.source = Some(key.ok_or(UrlError::Source)?);
+                self.source = Some(key.ok_or_else(|| UrlError::Source {
+                    length: value.chars().count(),
+                })?);
             }
             "token" if self.token.is_none() => self.token = Some(value.to_owned()),
             _ => return Err(unknown()),
@@ -283,6 +290,18 @@ mod tests {
         assert_eq!(usual, parse("host:7400").unwrap());
         let error = parse("layercasts://host:7400?fp=any&control=xtp").unwrap_err();
         assert!(error.to_string().contains("QUIC"), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_another_length_is_counted() {
+        for (text, says) in [
+            ("?fp=abc", "fp= is wrong: 3 characters are no fingerprint"),
+            ("?src=abcd", "src= is wrong: 4 characters are no Ed25519"),
+        ] {
+            let error = parse(&format!("layercasts://h:1{text}")).unwrap_err();
+            assert!(error.to_string().starts_with(says), "{error}");
+            assert!(error.to_string().contains("43"), "{error}");
+        }
     }
 
     #[test]

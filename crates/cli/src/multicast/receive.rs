@@ -82,7 +82,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
                 address: receiver.local_addr(),
                 group: args.group,
             },
-            &format!("{name}: waiting for a sender at {from}"),
+            &format!("waiting for a sender at {from}, as {name}"),
         )?;
         let (told, mut events) = mpsc::channel(4_096);
         let telling = tokio::spawn(async move {

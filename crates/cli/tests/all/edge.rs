@@ -85,8 +85,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
         ),
         (
             &["--peer", "127.0.0.1", "--in", "127.0.0.1:0"],
-            1,
-            "--peer takes HOST:PORT",
+            2,
+            "it has no port: write 127.0.0.1:7800",
         ),
         (
             &["--peer", "[::1]:9", "--in", "127.0.0.1:0"],

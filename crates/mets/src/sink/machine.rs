@@ -162,6 +162,11 @@ impl Sink {
         )
     }
 
+    /// When the last packet of the flow came.
+    pub fn heard(&self) -> Option<Time> {
+        self.active.as_ref()?.receiver.heard()
+    }
+
     /// What was received so far.
     pub fn stats(&self) -> SinkStats {
         let control = &self.stats;

@@ -105,6 +105,8 @@ pub(super) struct Receiver {
     /// What the flow becomes from the frame of this number on.
     change: Option<(Serial, FlowSpec)>,
     outages: Outages,
+    /// When the last packet of the flow came.
+    heard: Option<Time>,
     pub stats: SinkStats,
     pub events: VecDeque<SinkEvent>,
 }
@@ -191,6 +193,7 @@ impl Receiver {
             unstarted: None,
             starting: Starting::default(),
             change: None,
+            heard: None,
             outages: Outages::new(&flow.spec),
             stats: SinkStats::default(),
             events: VecDeque::new(),
@@ -390,6 +393,11 @@ impl Receiver {
         }
     }
 
+    /// When the last packet of the flow came.
+    pub fn heard(&self) -> Option<Time> {
+        self.heard
+    }
+
     /// Takes a METS packet; `level` is the level granted when it began to arrive.
     pub fn on_packet<O: Observer>(
         &mut self,
@@ -400,6 +408,7 @@ impl Receiver {
     ) {
         if packet.header.flow == self.flow {
             self.stats.packets += 1;
+            self.heard = Some(now);
             self.outages.packet(now);
         }
         match &mut self.repair {
