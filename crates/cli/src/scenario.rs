@@ -48,7 +48,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
                 "{KIND}: check what the program before the pipe writes"
             )));
         }
-        return String::from_utf8(octets).map_err(|error| at_line(path, None, &error.to_string()));
+        return file::text(octets).map_err(|error| at_line(path, None, &error.to_string()));
     }
     let text = file::read_text(path, file::MAX_TEXT_FILE);
     text.map_err(|error| Failure::text(path, KIND, &error))

@@ -262,16 +262,17 @@ fn read_text(path: &Path) -> Result<String, Failure> {
             let what = format!("standard input has more than {} MiB", most >> 20);
             return Err(Failure::new(what).hint("give a part of it, by way of: head -c 100M"));
         }
-        return String::from_utf8(bytes).map_err(|error| not_text(path, error.as_bytes()));
+        return file::text(bytes).map_err(|error| not_text(path, error.as_bytes()));
     }
     let bytes = file::read(path, file::MAX_DATA_FILE)
         .map_err(|error| Failure::file(path, "read", &error))?;
-    String::from_utf8(bytes).map_err(|error| not_text(path, error.as_bytes()))
+    file::text(bytes).map_err(|error| not_text(path, error.as_bytes()))
 }
 
 /// A file that should be text and is not.
 fn not_text(path: &Path, bytes: &[u8]) -> Failure {
-    match layercast_media::identify(bytes) {
+    // Text in another encoding is known as text, which would contradict.
+    match layercast_media::identify(bytes).filter(|known| known.what != "text") {
         Some(known) => Failure::of(
             path,
             format!("expected a text file, but this is {}", known.what),

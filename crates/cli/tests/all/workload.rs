@@ -174,3 +174,59 @@ fn bad_input_gets_one_clear_line() {
         Some(1)
     );
 }
+
+#[test]
+fn text_in_another_encoding_is_said_to_be_no_text_without_a_remedy_for_traces() {
+    let folder = folder("workload-encoding");
+    for (name, bytes) in [
+        ("marks.txt", &b"\xff\xfe\n"[..]),
+        ("latin.txt", b"# Gr\xf6\xdfe\n1\n2\n"),
+    ] {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        let path = path.to_str().unwrap();
+        for args in [
+            &["workload", "import", "--unit", "s", path][..],
+            &["workload", "compare", "exp(1) s", "--samples", path],
+            &["workload", "analyze", "http", path],
+        ] {
+            let output = run(args);
+            let said = complaint(&output);
+            assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+            assert!(
+                said.contains("this is not text (UTF-8)"),
+                "{args:?}: {said}"
+            );
+            assert!(!said.contains("trace"), "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_byte_order_mark_before_samples_and_scenarios_is_left_out() {
+    let folder = folder("byte-order-mark");
+    let samples = folder.join("samples.txt");
+    fs::write(&samples, "\u{feff}1\n2\n3\n4\n").unwrap();
+    let samples = samples.to_str().unwrap();
+    let output = run(&["workload", "import", "--unit", "s", samples]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let compare = [
+        "workload",
+        "compare",
+        "uniform(0,5) s",
+        "--json",
+        "--samples",
+        samples,
+    ];
+    assert_eq!(json(&run(&compare))["fit"]["samples"], 4);
+
+    // Without its schema it would be read as a scenario of METS, which has no such tables.
+    let group = "schema = \"group/1\"\nname = \"g\"\n[session]\nprofile = \"rmtp\"\npackets = 3\n[[branch]]\nname = \"b\"\n";
+    let path = folder.join("group.toml");
+    fs::write(&path, format!("\u{feff}{group}")).unwrap();
+    let path = path.to_str().unwrap();
+    for args in [&["sim", path][..], &["sim", "--check", path]] {
+        let output = run(args);
+        assert!(output.status.success(), "{args:?}: {}", complaint(&output));
+    }
+}

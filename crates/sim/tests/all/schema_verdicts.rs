@@ -122,6 +122,7 @@ fn bad(kind: &str) -> Vec<Value> {
         "delay" => &[
             "-20ms", "20", "20 msec", "2 h", "3601s", "61 min", "soon", "1,5 ms",
         ],
+        "wait" => &["-20ms", "20", "601s", "10.1 min", "1400h", "soon"],
         "duration" => &["0s", "-5s", "10", "2401 h", "8640001s", "1 day"],
         "queue" => &[
             "50",
@@ -186,6 +187,7 @@ fn good(kind: &str) -> Vec<Value> {
             ".5 us",
             "0.000 s",
         ],
+        "wait" => &["0s", "3ms", "600s", "10min", "0.5 min"],
         "duration" => &["3s", "14.499933504006384s", "0.5 min", "2.e0 s"],
         "queue" => &[
             "50 packets",
@@ -269,6 +271,15 @@ fn both_give_the_same_verdict_on_values_in_and_out_of_range() {
         (&group, "/branch/0/rate", "rate"),
         (&group, "/session/rate", "rate"),
         (&group, "/branch/0/queue", "bytes"),
+        (&group, "/branch/0/delay", "wait"),
+        (&group, "/branch/0/host/send_data", "wait"),
+        (&group, "/branch/0/host/evaluate", "wait"),
+        (&group, "/source/send_control", "wait"),
+        (&group, "/source/take_data", "wait"),
+        (&group, "/source/take_control", "wait"),
+        (&group, "/session/delta", "wait"),
+        (&group, "/session/spread", "wait"),
+        (&group, "/session/opening_wait", "wait"),
         (&internet, "/name", "title"),
         (&group, "/name", "title"),
         (&group, "/branch/0/name", "title"),
