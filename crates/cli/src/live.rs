@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
-use layercast_media::{Advice, Clip, RtpSession};
+use layercast_media::{Advice, Clip, PaceChange, RtpSession, TOO_SLOW};
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
 use layercast_sim::file;
 
@@ -171,6 +171,7 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
     Some(match event {
         LiveEvent::Silent | LiveEvent::Back => "pauses of the encoder",
         LiveEvent::Resync => "pauses or jumps of the stream",
+        LiveEvent::Pace(_) => "changes of the pace of the source",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::LongGop(_) => "key frames that are far apart",
         LiveEvent::Dropped { .. } => "media that came too fast",
@@ -189,6 +190,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
         LiveEvent::Resync => "the stream paused or jumped: its timeline begins again".to_owned(),
+        LiveEvent::Pace(change) => pace(change),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::LongGop(long) => {
             let seconds = long.gop.as_secs_f64();
@@ -238,9 +240,35 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
     })
 }
 
+/// A change of the pace of a source in words.
+pub fn pace(change: &PaceChange) -> String {
+    match change {
+        PaceChange::Slow(ratio) => {
+            format!("warning: the source delivers {ratio:.2} s of media per second: {TOO_SLOW}")
+        }
+        PaceChange::RealTime(_) => "the source delivers its media in real time again".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_source_is_named_with_its_ratio_and_the_remedy() {
+        let said = in_words(&LiveEvent::Pace(PaceChange::Slow(0.851))).expect("a warning");
+        for part in [
+            "0.85 s of media per second",
+            "encoder is too slow",
+            "faster preset",
+            "lower resolution",
+            "does not help",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let said = in_words(&LiveEvent::Pace(PaceChange::RealTime(1.0))).expect("an end");
+        assert!(said.contains("real time again"), "{said}");
+    }
 
     #[test]
     fn addresses_are_read_as_players_write_them() {

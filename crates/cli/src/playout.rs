@@ -42,6 +42,9 @@ impl PlayoutMoves {
                 "a frame came later than the others, because the path paused or a queue on it filled; the delay falls again after 5 s without a \
                  late frame, unless pauses recur"
             }
+            MoveCause::Source => {
+                "frames come to the source after their time: the encoder or its sender is slower than real time, or paused"
+            }
             MoveCause::Loss => "the path loses frames, and a repair takes a round trip",
             MoveCause::Estimate => "the delays of the last frames call for it",
         };
@@ -96,6 +99,17 @@ mod tests {
             all[1].contains("falls by 400 ms (from 430 ms to 30 ms): frames come in time"),
             "{all:?}"
         );
+    }
+
+    #[test]
+    fn a_rise_that_follows_a_slow_source_is_not_blamed_on_the_path() {
+        let all = said(&[(430, MoveCause::Source)]);
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(
+            all[0].contains("come to the source after their time"),
+            "{all:?}"
+        );
+        assert!(!all[0].contains("path"), "{all:?}");
     }
 
     #[test]

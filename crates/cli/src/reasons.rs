@@ -1,8 +1,11 @@
 //! What a receiver misses, and why, from its figures of each second.
 
+use layercast_core::{Span, Time};
+use layercast_media::{PaceMeter, TOO_SLOW};
 use layercast_mets::{CutStarts, LateMs};
-use layercast_net::{Loss, Progress};
+use layercast_net::{Loss, Progress, is_source_late};
 
+use crate::live;
 use crate::output::count;
 
 /// Seconds without a frame before the command says so.
@@ -15,6 +18,8 @@ const OVERLOADED: u32 = 5;
 const LOSS_WINDOW: u32 = 5;
 /// Lost frames of a window, per mille and at least, that are worth a word; at the base level a few frames are all there are.
 const WORTH: (u64, u64) = (50, 3);
+/// Packets do not state a lateness of the source above 8.19 s.
+const STATED_MS: f64 = 8_190.0;
 
 /// Whether packets come, whether frames are played, and how many are lost.
 #[derive(Default)]
@@ -33,6 +38,8 @@ pub struct Arrivals {
     /// Seconds for which this host still counts as overloaded.
     overloaded: u32,
     reported: bool,
+    /// The pace of the source, by how late its media come to it.
+    pace: PaceMeter,
 }
 
 /// Counts since the start.
@@ -50,6 +57,9 @@ struct Seen {
     cut: CutStarts,
     /// Of all late frames.
     late_ms: Option<LateMs>,
+    source_late_ms: Option<f64>,
+    /// Media per second of a source that is slower than real time.
+    slow: Option<f64>,
     overloaded: bool,
 }
 
@@ -67,6 +77,8 @@ impl Seen {
             outage_ms: progress.outage_ms,
             cut: progress.cut_starts,
             late_ms: progress.late_ms,
+            source_late_ms: progress.source_late_ms,
+            slow: None,
             overloaded: false,
         }
     }
@@ -120,6 +132,8 @@ impl Arrivals {
         let mut now = Seen::of(progress);
         now.overloaded = self.overloaded > 0;
         self.overloaded = self.overloaded.saturating_sub(1);
+        let pace = self.look_at_source(progress);
+        now.slow = self.pace.ratio().filter(|_| self.pace.is_slow());
         let new = now.since(self.last);
         self.last = now;
         self.seconds += 1;
@@ -132,6 +146,9 @@ impl Arrivals {
         self.dark += 1;
         if new.outage_ms == 0 {
             (self.dark, self.shown) = (0, now);
+        }
+        if pace.is_some() {
+            return pace;
         }
         if self.silent == SILENCE {
             return Some(format!(
@@ -184,6 +201,16 @@ impl Arrivals {
     }
 }
 
+impl Arrivals {
+    /// Tells that the source becomes slower than real time, or keeps it again.
+    fn look_at_source(&mut self, progress: &Progress) -> Option<String> {
+        let late = progress.source_late_ms.filter(|&it| it < STATED_MS)?;
+        let second = Time::ZERO + Span::from_secs_f64(progress.t.max(0.0));
+        let change = self.pace.push(second, progress.t * 1e3 - late)?;
+        Some(live::pace(&change))
+    }
+}
+
 impl Seen {
     /// Why these frames were not played, and what helps.
     fn cause(self) -> String {
@@ -191,6 +218,17 @@ impl Seen {
             let by = self.late_ms.map_or(String::new(), |late| {
                 format!(", by {:.0} ms (median)", late.p50)
             });
+            let late_ms = self.late_ms.map_or(0.0, |late| late.p50);
+            let source = self.source_late_ms.unwrap_or_default();
+            if is_source_late(source, late_ms) {
+                let pace = self.slow.map_or(String::new(), |ratio| {
+                    format!("it delivers {ratio:.2} s of media per second, and ")
+                });
+                return format!(
+                    "{} too late{by}, because they come to the source {source:.0} ms after their time: {pace}{TOO_SLOW}",
+                    count(self.late, "frame")
+                );
+            }
             return format!(
                 "{} too late{by}; a longer playout delay helps (join --playout, serve --delay-max)",
                 count(self.late, "frame")
@@ -244,6 +282,7 @@ mod tests {
             outage_ms: 0,
             cut_starts: CutStarts::default(),
             late_ms: None,
+            source_late_ms: None,
             output_dropped: 0,
             output_broken: false,
         }
@@ -266,6 +305,38 @@ mod tests {
         let silent = reported((1..20).map(stops));
         assert_eq!(silent.len(), 1, "{silent:?}");
         assert!(silent[0].contains("no packet came for 3 s"), "{silent:?}");
+    }
+
+    #[test]
+    fn a_source_that_is_slower_than_real_time_is_named_and_no_longer_delay_advised() {
+        // 0.85 s of media per second: 150 ms more each second, and from the eighth on nothing is in time.
+        let slow = |n: u64| Progress {
+            t: n as f64,
+            late: PerLayer {
+                base: 25 * n.saturating_sub(7),
+                ..PerLayer::default()
+            },
+            late_ms: Some(LateMs {
+                p50: 150.0 * n as f64,
+                p99: 150.0 * n as f64,
+            }),
+            source_late_ms: Some(150.0 * n as f64),
+            ..second(25 * n.min(7), 0, 100 * n)
+        };
+        let said = reported((1..40).map(slow));
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[0].contains("come to the source 1500 ms after their time"),
+            "{said:?}"
+        );
+        assert!(
+            said[1].contains("the source delivers 0.85 s of media per second"),
+            "{said:?}"
+        );
+        for text in &said {
+            assert!(text.contains("encoder is too slow"), "{text}");
+            assert!(!text.contains("a longer playout delay helps"), "{text}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
 use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
-use layercast_media::advice;
-use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, list_flows};
+use layercast_media::{TOO_SLOW, advice};
+use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
 use layercast_wire::{FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
 use serde::Serialize;
 
@@ -250,6 +250,14 @@ fn late(report: &MemberReport) -> Option<String> {
             ms as f64 / 1e3
         ),
     };
+    // Less than zero: frames come to the source by this after their time.
+    let source = report.end_to_end_ms.map_or(0.0, |delay| -delay.ingest);
+    if is_source_late(source, 0.0) {
+        return Some(format!(
+            "{percent:.0} % of its frames came after their time{dark}: they come to the source itself {source:.0} ms after \
+             their time, so it is slower than real time or was: {TOO_SLOW}"
+        ));
+    }
     Some(format!(
         "{percent:.0} % of its frames came after their time with a playout delay of {:.0} ms{dark}; a longer one helps (join \
          --playout, serve --delay-max)",
@@ -258,7 +266,11 @@ fn late(report: &MemberReport) -> Option<String> {
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
-    let end_to_end = |member: &MemberStats| member.report.and_then(|report| report.end_to_end_ms);
+    let end_to_end = |member: &MemberStats| {
+        let delay = member.report.and_then(|report| report.end_to_end_ms);
+        // Of frames that come late to the source none may be played.
+        delay.filter(|delay| delay.p50 > 0.0)
+    };
     let is_live = members.iter().any(|member| end_to_end(member).is_some());
     let mut columns = vec![
         "member", "flow", "at", "level", "played", "lost", "late", "outage s", "delay ms",
@@ -293,6 +305,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
 #[cfg(test)]
 mod tests {
     use layercast_core::PerLayer;
+    use layercast_wire::EndToEndMs;
 
     use super::*;
 
@@ -317,6 +330,22 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+        let slow = MemberReport {
+            end_to_end_ms: Some(EndToEndMs {
+                ingest: -5_440.0,
+                ..EndToEndMs::default()
+            }),
+            ..report
+        };
+        let text = late(&slow).expect("worth a word");
+        for part in [
+            "10 % of its frames",
+            "source itself 5440 ms after",
+            "encoder is too slow",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("--playout"), "{text}");
         assert_eq!(lost(&report), None);
         assert_eq!(late(&MemberReport { late: 10, ..report }), None);
     }

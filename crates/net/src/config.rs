@@ -337,6 +337,8 @@ pub struct Progress {
     pub cut_starts: CutStarts,
     /// By how much late frames came after their deadline, since the start.
     pub late_ms: Option<LateMs>,
+    /// How long after their time live frames came to the source in the last seconds; 0 if they came in time.
+    pub source_late_ms: Option<f64>,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.

@@ -1,6 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
+use layercast_media::TOO_SLOW;
 use layercast_mets::{ReceiverSummary, SinkStats};
 use layercast_qos::GUARD;
 use tokio::sync::mpsc;
@@ -24,6 +25,9 @@ use crate::udp::Udp;
 
 /// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
 const NAME_WITHIN: Span = Span::from_secs(4);
+
+/// Media that come to the source by this many milliseconds after their time are worth a word.
+const WORTH_MS: f64 = 100.0;
 
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
@@ -423,6 +427,12 @@ impl Runtime {
     }
 }
 
+/// Whether frames that come `late_ms` after their deadline do so because their media come `source_ms` after their time
+/// to the source.
+pub fn is_source_late(source_ms: f64, late_ms: f64) -> bool {
+    source_ms >= WORTH_MS && source_ms >= late_ms / 2.0
+}
+
 /// Why nothing was played of a flow of which media came, and what helps; `playout` is the playout delay if it is fixed.
 /// `None` if nothing was lost and nothing late.
 fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String> {
@@ -434,6 +444,14 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String
              {late} base-layer frames)",
             by.p50, by.p99
         );
+        if let Some(source) = stats
+            .source_late_ms
+            .filter(|it| is_source_late(*it, by.p50))
+        {
+            return Some(format!(
+                "{after}: they come to the source itself {source:.0} ms after their time: {TOO_SLOW}"
+            ));
+        }
         return Some(match playout {
             Some(playout) => {
                 let playout = playout.as_ms_f64();
@@ -514,6 +532,24 @@ mod tests {
             ],
         );
         says(&late, None, &["--delay-max", "62 ms longer"]);
+        // A path that takes longer than a source that is late by less.
+        let source = |ms| SinkStats {
+            source_late_ms: Some(ms),
+            ..late.clone()
+        };
+        says(&source(50.0), None, &["--delay-max", "62 ms longer"]);
+        for playout in [None, Some(Span::ZERO)] {
+            says(
+                &source(640.0),
+                playout,
+                &["source itself 640 ms after", "encoder is too slow"],
+            );
+            let why = why_nothing_played(&source(640.0), playout).expect("a cause");
+            assert!(
+                !why.contains("--delay-max") && !why.contains("--playout"),
+                "{why}"
+            );
+        }
         let cut = SinkStats {
             cut_starts: CutStarts {
                 starts: 11,

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
-    GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload, RtpNote,
-    RtpSession, SpecMeter, TimedFrame, VideoCodec,
+    GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload,
+    PaceChange, RtpNote, RtpSession, SpecMeter, TimedFrame, VideoCodec,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -113,6 +113,8 @@ pub enum LiveEvent {
     LongGop(LongGop),
     /// A source on the RTP port is ignored, or takes the place of another one.
     Source(RtpNote),
+    /// The source became slower than real time, or keeps it again.
+    Pace(PaceChange),
     /// Frames found no room, up to a frame to start at.
     Dropped {
         /// How many.

@@ -470,6 +470,7 @@ impl Receiver {
             outage_ms: stats.outage_ms,
             cut_starts: stats.cut_starts,
             late_ms: stats.late_ms,
+            source_late_ms: stats.source_late_ms,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

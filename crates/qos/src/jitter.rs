@@ -22,6 +22,8 @@ pub struct Playout {
 pub enum MoveCause {
     /// A frame came after its deadline.
     Late,
+    /// The same, because its media came late to the source.
+    Source,
     /// The path loses frames, and a repair needs a round trip.
     Loss,
     /// The delays of the last frames call for it, or the configuration.

@@ -456,7 +456,8 @@ pub struct EndToEndMs {
     pub p99: f64,
     /// Mean: the sum of the mean parts below.
     pub mean: f64,
-    /// Until the frame was complete and due at the source.
+    /// Until the frame was complete and due at the source. Less than zero in reports of a member: frames come to the
+    /// source by this after their time, whether they are played or not; then it is no part of the mean.
     pub ingest: f64,
     /// In the scheduler and the shaper of the source, until the first packet left.
     pub queue: f64,

@@ -1,7 +1,8 @@
 use layercast_core::{Media, Time};
 
-use super::TimedFrame;
 use super::detect::{Detector, Found};
+use super::stamp::HZ;
+use super::{PaceChange, PaceMeter, Stamp, TimedFrame};
 use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::{TsSplitter, TsStats, VideoCodec};
 
@@ -16,6 +17,10 @@ pub struct Ingest {
     program: Option<u16>,
     /// When something came last.
     now: Time,
+    /// The last time stamp, and the ticks since the first.
+    stamped: Option<(Stamp, i64)>,
+    pace: PaceMeter,
+    pace_change: Option<PaceChange>,
 }
 
 #[derive(Debug)]
@@ -33,6 +38,11 @@ pub struct IngestStats {
     pub ts: TsStats,
     /// The RTP packets.
     pub rtp: RtpStats,
+    /// Media time that arrived for each second of time in the last 10 s, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_ms_per_s: Option<u32>,
+    /// Whether that is less than real time: the encoder is too slow, or the sender reads its input slower than real time.
+    pub slow: bool,
 }
 
 impl Ingest {
@@ -157,6 +167,11 @@ impl Ingest {
         }
     }
 
+    /// Whether the source became slower than real time, or keeps it again.
+    pub fn poll_pace(&mut self) -> Option<PaceChange> {
+        self.pace_change.take()
+    }
+
     /// The stream is over: what is there goes out.
     pub fn finish(&mut self) {
         if self.form.is_none()
@@ -178,7 +193,15 @@ impl Ingest {
             Some(Form::Rtp(receiver)) => receiver.poll(),
             None => None,
         }?;
-        frame.arrived.get_or_insert(self.now);
+        let arrived = *frame.arrived.get_or_insert(self.now);
+        if let Some(stamp) = frame.stamp {
+            let ticks = self
+                .stamped
+                .map_or(0, |(last, ticks)| ticks.saturating_add(stamp.since(last)));
+            self.stamped = Some((stamp, ticks));
+            let media = ticks as f64 * 1e3 / HZ as f64;
+            self.pace_change = self.pace.push(arrived, media).or(self.pace_change);
+        }
         Some(frame)
     }
 
@@ -206,6 +229,8 @@ impl Ingest {
     pub fn stats(&self) -> IngestStats {
         let mut stats = IngestStats {
             foreign: self.detector.foreign(),
+            media_ms_per_s: self.pace.ratio().map(|it| (it * 1_000.0).round() as u32),
+            slow: self.pace.is_slow(),
             ..IngestStats::default()
         };
         match &self.form {

@@ -6,6 +6,7 @@ mod gop;
 mod ingest;
 mod load;
 mod meter;
+mod pace;
 mod stamp;
 
 pub use clock::LiveClock;
@@ -13,5 +14,6 @@ pub use gop::{GopWatch, LONG_GOP, LongGop};
 pub use ingest::{Ingest, IngestStats};
 pub use load::{LiveLoad, LoadReport, Overload};
 pub use meter::{Estimate, SpecMeter};
+pub use pace::{PaceChange, PaceMeter, TOO_SLOW};
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
 pub(crate) use stamp::{Timed, on_a_timeline, share_of};

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use layercast_core::{FrameRate, Level, PerLayer, Serial, Span, Time};
 use layercast_media::{
-    Advice, Clip, Container, FlowWriter, Frame, Ingest, MediaError, OutputForm, Picture, Received,
-    VideoCodec,
+    Advice, Clip, Container, FlowWriter, Frame, Ingest, MediaError, OutputForm, PaceChange,
+    Picture, Received, VideoCodec,
 };
 
 use crate::common::mux::{MAP, Mux, Times, VIDEO, pat, pictures, pmt, section, times};
@@ -518,4 +518,37 @@ fn program_streams_are_read_behind_and_between_garbage() {
         nothing,
         Err(MediaError::Malformed { offset: 14, .. })
     ));
+}
+
+/// A stream of 24 s in datagrams. A picture comes at the time that `arrival` gives for its media time, in milliseconds.
+fn paced(arrival: impl Fn(u64) -> u64) -> (Vec<PaceChange>, Ingest) {
+    let mut mux = Mux::default();
+    let mut ingest = Ingest::new();
+    let mut changes = Vec::new();
+    for (index, picture) in pictures(60).iter().enumerate() {
+        if index % 10 == 0 {
+            mux.tables(MPEG1);
+        }
+        mux.pes(VIDEO, 0xE0, times(index), picture);
+        let now = Time::ZERO + Span::from_ms(arrival(40 * index as u64));
+        for datagram in std::mem::take(&mut mux.out).chunks(1_316) {
+            ingest.push(now, datagram);
+        }
+        while ingest.poll().is_some() {}
+        changes.extend(ingest.poll_pace());
+    }
+    (changes, ingest)
+}
+
+#[test]
+fn an_encoder_slower_than_real_time_is_told_by_the_stamps_and_the_arrivals() {
+    let (changes, ingest) = paced(|ms| ms * 100 / 85);
+    assert!(matches!(changes[..], [PaceChange::Slow(_)]), "{changes:?}");
+    let stats = ingest.stats();
+    assert!(stats.slow);
+    let measured = stats.media_ms_per_s.expect("a window");
+    assert!((840..=860).contains(&measured), "{measured}");
+    let (changes, ingest) = paced(|ms| ms + ms * 37 % 90);
+    assert_eq!(changes, []);
+    assert!(!ingest.stats().slow);
 }

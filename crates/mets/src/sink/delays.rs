@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{EndToEnd, Span, Time};
 use layercast_qos::DelayHistogram;
-use layercast_wire::EndToEndMs;
+use layercast_wire::{EndToEndMs, Waited};
 use serde::Serialize;
 
 use crate::PlayedFrame;
@@ -35,6 +35,47 @@ impl Lateness {
             p50: quantile(0.5)?,
             p99: quantile(0.99)?,
         })
+    }
+}
+
+/// How long after their time live frames come to the source.
+#[derive(Clone, Default, Debug)]
+pub(super) struct SourceLateness {
+    /// When the running second began, and the least delay of its frames and of those of the second before.
+    begun: Option<Time>,
+    running: Option<i64>,
+    before: Option<i64>,
+    /// Of the last frame, and when the playout delay was moved last.
+    last: i64,
+    moved: i64,
+}
+
+impl SourceLateness {
+    /// Takes a frame that arrives `now`.
+    pub fn frame(&mut self, now: Time, waited: Waited) {
+        if !waited.is_live() {
+            return;
+        }
+        let late = -waited.early_ps();
+        let begun = *self.begun.get_or_insert(now);
+        if now.since(begun) >= Span::from_secs(1) {
+            self.before = self.running.take();
+            self.begun = Some(now);
+        }
+        self.running = Some(self.running.map_or(late, |least| least.min(late)));
+        self.last = late;
+    }
+
+    /// The least delay in the last seconds, in milliseconds; 0 if frames come in time, `None` without live frames.
+    pub fn ms(&self) -> Option<f64> {
+        let least = self.before.or(self.running)?;
+        Some(least.max(0) as f64 / 1e9)
+    }
+
+    /// Whether a playout delay that rises by `rise` follows the source.
+    pub fn explains(&mut self, rise: i64) -> bool {
+        let since = self.last - std::mem::replace(&mut self.moved, self.last.max(0));
+        rise > 0 && since >= rise / 2
     }
 }
 
@@ -112,9 +153,37 @@ impl Delays {
 #[cfg(test)]
 mod tests {
     use layercast_core::{Layer, PerLayer, Serial};
-    use layercast_wire::{Payload, Waited};
+    use layercast_wire::Payload;
 
     use super::*;
+
+    #[test]
+    fn the_lateness_of_the_source_is_that_of_its_frames_in_time() {
+        let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
+        let mut source = SourceLateness::default();
+        source.frame(at(0), Waited::default());
+        assert_eq!(source.ms(), None);
+        // Jitter of 300 ms is no lateness.
+        for k in 0..50u64 {
+            let late = if k % 5 == 0 { 300 } else { 0 };
+            source.frame(
+                at(40 * k),
+                Waited::new((5_000 + late) * 1_000_000_000, 5_000_000_000_000),
+            );
+        }
+        assert_eq!(source.ms(), Some(0.0));
+        // From then on a frame is 6 ms later than the one before.
+        for k in 0..100u64 {
+            let arrived = (5_000 + 6 * k) * 1_000_000_000;
+            source.frame(at(2_000 + 40 * k), Waited::new(arrived, 5_000_000_000_000));
+        }
+        let ms = source.ms().expect("live frames");
+        assert!((300.0..=450.0).contains(&ms), "{ms}");
+        let rise = 500_000_000_000;
+        assert!(source.explains(rise));
+        // It explains a rise once.
+        assert!(!source.explains(rise));
+    }
 
     #[test]
     fn the_recent_figures_forget_what_was_before() {

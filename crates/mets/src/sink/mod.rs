@@ -272,6 +272,9 @@ pub struct SinkStats {
     /// Delay of late frames after their deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_ms: Option<LateMs>,
+    /// How long after their time live frames came to the source in the last seconds; 0 if they came in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_late_ms: Option<f64>,
     /// Frames dropped because the playout buffer was full.
     pub overflow: PerLayer<u64>,
     /// Packets or cells dropped, by cause.

@@ -9,7 +9,8 @@ use layercast_core::{
 };
 use layercast_protect::MediaError;
 use layercast_qos::{
-    DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, Playout, SignedSpan,
+    DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, MoveCause, Playout,
+    SignedSpan,
 };
 use layercast_wire::{
     Assembler, Cell, EndToEndMs, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark,
@@ -17,7 +18,7 @@ use layercast_wire::{
 };
 
 use super::clock::SourceClock;
-use super::delays::{Delays, Lateness};
+use super::delays::{Delays, Lateness, SourceLateness};
 use super::explain::Explanations;
 use super::gaps::{GapCounter, Mark};
 use super::history::History;
@@ -77,6 +78,7 @@ pub(super) struct Receiver {
     lateness: Lateness,
     /// How long the largest frame takes to leave its source.
     spread: Span,
+    source_lateness: SourceLateness,
     /// A fast start is under way: the playout point begins with the first frame behind it.
     catches_up: bool,
     /// How long frames wait for others.
@@ -177,6 +179,7 @@ impl Receiver {
             delays: Delays::default(),
             lateness: Lateness::default(),
             spread: Span::from_us(flow.spread_us),
+            source_lateness: SourceLateness::default(),
             catches_up: false,
             patience: Patience::default(),
             chains: Chains::default(),
@@ -358,12 +361,21 @@ impl Receiver {
             }
         }
         stats.late_ms = self.lateness.figures();
+        stats.source_late_ms = self.source_lateness.ms();
         stats
     }
 
-    /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them.
+    /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them. Media that come late to
+    /// the source have been due for that time, which is less than zero in the report.
     pub fn recent_delays(&self, now: Time) -> Option<EndToEndMs> {
-        self.delays.recent(now)
+        let recent = self.delays.recent(now);
+        match self.source_lateness.ms() {
+            Some(late) if late > 0.0 => Some(EndToEndMs {
+                ingest: -late,
+                ..recent.unwrap_or_default()
+            }),
+            _ => recent,
+        }
     }
 
     /// Takes a cell of the flow's circuit; `level` is the level granted now.
@@ -675,7 +687,10 @@ impl Receiver {
                 deadline: now,
                 late_by: None,
             },
-            false => self.jitter.on_arrival(came, emission, whole.gop_start()),
+            false => {
+                self.source_lateness.frame(came, header.waited);
+                self.jitter.on_arrival(came, emission, whole.gop_start())
+            }
         };
         self.collect_jitter_events();
         let is_accounted = !opens && self.passed(seq);
@@ -767,6 +782,11 @@ impl Receiver {
         while let Some(event) = self.jitter.poll_event() {
             self.events.push_back(match event {
                 JitterEvent::PlayoutMoved { from, to, cause } => {
+                    let follows = self.source_lateness.explains(to.as_ps() - from.as_ps());
+                    let cause = match cause {
+                        MoveCause::Late if follows => MoveCause::Source,
+                        cause => cause,
+                    };
                     SinkEvent::Playout { from, to, cause }
                 }
                 JitterEvent::DelayBound { needed } => SinkEvent::DelayBound { needed },

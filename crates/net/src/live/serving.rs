@@ -81,6 +81,9 @@ impl Serving {
                 let stats = input.ingest.stats();
                 self.tell(LiveEvent::Counted { stats });
             }
+            if let Some(change) = input.ingest.poll_pace().filter(|_| live) {
+                self.tell(LiveEvent::Pace(change));
+            }
             while let Some(note) = input.ingest.poll_note() {
                 self.tell(LiveEvent::Source(note));
             }
