@@ -10,6 +10,7 @@ const CONFIG: FecEdgeConfig = FecEdgeConfig {
     mtu: 1_472,
     interleave: 1,
     flush: Span::from_ms(20),
+    order: Span::from_ms(100),
     session: 7,
 };
 
@@ -27,7 +28,7 @@ pub fn edge(data: &[u8]) {
         edge.set_bypass(head[0] == 0xff);
         edge.on_timeout(now);
         edge.receive(now, &datagram);
-        edge.send(now, datagram);
+        edge.send(now, &datagram);
         while edge.poll_packet().is_some() {}
         while edge.poll_transmit(&mut out) {
             assert!(out.len() <= CONFIG.mtu);

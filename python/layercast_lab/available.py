@@ -26,7 +26,7 @@ def ask(what: str, **question: Any) -> Any:
 
 
 def ftp(burst: int = 4, *, start_s: float = 0.0, size: int = 1_500) -> dict[str, Any]:
-    """A TCP bulk flow whose receiver acknowledges `burst` segments at once, half of its window."""
+    """A TCP bulk flow whose receiver acknowledges `burst` segments by one packet, half of its window."""
     return {"kind": "ftp", "start_s": start_s, "bytes": size, "burst": burst, "window": 2 * burst}
 
 

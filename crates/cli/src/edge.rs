@@ -23,7 +23,8 @@ use crate::units;
 One end of a tunnel; the other host runs the same command with --peer pointing back. Local programs
 send UDP to --in. Datagrams from the tunnel go to --out or, without it, to the last sender to --in;
 their source is the address of --in, so that answers return through the tunnel. Payloads cross
-unaltered, encrypted or not. Datagrams that are not from the peer's address are dropped. Without
+unaltered, encrypted or not, and in the order in which they were sent: those behind a lost one wait
+until it is recovered, at most for --order. Datagrams that are not from the peer's address are dropped. Without
 --out, a program on another host gets at most three times the bytes that it sends, since its address
 can be forged: name it by --out.
 
@@ -53,6 +54,10 @@ pub struct FecEdge {
     /// Close an incomplete block after this time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::span)]
     pub flush: Span,
+    /// Longest time that a received datagram waits for one sent before it: at least the --flush of the peer and the
+    /// jitter of the path; 0 hands datagrams over as they come [default: --flush and 50 ms]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub order: Option<Span>,
     /// Number of blocks that are filled in turn: a burst of losses takes one packet of each; recovery takes as many
     /// times longer
     #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=32))]
@@ -70,6 +75,9 @@ pub struct FecEdge {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Time beyond `--flush` that datagrams wait for others by default.
+const JITTER: Span = Span::from_ms(50);
 
 /// Runs the command.
 pub fn run(args: &FecEdge) -> Outcome {
@@ -92,6 +100,7 @@ pub fn run(args: &FecEdge) -> Outcome {
                 mtu: usize::from(args.mtu),
                 interleave: args.interleave,
                 flush: args.flush,
+                order: args.order.unwrap_or(Span::from_ps(args.flush.as_ps().saturating_add(JITTER.as_ps()))),
                 session: u32::from_be_bytes([0, a, b, c]),
             },
         };
@@ -105,7 +114,7 @@ pub fn run(args: &FecEdge) -> Outcome {
         reporter.event(0.0, &format!("programs send to {inside}"))?;
         let clock = Clock::get();
         let start = clock.now();
-        let mut watch = Watch::new(args);
+        let mut watch = Watch::new(args, inside);
         let report = |stats: &FecTunnelStats| {
             let t_s = clock.now().since(start).as_secs_f64();
             for warning in watch.look(t_s, stats) {
@@ -195,25 +204,33 @@ fn percent(share: impl Into<Option<f64>>) -> String {
 /// Seconds without a report from the peer, while packets are sent to it, before the command warns.
 const SILENT_S: f64 = 2.0;
 
+/// Seconds without any packet from either side before the command says so.
+const IDLE_S: f64 = 3.0;
+
 /// Warnings of a running edge: each is printed once, and again if its condition returns.
 struct Watch<'a> {
     args: &'a FecEdge,
+    /// Where programs send to.
+    inside: SocketAddr,
     /// Packets and reports when the last report came, and since when packets left without one.
     packets: u64,
     reports: u64,
     since: Option<f64>,
     silent: bool,
+    idle: bool,
     refused: bool,
 }
 
 impl Watch<'_> {
-    fn new(args: &FecEdge) -> Watch<'_> {
+    fn new(args: &FecEdge, inside: SocketAddr) -> Watch<'_> {
         Watch {
             args,
+            inside,
             packets: 0,
             reports: 0,
             since: None,
             silent: false,
+            idle: false,
             refused: false,
         }
     }
@@ -236,6 +253,10 @@ impl Watch<'_> {
                 warnings.push(silence(self.args));
             }
         }
+        let quiet = sent.packets + sent.unprotected == 0 && stats.edge.received.datagrams == 0;
+        if quiet && t_s >= IDLE_S && !std::mem::replace(&mut self.idle, true) {
+            warnings.push(idleness(self.args, self.inside));
+        }
         if sent.refused > 0 && !std::mem::replace(&mut self.refused, true) {
             warnings.push(refusal(self.args, sent.refused, sent.longest_refused));
         }
@@ -249,6 +270,15 @@ fn silence(args: &FecEdge) -> String {
     format!(
         "the peer {peer} reports nothing, so its loss is not known: is it running, with --peer this host, and is \
          --mtu {mtu} no more than the MTU of the path less 28 (IPv6: 48)?"
+    )
+}
+
+/// No packet came from either side; says what that means for the peer.
+fn idleness(args: &FecEdge, inside: SocketAddr) -> String {
+    let peer = &args.peer;
+    format!(
+        "the peer {peer} reports nothing: it has sent nothing, and no program has sent to {inside}; whether it runs is \
+         not known before packets cross the tunnel"
     )
 }
 
@@ -310,6 +340,10 @@ fn in_words(args: &FecEdge, stats: &FecTunnelStats) -> String {
         (
             got.bypassed,
             "datagrams handed on without decoding, as this host was too slow",
+        ),
+        (
+            got.out_of_order,
+            "datagrams handed on after later ones, which had waited as long as --order allows",
         ),
         (stats.host_lost, "datagrams dropped by this host"),
         (stats.send_failed, "datagrams that this host could not send"),

@@ -22,6 +22,7 @@ fn conversation(scheme: Scheme) -> Vec<u8> {
         mtu: 1_472,
         interleave: 1,
         flush: Span::from_ms(20),
+        order: Span::from_ms(100),
         session,
     };
     let [mut edge, mut peer] =
@@ -32,7 +33,7 @@ fn conversation(scheme: Scheme) -> Vec<u8> {
         let mut wait = 100;
         for it in [&mut edge, &mut peer] {
             it.on_timeout(now);
-            it.send(now, Bytes::from(vec![step; usize::from(step) * 3]));
+            it.send(now, &vec![step; usize::from(step) * 3]);
         }
         while peer.poll_transmit(&mut out) {
             edge.receive(now, &Bytes::copy_from_slice(&out));

@@ -340,7 +340,7 @@ impl Inbound for FromUser<'_> {
         if let Some(Some(user)) = &mut self.user {
             user.budget.receive(packet.len());
         }
-        self.edge.send(self.now, packet);
+        self.edge.send(self.now, &packet);
     }
 }
 

@@ -95,7 +95,7 @@ fn ms(value: f64) -> Span {
     Span::from_secs_f64(value / 1e3)
 }
 
-/// An instant that is so many seconds after the first one.
+/// The instant `at` seconds, counted from the first one.
 fn since(first: &mut Option<f64>, at: f64, what: &str) -> PyResult<Span> {
     // A value that is refused is no origin.
     let off = at - first.unwrap_or(at);

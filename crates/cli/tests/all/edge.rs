@@ -49,8 +49,7 @@ fn two_ends_recover_what_is_lost_between_them_and_tell_so() {
         assert_eq!(datagram[..len], [datagram[0]; 100]);
         got.push(datagram[0]);
     }
-    got.sort_unstable();
-    assert!(got.into_iter().eq(0..60));
+    assert!(got.into_iter().eq(0..60), "in the order sent");
     // The far end tells the other what it saw when blocks are done with; that is the next datagram of it.
     let len = recv(&between, &mut datagram);
     between
@@ -70,6 +69,20 @@ fn two_ends_recover_what_is_lost_between_them_and_tell_so() {
     assert_eq!(received["received"]["packets"], 60);
     let loss = received["received"]["raw_loss"].as_f64().expect("a share");
     assert!((loss - 0.125).abs() < 1e-9, "{loss}");
+}
+
+#[test]
+fn an_end_without_any_traffic_says_that_its_peer_is_not_known_to_run() {
+    for side in [["--in", "127.0.0.1:0"], ["--out", "127.0.0.1:9"]] {
+        let (mut edge, _) = start("127.0.0.1:9", &side);
+        let told = edge.wait_for_event("reports nothing");
+        assert!(
+            told.contains("the peer 127.0.0.1:9") && told.contains("not known"),
+            "{told}"
+        );
+        signal(&edge.child, "-INT");
+        assert_eq!(ends_within(&mut edge.child, LONG), Some(130));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One end of a tunnel that protects packets by FEC.
 
+mod order;
 mod receiving;
 mod sending;
 mod stats;
@@ -20,7 +21,7 @@ const BLOCKS: usize = 256;
 /// Time that a block is kept beyond the time that it may stay open at the sender.
 const HOLD: Span = Span::from_secs(1);
 
-/// Configuration of the sending side of an edge; the receiving side learns everything from the packets.
+/// Configuration of an edge; its receiving side learns everything but `order` from the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FecEdgeConfig {
     /// The code.
@@ -34,31 +35,36 @@ pub struct FecEdgeConfig {
     pub flush: Span,
     /// Blocks that are filled in turn, so that a burst of losses is spread over them; 1 is no interleaving.
     pub interleave: u8,
+    /// Longest time that a received packet waits for one sent before it; zero delivers packets as they come. Packets
+    /// are in order if the peer's `flush` and the variation of the path's delay take no longer.
+    pub order: Span,
     /// A number that differs from that of the last start of this edge; the low 24 bits count.
     pub session: u32,
 }
 
 /// Largest packet, in octets, that a tunnel with datagrams of `mtu` octets accepts.
 pub fn longest_packet(mtu: usize) -> usize {
-    mtu.saturating_sub(wire::ENVELOPE)
+    mtu.saturating_sub(wire::ENVELOPE + wire::NUMBER)
 }
 
 /// One end of a tunnel between two hosts, both directions (specs/where-to-use-fec.md 2.5, 8): packets of any content
-/// go in, datagrams with parities cross the path, and the other end returns the original packets, unaltered and each
-/// at most once; sans-I/O.
+/// go in, datagrams with parities cross the path, and the other end returns the original packets, unaltered, in the
+/// order in which they were sent and each at most once; sans-I/O.
 ///
-/// Packets leave immediately in both directions; only recovered ones are late. Poll everything after each input:
-/// memory then stays within the limit of the decoder (8 MiB) and one block. A packet whose parities would not fit
-/// into the tunnel's datagrams is sent unprotected (and may be duplicated by the network). A packet that is itself
+/// Packets are sent immediately. A received packet behind a gap waits until the gap is filled, at most for
+/// [`FecEdgeConfig::order`]; a packet that comes later than that is delivered immediately, after later ones. Poll
+/// everything after each input: memory then stays within the limits of the decoder and of waiting packets (8 MiB
+/// each) and one block. A packet whose parities would not fit into the tunnel's datagrams is sent unprotected. A packet that is itself
 /// too long is refused, since IP would fragment it and lose it with any fragment. An attacker that can send datagrams
 /// in the peer's name can insert packets: protect the content.
 ///
 /// | octets | of a datagram |
 /// |---|---|
-/// | 1 | 0xe1 a packet of the code, 0xe2 one without protection, 0xe3 a report |
+/// | 1 | 0xe4 a packet of the code, 0xe5 one without protection, 0xe3 a report |
 /// | 3 | session of the sender; of a report, that which it tells of |
 /// | 8 | of a packet of the code: [`Header`](crate::Header) |
 /// | 8, 8 | of a report: packets of the session's blocks that are done with, and those that came |
+/// | 4 | of a packet: its number, from 0; it wraps. Parities protect it |
 /// | rest | packet or parity |
 #[derive(Debug)]
 pub struct FecEdge {
@@ -91,20 +97,21 @@ impl FecEdge {
         let session = Session::new(config.session);
         Ok(FecEdge {
             sending: Sending::new(encoder, config.code.is_none(), session)?,
-            receiving: Receiving::new(decoder),
+            receiving: Receiving::new(decoder, config.order),
         })
     }
 
     /// Sends a packet of the user to the other end.
-    pub fn send(&mut self, now: Time, packet: Bytes) {
+    pub fn send(&mut self, now: Time, packet: &[u8]) {
         self.sending.push(now, packet);
     }
 
     /// Processes a datagram from the peer; datagrams that do not belong to the tunnel are counted and dropped.
     pub fn receive(&mut self, now: Time, datagram: &Bytes) {
+        self.receiving.heard();
         match wire::open(datagram) {
             Some(Datagram::Coded(session, packet)) => self.receiving.coded(now, session, &packet),
-            Some(Datagram::Plain(session, packet)) => self.receiving.plain(session, packet),
+            Some(Datagram::Plain(session, packet)) => self.receiving.plain(now, session, &packet),
             Some(Datagram::Report(session, total)) => {
                 let period = Receiving::PERIOD;
                 if !self.sending.on_report(now, session, total, period) {

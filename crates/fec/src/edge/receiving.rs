@@ -3,8 +3,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use layercast_core::{Serial, Span, Time, earliest};
 
+use super::order::{Order, Placed};
 use super::stats::EdgeReceived;
-use super::wire::Session;
+use super::wire::{self, Session};
 use crate::{Arrival, Decoder, DecoderConfig, DecoderEvent, Header, LossCount};
 
 /// Arrivals that are remembered to compute the delay of recovered packets.
@@ -25,7 +26,7 @@ pub(super) struct Receiving {
     /// duplicates.
     bypassed: Option<Serial>,
     arrivals: VecDeque<(Serial, u8, Time)>,
-    packets: VecDeque<Bytes>,
+    order: Order,
     added: Span,
     /// Counters of former decoders and of packets without a decoder.
     past: EdgeReceived,
@@ -42,7 +43,8 @@ impl Receiving {
     /// Interval of the reports to the peer.
     pub const PERIOD: Span = Span::from_secs(1);
 
-    pub fn new(config: DecoderConfig) -> Receiving {
+    /// `wait`: longest time that a packet waits for one before it.
+    pub fn new(config: DecoderConfig, wait: Span) -> Receiving {
         Receiving {
             config,
             decoder: Decoder::new(config),
@@ -51,7 +53,7 @@ impl Receiving {
             bypass: false,
             bypassed: None,
             arrivals: VecDeque::with_capacity(ARRIVALS),
-            packets: VecDeque::new(),
+            order: Order::new(wait),
             added: Span::ZERO,
             past: EdgeReceived::default(),
             report_at: None,
@@ -75,7 +77,9 @@ impl Receiving {
         if self.passes_by(&header) {
             self.past.bypassed += 1;
             if header.parity().is_none() {
-                self.hand_over(packet.slice(Header::SIZE..));
+                self.hand_over(now, &packet.slice(Header::SIZE..));
+                // Nothing before it is recovered.
+                self.order.flush();
             }
             return;
         }
@@ -88,10 +92,15 @@ impl Receiving {
     }
 
     /// Processes an unprotected packet.
-    pub fn plain(&mut self, session: Session, packet: Bytes) {
+    pub fn plain(&mut self, now: Time, session: Session, packet: &Bytes) {
         if self.admits(session) {
-            self.hand_over(packet);
+            self.hand_over(now, packet);
         }
+    }
+
+    /// Counts a datagram from the peer.
+    pub fn heard(&mut self) {
+        self.past.datagrams += 1;
     }
 
     pub fn malformed(&mut self) {
@@ -99,17 +108,22 @@ impl Receiving {
     }
 
     pub fn poll_packet(&mut self) -> Option<Bytes> {
-        self.packets.pop_front()
+        let packet = self.order.poll()?;
+        self.past.packets += 1;
+        self.past.octets += packet.len() as u64;
+        Some(packet)
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        earliest(self.decoder.next_timeout(), self.report_at)
+        let blocks = earliest(self.decoder.next_timeout(), self.report_at);
+        earliest(blocks, self.order.next_timeout())
     }
 
-    /// Abandons expired blocks; returns the report to send, if one is due.
+    /// Abandons expired blocks and gaps; returns the report to send, if one is due.
     pub fn on_timeout(&mut self, now: Time) -> Option<(Session, LossCount)> {
         self.decoder.on_timeout(now);
         self.take_events(now);
+        self.order.on_timeout(now);
         if self.report_at.is_none_or(|at| at > now) {
             return None;
         }
@@ -151,6 +165,7 @@ impl Receiving {
         if self.session.is_some() {
             self.past.restarts += 1;
             self.renew();
+            self.order.restart();
         }
         (self.session_past, self.reported) = (LossCount::default(), LossCount::default());
         self.bypassed = None;
@@ -201,7 +216,7 @@ impl Receiving {
                 Arrival::Recovered => self.note_delay(now, block, index),
                 Arrival::Plain => {}
             }
-            self.hand_over(payload);
+            self.hand_over(now, &payload);
         }
     }
 
@@ -214,9 +229,17 @@ impl Receiving {
         self.past.most_added_ms = self.past.most_added_ms.max(added.as_ms_f64());
     }
 
-    fn hand_over(&mut self, packet: Bytes) {
-        self.past.packets += 1;
-        self.past.octets += packet.len() as u64;
-        self.packets.push_back(packet);
+    /// Puts a packet behind its number into its order.
+    fn hand_over(&mut self, now: Time, numbered: &Bytes) {
+        let Some((number, packet)) = wire::numbered(numbered) else {
+            self.past.malformed += 1;
+            return;
+        };
+        match self.order.put(now, number, packet) {
+            Placed::Kept => {}
+            Placed::After => self.past.out_of_order += 1,
+            Placed::Duplicate => self.past.duplicate += 1,
+            Placed::Strange => self.past.malformed += 1,
+        }
     }
 }

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use layercast_core::{Span, Time};
+use layercast_core::{Serial, Span, Time};
 
 use super::stats::EdgeSent;
-use super::wire::{ENVELOPE, Session};
+use super::wire::{self, ENVELOPE, Session};
 use crate::{ConfigError, Encoder, EncoderConfig, Header, LossCount, Steering};
 
 /// Target loss after decoding in adaptive mode.
@@ -24,6 +24,8 @@ enum Outgoing {
 pub(super) struct Sending {
     encoder: Encoder,
     session: Session,
+    /// Number of the next packet.
+    next: Serial,
     steering: Option<Steering>,
     /// Longest datagram.
     mtu: usize,
@@ -57,6 +59,7 @@ impl Sending {
         Ok(Sending {
             encoder,
             session,
+            next: Serial(0),
             steering: auto.then(|| Steering::new(LOSS, u32::from(Steering::BLOCK))),
             mtu,
             queue: VecDeque::new(),
@@ -67,14 +70,16 @@ impl Sending {
     }
 
     /// Sends a packet of the user.
-    pub fn push(&mut self, now: Time, packet: Bytes) {
-        if packet.len() + ENVELOPE > self.mtu {
+    pub fn push(&mut self, now: Time, packet: &[u8]) {
+        if packet.len() > super::longest_packet(self.mtu) {
             self.stats.refused += 1;
             let len = packet.len() as u64;
             self.stats.longest_refused = self.stats.longest_refused.max(len);
             return;
         }
         self.stats.octets += packet.len() as u64;
+        let packet = wire::with_number(self.next, packet);
+        self.next = self.next.plus(1);
         let Ok(header) = self.encoder.push(now, packet.clone()) else {
             self.stats.unprotected += 1;
             self.queue.push_back(Outgoing::Plain(packet));

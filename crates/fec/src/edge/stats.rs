@@ -39,6 +39,8 @@ pub struct EdgeSent {
 /// Counters of the receiving side.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct EdgeReceived {
+    /// Datagrams that came from the peer, including dropped ones.
+    pub datagrams: u64,
     /// Packets delivered to the user, including recovered ones.
     pub packets: u64,
     /// Octets of the packets delivered.
@@ -58,6 +60,8 @@ pub struct EdgeReceived {
     pub added_ms: f64,
     /// The largest such delay.
     pub most_added_ms: f64,
+    /// Packets delivered after later ones, since they came when these had waited as long as the edge allows.
+    pub out_of_order: u64,
     /// Duplicates, dropped.
     pub duplicate: u64,
     /// Packets that arrived after their block was closed, dropped: they may have been recovered.

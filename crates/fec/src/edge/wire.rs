@@ -1,9 +1,12 @@
 use bytes::Bytes;
+use layercast_core::Serial;
 
 use crate::LossCount;
 
 /// Octets in front of the content of a tunnel datagram: its kind and the session of its sender.
 pub(super) const ENVELOPE: usize = 4;
+/// Octets of the number in front of a packet.
+pub(super) const NUMBER: usize = 4;
 /// Octets of a report.
 pub(super) const REPORT: usize = ENVELOPE + 16;
 
@@ -14,16 +17,16 @@ pub(super) struct Session(u32);
 /// A datagram of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Datagram {
-    /// A packet of the code, with its FEC header.
+    /// A packet of the code, with its FEC header; its source packets have a number in front.
     Coded(Session, Bytes),
-    /// An unprotected packet.
+    /// An unprotected packet behind its number.
     Plain(Session, Bytes),
     /// Counts before decoding, since the start of the session.
     Report(Session, LossCount),
 }
 
-const CODED: u8 = 0xe1;
-const PLAIN: u8 = 0xe2;
+const CODED: u8 = 0xe4;
+const PLAIN: u8 = 0xe5;
 const TOLD: u8 = 0xe3;
 
 impl Session {
@@ -72,4 +75,16 @@ pub(super) fn open(datagram: &Bytes) -> Option<Datagram> {
         }
         _ => None,
     }
+}
+
+/// Puts a number in front of a packet. Parities protect it as well: a recovered packet has it.
+pub(super) fn with_number(number: Serial, packet: &[u8]) -> Bytes {
+    [&number.0.to_be_bytes()[..], packet].concat().into()
+}
+
+/// Splits a packet from its number.
+pub(super) fn numbered(packet: &Bytes) -> Option<(Serial, Bytes)> {
+    let number = packet.first_chunk::<NUMBER>()?;
+    let number = Serial(u32::from_be_bytes(*number));
+    Some((number, packet.slice(NUMBER..)))
 }

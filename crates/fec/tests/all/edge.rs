@@ -14,10 +14,13 @@ const CONFIG: FecEdgeConfig = FecEdgeConfig {
     mtu: 1_472,
     flush: Span::from_ms(20),
     interleave: 1,
+    order: Span::from_ms(100),
     session: 7,
 };
 /// Octets in front of the FEC header.
 const ENVELOPE: usize = 4;
+/// Octets of the tunnel's number in front of a packet.
+const NUMBER: usize = 4;
 
 fn edge(config: FecEdgeConfig) -> FecEdge {
     FecEdge::new(config).expect("a configuration")
@@ -56,7 +59,7 @@ fn sent(edge: &mut FecEdge, packets: &[Bytes]) -> Vec<Bytes> {
     let mut all = Vec::new();
     for (ms, packet) in packets.iter().enumerate() {
         edge.on_timeout(at(ms as u64));
-        edge.send(at(ms as u64), packet.clone());
+        edge.send(at(ms as u64), packet);
         all.append(&mut datagrams(edge));
     }
     edge.on_timeout(at(packets.len() as u64 + 20));
@@ -75,7 +78,7 @@ proptest! {
         fates in prop::collection::vec((prop::bool::weighted(0.2), 1_usize..3, 0_u32..40), 720),
         scheme in prop::sample::select(Scheme::ALL.to_vec()),
     ) {
-        let config = FecEdgeConfig { scheme, code: Some((n, m)), ..CONFIG };
+        let config = FecEdgeConfig { scheme, code: Some((n, m)), order: Span::from_secs(2), ..CONFIG };
         let (mut near, mut far) = (edge(config), edge(config));
         let given: Vec<Bytes> = (0..).zip(&lengths).map(|(it, &len)| packet(it, len)).collect();
         let all = sent(&mut near, &given);
@@ -87,7 +90,7 @@ proptest! {
             let header = Header::decode(&datagram[ENVELOPE..]).expect("a header");
             let block = blocks.entry(header.block.0).or_default();
             if header.parity().is_none() {
-                block.0.push(number(&datagram.slice(ENVELOPE + Header::SIZE..)));
+                block.0.push(number(&datagram.slice(ENVELOPE + Header::SIZE + NUMBER..)));
             }
             // The very first datagram defines the beginning of the sequence.
             let (lost, copies, late): Fate = if place == 0 { (false, 1, 0) } else { fates[place as usize] };
@@ -101,10 +104,11 @@ proptest! {
             far.on_timeout(at(ms.into()));
             far.receive(at(ms.into()), datagram);
         }
-        let mut got: Vec<Bytes> = packets(&mut far);
-        got.sort_by_key(number);
+        far.on_timeout(at(10_000));
+        let got: Vec<Bytes> = packets(&mut far);
         for pair in got.windows(2) {
-            prop_assert!(number(&pair[0]) < number(&pair[1]), "{} came twice", number(&pair[0]));
+            let (one, next) = (number(&pair[0]), number(&pair[1]));
+            prop_assert!(one < next, "{next} came after {one}");
         }
         for it in &got {
             prop_assert_eq!(it, &given[number(it) as usize]);
@@ -122,20 +126,21 @@ proptest! {
     #[test]
     fn whatever_comes_is_counted_and_harms_nothing(
         noise in prop::collection::vec(
-            (prop::sample::select(vec![0_u8, 0xe1, 0xe2, 0xe3]), prop::collection::vec(any::<u8>(), 0..60)), 0..60),
+            (prop::sample::select(vec![0_u8, 0xe4, 0xe5, 0xe3]), prop::collection::vec(any::<u8>(), 0..60)), 0..60),
     ) {
         let mut far = edge(CONFIG);
         for (ms, (kind, rest)) in (0..).zip(noise) {
             far.receive(at(ms), &[&[kind][..], &rest].concat().into());
             far.on_timeout(at(ms));
         }
+        far.on_timeout(at(1_000));
         datagrams(&mut far);
         packets(&mut far);
         let mut near = edge(CONFIG);
         let given: Vec<Bytes> = (0..6).map(|it| packet(it, 100)).collect();
         // A restart after all that.
         let all = sent(&mut near, &given);
-        all[1..].iter().for_each(|it| far.receive(at(100), it));
+        all[1..].iter().for_each(|it| far.receive(at(1_000), it));
         prop_assert_eq!(packets(&mut far).len(), 6);
     }
 }
@@ -151,7 +156,7 @@ fn at_three_percent_loss_as_much_stays_lost_as_the_formula_says() {
     let mut out = Vec::new();
     for it in 0..count {
         let now = at(it.into());
-        near.send(now, packet(it, 8));
+        near.send(now, &packet(it, 8));
         while near.poll_transmit(&mut out) {
             if !path.chance(0.03) {
                 far.receive(now, &Bytes::copy_from_slice(&out));
@@ -163,6 +168,7 @@ fn at_three_percent_loss_as_much_stays_lost_as_the_formula_says() {
         before = lost(&far);
     }
     far.on_timeout(at(u64::from(count) + 3_000));
+    packets(&mut far);
     let stats = far.stats().received;
     let stayed = u64::from(count) - stats.packets;
     let wanted = residual(6, 2, 0.03) * f64::from(count);
@@ -188,7 +194,7 @@ fn at_three_percent_loss_as_much_stays_lost_as_the_formula_says() {
 #[test]
 fn a_lonely_packet_is_recovered_when_its_block_is_flushed() {
     let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
-    near.send(at(0), packet(1, 10));
+    near.send(at(0), &packet(1, 10));
     assert_eq!(datagrams(&mut near).len(), 1);
     assert_eq!(near.next_timeout(), Some(at(20)));
     near.on_timeout(at(20));
@@ -201,11 +207,11 @@ fn a_lonely_packet_is_recovered_when_its_block_is_flushed() {
 #[test]
 fn long_packets_go_without_protection_longer_ones_not_at_all() {
     let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
-    let most = CONFIG.mtu - ENVELOPE;
+    let most = CONFIG.mtu - ENVELOPE - NUMBER;
     // Envelope, header, length, and the shift of the second parity.
     let protected = most - Header::SIZE - 2 - 5;
     for octets in [protected, protected + 1, most, most + 1, 65_000] {
-        near.send(at(0), packet(0, octets - 4));
+        near.send(at(0), &packet(0, octets - 4));
     }
     near.on_timeout(at(20));
     for datagram in datagrams(&mut near) {
@@ -240,6 +246,7 @@ fn a_peer_that_begins_anew_is_heard_at_once() {
     // Its first packet is lost, and one of the former session is late.
     second[1..].iter().for_each(|it| far.receive(at(1), it));
     far.receive(at(2), &first[0]);
+    far.on_timeout(at(110));
     assert_eq!(packets(&mut far).len(), 120);
     let stats = far.stats().received;
     assert_eq!(
@@ -264,6 +271,7 @@ fn an_overloaded_edge_bypasses_decoding_and_resumes_later() {
             far.receive(at(0), datagram);
         }
     }
+    far.on_timeout(at(100));
     let mut numbers: Vec<u32> = packets(&mut far).iter().map(number).collect();
     numbers.sort_unstable();
     // From the third block on nothing is recovered; the sixth is not decoded completely either, because some of it
@@ -288,7 +296,7 @@ fn followed(loss: f64, seconds: u64) -> ((u8, u8), FecEdge) {
     let mut path = Stream::new(1, "path");
     for ms in 0..1_000 * seconds {
         near.on_timeout(at(ms));
-        near.send(at(ms), packet(ms as u32, 8));
+        near.send(at(ms), &packet(ms as u32, 8));
         for datagram in datagrams(&mut near) {
             if !path.chance(loss) {
                 far.receive(at(ms), &datagram);
@@ -316,4 +324,178 @@ fn the_code_follows_what_the_peer_reports() {
     assert!(m > 1 && left < 1.1e-3, "{n}+{m}");
     let stats = far.stats().received;
     assert!(stats.residual_loss.unwrap() < 2e-3, "{stats:?}");
+}
+
+/// The packets that an end delivers, with the time of each. One packet is sent each millisecond; `lost` selects the
+/// datagrams that the path loses, by the count of packets so far and the number of the parity.
+fn delivered(
+    config: FecEdgeConfig,
+    given: &[Bytes],
+    lost: impl Fn(u32, Option<usize>) -> bool,
+) -> (Vec<(u64, Bytes)>, FecEdge) {
+    let (mut near, mut far) = (edge(config), edge(config));
+    let (mut got, mut sent) = (Vec::new(), 0);
+    for ms in 0..given.len() as u64 + 300 {
+        near.on_timeout(at(ms));
+        if let Some(packet) = given.get(ms as usize) {
+            near.send(at(ms), packet);
+        }
+        for datagram in datagrams(&mut near) {
+            let parity = match datagram[0] {
+                0xe4 => Header::decode(&datagram[ENVELOPE..])
+                    .expect("a header")
+                    .parity(),
+                _ => None,
+            };
+            if !lost(sent, parity) {
+                far.receive(at(ms), &datagram);
+            }
+            sent += u32::from(parity.is_none());
+        }
+        if far.next_timeout().is_some_and(|it| it <= at(ms)) {
+            far.on_timeout(at(ms));
+        }
+        got.extend(packets(&mut far).into_iter().map(|it| (ms, it)));
+    }
+    (got, far)
+}
+
+#[test]
+fn packets_come_out_in_the_order_in_which_they_went_in() {
+    // Every ninth packet is too long for parities.
+    let octets = |it: u32| if it % 9 == 8 { CONFIG.mtu - 20 } else { 100 };
+    let given: Vec<Bytes> = (0..300).map(|it| packet(it, octets(it) - 4)).collect();
+    for interleave in [1, 2, 5] {
+        let config = FecEdgeConfig {
+            interleave,
+            ..CONFIG
+        };
+        // The first datagram arrives: it says where the blocks begin.
+        let one_of_block = |it: u32, parity: Option<usize>| {
+            parity.is_none() && it % (6 * u32::from(interleave)) == 1 && it % 9 != 8
+        };
+        let (got, far) = delivered(config, &given, one_of_block);
+        let numbers: Vec<u32> = got.iter().map(|it| number(&it.1)).collect();
+        let wanted: Vec<u32> = (0..300).collect();
+        assert_eq!(numbers, wanted, "interleaved {interleave} times");
+        assert!(far.stats().received.recovered > 9, "{:?}", far.stats());
+        assert_eq!(far.stats().received.out_of_order, 0);
+    }
+}
+
+#[test]
+fn a_packet_waits_no_longer_than_the_configured_time_for_one_before_it() {
+    let given: Vec<Bytes> = (0..200).map(|it| packet(it, 100)).collect();
+    // Two packets of a block and a parity: not to be recovered.
+    let beyond = |it: u32, parity: Option<usize>| match parity {
+        None => matches!(it, 26 | 27),
+        Some(parity) => parity == 0,
+    };
+    for wait in [0, 7, 60] {
+        let config = FecEdgeConfig {
+            order: Span::from_ms(wait),
+            ..CONFIG
+        };
+        let (got, _) = delivered(config, &given, beyond);
+        let numbers: Vec<u32> = got.iter().map(|it| number(&it.1)).collect();
+        assert!(
+            numbers
+                .iter()
+                .copied()
+                .eq((0..200).filter(|it| !matches!(it, 26 | 27)))
+        );
+        // The one behind the gap waits as long as configured, those after it until then.
+        for (ms, it) in got {
+            let sent = u64::from(number(&it));
+            let wanted = if (28..=28 + wait).contains(&sent) {
+                28 + wait
+            } else {
+                sent
+            };
+            assert_eq!(ms, wanted, "{sent} with {wait} ms");
+        }
+    }
+}
+
+#[test]
+fn a_packet_that_comes_too_late_for_its_place_is_delivered_after_later_ones_and_once() {
+    let config = FecEdgeConfig {
+        order: Span::from_ms(10),
+        code: Some((2, 0)),
+        ..CONFIG
+    };
+    let mut far = edge(config);
+    let given: Vec<Bytes> = (0..6).map(|it| packet(it, CONFIG.mtu - 14)).collect();
+    // All are unprotected.
+    let all = sent(&mut edge(CONFIG), &given);
+    for (ms, place) in [
+        (0, 0),
+        (1, 2),
+        (2, 2),
+        (3, 3),
+        (11, 4),
+        (12, 1),
+        (13, 1),
+        (14, 5),
+    ] {
+        far.on_timeout(at(ms));
+        far.receive(at(ms), &all[place]);
+    }
+    let numbers: Vec<u32> = packets(&mut far).iter().map(number).collect();
+    assert_eq!(numbers, [0, 2, 3, 4, 1, 5]);
+    let stats = far.stats().received;
+    assert_eq!((stats.out_of_order, stats.duplicate), (1, 2));
+}
+
+#[test]
+fn waiting_packets_are_bounded_by_their_number_and_their_octets() {
+    for octets in [0_usize, 1_300] {
+        let config = FecEdgeConfig {
+            order: Span::from_secs(3_600),
+            code: Some((1, 0)),
+            ..CONFIG
+        };
+        let (mut near, mut far) = (edge(config), edge(config));
+        let (mut came, mut out) = (0, Vec::new());
+        for it in 0..40_000 {
+            near.send(at(0), &packet(it, octets));
+            while near.poll_transmit(&mut out) {
+                // The path loses one of ten thousand.
+                if it % 10_000 != 5 {
+                    far.receive(at(0), &Bytes::copy_from_slice(&out));
+                }
+            }
+            for packet in packets(&mut far) {
+                came += u32::from(number(&packet) % 10_000 == 5) + 1;
+            }
+            let waiting = (it + 1 - came) as usize;
+            assert!(waiting <= 8_200, "{waiting} wait");
+            assert!(waiting * octets <= 8 << 20, "{waiting} of {octets} wait");
+        }
+        assert!(came > 30_000, "{came}");
+        assert_eq!(far.stats().received.malformed, 0);
+    }
+}
+
+#[test]
+fn a_number_far_away_disturbs_nothing_and_a_long_outage_ends() {
+    let mut near = edge(CONFIG);
+    let mut far = edge(CONFIG);
+    let given: Vec<Bytes> = (0..40_000).map(|it| packet(it, 10)).collect();
+    let all: Vec<Bytes> = sent(&mut near, &given);
+    let forged: Bytes = [&[0xe5, 0, 0, 7, 0x40, 0, 0, 0][..], &packet(7, 7)]
+        .concat()
+        .into();
+    all[..80].iter().for_each(|it| far.receive(at(0), it));
+    far.receive(at(0), &forged);
+    far.receive(at(0), &forged);
+    all[80..160].iter().for_each(|it| far.receive(at(0), it));
+    assert_eq!(packets(&mut far), given[..120]);
+    assert_eq!(far.stats().received.malformed, 1);
+    // Three quarters of the packets are lost at a time, more than wait.
+    all[40_000..].iter().for_each(|it| far.receive(at(1), it));
+    far.on_timeout(at(200));
+    let got = packets(&mut far);
+    let numbers: Vec<u32> = got.iter().map(number).collect();
+    assert!(numbers.into_iter().eq(30_000..40_000));
 }

@@ -243,6 +243,7 @@ async fn an_end_of_a_tunnel_is_silent_for_strangers() {
             mtu: 1_472,
             interleave: 1,
             flush: layercast_core::Span::from_ms(20),
+            order: layercast_core::Span::from_ms(100),
             session: 1,
         },
     });
