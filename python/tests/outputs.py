@@ -70,8 +70,10 @@ def output_of(words: list[str], printed: str) -> str:
             return "xtpd-stats"
         case "emulate" if any(word.split("=")[0] == "--to" for word in rest):
             return "emulate-path"
-        case "fec":
-            return f"fec-{rest[0]}"
+        case "path" if "--idle" in rest:
+            return "path-idle"
+        case "fec" | "path":
+            return f"{command}-{rest[0]}"
         case "workload":
             return f"workload-{rest[1] if rest[0] == 'analyze' else rest[0]}"
         case "sim":

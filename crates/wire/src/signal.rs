@@ -393,6 +393,7 @@ impl FlowInfo {
             spec: self.spec.clone(),
             policy: self.policy.clone(),
             revision: self.revision,
+            spread_us: self.spread_us,
             ..other.clone()
         };
         self.revision > other.revision && self.is_same(&changed)

@@ -14,7 +14,7 @@ fn every_file_of_the_corpus_is_taken_without_harm() {
 
 #[test]
 fn the_valid_seeds_of_the_corpus_decode() {
-    // As examples/corpus.rs makes them.
+    // As examples/sync_index_corpus.rs makes them.
     let datagrams: corpus::Decodes = |mut data| {
         while let Some((len, rest)) = data.split_first() {
             let len = usize::from(*len);
