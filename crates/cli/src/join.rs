@@ -395,7 +395,11 @@ async fn receive(
     let summary = loop {
         tokio::select! {
             summary = &mut running => {
+                let t_s = clock.now().since(epoch).as_secs_f64();
                 while let Ok(event) = heard.try_recv() {
+                    if let JoinEvent::GaveUp { .. } = &event {
+                        tell(reporter, t_s, joined, &event)?;
+                    }
                     offer = offered(event).or(offer);
                 }
                 break summary.map_err(|error| {
