@@ -54,7 +54,7 @@
 //! | management | [`OpenGroup::management`] | [`ManagementSocket`] |
 //!
 //! Those that want the machines themselves, without sockets and clocks, find them in
-//! [`transport`] and [`switch`]; the loops that drive them are in [`net`].
+//! [`mets`] and [`link`]; the loops that drive them are in [`net`].
 
 mod control;
 mod error;
