@@ -1,4 +1,4 @@
-use layercast_core::{Cause, Layer, PerLayer};
+use layercast_core::{Cause, Layer, PerLayer, Rate};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -57,11 +57,12 @@ impl QueueConfig {
         }
     }
 
-    /// Checks that it holds something, and that the thresholds are in order.
+    /// Checks that it holds something, that the thresholds are in order, and that the line behind it has a rate above
+    /// zero; `None`: units leave immediately.
     ///
     /// # Errors
     /// The field, and what is wrong with it.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self, rate: Option<Rate>) -> Result<(), ConfigError> {
         let fail = |field, problem: String| Err(ConfigError { field, problem });
         if self.limit == 0 {
             return fail("queue", "of no cells holds nothing".into());
@@ -69,6 +70,9 @@ impl QueueConfig {
         if self.efci_off > self.efci_on {
             let (on, off) = (self.efci_on, self.efci_off);
             return fail("efci_off", format!("{off} is above efci_on {on}"));
+        }
+        if rate.is_some_and(|rate| rate.as_bps() == 0) {
+            return fail("rate", "must not be zero".into());
         }
         Ok(())
     }
@@ -149,6 +153,6 @@ mod tests {
             e1_limit: 192,
         };
         assert_eq!(QueueConfig::default(), queue);
-        assert_eq!(QueueConfig::default().validate(), Ok(()));
+        assert_eq!(QueueConfig::default().validate(None), Ok(()));
     }
 }

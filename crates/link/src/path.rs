@@ -130,13 +130,7 @@ impl<T: Clone> Path<T> {
             selective: false,
             partial: false,
         };
-        config.queue.validate()?;
-        if config.rate.is_some_and(|rate| rate.as_bps() == 0) {
-            return Err(ConfigError {
-                field: "rate",
-                problem: "must not be zero".into(),
-            });
-        }
+        config.queue.validate(config.rate)?;
         config.link.validate()?;
         Ok(Path {
             queue: Queue::new(config.queue, discard, config.rate),

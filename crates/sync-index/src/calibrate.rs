@@ -39,7 +39,7 @@ pub enum CalibrationError {
 /// runs.
 ///
 /// Indices are compared by `<`: the threshold is above the last run that holds by a thousandth. Levels that hold up to the
-/// same run would have the same threshold: the better one stands for both.
+/// same run have the same threshold, and only the better one is in the table.
 ///
 /// # Errors
 /// There are no runs, or a level never holds.

@@ -148,13 +148,12 @@ impl PortConfig {
 
     /// Checks that the thresholds lie within the queue.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        self.queue.validate()?;
-        let fail = |field, problem: String| Err(ConfigError { field, problem });
-        if self.rate.is_some_and(|rate| rate.as_bps() == 0) {
-            return fail("rate", "must not be zero".into());
-        }
+        self.queue.validate(self.rate)?;
         if self.bl_permille > 1_000 {
-            return fail("bl_permille", format!("{} is above 1000", self.bl_permille));
+            return Err(ConfigError {
+                field: "bl_permille",
+                problem: format!("{} is above 1000", self.bl_permille),
+            });
         }
         Ok(())
     }

@@ -178,7 +178,7 @@ impl FileReceiver {
         self.sessions.save();
         self.sessions.sync();
         self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
-        // Best effort: a sender that misses this notices by itself.
+        // The message is sent once: without it a sender finds out by polls that the receiver does not answer.
         self.sessions.out.flush(&mut self.udp);
         Ok(Reception {
             missing: self.sessions.sets.missing(),
