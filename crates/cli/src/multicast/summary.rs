@@ -1,6 +1,6 @@
 //! What `layercast send` says at its end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 use layercast_multicast::{Failure, Outcome as Fate};
@@ -28,6 +28,35 @@ type Names = BTreeMap<MemberId, String>;
 
 fn is_absent(it: &ReceiverReport) -> bool {
     it.outcome == Fate::NeverConnected
+}
+
+/// What has a row in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Member(MemberId),
+    Address(SocketAddr),
+}
+
+/// Those of each place together, in the order in which the places come.
+fn by_place<T>(all: impl Iterator<Item = (Place, T)>) -> Vec<Vec<T>> {
+    let mut rows: Vec<Vec<T>> = Vec::new();
+    let mut at = HashMap::new();
+    for (place, it) in all {
+        let row = *at.entry(place).or_insert(rows.len());
+        match rows.get_mut(row) {
+            Some(row) => row.push(it),
+            None => rows.push(vec![it]),
+        }
+    }
+    rows
+}
+
+/// What is said of an address that answered for several receivers.
+fn answered_as(receivers: usize) -> String {
+    match receivers {
+        1 => String::new(),
+        many => format!(" (it answered as {many} receivers)"),
+    }
 }
 
 /// What a receiver is called for people.
@@ -84,10 +113,11 @@ fn moved(file: &SentFile) -> u64 {
 }
 
 /// What became of one receiver in all files.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Total {
     name: Option<String>,
     shown: String,
+    address: Option<SocketAddr>,
     member: String,
     files: u32,
     octets: u64,
@@ -112,6 +142,24 @@ pub struct Summary<'a> {
 }
 
 impl Total {
+    /// What it got in all, as a member of the address with the others.
+    fn with(mut self, other: &Total) -> Total {
+        if other.files >= self.files && other.why.is_some() {
+            self.why = other.why.clone();
+        }
+        self.files = self.files.max(other.files);
+        self.octets = self.octets.max(other.octets);
+        self.repairs += other.repairs;
+        self.packets += other.packets;
+        self.lost += other.lost;
+        self.moved = match other.moved.0 > self.moved.0 {
+            true => other.moved,
+            false => self.moved,
+        };
+        self.is_unlisted &= other.is_unlisted;
+        self
+    }
+
     /// Share of the packets sent to it that were lost; nothing where none was sent.
     fn loss(&self) -> Option<f64> {
         (self.packets > 0.0).then(|| self.lost / self.packets)
@@ -131,6 +179,7 @@ impl<'a> Summary<'a> {
                 let total = totals.entry(it.member).or_default();
                 total.name = names.get(&it.member).cloned();
                 total.shown = name(names, it);
+                total.address = it.address;
                 total.member = hex(&it.member.0.to_be_bytes());
                 total.packets += file.stats.data as f64;
                 total.lost += file.stats.data as f64 * f64::from(it.loss);
@@ -222,12 +271,23 @@ impl<'a> Summary<'a> {
             return why;
         }
         let mut sessions = self.report.manifest.iter().chain(&self.report.sent);
-        if sessions.clone().any(|it| it.in_use.contains(host)) {
+        if self.totals.values().any(|it| it.address == Some(*host)) {
+            // It did in another session.
+            words(Reason::Silent)
+        } else if sessions.clone().any(|it| it.in_use.contains(host)) {
             words(Reason::InUse)
         } else if sessions.any(|it| it.other_key.contains(host)) {
             "it has another key, or none"
         } else {
             NEVER
+        }
+    }
+
+    /// What has a row of its own: a named receiver, or an address, whatever the number of members that it answers for.
+    fn place(&self, member: MemberId, address: Option<SocketAddr>) -> Place {
+        match address.filter(|_| !self.names.contains_key(&member)) {
+            Some(address) => Place::Address(address),
+            None => Place::Member(member),
         }
     }
 
@@ -401,7 +461,12 @@ impl<'a> Summary<'a> {
             let mut receivers = self.last()?.receivers.iter();
             receivers.find(|it| it.member == *member)
         };
-        for (member, it) in &self.totals {
+        let totals = self.totals.iter();
+        let totals = totals.map(|(member, it)| (self.place(*member, it.address), (member, it)));
+        for same in by_place(totals) {
+            let (member, first) = same[0];
+            let rest = same[1..].iter();
+            let it = &rest.fold(first.clone(), |sum, (_, it)| sum.with(it));
             let missing = self.report.files.saturating_sub(it.files);
             let why = match at_end(member).is_some_and(is_absent) {
                 true => Some(self.why_absent(self.unreached())),
@@ -422,11 +487,13 @@ impl<'a> Summary<'a> {
                     (0, _) => "nothing".into(),
                     (missing, Some(why)) => format!("{}: {why}", count(missing, "file")),
                     (missing, None) => count(missing, "file"),
-                },
+                } + &answered_as(same.len()),
             ]);
         }
         let nameless = self.last().map_or(&[][..], Self::nameless);
-        for host in nameless.iter().copied().chain(self.refused()) {
+        let known = |host: &SocketAddr| self.totals.values().any(|it| it.address == Some(*host));
+        let nameless = nameless.iter().copied().filter(|host| !known(host));
+        for host in nameless.chain(self.refused()) {
             let host = &host;
             let none = || "0".to_owned();
             let sent = self.report.sent.iter();
@@ -503,7 +570,11 @@ impl<'a> Summary<'a> {
             text.push_str(&format!("  {failure}\n"));
         }
         let mut table = Table::new(&["receiver", "outcome", "bytes", "repairs", "loss"]);
-        for it in &file.receivers {
+        let receivers = file.receivers.iter();
+        let receivers = receivers.map(|it| (self.place(it.member, it.address), it));
+        for same in by_place(receivers) {
+            let whole = same.iter().find(|it| it.outcome == Fate::Delivered);
+            let it = *whole.unwrap_or(&same[0]);
             let outcome = match it.outcome {
                 Fate::Pending => "given up".to_owned(),
                 Fate::Delivered => "delivered".to_owned(),
@@ -516,9 +587,9 @@ impl<'a> Summary<'a> {
             };
             table.row([
                 name(self.names, it),
-                outcome,
+                outcome + &answered_as(same.len()),
                 bytes.to_string(),
-                it.repairs.to_string(),
+                same.iter().map(|it| it.repairs).sum::<u64>().to_string(),
                 format!("{:.2} %", it.loss * 100.0),
             ]);
         }
@@ -648,6 +719,49 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("all files reached"), "{text}");
+    }
+
+    #[test]
+    fn an_address_that_answers_as_several_receivers_has_one_row() {
+        let host: SocketAddr = "192.0.2.7:7600".parse().unwrap();
+        let member = |member, outcome| ReceiverReport {
+            member: MemberId(member),
+            address: Some(host),
+            outcome,
+            repairs: 0,
+            lacks: 0,
+            loss: 0.0,
+            round_trip: Span::ZERO,
+        };
+        let mut list = delivered("list of files", 1);
+        let silent = Fate::Failed(Reason::Silent);
+        list.receivers = vec![
+            member(1, Fate::Failed(Reason::User)),
+            member(2, silent),
+            member(3, Fate::Delivered),
+        ];
+        let mut a = delivered("a", 1);
+        a.receivers = vec![member(3, silent), member(4, silent)];
+        let mut b = delivered("b", 1);
+        b.receivers.clear();
+        b.unreached.push(host);
+        let report = SendReport {
+            files: 2,
+            manifest: Some(list),
+            sent: vec![a, b],
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let text = Summary::new(&names, &report, false).human();
+        let rows: Vec<&str> = text.lines().filter(|it| it.contains("192.0.2.7")).collect();
+        // One in the table of each file, one in that of all files.
+        assert_eq!(rows.len(), 3, "{text}");
+        assert!(rows[0].contains("answered as 2 receivers"), "{text}");
+        assert!(
+            rows[2].contains("2 files: it does not answer (it answered as 4"),
+            "{text}"
+        );
+        assert!(!text.contains(NEVER), "{text}");
     }
 
     #[test]

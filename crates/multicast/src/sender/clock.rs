@@ -12,6 +12,8 @@ const LATELY: usize = 8;
 /// Bounds of the largest round trip (specs/fully-reliable-multicast.md 7).
 const LEAST: Span = Span::from_ms(1);
 const MOST: Span = Span::from_secs(30);
+/// Longest wait for answers that former delays justify; a receiver that takes longer is asked again.
+const LATEST: Span = Span::from_secs(5);
 /// Least wait for answers beyond the range of their back-off.
 const FLOOR: Span = Span::from_ms(10);
 
@@ -110,7 +112,7 @@ impl Clock {
     /// than polling a busy host twice.
     fn lateness(&self, initial: Span) -> Span {
         let best = self.late.iter().min();
-        best.map_or(initial, |best| best.mul_div(5, 4))
+        best.map_or(initial, |best| best.mul_div(5, 4).min(LATEST))
     }
 }
 

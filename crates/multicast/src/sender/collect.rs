@@ -1,6 +1,10 @@
 use super::*;
 use crate::{Deadline, Silence};
 
+/// A silent member whose address answers in the name of another one is asked this much less often: it is an earlier life of
+/// the same receiver.
+const FORMER: u32 = 4;
+
 impl<S: Source> Sender<S> {
     /// Whether a member belongs to the current scope.
     pub(super) fn in_scope(&self, at: usize) -> bool {
@@ -45,6 +49,7 @@ impl<S: Source> Sender<S> {
     pub(super) fn solicit(&mut self, now: Time, ask: Ask) {
         self.round.ask = ask;
         self.round.asked = now;
+        self.patience.since = now;
         let unasked = matches!(
             self.config.schedule,
             Schedule::BackOff { unasked: true, .. }
@@ -226,6 +231,10 @@ impl<S: Source> Sender<S> {
         let silent: Vec<usize> = (0..self.roster.len())
             .filter(|&at| self.counts_now(at))
             .collect();
+        let silent = self.charge_all(now, silent);
+        if self.phase == Phase::Closed {
+            return;
+        }
         if silent.is_empty() {
             return self.evaluate(now);
         }
@@ -237,18 +246,24 @@ impl<S: Source> Sender<S> {
             self.round.deadline = now + hold;
             return;
         }
-        if self.round.tries < self.config.silence.tries() {
-            self.round.tries += 1;
-            self.ask_again(now, &silent);
-            return;
-        }
-        for at in silent {
+        let heard = self.heard_peers();
+        let (silent, given_up): (Vec<usize>, Vec<usize>) = silent.into_iter().partition(|&at| {
+            let all = self.config.silence.tries();
+            let peer = self.roster.get(at).peer;
+            let is_over = peer.is_some_and(|peer| heard.contains(&peer));
+            self.round.tries < if is_over { all.div_ceil(FORMER) } else { all }
+        });
+        for at in given_up {
             self.lose(at, Reason::Silent);
             if self.phase == Phase::Closed {
                 return;
             }
         }
-        self.evaluate(now);
+        if silent.is_empty() {
+            return self.evaluate(now);
+        }
+        self.round.tries += 1;
+        self.ask_again(now, &silent);
     }
 
     fn ask_again(&mut self, now: Time, silent: &[usize]) {

@@ -8,6 +8,7 @@ mod end;
 mod object;
 mod opening;
 mod pacer;
+mod patience;
 mod plan;
 mod rates;
 mod report;
@@ -29,6 +30,7 @@ use layercast_wire::multicast::{
 use self::clock::Clock;
 use self::object::ObjectWork;
 use self::pacer::Pacer;
+use self::patience::Patience;
 use self::rates::Measurement;
 use self::round::{Phase, Round, Scope};
 use self::stream::StreamWork;
@@ -69,6 +71,7 @@ pub struct Sender<S> {
     object: ObjectWork<S>,
     stream: Option<Box<StreamWork>>,
     measurement: Option<Measurement>,
+    patience: Patience,
     /// The rate before the path failed.
     well: Option<Rate>,
     /// Name for observers, and the state that they know.
@@ -128,6 +131,7 @@ impl<S: Source> Sender<S> {
             stats: SenderStats::default(),
             stream: None,
             measurement: monitor.map(Measurement::new),
+            patience: Patience::default(),
             well: None,
             name: "sender".into(),
             seen: Seen::nothing(),
@@ -203,6 +207,11 @@ impl<S: Source> Sender<S> {
             Phase::Releasing => self.released_all(now),
             Phase::Waiting => self.busy_over(now),
             Phase::Pausing => {
+                let verifying = (0..self.roster.len()).filter(|&at| self.in_scope(at));
+                self.charge_all(now, verifying.collect());
+                if self.phase == Phase::Closed {
+                    return;
+                }
                 self.begin_round();
                 self.solicit(now, Ask::Everyone);
             }

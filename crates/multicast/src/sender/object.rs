@@ -224,6 +224,10 @@ impl<S: Source> Sender<S> {
     /// Continues after the evaluation: with a pass over the missing packets, or the end.
     pub(super) fn proceed(&mut self, now: Time) {
         let plan = self.repairs();
+        self.charge_pass(plan.left());
+        if self.phase == Phase::Closed {
+            return;
+        }
         let anybody = (0..self.roster.len()).any(|at| self.in_scope(at));
         for record in self.roster.iter_mut() {
             record.missing = None;
@@ -250,6 +254,7 @@ impl<S: Source> Sender<S> {
             .times(1 << self.round.pauses.min(16))
             .min(LONGEST_PAUSE);
         self.round.pauses += 1;
+        self.patience.since = now;
         self.round.deadline = now + wait;
         self.phase = Phase::Pausing;
     }

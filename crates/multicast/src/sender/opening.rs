@@ -141,6 +141,11 @@ impl<S: Source> Sender<S> {
             }
             return;
         }
+        if !first && !self.may_turn(from) {
+            self.stats.strangers += 1;
+            return;
+        }
+        let record = self.roster.get(at);
         let never = record.status == Status::Never;
         let late = self.takes_late() || (never && self.stream.is_none());
         if !first && self.phase != Phase::Opening && !late {

@@ -51,6 +51,7 @@ impl<S: Source> Sender<S> {
         self.round.largest = self.round.largest.max(round_trip);
         if self.phase == Phase::Collecting && self.counts_now(at) {
             self.stats.late += u64::from(self.round.tries > 0);
+            self.charge(now, at);
         }
         self.stats.reports += 1;
         let record = self.roster.get_mut(at);
@@ -103,9 +104,15 @@ impl<S: Source> Sender<S> {
                 }
             }
             State::Ready(_) => {
-                let record = self.roster.get_mut(at);
+                let record = self.roster.get(at);
                 if record.status == Status::Busy {
-                    record.status = Status::Postponed;
+                    if record.peer.is_some_and(|peer| !self.may_turn(peer)) {
+                        self.lose(at, Reason::Silent);
+                        return;
+                    }
+                    let record = self.roster.get_mut(at);
+                    // The round that runs does not wait for it.
+                    (record.status, record.answered) = (Status::Postponed, self.round.sync);
                     if self.phase == Phase::Waiting {
                         self.next_scope(now);
                     }

@@ -62,6 +62,7 @@ impl<S: Source> Sender<S> {
             self.round.scope = Scope::Main;
             self.round.tries = 0;
             self.phase = Phase::Waiting;
+            self.patience.since = now;
             self.round.deadline = now + self.clock.wait(Span::ZERO);
         } else {
             self.finish();
@@ -80,7 +81,11 @@ impl<S: Source> Sender<S> {
         let busy: Vec<usize> = (0..self.roster.len())
             .filter(|&at| self.roster.get(at).status == Status::Busy)
             .collect();
-        if self.round.tries < self.config.silence.tries() {
+        let busy = self.charge_all(now, busy);
+        if self.phase == Phase::Closed {
+            return;
+        }
+        if !busy.is_empty() && self.round.tries < self.config.silence.tries() {
             self.round.tries += 1;
             self.round.ask = Ask::Everyone;
             self.polls.extend(busy.iter().map(|&at| at as u32));

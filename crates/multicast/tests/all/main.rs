@@ -6,6 +6,7 @@ mod chaos;
 mod digest;
 mod edges;
 mod forms;
+mod hostile;
 mod lossy;
 mod net;
 mod object;

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub struct Link {
     pub tokens: Tokens,
     /// The receivers, by their names.
     pub roll: Roll,
+    /// Addresses that have used up the time of the others, and in how many sessions.
+    pub spent: HashMap<SocketAddr, u32>,
 }
 
 /// Addresses that are remembered: twice the receivers of a session.
@@ -108,6 +110,7 @@ impl Link {
             budgets: AddressBudgets::new(MOST_ADDRESSES),
             tokens: Tokens::new(),
             roll,
+            spent: HashMap::new(),
         })
     }
 

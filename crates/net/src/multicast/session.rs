@@ -257,6 +257,10 @@ impl<'a, S: Source> Session<'a, S> {
 
     /// A receiver says something in this session.
     fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, obs: &mut impl Observer) {
+        if !is_of_one(&packet.body) {
+            self.strangers += 1;
+            return;
+        }
         if let Body::Accept(accept) = &packet.body {
             if self.is_listed && self.sender.delivery(accept.member).is_none() {
                 // It is not one of the members.
@@ -288,7 +292,10 @@ impl<'a, S: Source> Session<'a, S> {
                     return self.path(holder, PathBody::Challenge(token));
                 }
             }
-            self.peers.number(from);
+            let peer = self.peers.number(from);
+            if let (Some(peer), Some(&times)) = (peer, self.link.spent.get(&from)) {
+                self.sender.used_up(peer, times);
+            }
         }
         if let Some(peer) = self.peers.find(from) {
             self.sender.handle(now, peer, packet, obs);
@@ -409,5 +416,14 @@ impl<'a, S: Source> Session<'a, S> {
                 return false;
             }
         }
+    }
+}
+
+/// Whether a receiver speaks for itself. Nothing on a socket speaks for others, and the time of a session goes by their number.
+fn is_of_one(body: &Body) -> bool {
+    match body {
+        Body::Accept(it) => (it.weight, it.absent, it.hold_us) == (1, 0, 0),
+        Body::Report(it) => it.tally.alive.saturating_add(it.tally.failed) <= 1,
+        _ => true,
     }
 }

@@ -91,6 +91,14 @@ impl<S: Source> Session<'_, S> {
     }
 
     pub(super) fn finish(self) -> SentFile {
+        for peer in self.sender.spent() {
+            if let Some(address) = self.peers.address(peer)
+                && self.link.spent.len() < MOST_RECEIVERS
+            {
+                let times = self.link.spent.entry(address).or_default();
+                *times = times.saturating_add(1);
+            }
+        }
         let receivers: Vec<ReceiverReport> = self
             .sender
             .deliveries()

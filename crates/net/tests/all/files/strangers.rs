@@ -417,6 +417,67 @@ async fn a_receiver_that_was_killed_is_waited_for_once() {
     one.end().await;
 }
 
+/// A host that is sent to and answers in the names of others delays the honest receivers once, as one that dies does.
+#[real_time(tokio)]
+async fn a_host_of_invented_members_does_not_delay_each_file() {
+    let folder = folder("invented");
+    let files = ["a", "b", "c"].map(|name| make(&folder, name, 100_000).0);
+    let honest = receiver(1, &folder.join("r1"));
+    let stranger = Stranger::new().await;
+    let host = stranger.0.local_addr().unwrap();
+    let attack = tokio::spawn(async move {
+        let mut buffer = vec![0; 65_536];
+        for turn in 0_u64.. {
+            let (len, sender) = stranger.0.recv_from(&mut buffer).await.unwrap();
+            let datagram = Datagram::decode(&bytes::Bytes::copy_from_slice(&buffer[..len]));
+            let Ok(Datagram::Packet(packet)) = datagram else {
+                continue;
+            };
+            let member = MemberId(1_000 + turn % 7);
+            let mut accept = Accept::alone(member);
+            accept.incarnation = turn as u32 / 50;
+            stranger
+                .say(sender, packet.session, Body::Accept(accept))
+                .await;
+            // For a crowd that answers after days.
+            accept.member = MemberId(2_000);
+            (accept.weight, accept.hold_us) = (u32::MAX, u32::MAX);
+            stranger
+                .say(sender, packet.session, Body::Accept(accept))
+                .await;
+            if let Body::Poll(poll) = packet.body
+                && turn % 3 == 0
+            {
+                let report = Report {
+                    sync: poll.sync,
+                    stamp: poll.stamp,
+                    ..Report::alone(member, State::Busy)
+                };
+                stranger
+                    .say(sender, packet.session, Body::Report(Box::new(report)))
+                    .await;
+            }
+        }
+    });
+    let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let mut config = config(&paths, vec![honest.addr, host], 20);
+    // One silence is 2.5 s.
+    config.machine.sender_wait = Span::from_secs(10);
+    let began = Instant::now();
+    let sent = send(config).await;
+    let took = began.elapsed();
+    attack.abort();
+    assert_eq!(sent.len(), 3, "{sent:#?}");
+    for file in &sent {
+        let one = file.receivers.iter().find(|it| it.member == MemberId(1));
+        assert_eq!(one.unwrap().outcome, Outcome::Delivered, "{sent:#?}");
+        assert!(file.receivers.len() <= 5, "{sent:#?}");
+    }
+    println!("{took:?}");
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    honest.end().await;
+}
+
 /// Under a key the content does not show, control messages of others are ignored, and replayed ones too.
 #[tokio::test]
 async fn under_a_key_nothing_shows_and_nothing_is_believed_that_is_not_sealed() {

@@ -1,0 +1,165 @@
+//! One address that answers in the name of invented members: it delays the others no longer than a host that dies.
+
+use layercast_core::{Rate, Span, Stream, Time};
+use layercast_fec::Scheme;
+use layercast_multicast::{
+    Members, Memory, MemoryStore, Outcome, Peer, Sender, SenderConfig, SenderEvent,
+};
+use layercast_wire::multicast::{
+    Accept, Body, MemberId, Needs, Packet, Poll, Report, Spans, State,
+};
+
+use crate::net::{Net, PERFECT};
+use crate::object::{content, stores};
+
+const SESSION: u64 = 9;
+/// Number of the hostile peer; the receivers before it are honest.
+const HOSTILE: u32 = 2;
+const OCTETS: usize = 150_000;
+const ATTACK: Span = Span::from_secs(25);
+
+type Hostile = Net<Memory, MemoryStore>;
+
+fn net() -> Hostile {
+    let config = SenderConfig::layercast(Rate::from_bps(10_000_000));
+    let source = Memory::new("film", content(OCTETS), Scheme::from_number(config.scheme));
+    let members = Members::Anyone {
+        expect: Some(2),
+        most: 100,
+        late: true,
+    };
+    let sender = Sender::object(SESSION, config, members, source).unwrap();
+    let mut net = Net::new(sender, stores(2), PERFECT, 1);
+    net.delay = Span::from_ms(1);
+    net.crash(HOSTILE);
+    net
+}
+
+/// The last poll of the sender.
+fn poll(net: &Hostile) -> Option<Poll> {
+    let mut log = net.log.iter().rev();
+    log.find_map(|(_, _, transmit)| match &transmit.packet.body {
+        Body::Poll(poll) => Some(Poll::clone(poll)),
+        _ => None,
+    })
+}
+
+fn say(net: &mut Hostile, body: Body) {
+    let packet = Packet {
+        session: SESSION,
+        body,
+    };
+    net.fly(HOSTILE, 0, &packet);
+}
+
+fn accept(member: u64, incarnation: u32) -> Body {
+    Body::Accept(Accept {
+        incarnation,
+        ..Accept::alone(MemberId(100 + member))
+    })
+}
+
+fn report(poll: &Poll, member: u64, state: State) -> Body {
+    Body::Report(Box::new(Report {
+        sync: poll.sync,
+        round: poll.round,
+        stamp: poll.stamp,
+        ..Report::alone(MemberId(100 + member), state)
+    }))
+}
+
+/// Everything again, of the first block.
+fn need() -> State {
+    let mut needs = Needs::new();
+    needs.push(0, 50);
+    State::Need(needs)
+}
+
+/// Runs an attack; gives how long the session took.
+fn attacked(case: &str, before: u32, mut attack: impl FnMut(&mut Hostile, u64)) -> Span {
+    let mut net = net();
+    net.sender.used_up(Peer(HOSTILE), before);
+    let began = net.now;
+    net.start();
+    for member in 0..4 {
+        say(&mut net, accept(member, 1));
+    }
+    let mut turn = 0;
+    while net.now < began + ATTACK && !net.sender.is_closed() {
+        net.run_until(net.now + Span::from_ms(10));
+        attack(&mut net, turn);
+        turn += 1;
+    }
+    net.run();
+    let honest = net.sender.delivery(MemberId(1)).unwrap();
+    assert_eq!(honest.outcome, Outcome::Delivered, "{case}");
+    let closed = |(_, event): &&(Time, SenderEvent)| matches!(event, SenderEvent::Closed(_));
+    let (ended, _) = net.sender_events.iter().find(closed).unwrap();
+    ended.since(began)
+}
+
+#[test]
+fn an_address_of_invented_members_delays_the_others_no_longer_than_one_that_dies() {
+    let dead = attacked("dead", 0, |_, _| {});
+    assert!(dead > Span::from_secs(20), "{dead:?}");
+    // In the next session of the same transfer it gets less.
+    let again = attacked("dead again", 1, |_, _| {});
+    assert!(again < Span::from_secs(4), "{again:?}");
+    let mut random = Stream::new(1, "hostile");
+    let mut took = Vec::new();
+    let mut run = |case, attack: &mut dyn FnMut(&mut Hostile, u64)| {
+        took.push((case, attacked(case, 0, attack)));
+    };
+    run("new lives", &mut |net, turn| {
+        say(net, accept(turn % 4, turn as u32));
+    });
+    run("complete, then another life", &mut |net, turn| {
+        let receipt = [0; 16];
+        if let Some(poll) = poll(net) {
+            say(net, report(&poll, turn % 4, State::Complete { receipt }));
+        }
+        say(net, accept(turn % 4, 2 + turn as u32));
+    });
+    run("everything again", &mut |net, turn| {
+        if let Some(poll) = poll(net) {
+            say(net, report(&poll, turn % 4, need()));
+        }
+    });
+    run("busy and ready", &mut |net, turn| {
+        let Some(poll) = poll(net) else { return };
+        let state = match turn % 8 {
+            0..4 => State::Busy,
+            _ => State::Ready(Spans::new()),
+        };
+        say(net, report(&poll, turn % 4, state));
+    });
+    run("verifies for ever", &mut |net, _| {
+        let Some(poll) = poll(net) else { return };
+        for member in 0..4 {
+            say(net, report(&poll, member, State::Need(Needs::new())));
+        }
+    });
+    run("answers late", &mut |net, turn| {
+        if turn % 100 == 0
+            && let Some(poll) = poll(net)
+        {
+            for member in 0..4 {
+                say(net, report(&poll, member, need()));
+            }
+        }
+    });
+    run("a flood of all", &mut |net, turn| {
+        let Some(poll) = poll(net) else { return };
+        say(net, accept(turn % 4, turn as u32));
+        let state = match random.below(4) {
+            0 => State::Busy,
+            1 => State::Complete { receipt: [0; 16] },
+            2 => need(),
+            _ => State::Need(Needs::new()),
+        };
+        say(net, report(&poll, random.below(4), state));
+    });
+    for (case, took) in took {
+        assert!(took <= dead, "{case}: {took:?}");
+    }
+}
