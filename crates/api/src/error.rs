@@ -84,6 +84,10 @@ impl From<NetError> for Error {
             NetError::FlowExists { flow } => {
                 Error::invalid("name", format!("{flow:?} is open here already"))
             }
+            NetError::OtherGroup { ref node, .. } => {
+                let way = format!("{error}, or by a name that is not in the list of {node}");
+                Error::invalid("name", way)
+            }
             NetError::NoSuchFlow { flow, known, .. } => {
                 Error::invalid("flow", format!("{flow:?} is not there; there is: {known}"))
             }
@@ -96,5 +100,24 @@ fn known(flows: &[String]) -> String {
     match flows {
         [] => "no flow yet".into(),
         many => format!("several flows ({})", many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_on_the_list_of_a_group_hears_where_its_media_go() {
+        let error = Error::from(NetError::OtherGroup {
+            node: "switch-1".into(),
+            name: "ann".into(),
+            group: "239.1.2.3:7700".parse().unwrap(),
+        });
+        assert_eq!(error.code(), "EINVAL");
+        let text = error.to_string();
+        let said = "switch-1 sends the media of ann to 239.1.2.3:7700: join with --multicast";
+        assert!(text.contains(said), "{text}");
+        assert!(text.contains("not in the list of switch-1"), "{text}");
     }
 }

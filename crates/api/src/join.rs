@@ -273,6 +273,7 @@ impl Sorter {
                 QosSignal::Event(QosEvent::GroupClosed { undelivered })
             }
             JoinEvent::Connected { .. }
+            | JoinEvent::NotInGroup { .. }
             | JoinEvent::Disconnected { .. }
             | JoinEvent::Renewed { .. }
             | JoinEvent::Advertised(_)

@@ -410,7 +410,8 @@ async fn receive(
             Some(event) = heard.recv() => {
                 match &event {
                     JoinEvent::Joined(_) => joined = true,
-                    JoinEvent::Disconnected { .. } | JoinEvent::Sink(SinkEvent::Disconnected) => joined = false,
+                    JoinEvent::Disconnected { .. }
+                    | JoinEvent::Sink(SinkEvent::Disconnected | SinkEvent::Released { .. }) => joined = false,
                     _ => {}
                 }
                 let now = clock.now();
@@ -464,6 +465,7 @@ async fn receive(
                     JoinEvent::Closed { .. } if over => reporter.event(t_s, "left the flow")?,
                     // That the level falls with the flow goes without saying.
                     JoinEvent::Level { .. } if over => {}
+                    JoinEvent::Sink(SinkEvent::Released { .. }) if over => {}
                     event => tell(reporter, t_s, joined, &event)?,
                 }
             }
@@ -551,6 +553,14 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
                 format!("connected with {upstream}, in the clear: unencrypted, anybody can forge")
             }
         },
+        JoinEvent::NotInGroup {
+            upstream,
+            name,
+            group,
+        } => format!(
+            "{name} is not in the list of the group {group} at {upstream}: its media come by unicast; add it there \
+             (switch --multicast {group}=NAMES,{name}), or leave --multicast out"
+        ),
         JoinEvent::Disconnected { reason } => format!("not connected: {reason}; calling again"),
         JoinEvent::Renewed { upstream } => format!("the file has another URL: calling {upstream}"),
         JoinEvent::Joined(_) => "joined".to_owned(),
@@ -566,6 +576,9 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
                 away.as_secs_f64()
             )
         }
+        JoinEvent::Sink(SinkEvent::Released { reason }) => format!(
+            "the flow is gone: {reason}; it is joined again when it is back (--patience says for how long to wait)"
+        ),
         JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
     };
     reporter.event(t_s, &text)
@@ -774,6 +787,7 @@ fn explain(
             "choose another --name; a name is free again three seconds after its owner is gone"
                 .to_owned()
         }
+        NetError::OtherGroup { .. } => return Failure::wrong_use(error),
         NetError::NameInUse { .. } => {
             "choose another --name, or leave --name out: then the name is one that no other receiver has".to_owned()
         }

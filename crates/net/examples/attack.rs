@@ -300,6 +300,7 @@ async fn become_neighbour(target: &Remote, socket: &UdpSocket) -> Result<(), Fai
         clock: clock_name(),
         link_key: Some(LinkKey::new(0, [7; 32])),
         repair: None,
+        group: None,
     };
     let (mut receiver, mut sender) = channel.split();
     sender.send(&[hello.signal()]).await?;

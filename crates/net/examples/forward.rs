@@ -326,6 +326,7 @@ impl Neighbour {
             clock: clock_name(),
             link_key: link_key.clone(),
             repair: None,
+            group: None,
         };
         let (say, to_say) = mpsc::channel(16);
         let (told, heard) = std::sync::mpsc::channel();

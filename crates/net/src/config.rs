@@ -257,6 +257,15 @@ pub enum JoinEvent {
         /// Whether the link to it is protected.
         protected: bool,
     },
+    /// The receiver listens to a group, and the upstream neighbour sends its media by unicast.
+    NotInGroup {
+        /// The neighbour.
+        upstream: String,
+        /// The receiver.
+        name: String,
+        /// The group.
+        group: SocketAddrV4,
+    },
     /// The upstream neighbour is lost, or cannot be reached; it is called again.
     Disconnected {
         /// Why.

@@ -1,5 +1,5 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use layercast_core::Span;
@@ -123,6 +123,16 @@ pub enum NetError {
         addr: SocketAddr,
         /// What it says.
         message: String,
+    },
+    /// The media go to a multicast group at which the receiver does not listen.
+    #[error("{node} sends the media of {name} to {group}: join with --multicast {group}")]
+    OtherGroup {
+        /// The node upstream.
+        node: String,
+        /// The receiver.
+        name: String,
+        /// Where its media go.
+        group: SocketAddrV4,
     },
     /// A multicast group cannot be used.
     #[error("cannot use the multicast group {group}: {source}")]

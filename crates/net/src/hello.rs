@@ -1,3 +1,5 @@
+use std::net::SocketAddrV4;
+
 use layercast_core::NodeId;
 use layercast_protect::LinkKey;
 use layercast_wire::{Carriage, Secret, Signal};
@@ -22,6 +24,8 @@ pub struct Hello {
     pub link_key: Option<LinkKey>,
     /// It repairs lost datagrams: the session of the counters of its datagrams.
     pub repair: Option<u16>,
+    /// In an answer: the group to which it sends the media of the neighbour that called.
+    pub group: Option<SocketAddrV4>,
 }
 
 impl Hello {
@@ -36,6 +40,7 @@ impl Hello {
             clock: self.clock.clone(),
             link_key: self.link_key.as_ref().map(|key| Secret(key.to_text())),
             repair: self.repair,
+            group: self.group,
         }
     }
 
@@ -51,6 +56,7 @@ impl Hello {
                 clock,
                 link_key,
                 repair,
+                group,
             } if !node.is_empty() => {
                 let link_key = link_key.map(|key| key.0.parse()).transpose();
                 Ok(Hello {
@@ -61,6 +67,7 @@ impl Hello {
                     clock,
                     link_key: link_key.map_err(|error| format!("hello with {error}"))?,
                     repair,
+                    group,
                 })
             }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),

@@ -1,4 +1,4 @@
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_media::TOO_SLOW;
@@ -64,6 +64,7 @@ pub async fn run_join(
         clock: clock_name(),
         link_key: None,
         repair: (config.repair && config.group.is_none()).then_some(0),
+        group: None,
     };
     let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());
@@ -81,6 +82,7 @@ pub async fn run_join(
         limits: Limits {
             upstream: config.upstream.clone(),
             flow: config.sink.flow.clone(),
+            group: config.group.map(|(group, _)| group),
             until_closed: config.until_closed,
             leave_at: config.leave_at,
             start: config
@@ -122,6 +124,8 @@ pub(crate) fn source_towards(upstream: SocketAddr) -> IpAddr {
 struct Limits {
     upstream: Remote,
     flow: String,
+    /// The group at which it listens.
+    group: Option<SocketAddrV4>,
     until_closed: bool,
     leave_at: Option<Time>,
     /// When the flow has to be there, and how long that was from the start.
@@ -251,7 +255,9 @@ impl Actor for Runtime {
         match event {
             PeerEvent::Opened(newcomer) => {
                 (self.unanswered, self.trouble) = (None, None);
+                let (node, group) = (newcomer.hello.node.clone(), newcomer.hello.group);
                 self.receiver.open(now, *newcomer, obs);
+                self.check_group(node, group)?;
             }
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
             PeerEvent::Closed { peer, reason } => {
@@ -285,6 +291,25 @@ impl Actor for Runtime {
 }
 
 impl Runtime {
+    /// Compares where the neighbour sends the media with where the receiver listens.
+    fn check_group(&self, node: String, theirs: Option<SocketAddrV4>) -> Result<(), NetError> {
+        let name = self.receiver.name().to_owned();
+        match (theirs, self.limits.group) {
+            (Some(group), own) if own != Some(group) => {
+                Err(NetError::OtherGroup { node, name, group })
+            }
+            (None, Some(group)) => {
+                self.receiver.tell(JoinEvent::NotInGroup {
+                    upstream: node,
+                    name,
+                    group,
+                });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Why the flow was not there `within` its time.
     fn never_came(&mut self, within: Span) -> NetError {
         if let Some((addr, error)) = self.unanswered.take() {

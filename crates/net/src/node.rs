@@ -162,6 +162,7 @@ impl Node {
             clock: clock_name(),
             link_key: None,
             repair: config.repair.then_some(0),
+            group: None,
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);

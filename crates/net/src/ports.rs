@@ -1,7 +1,7 @@
 mod slots;
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use layercast_core::{FlowId, Observer, PortId, Rate, Time, earliest};
 use layercast_link::{Budgets, SHARE_BUDGETS};
@@ -50,8 +50,8 @@ pub(crate) struct Peer {
 pub(crate) struct Attached {
     pub port: PortId,
     pub carriage: Carriage,
-    /// Whether it shares the port with the other members of a group.
-    pub group: bool,
+    /// The group that is its port, which it shares with the other members.
+    pub group: Option<SocketAddrV4>,
     /// What datagrams to it are sealed with, and will be soon.
     pub keys: (Option<LinkKey>, Option<LinkKey>),
     /// The configuration of the port, if the switch has to be notified.
@@ -161,7 +161,7 @@ impl Ports {
             Err(why) => return Err((sender, why)),
         };
         let mut carriage = hello.carriage;
-        let mut group = false;
+        let group = group.map(|group| group.group);
         let mut keys = (proven.map(|proven| proven.key.clone()), None);
         if let Some(slot) = self.slots[usize::from(port.0)].as_mut() {
             match slot.egress.keys() {
@@ -173,7 +173,6 @@ impl Ports {
             slot.peers.push(peer);
             slot.down_since = None;
             carriage = slot.carriage;
-            group = slot.group;
             if !slot.group {
                 slot.egress.redirect(addr, here);
                 self.sources.remove_port(port);

@@ -175,6 +175,7 @@ async fn converse<C: SignalChannel>(
         clock: clock_name(),
         link_key: None,
         repair: None,
+        group: None,
     };
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())

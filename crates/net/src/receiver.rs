@@ -216,6 +216,11 @@ impl Receiver {
         self.input(now, StationInput::PortUp { port: PORT }, obs);
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.config.node
+    }
+
     /// The upstream neighbour is lost.
     pub fn close<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
         match &mut self.upstream {

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::net::SocketAddrV4;
 
 use layercast_core::{
     CellRate, FilterKind, FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError,
@@ -49,6 +50,9 @@ pub enum Signal {
         /// (docs/src/reference/link-repair.md).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         repair: Option<u16>,
+        /// In an answer: the IP multicast group to which the sender sends the media of the neighbour that called.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<SocketAddrV4>,
     },
     /// The sender protects its datagrams with another key from soon on.
     LinkKey {

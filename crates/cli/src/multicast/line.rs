@@ -294,6 +294,8 @@ pub enum ReceiveLine<'a> {
         sender: SocketAddr,
         /// The reason.
         why: String,
+        /// What helps.
+        remedy: String,
     },
     /// The receiver takes part in the session of a file.
     Joined {

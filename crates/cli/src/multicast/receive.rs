@@ -11,6 +11,7 @@ use layercast_net::{
     Ended, FileReceiver, Folder, IDENTITY_FILE, NetError, ReceiveConfig, ReceiveEvent,
     ReceivedFile, Reception, printable, receiver_identity,
 };
+use layercast_wire::multicast::Reason;
 use tokio::sync::mpsc;
 
 use super::args::{PORT, Receive};
@@ -311,9 +312,24 @@ impl Reporter {
                 }
                 self.say.event(&line, &text)
             }
-            ReceiveEvent::BadList { sender, why } => {
-                let text = format!("the list of files from {sender} cannot be used: {why}");
-                self.say.event(&ReceiveLine::BadList { sender, why }, &text)
+            ReceiveEvent::BadList {
+                sender,
+                why,
+                reason,
+                kind,
+            } => {
+                let remedy = list_remedy(reason, kind, &self.out);
+                let text = format!(
+                    "the list of files from {sender} cannot be used in {}: {why}; the files come without folders, permissions \
+                     and times\n  {remedy}",
+                    printable(&self.out)
+                );
+                let line = ReceiveLine::BadList {
+                    sender,
+                    why,
+                    remedy,
+                };
+                self.say.event(&line, &text)
             }
             ReceiveEvent::Interrupted { name, reason } => {
                 let why = words(reason);
@@ -418,6 +434,25 @@ fn failed(file: &ReceivedFile, out: &Path) -> String {
     text
 }
 
+/// What to do if a list of files cannot be used, in the folder `out`.
+fn list_remedy(reason: Reason, kind: Option<ErrorKind>, out: &Path) -> String {
+    match kind {
+        Some(kind) if is_of_disk(kind) => format!(
+            "{}, and start layercast receive again: what is here is kept",
+            Failure::remedy(out, "write", &kind.into())
+        ),
+        Some(ErrorKind::NotADirectory | ErrorKind::AlreadyExists) => {
+            "a file has the place of a folder: move it away, or give another folder by --out".into()
+        }
+        None if reason == Reason::Corrupt => {
+            "somebody else sends in its name, or a device on the path changes packets: send again, with --key FILE at both \
+             ends"
+                .into()
+        }
+        _ => "use the same version of layercast at both ends (layercast --version), and send again".into(),
+    }
+}
+
 /// Whether the disk or its permissions refuse a file, and not its name or content.
 fn is_of_disk(kind: ErrorKind) -> bool {
     matches!(
@@ -499,6 +534,34 @@ mod tests {
         }
         assert_eq!(code(Vec::new(), Ended::Patience, 0), Some(1));
         assert_eq!(code(Vec::new(), Ended::All, 0), None, "folders alone");
+    }
+
+    #[test]
+    fn a_list_of_files_that_cannot_be_used_has_a_remedy_for_each_cause() {
+        let out = Path::new(".");
+        for (reason, kind, remedy) in [
+            (
+                Reason::Denied,
+                Some(ErrorKind::PermissionDenied),
+                "check the permissions (ls -ld .)",
+            ),
+            (
+                Reason::NoRoom,
+                Some(ErrorKind::StorageFull),
+                "free some space",
+            ),
+            (Reason::Storage, Some(ErrorKind::NotADirectory), "by --out"),
+            (Reason::Corrupt, None, "--key FILE at both ends"),
+            (Reason::Unsupported, None, "same version of layercast"),
+            (
+                Reason::Unsupported,
+                Some(ErrorKind::InvalidData),
+                "same version of layercast",
+            ),
+        ] {
+            let said = list_remedy(reason, kind, out);
+            assert!(said.contains(remedy), "{reason:?} {kind:?}: {said}");
+        }
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Sessions of receivers: names, ends, restarts of the node they call.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::common::{
     Running, complaint, decode, ends_within, folder, have_ffmpeg, layercast, make_clip, real_time,
     run,
 };
+use crate::trace;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -192,4 +195,83 @@ fn a_port_in_use_is_told_before_a_live_input_is_measured() {
         "{why}"
     );
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[real_time]
+fn a_receiver_behind_a_switch_says_at_once_that_the_source_is_gone() {
+    let server = Running::start(&["serve", &trace("gone"), "--flow", "gone", "--loop"]);
+    let switch = Running::start(&["switch", "--upstream", &server.url]);
+    let mut child = layercast()
+        .args(["join", &switch.url, "--json", "--patience", "60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut texts = lines.map_while(Result::ok).filter_map(|line| {
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        line["text"].as_str().map(str::to_owned)
+    });
+    let mut wait_for = |part: &str| texts.find(|text| text.contains(part));
+    assert!(wait_for("joined").is_some());
+    drop(server);
+    let gone = Instant::now();
+    let said = wait_for("the flow is gone: ").expect("it is reported");
+    assert!(said.contains("--patience"), "{said}");
+    assert!(
+        gone.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        gone.elapsed()
+    );
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
+
+#[real_time]
+fn a_receiver_hears_to_which_group_a_switch_sends_its_media() {
+    let server = Running::start(&["serve", &trace("group"), "--flow", "group", "--loop"]);
+    let group = "239.255.77.21:47821";
+    let list = format!("{group}=ann,bob");
+    let lists = ["--upstream", &server.url, "--multicast", &list];
+    let switch = Running::start(&[&["switch", "--name", "hall"][..], &lists].concat());
+    for more in [&[][..], &["--multicast", "239.255.77.22:47822"]] {
+        let begun = Instant::now();
+        let args = ["join", &switch.url, "--name", "ann", "--for", "30s"];
+        let output = run(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let why = complaint(&output);
+        let said = format!("hall sends the media of ann to {group}: join with --multicast {group}");
+        assert!(why.contains(&said), "{why}");
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    let args = [
+        "join",
+        &switch.url,
+        "--name",
+        "cat",
+        "--for",
+        "6s",
+        "--multicast",
+        group,
+    ];
+    let output = run(&args);
+    let why = complaint(&output);
+    assert_eq!(output.status.code(), Some(0), "{why}");
+    assert!(
+        why.contains("cat is not in the list of the group") && why.contains("unicast"),
+        "{why}"
+    );
+    let ann = [
+        "join",
+        &switch.url,
+        "--name",
+        "ann",
+        "--for",
+        "6s",
+        "--multicast",
+        group,
+    ];
+    let output = run(&ann);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    assert!(!complaint(&output).contains("not in the list"));
 }

@@ -133,7 +133,7 @@ fn an_address_of_invented_members_delays_the_others_no_longer_than_one_that_dies
         };
         say(net, report(&poll, turn % 4, state));
     });
-    run("verifies for ever", &mut |net, _| {
+    run("verifies forever", &mut |net, _| {
         let Some(poll) = poll(net) else { return };
         for member in 0..4 {
             say(net, report(&poll, member, State::Need(Needs::new())));

@@ -111,6 +111,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         clock: clock_name(),
         link_key: None,
         repair: None,
+        group: None,
     };
     session.write_all(&hello.to_line()?)?;
     let flow = loop {

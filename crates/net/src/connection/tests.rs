@@ -63,6 +63,7 @@ fn hello(udp_port: u16, link_key: Option<LinkKey>) -> Hello {
         clock: "one".into(),
         link_key,
         repair: None,
+        group: None,
     }
 }
 

@@ -61,6 +61,16 @@ impl Machines {
         if let (Some(config), Some(switch)) = (attached.added, self.station.switch_mut()) {
             switch.add_port(port, config);
         }
+        if let Some(group) = hello.group.filter(|_| upstream) {
+            let (there, own) = (hello.node, &greeting.node);
+            let reason = format!(
+                "{there} sends the media of {own} to {group}, and a switch receives from no group: take {own} off the list \
+                 of --multicast there"
+            );
+            self.ports.detach(peer);
+            self.tell(NodeEvent::Failed { addr, reason });
+            return;
+        }
         if upstream && attached.carriage != hello.carriage {
             let (there, here) = (hello.carriage, attached.carriage);
             let reason = format!("{} sends {there:?} where we expect {here:?}", hello.node);
@@ -70,7 +80,7 @@ impl Machines {
         }
         let repairs = greeting.repair.is_some()
             && attached.carriage == Carriage::Datagrams
-            && !attached.group;
+            && attached.group.is_none();
         let repair = hello.repair.filter(|_| repairs);
         self.ports
             .repair(port, repair.map(|theirs| (session, theirs)));
@@ -82,6 +92,7 @@ impl Machines {
                     carriage: attached.carriage,
                     link_key: key.clone(),
                     repair: repair.map(|_| session),
+                    group: attached.group,
                     ..greeting.clone()
                 };
                 self.ports.signal_peer(peer, greeting.signal());

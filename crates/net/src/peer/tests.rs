@@ -23,6 +23,7 @@ fn hello(node: &str) -> Hello {
         clock: "one".into(),
         link_key: None,
         repair: None,
+        group: None,
     }
 }
 

@@ -202,6 +202,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         clock: "none".into(),
         link_key: None,
         repair: None,
+        group: None,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

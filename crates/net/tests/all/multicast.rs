@@ -2,13 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::common::neighbour::{Neighbour, identity, trusted};
-use crate::common::{join, join_config, port, real_time, server, sink, start};
+use crate::common::{join, join_config, port, real_time, server, sink, start, switch};
 use layercast_core::Level;
 use layercast_link::LinkConfig;
 use layercast_mets::switch::PortConfig;
-use layercast_net::{GroupPort, Identity};
+use layercast_net::{GroupPort, Identity, JoinEvent, NodeEvent};
 use layercast_wire::Carriage;
 
 fn lan(carriage: Carriage) -> layercast_net::Neighbour {
@@ -111,5 +112,53 @@ async fn who_has_left_a_group_soon_opens_nothing_more() {
         (summary.receiver.lost.base, summary.receiver.late_base),
         (0, 0)
     );
+    server.stop().await;
+}
+
+#[real_time(tokio)]
+async fn a_member_of_a_group_that_listens_elsewhere_is_told_where_and_a_stranger_to_it_too() {
+    let mut config = server(Carriage::Datagrams, 20);
+    let theirs = group(5, 47_805);
+    config.groups.push(GroupPort {
+        link: lan(Carriage::Datagrams),
+        group: theirs,
+        interface: Ipv4Addr::LOCALHOST,
+        members: vec!["ann".into(), "below".into()],
+    });
+    let server = start(config).await;
+    for own in [None, Some(group(6, 47_806))] {
+        let mut config = join_config(server.addr, sink("ann", 11, Carriage::Datagrams));
+        config.group = own.map(|own| (own, Ipv4Addr::LOCALHOST));
+        let begun = Instant::now();
+        let error = join(config).end().await.unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(1), "immediately");
+        let said = format!("sends the media of ann to {theirs}: join with --multicast {theirs}");
+        assert!(error.to_string().contains(&said), "{error}");
+    }
+    // Another name gets its media by unicast, and hears so.
+    let mut config = join_config(server.addr, sink("cat", 12, Carriage::Datagrams));
+    config.group = Some((theirs, Ipv4Addr::LOCALHOST));
+    let mut cat = join(config);
+    let mut is_told = false;
+    while let Some(event) = cat.events.recv().await {
+        match event {
+            JoinEvent::NotInGroup { name, group, .. } => {
+                is_told = (name.as_str(), group) == ("cat", theirs);
+            }
+            JoinEvent::Joined(_) => break,
+            _ => {}
+        }
+    }
+    assert!(is_told);
+    cat.stop().await;
+    // A switch cannot be a member.
+    let mut below = start(switch("below", 9, Carriage::Datagrams, &[server.addr])).await;
+    let reason = loop {
+        if let NodeEvent::Failed { reason, .. } = below.events.recv().await.unwrap() {
+            break reason;
+        }
+    };
+    assert!(reason.contains("take below off the list"), "{reason}");
+    below.stop().await;
     server.stop().await;
 }

@@ -243,6 +243,7 @@ fn hello(name: &str) -> Vec<u8> {
         clock: "none".into(),
         link_key: None,
         repair: None,
+        group: None,
     };
     hello.to_line().unwrap()
 }
@@ -328,6 +329,7 @@ async fn callers_beyond_the_limit_are_turned_away() {
         clock: "none".into(),
         link_key: None,
         repair: None,
+        group: None,
     })
     .unwrap();
     sender.send(&[hello.signal()]).await.unwrap();

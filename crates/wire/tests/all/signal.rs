@@ -105,6 +105,7 @@ fn names_texts_and_figures_are_bounded() {
                 clock,
                 link_key,
                 repair,
+                group,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -117,6 +118,7 @@ fn names_texts_and_figures_are_bounded() {
                     clock,
                     link_key,
                     repair,
+                    group,
                 };
                 assert!(matches!(
                     long.to_line(),

@@ -52,6 +52,10 @@ pub enum ReceiveEvent {
         sender: SocketAddr,
         /// What is wrong.
         why: String,
+        /// The reason that the sender hears.
+        reason: Reason,
+        /// The kind of the error, if the system or the content of the list is the cause.
+        kind: Option<ErrorKind>,
     },
     /// The sender is gone before the file was whole; what is there is kept.
     Interrupted {

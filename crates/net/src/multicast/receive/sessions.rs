@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -427,7 +428,7 @@ impl Sessions {
             return;
         };
         if is_manifest {
-            self.end_of_list(sender, reason, file.error, events);
+            self.end_of_list(sender, reason, (file.error, file.error_kind), events);
             self.sets.ended(now, sender, &file.name);
             return self.settle(sender, file.name.batch);
         }
@@ -476,7 +477,7 @@ impl Sessions {
         &mut self,
         sender: SocketAddr,
         reason: Reason,
-        error: Option<String>,
+        (error, kind): (Option<String>, Option<ErrorKind>),
         events: &mpsc::Sender<ReceiveEvent>,
     ) {
         let why = match (reason, error) {
@@ -488,7 +489,12 @@ impl Sessions {
         if self.unlisted.len() < MOST_REPORTED {
             self.unlisted.insert(sender);
         }
-        let _ = events.try_send(ReceiveEvent::BadList { sender, why });
+        let _ = events.try_send(ReceiveEvent::BadList {
+            sender,
+            why,
+            reason,
+            kind,
+        });
     }
 
     /// The list of files of a sender came, and its folders are made.

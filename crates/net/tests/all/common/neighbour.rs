@@ -170,6 +170,7 @@ impl Neighbour {
             clock: clock_name(),
             link_key,
             repair,
+            group: None,
         };
         let (mut receiver, mut sender) = channel.split();
         sender.send(&[hello.signal()]).await.unwrap();

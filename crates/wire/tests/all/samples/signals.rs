@@ -107,6 +107,7 @@ pub fn signals() -> Vec<Signal> {
             clock: "lab".into(),
             link_key: Some(Secret("a key".into())),
             repair: Some(7),
+            group: Some("239.1.2.3:7700".parse().unwrap()),
         },
         Signal::Advertise { flow: info.clone() },
         Signal::Withdraw {
