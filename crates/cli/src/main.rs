@@ -44,6 +44,7 @@ mod signals;
 mod sim;
 mod stats;
 mod switch;
+mod table;
 mod token;
 mod units;
 mod workload;

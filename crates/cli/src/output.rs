@@ -13,6 +13,8 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::signals;
 
+pub use crate::table::{Table, terminal_width};
+
 /// Time until the command says that a FIFO has no reader, and between two attempts to open it.
 const NOTE_AFTER: Duration = Duration::from_secs(2);
 const FIFO_POLL: Duration = Duration::from_millis(50);
@@ -152,50 +154,6 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
-/// A table of left-aligned first column and right-aligned rest, without lines or colours.
-#[derive(Debug, Default)]
-pub struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A table with this head.
-    pub fn new(head: &[&str]) -> Table {
-        Table {
-            rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()],
-        }
-    }
-
-    /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    /// The table as text, indented by two.
-    pub fn render(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::from("  ");
-            for (column, cell) in row.iter().enumerate() {
-                let pad = widths[column] - cell.chars().count();
-                let (before, after) = if column == 0 { (0, pad) } else { (pad, 0) };
-                line.push_str(&" ".repeat(before));
-                line.push_str(cell);
-                line.push_str(&" ".repeat(after + 2));
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,14 +167,5 @@ mod tests {
         assert_eq!(count(2_u32, "branch"), "2 branches");
         assert_eq!(count(3_u8, "pass"), "3 passes");
         assert_eq!(count(1_u8, "GOP"), "1 GOP");
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let mut table = Table::new(&["layer", "frames"]);
-        table.row(["BL".to_owned(), "12".to_owned()]);
-        table.row(["E1+E2".to_owned(), "1234567".to_owned()]);
-        let expected = "  layer   frames\n  BL          12\n  E1+E2  1234567\n";
-        assert_eq!(table.render(), expected);
     }
 }

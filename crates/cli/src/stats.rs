@@ -1,5 +1,7 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
+use std::io::stdout;
+
 use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
@@ -10,7 +12,7 @@ use crate::address;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::runtime;
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, print, print_json, terminal_width};
 use crate::signals;
 use crate::xtpd;
 
@@ -31,12 +33,14 @@ pub fn run(args: &args::Stats) -> Outcome {
     if args.json {
         return print_json(&node_flows(&flows, &members, &links));
     }
-    print(&flow_table(&flows))?;
+    let width = terminal_width(stdout());
+    print(&flow_table(&flows, width))?;
     if !members.is_empty() {
-        print(&format!("\n{}", member_table(&flows, &members)))?;
+        let table = member_table(&flows, &members).fit(width);
+        print(&format!("\n{table}"))?;
     }
     if !links.is_empty() {
-        print(&format!("\n{}", link_table(&links)))?;
+        print(&format!("\n{}", link_table(&links).fit(width)))?;
     }
     print(&flow_notes(&flows))
 }
@@ -46,7 +50,10 @@ pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(Failure::net)?;
     match json {
         true => print_json(&node_flows(&flows, &[], &[])),
-        false => print(&format!("{}{}", flow_table(&flows), flow_notes(&flows))),
+        false => {
+            let table = flow_table(&flows, terminal_width(stdout()));
+            print(&format!("{table}{}", flow_notes(&flows)))
+        }
     }
 }
 
@@ -112,7 +119,7 @@ fn node_flows<'a>(
 }
 
 /// Losses and repairs on the links of the node, by layer.
-fn link_table(links: &[LinkReport]) -> String {
+fn link_table(links: &[LinkReport]) -> Table {
     let mut table = Table::new(&[
         "link to",
         "sent BL/E1/E2",
@@ -144,16 +151,17 @@ fn link_table(links: &[LinkReport]) -> String {
         });
         table.row(cells);
     }
-    table.render()
+    table
 }
 
-fn flow_table(flows: &[FlowInfo]) -> String {
+fn flow_table(flows: &[FlowInfo], width: Option<usize>) -> String {
     if flows.is_empty() {
         return "  no flows on offer\n".to_owned();
     }
     let mut table = Table::new(&[
         "flow", "from", "frames/s", "BL Mb/s", "BL+E1", "BL+E1+E2", "delay",
-    ]);
+    ])
+    .with_names(2);
     for flow in flows {
         let mbps = |level: Level| {
             let rate: Rate = flow.spec.rate_at(level).rate();
@@ -169,7 +177,7 @@ fn flow_table(flows: &[FlowInfo]) -> String {
             format!("{} ms", flow.spec.delay_max_ms),
         ]);
     }
-    table.render()
+    table.fit(width)
 }
 
 /// What receivers of the flows do not get, and which setting of the encoder helps.
@@ -265,7 +273,7 @@ fn late(report: &MemberReport) -> Option<String> {
     ))
 }
 
-fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
+fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
     let end_to_end = |member: &MemberStats| {
         let delay = member.report.and_then(|report| report.end_to_end_ms);
         // Of frames that come late to the source none may be played.
@@ -277,7 +285,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
     ];
     columns.extend(is_live.then_some("end to end ms"));
     columns.push("why no more");
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).with_names(3).with_sentences();
     for member in members {
         let flow = flows.iter().find(|flow| flow.id == member.flow);
         let figure =
@@ -299,15 +307,83 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
         row.push(whys(member));
         table.row(row);
     }
-    table.render()
+    table
 }
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::PerLayer;
-    use layercast_wire::EndToEndMs;
+    use layercast_core::NodeId;
+    use layercast_wire::{EndToEndMs, Member};
 
     use super::*;
+
+    #[test]
+    fn tables_fit_a_terminal_and_are_whole_elsewhere() {
+        let flow = FlowInfo::new(
+            FlowId(1),
+            "the-entrance-camera-of-the-building",
+            "server-in-the-cellar.example.org",
+        );
+        for members in [1, 4, 60] {
+            let members: Vec<MemberStats> = (0..members)
+                .map(|n| MemberStats {
+                    flow: FlowId(1),
+                    joined_at_ms: 0,
+                    wanted: Level::FULL,
+                    member: Member {
+                        name: format!("receiver-{n}-with-a-long-name.example.org"),
+                        id: NodeId(n),
+                    },
+                    node: "switch-on-the-third-floor.example.org".into(),
+                    level: Level::BASE,
+                    report: Some(MemberReport {
+                        frames: PerLayer {
+                            base: 1_234_567,
+                            ..PerLayer::default()
+                        },
+                        playout_ms: 1_000.0,
+                        ..MemberReport::default()
+                    }),
+                    limit: Some(Limit::NoDemand),
+                })
+                .collect();
+            let flows = std::slice::from_ref(&flow);
+            let many = PerLayer {
+                base: 1_234_567,
+                e1: 1_234_567,
+                e2: 1_234_567,
+            };
+            let link = LinkReport {
+                neighbour: "switch-on-the-third-floor.example.org".into(),
+                sent: many,
+                lost: many,
+                repairs: many,
+                too_late: many,
+                repaired: many,
+                rtt_us: 12_345,
+                ..LinkReport::default()
+            };
+            for width in [80, 100] {
+                for text in [
+                    flow_table(flows, Some(width)),
+                    member_table(flows, &members).fit(Some(width)),
+                    link_table(std::slice::from_ref(&link)).fit(Some(width)),
+                ] {
+                    let longest = text.lines().map(|line| line.chars().count()).max();
+                    assert!(longest <= Some(width), "{longest:?} of {width}:\n{text}");
+                }
+                let text = member_table(flows, &members).fit(Some(width));
+                let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(words.contains("has not asked for a level yet"), "{text}");
+            }
+            let whole = member_table(flows, &members).render();
+            assert!(
+                whole.contains("receiver-0-with-a-long-name.example.org"),
+                "{whole}"
+            );
+            assert!(whole.contains("outage s"), "{whole}");
+        }
+    }
 
     #[test]
     fn late_frames_have_a_reason_of_their_own() {

@@ -3,6 +3,7 @@
 mod reporter;
 
 use std::collections::BTreeMap;
+use std::io::stderr;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
@@ -26,7 +27,7 @@ use super::{Say, estimate, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::node::{Stop, Trace, runtime};
-use crate::output::{are, count};
+use crate::output::{are, count, terminal_width};
 
 /// Files above this size, in octets, show the progress of reading.
 const LONG_TO_READ: u64 = 64 << 20;
@@ -89,7 +90,9 @@ pub fn run(args: &Send) -> Outcome {
             error: Some(error),
             ..SendReport::default()
         });
-        Summary::new(&reporter.names, &sent, reporter.is_long).print(&reporter.say)?;
+        Summary::new(&reporter.names, &sent, reporter.is_long)
+            .within(terminal_width(stderr()))
+            .print(&reporter.say)?;
         reporter.say.close()?;
         stop.outcome()?;
         judge(args, sent)

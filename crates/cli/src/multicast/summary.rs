@@ -138,6 +138,8 @@ pub struct Summary<'a> {
     names: &'a Names,
     report: &'a SendReport,
     is_long: bool,
+    /// Columns of the terminal.
+    width: Option<usize>,
     totals: BTreeMap<MemberId, Total>,
 }
 
@@ -207,8 +209,15 @@ impl<'a> Summary<'a> {
             names,
             report,
             is_long,
+            width: None,
             totals,
         }
+    }
+
+    /// The same for a terminal of this width.
+    pub fn within(mut self, width: Option<usize>) -> Summary<'a> {
+        self.width = width;
+        self
     }
 
     /// The last session: it shows which receivers take part at the end.
@@ -456,7 +465,8 @@ impl<'a> Summary<'a> {
     fn table(&self) -> String {
         let mut table = Table::new(&[
             "receiver", "files", "bytes", "rate", "repairs", "loss", "missing",
-        ]);
+        ])
+        .with_sentences();
         let at_end = |member: &MemberId| {
             let mut receivers = self.last()?.receivers.iter();
             receivers.find(|it| it.member == *member)
@@ -513,7 +523,7 @@ impl<'a> Summary<'a> {
                 missing,
             ]);
         }
-        table.render()
+        table.fit(self.width)
     }
 
     /// Of many files those that somebody lacks.
@@ -569,7 +579,8 @@ impl<'a> Summary<'a> {
         if let Some(failure) = &file.failure {
             text.push_str(&format!("  {failure}\n"));
         }
-        let mut table = Table::new(&["receiver", "outcome", "bytes", "repairs", "loss"]);
+        let mut table =
+            Table::new(&["receiver", "bytes", "repairs", "loss", "outcome"]).with_sentences();
         let receivers = file.receivers.iter();
         let receivers = receivers.map(|it| (self.place(it.member, it.address), it));
         for same in by_place(receivers) {
@@ -587,18 +598,18 @@ impl<'a> Summary<'a> {
             };
             table.row([
                 name(self.names, it),
-                outcome + &answered_as(same.len()),
                 bytes.to_string(),
                 same.iter().map(|it| it.repairs).sum::<u64>().to_string(),
                 format!("{:.2} %", it.loss * 100.0),
+                outcome + &answered_as(same.len()),
             ]);
         }
         for host in Self::nameless(file) {
             let none = || "0".to_owned();
             let outcome = self.why_unreached(host).to_owned();
-            table.row([host.to_string(), outcome, none(), none(), "-".to_owned()]);
+            table.row([host.to_string(), none(), none(), "-".to_owned(), outcome]);
         }
-        text.push_str(&table.render());
+        text.push_str(&table.fit(self.width));
         text
     }
 }
@@ -719,6 +730,47 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("all files reached"), "{text}");
+    }
+
+    #[test]
+    fn tables_fit_a_terminal_and_are_whole_elsewhere() {
+        for receivers in [1, 4, 60] {
+            let mut file = delivered("a", 700);
+            let one = file.receivers[0];
+            let outcome = |n: u64| match n % 3 {
+                0 => Fate::Failed(Reason::InUse),
+                _ => Fate::Delivered,
+            };
+            file.receivers = (1..=receivers)
+                .map(|n| ReceiverReport {
+                    member: MemberId(n),
+                    outcome: outcome(n),
+                    ..one
+                })
+                .collect();
+            let name = |n| format!("camera-{n}.on-the-third-floor.of-the-building.example.org");
+            let names: Names = (1..=receivers).map(|n| (MemberId(n), name(n))).collect();
+            let report = SendReport {
+                files: 1,
+                sent: vec![file],
+                ..SendReport::default()
+            };
+            let text = |width| Summary::new(&names, &report, false).within(width).human();
+            for width in [80, 100] {
+                let text = text(Some(width));
+                // The first line has the digest.
+                let lines = text.lines().filter(|line| line.starts_with("  "));
+                let longest = lines.map(|line| line.chars().count()).max();
+                assert!(longest <= Some(width), "{longest:?} of {width}:\n{text}");
+                let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert_eq!(
+                    words.contains("another receiver has its name"),
+                    receivers > 1
+                );
+            }
+            assert!(text(None).contains(&name(receivers)));
+            assert!(!text(None).contains('…'));
+        }
     }
 
     #[test]
