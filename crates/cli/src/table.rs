@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 /// The shortest that a name is cut to.
 const SHORTEST: usize = 10;
-/// Stands in a cell whose sentence is below the table.
+/// The text of a cell whose sentence is below the table.
 const BELOW: &str = "see below";
 
 /// Columns of the terminal behind a file descriptor; none: it is no terminal.
