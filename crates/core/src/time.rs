@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 /// An instant: picoseconds since the start of the run (213 days fit into 64 bits).
 ///
 /// The simulator starts at [`Time::ZERO`]; the socket runtime maps `CLOCK_MONOTONIC` onto it.
+/// The operators of `Time` and [`Span`] stop at the least and at the largest value: none of them panics or wraps, whatever
+/// a peer or a file says.
 ///
 /// ```
 /// use layercast_core::{Span, Time};
@@ -13,8 +15,10 @@ use serde::{Deserialize, Serialize};
 /// let sent = Time::ZERO + Span::from_ms(40);
 /// let arrived = sent + Span::from_us(1_500);
 /// assert_eq!(arrived.since(sent), Span::from_us(1_500));
-/// // A difference never becomes negative.
+/// // A difference never becomes negative, and a sum never wraps.
 /// assert_eq!(sent.since(arrived), Span::ZERO);
+/// assert_eq!(sent - Span::from_secs(1), Time::ZERO);
+/// assert_eq!(sent + Span::MAX, Time::MAX);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -29,6 +33,9 @@ pub struct Time(u64);
 /// assert_eq!(frame.as_us(), 41_666);
 /// // Rounded down to a picosecond.
 /// assert!(frame.times(24) < Span::from_secs(1));
+/// assert_eq!(frame - Span::from_secs(1), Span::ZERO);
+/// assert_eq!(frame + Span::MAX, Span::MAX);
+/// assert_eq!(frame.times(u64::MAX), Span::MAX);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -167,49 +174,53 @@ impl Span {
     }
 }
 
+/// The instant `span` later, at most [`Time::MAX`].
 impl Add<Span> for Time {
     type Output = Time;
     fn add(self, span: Span) -> Time {
-        Time(self.0 + span.0)
+        self.saturating_add(span)
     }
 }
 
 impl AddAssign<Span> for Time {
     fn add_assign(&mut self, span: Span) {
-        self.0 += span.0;
+        *self = *self + span;
     }
 }
 
+/// The instant `span` earlier, at least [`Time::ZERO`].
 impl Sub<Span> for Time {
     type Output = Time;
     fn sub(self, span: Span) -> Time {
-        Time(self.0 - span.0)
+        self.saturating_sub(span)
     }
 }
 
+/// The sum, at most [`Span::MAX`].
 impl Add for Span {
     type Output = Span;
     fn add(self, other: Span) -> Span {
-        Span(self.0 + other.0)
+        Span(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Span {
     fn add_assign(&mut self, other: Span) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
+/// The difference, at least [`Span::ZERO`].
 impl Sub for Span {
     type Output = Span;
     fn sub(self, other: Span) -> Span {
-        Span(self.0 - other.0)
+        self.saturating_sub(other)
     }
 }
 
 impl SubAssign for Span {
     fn sub_assign(&mut self, other: Span) {
-        self.0 -= other.0;
+        *self = *self - other;
     }
 }
 
@@ -239,6 +250,8 @@ impl fmt::Display for Span {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -263,5 +276,31 @@ mod tests {
             Span::from_secs(100_000).mul_div(1_000, 24),
             Span::from_ps(4_166_666_666_666_666_666)
         );
+    }
+
+    /// Any number, often near an end.
+    fn ps() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), 0..3u64, (u64::MAX - 3)..=u64::MAX]
+    }
+
+    proptest! {
+        #[test]
+        fn operators_stop_at_the_ends(a in ps(), b in ps()) {
+            let bounded = |exact: i128| u64::try_from(exact.clamp(0, u64::MAX.into())).unwrap_or(0);
+            let (wide_a, wide_b) = (i128::from(a), i128::from(b));
+            let (sum, difference) = (bounded(wide_a + wide_b), bounded(wide_a - wide_b));
+            let (time, span, other) = (Time::from_ps(a), Span::from_ps(a), Span::from_ps(b));
+            prop_assert_eq!((time + other, span + other), (Time(sum), Span(sum)));
+            prop_assert_eq!((time - other, span - other), (Time(difference), Span(difference)));
+            let (mut later, mut longer, mut shorter) = (time, span, span);
+            later += other;
+            longer += other;
+            shorter -= other;
+            prop_assert_eq!((later, longer, shorter), (Time(sum), Span(sum), Span(difference)));
+            prop_assert_eq!(time.since(Time(b)), Span(difference));
+            prop_assert_eq!(span.times(b).as_ps(), a.saturating_mul(b));
+            let scaled = u128::from(a) * u128::from(b) / 7;
+            prop_assert_eq!(u128::from(span.mul_div(b, 7).as_ps()), scaled.min(u64::MAX.into()));
+        }
     }
 }

@@ -3,9 +3,10 @@
 use crate::common::*;
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FlowId, GroupId, Level, Machine, NodeId, PerLayer, Serial, Span, Stream,
+    CellRate, FlowId, FrameRate, GroupId, Level, Machine, NodeId, Off, PerLayer, Serial, Span,
+    Stream,
 };
-use layercast_mets::{SinkInput, SourceInput};
+use layercast_mets::{PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SourceInput};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, Flags, FlowEnd, FrameType, LinkPdu,
     Member, MemberReport, MetsHeader, MetsPacket, Passing, Payload, Pti, Refusal, Resource, Signal,
@@ -329,4 +330,68 @@ fn a_storm_of_foreign_packets_costs_the_flow_nothing() {
     let dropped = stats.dropped;
     assert!(dropped.unknown > 5_000 && dropped.malformed > 5_000 && dropped.stray > 5_000);
     assert!(world.sink.next_timeout().is_none());
+}
+
+/// A node that offers a flow with pictures centuries apart and with the longest delays there are: the times of such a flow stop at
+/// the largest one.
+#[test]
+fn a_flow_whose_pictures_are_centuries_apart_harms_no_receiver() {
+    let mut offered = flow(u32::MAX);
+    offered.spec.frame_rate = FrameRate {
+        num: 1,
+        den: u32::MAX,
+    };
+    offered.spec.gop_n = u8::MAX;
+    offered.spread_us = u64::MAX;
+    assert_eq!(offered.spec.validate(), Ok(()));
+    assert_eq!(offered.spec.gop(), Span::MAX);
+    for (playout, plays) in [
+        // The bound of 49 days is the playout delay.
+        (PlayoutConfig::default(), false),
+        (PlayoutConfig::live(), true),
+    ] {
+        let mut sink = Sink::new(SinkConfig {
+            playout,
+            ..sink_config(Carriage::Datagrams)
+        });
+        let signals = [
+            Signal::Advertise {
+                flow: offered.clone(),
+            },
+            Signal::JoinAck {
+                flow: offered.id,
+                vci: 0,
+                level: Level::FULL,
+            },
+        ];
+        let mut now = ms(1_000);
+        for signal in signals {
+            sink.handle(now, SinkInput::Signal(signal), &mut Off);
+            while sink.poll_transmit(now, &mut Off).is_some() {}
+        }
+        let mut played = 0;
+        for seq in 0..20 {
+            let LinkPdu::Mets(mut packet) = any_packet() else {
+                panic!("a packet");
+            };
+            packet.header.flags = Flags::FIRST | Flags::LAST | Flags::GOP_START;
+            packet.header.alf_len = 10;
+            packet.header.seq = Serial(seq);
+            packet.header.timestamp_us = now.as_us() as u32;
+            sink.handle(now, SinkInput::Pdu(LinkPdu::Mets(packet)), &mut Off);
+            for _ in 0..20 {
+                while sink.poll_transmit(now, &mut Off).is_some() {}
+                while let Some(event) = sink.poll_event() {
+                    played += u32::from(matches!(event, SinkEvent::Frame(_)));
+                }
+                let Some(next) = sink.next_timeout() else {
+                    break;
+                };
+                now = now.max(next.min(now + Span::from_secs(10)));
+                sink.on_timeout(now, &mut Off);
+            }
+        }
+        assert_eq!(sink.stats().packets, 20);
+        assert_eq!(played > 0, plays, "{:?}", sink.stats());
+    }
 }
