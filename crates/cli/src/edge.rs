@@ -114,7 +114,7 @@ pub fn run(args: &FecEdge) -> Outcome {
         reporter.event(0.0, &format!("programs send to {inside}"))?;
         let clock = Clock::get();
         let start = clock.now();
-        let mut watch = Watch::new(args, inside);
+        let mut watch = Watch::new(args, addr, inside);
         let report = |stats: &FecTunnelStats| {
             let t_s = clock.now().since(start).as_secs_f64();
             for warning in watch.look(t_s, stats) {
@@ -205,31 +205,38 @@ fn percent(share: impl Into<Option<f64>>) -> String {
 const SILENT_S: f64 = 2.0;
 
 /// Seconds without any packet from either side before the command says so.
-const IDLE_S: f64 = 3.0;
+const IDLE_S: f64 = 5.0;
 
 /// Warnings of a running edge: each is printed once, and again if its condition returns.
 struct Watch<'a> {
     args: &'a FecEdge,
-    /// Where programs send to.
+    /// Where the peer sends to, and where programs do.
+    outside: SocketAddr,
     inside: SocketAddr,
     /// Packets and reports when the last report came, and since when packets left without one.
     packets: u64,
     reports: u64,
     since: Option<f64>,
     silent: bool,
+    /// Packets of both sides, since when there have been no more, and whether that was said.
+    crossed: u64,
+    idle_since: f64,
     idle: bool,
     refused: bool,
 }
 
 impl Watch<'_> {
-    fn new(args: &FecEdge, inside: SocketAddr) -> Watch<'_> {
+    fn new(args: &FecEdge, outside: SocketAddr, inside: SocketAddr) -> Watch<'_> {
         Watch {
             args,
+            outside,
             inside,
             packets: 0,
             reports: 0,
             since: None,
             silent: false,
+            crossed: 0,
+            idle_since: 0.0,
             idle: false,
             refused: false,
         }
@@ -253,14 +260,38 @@ impl Watch<'_> {
                 warnings.push(silence(self.args));
             }
         }
-        let quiet = sent.packets + sent.unprotected == 0 && stats.edge.received.datagrams == 0;
-        if quiet && t_s >= IDLE_S && !std::mem::replace(&mut self.idle, true) {
-            warnings.push(idleness(self.args, self.inside));
-        }
+        warnings.extend(self.look_for_traffic(t_s, stats));
         if sent.refused > 0 && !std::mem::replace(&mut self.refused, true) {
             warnings.push(refusal(self.args, sent.refused, sent.longest_refused));
         }
         warnings
+    }
+}
+
+impl Watch<'_> {
+    /// Tells that nothing has crossed the tunnel for a while, and that something does again.
+    fn look_for_traffic(&mut self, t_s: f64, stats: &FecTunnelStats) -> Option<String> {
+        let (sent, got) = (&stats.edge.sent, &stats.edge.received);
+        let crossed = sent.packets + sent.unprotected + sent.refused + got.datagrams;
+        let idle_s = t_s - self.idle_since;
+        if crossed > std::mem::replace(&mut self.crossed, crossed) {
+            self.idle_since = t_s;
+            let was_idle = std::mem::take(&mut self.idle);
+            return was_idle.then(|| {
+                format!("packets cross the tunnel again, after {idle_s:.0} s without any")
+            });
+        }
+        let is_news = idle_s >= IDLE_S && !std::mem::replace(&mut self.idle, true);
+        is_news.then(|| self.idleness(idle_s))
+    }
+
+    /// No packet came from either side; says what that means for the peer.
+    fn idleness(&self, idle_s: f64) -> String {
+        let (peer, outside, inside) = (&self.args.peer, self.outside, self.inside);
+        format!(
+            "no packet for {idle_s:.0} s: the peer {peer} sent nothing to {outside}, and no program sent to {inside}; whether \
+             the peer runs is not known while no packet crosses the tunnel"
+        )
     }
 }
 
@@ -270,15 +301,6 @@ fn silence(args: &FecEdge) -> String {
     format!(
         "the peer {peer} reports nothing, so its loss is not known: is it running, with --peer this host, and is \
          --mtu {mtu} no more than the MTU of the path less 28 (IPv6: 48)?"
-    )
-}
-
-/// No packet came from either side; says what that means for the peer.
-fn idleness(args: &FecEdge, inside: SocketAddr) -> String {
-    let peer = &args.peer;
-    format!(
-        "the peer {peer} reports nothing: it has sent nothing, and no program has sent to {inside}; whether it runs is \
-         not known before packets cross the tunnel"
     )
 }
 
@@ -373,4 +395,50 @@ fn in_words(args: &FecEdge, stats: &FecTunnelStats) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        edge: FecEdge,
+    }
+
+    #[test]
+    fn a_tunnel_without_traffic_says_so_each_time_and_that_traffic_is_back() {
+        let given = ["edge", "--peer", "host:7800", "--in", "127.0.0.1:5000"];
+        let args = Command::parse_from(given).edge;
+        let addr = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut watch = Watch::new(&args, addr(7800), addr(5000));
+        let mut stats = FecTunnelStats::default();
+        // Packets of the peer come from 8 s on for two seconds, those of a program at 20 s.
+        let mut said = Vec::new();
+        for t_s in 0..30 {
+            stats.edge.received.datagrams += u64::from((8..10).contains(&t_s));
+            stats.edge.sent.packets += u64::from(t_s == 20);
+            let text = watch.look(f64::from(t_s), &stats);
+            said.extend(text.into_iter().map(|it| (t_s, it)));
+        }
+        let times: Vec<i32> = said.iter().map(|it| it.0).collect();
+        assert_eq!(times[..4], [5, 8, 14, 20], "{said:?}");
+        for part in [
+            "no packet for 5 s",
+            "host:7800",
+            "to 127.0.0.1:7800",
+            "to 127.0.0.1:5000",
+            "not known",
+        ] {
+            assert!(said[0].1.contains(part), "{part}: {}", said[0].1);
+        }
+        assert!(
+            said[1].1.contains("cross the tunnel again, after 8 s"),
+            "{said:?}"
+        );
+        assert!(said[2].1.contains("no packet for 5 s"), "{said:?}");
+    }
 }

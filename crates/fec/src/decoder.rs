@@ -140,7 +140,11 @@ impl Decoder {
                 self.stats.strange += 1;
                 return;
             }
-            Place::Past => {
+            Place::Before(by) if self.window.slots.len() + by <= self.config.blocks => {
+                self.window.begin_earlier(by);
+                0
+            }
+            Place::Before(_) | Place::Past => {
                 self.stats.late += 1;
                 self.hand_over(&header, octets, Arrival::Late);
                 return;

@@ -106,6 +106,8 @@ pub struct Encoder {
     kept: VecDeque<Kept>,
     /// Parities of closed blocks whose interleaved neighbours are still open.
     closed: VecDeque<Vec<u8>>,
+    /// When they are released whatever comes: a block of one packet leaves no neighbour open.
+    release_by: Option<Time>,
     ready: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
@@ -129,6 +131,7 @@ impl Encoder {
             turn: 0,
             kept: VecDeque::new(),
             closed: VecDeque::new(),
+            release_by: None,
             ready: VecDeque::new(),
             spare: Vec::new(),
         })
@@ -218,10 +221,10 @@ impl Encoder {
         true
     }
 
-    /// When the next block must be closed, full or not.
+    /// When the next block must be closed, full or not, or the parities of closed ones are released.
     pub fn next_timeout(&self) -> Option<Time> {
         let open = self.lanes.iter().filter(|it| !it.payloads.is_empty());
-        open.map(|it| it.due).min()
+        open.map(|it| it.due).chain(self.release_by).min()
     }
 
     /// Closes the open blocks if one has been open for too long; blocks interleaved with it are hardly younger.
@@ -278,15 +281,19 @@ impl Encoder {
             }
         }
         self.closed.clear();
+        self.release_by = None;
     }
 
     fn close_lane(&mut self, lane: usize) {
         let Lane {
-            block, payloads, ..
+            block,
+            payloads,
+            due,
         } = &mut self.lanes[lane];
         if payloads.is_empty() {
             return;
         }
+        self.release_by.get_or_insert(*due);
         let shape = self.config.shape(payloads.len() as u8);
         let put = Ready {
             ready: &mut self.closed,

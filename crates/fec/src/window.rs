@@ -82,7 +82,10 @@ pub(crate) enum Place {
     Inside(usize),
     /// This many blocks beyond its end.
     Beyond(usize),
-    /// Before the window.
+    /// This many blocks before its beginning, where no block has been closed: blocks are filled in turn, and the first packet
+    /// to arrive need not be of the oldest one.
+    Before(usize),
+    /// Before the window: of a block that is closed.
     Past,
     /// Unrelated to the known blocks; the packet is refused.
     Strange,
@@ -96,6 +99,8 @@ const FAR: i64 = 1_024;
 pub(crate) struct Window {
     base: Serial,
     started: bool,
+    /// Whether a block was closed since it started.
+    closed: bool,
     pub slots: VecDeque<Option<Slot>>,
     /// The first packet of an unrelated block: the sender restarted, or the packet is forged.
     candidate: Option<(Serial, u8)>,
@@ -109,11 +114,12 @@ impl Window {
         }
         let ahead = i64::from(header.block.diff(self.base));
         if (-FAR..FAR).contains(&ahead) {
-            let at = usize::try_from(ahead);
-            return at.map_or(Place::Past, |at| match at < self.slots.len() {
-                true => Place::Inside(at),
-                false => Place::Beyond(at - self.slots.len()),
-            });
+            return match usize::try_from(ahead) {
+                Ok(at) if at < self.slots.len() => Place::Inside(at),
+                Ok(at) => Place::Beyond(at - self.slots.len()),
+                Err(_) if self.closed => Place::Past,
+                Err(_) => Place::Before(ahead.unsigned_abs() as usize),
+            };
         }
         let before = self.candidate.replace((header.block, header.index));
         let borne_out = before.is_some_and(|(block, index)| {
@@ -127,10 +133,19 @@ impl Window {
         }
     }
 
+    /// Begins `by` blocks earlier.
+    pub fn begin_earlier(&mut self, by: usize) {
+        for _ in 0..by {
+            self.slots.push_front(None);
+            self.base = Serial(self.base.0.wrapping_sub(1));
+        }
+    }
+
     /// Removes the oldest block.
     pub fn pop(&mut self) -> Option<(Serial, Option<Slot>)> {
         let slot = self.slots.pop_front()?;
         let block = self.base;
+        self.closed = true;
         self.base = self.base.plus(1);
         Some((block, slot))
     }
@@ -138,6 +153,6 @@ impl Window {
     /// Restarts at a block; the window is empty.
     pub fn restart(&mut self, block: Serial) {
         debug_assert!(self.slots.is_empty());
-        (self.base, self.candidate) = (block, None);
+        (self.base, self.candidate, self.closed) = (block, None, false);
     }
 }

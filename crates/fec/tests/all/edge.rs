@@ -75,10 +75,11 @@ proptest! {
     fn an_edge_returns_the_original_packets_once_each_and_repairs_blocks(
         lengths in prop::collection::vec(0_usize..1_400, 1..120),
         (n, m) in (1_u8..12, 0_u8..5),
+        interleave in 1_u8..6,
         fates in prop::collection::vec((prop::bool::weighted(0.2), 1_usize..3, 0_u32..40), 720),
         scheme in prop::sample::select(Scheme::ALL.to_vec()),
     ) {
-        let config = FecEdgeConfig { scheme, code: Some((n, m)), order: Span::from_secs(2), ..CONFIG };
+        let config = FecEdgeConfig { scheme, code: Some((n, m)), interleave, order: Span::from_secs(2), ..CONFIG };
         let (mut near, mut far) = (edge(config), edge(config));
         let given: Vec<Bytes> = (0..).zip(&lengths).map(|(it, &len)| packet(it, len)).collect();
         let all = sent(&mut near, &given);
@@ -92,8 +93,7 @@ proptest! {
             if header.parity().is_none() {
                 block.0.push(number(&datagram.slice(ENVELOPE + Header::SIZE + NUMBER..)));
             }
-            // The very first datagram defines the beginning of the sequence.
-            let (lost, copies, late): Fate = if place == 0 { (false, 1, 0) } else { fates[place as usize] };
+            let (lost, copies, late): Fate = fates[place as usize];
             block.1 += usize::from(lost);
             if !lost {
                 arriving.extend((0..copies as u32).map(|copy| (place + late * (copy + 1), datagram)));
@@ -370,9 +370,9 @@ fn packets_come_out_in_the_order_in_which_they_went_in() {
             interleave,
             ..CONFIG
         };
-        // The first datagram arrives: it says where the blocks begin.
+        // The first datagram is among them.
         let one_of_block = |it: u32, parity: Option<usize>| {
-            parity.is_none() && it % (6 * u32::from(interleave)) == 1 && it % 9 != 8
+            parity.is_none() && it.is_multiple_of(6 * u32::from(interleave)) && it % 9 != 8
         };
         let (got, far) = delivered(config, &given, one_of_block);
         let numbers: Vec<u32> = got.iter().map(|it| number(&it.1)).collect();
@@ -380,6 +380,39 @@ fn packets_come_out_in_the_order_in_which_they_went_in() {
         assert_eq!(numbers, wanted, "interleaved {interleave} times");
         assert!(far.stats().received.recovered > 9, "{:?}", far.stats());
         assert_eq!(far.stats().received.out_of_order, 0);
+    }
+}
+
+/// A block of `n` packets of which `m` or fewer have passed before the far end starts is whole, whatever the datagram is that
+/// comes first.
+#[test]
+fn an_end_that_starts_anywhere_in_a_block_recovers_what_the_code_allows() {
+    let given: Vec<Bytes> = (0..300).map(|it| packet(it, 100)).collect();
+    for interleave in [1, 2, 4] {
+        let config = FecEdgeConfig {
+            interleave,
+            flush: Span::from_ms(50),
+            ..CONFIG
+        };
+        for missed in 0..6 * 2 * u32::from(interleave) {
+            let (got, far) = delivered(config, &given, |it, _| it < missed);
+            let round = 6 * u32::from(interleave);
+            let (whole, into) = (missed / round * round, missed % round);
+            // Each block of the round has passed by as much as there are packets of its lane.
+            let is_recovered = |it: u32| {
+                let lane = it % u32::from(interleave);
+                let passed = (into + u32::from(interleave) - 1 - lane) / u32::from(interleave);
+                it >= missed || it >= whole && passed <= 2
+            };
+            let wanted: Vec<u32> = (0..300).filter(|&it| is_recovered(it)).collect();
+            let numbers: Vec<u32> = got.iter().map(|it| number(&it.1)).collect();
+            assert_eq!(
+                numbers, wanted,
+                "{missed} missed, interleaved {interleave} times"
+            );
+            let received = far.stats().received;
+            assert_eq!((received.late, received.duplicate), (0, 0), "{received:?}");
+        }
     }
 }
 

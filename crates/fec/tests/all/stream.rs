@@ -162,6 +162,23 @@ fn unrecoverable_blocks_are_reported_when_abandoned() {
 }
 
 #[test]
+fn parities_of_one_packet_are_sent_in_time_without_its_interleaved_neighbours() {
+    let mut encoder = Encoder::new(EncoderConfig {
+        n: 1,
+        interleave: 3,
+        ..CONFIG
+    })
+    .expect("a configuration");
+    encoder.push(Time::ZERO, payload(0)).expect("fits");
+    assert_eq!(parities(&mut encoder).len(), 0);
+    let due = encoder.next_timeout().expect("parities wait");
+    assert_eq!(due, Time::ZERO + CONFIG.flush);
+    encoder.on_timeout(due);
+    assert_eq!(parities(&mut encoder).len(), usize::from(CONFIG.m));
+    assert_eq!(encoder.next_timeout(), None);
+}
+
+#[test]
 fn interleaving_spreads_a_burst() {
     let burst = 8..14;
     let lost = |interleave| {
