@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
-use layercast_media::{Advice, Clip, PaceChange, RtpSession, TOO_SLOW};
+use layercast_media::{Advice, Clip, PaceChange, Restart, RtpSession, TOO_SLOW};
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
 use layercast_sim::file;
 
@@ -170,7 +170,7 @@ pub fn describe(learned: &Learned) -> String {
 pub fn kind(event: &LiveEvent) -> Option<&'static str> {
     Some(match event {
         LiveEvent::Silent | LiveEvent::Back => "pauses of the encoder",
-        LiveEvent::Resync => "pauses or jumps of the stream",
+        LiveEvent::Restart(_) => "restarts of the timeline",
         LiveEvent::Pace(_) => "changes of the pace of the source",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::LongGop(_) => "key frames that are far apart",
@@ -189,7 +189,13 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Counted { .. } => return None,
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
-        LiveEvent::Resync => "the stream paused or jumped: its timeline begins again".to_owned(),
+        LiveEvent::Restart(Restart::Break) => {
+            "the stream paused or jumped: its timeline begins again".to_owned()
+        }
+        LiveEvent::Restart(Restart::Late(by)) => format!(
+            "media came {:.1} s after their time for a second: the timeline begins again, so that they do not stay late",
+            by.as_secs_f64()
+        ),
         LiveEvent::Pace(change) => pace(change),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::LongGop(long) => {

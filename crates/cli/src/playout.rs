@@ -2,6 +2,14 @@
 
 use layercast_qos::{MoveCause, SignedSpan};
 
+/// What raises the playout delay; of causes that raised it as much the first one is reported.
+const CAUSES: [MoveCause; 4] = [
+    MoveCause::Source,
+    MoveCause::Late,
+    MoveCause::Loss,
+    MoveCause::Estimate,
+];
+
 /// A change of the playout delay that a viewer notices, in milliseconds.
 const WORTH_MS: f64 = 100.0;
 /// Delays between hosts without a common clock are not shown: they hold the difference of the clocks.
@@ -10,21 +18,41 @@ const SHOWN_MS: std::ops::Range<f64> = 0.0..60_000.0;
 /// Reports that the playout delay has risen, and that it is back.
 #[derive(Default)]
 pub struct PlayoutMoves {
-    /// The delay before it rose, while it is high.
+    /// The delay before it rose: the smallest since the last fall that was reported.
     before: Option<f64>,
+    /// After the last move.
+    last: Option<f64>,
     /// The highest one that was reported.
     reported: f64,
+    /// By how much each of [`CAUSES`] has raised the delay since the last report.
+    raised: [f64; CAUSES.len()],
 }
 
 impl PlayoutMoves {
     /// Takes a change of the playout delay; returns a message if it is worth one.
     pub fn look(&mut self, from: SignedSpan, to: SignedSpan, cause: MoveCause) -> Option<String> {
         let (from, to) = (from.as_ms_f64(), to.as_ms_f64());
+        if self.last.replace(to).is_some_and(|last| last != from) {
+            // The time line of the source began again: the delay counts from elsewhere.
+            *self = PlayoutMoves {
+                last: Some(to),
+                ..PlayoutMoves::default()
+            };
+        }
         let before = *self.before.get_or_insert(from);
         let rise = to - before;
+        for (known, raised) in CAUSES.into_iter().zip(&mut self.raised) {
+            *raised += if known == cause {
+                (to - from).max(0.0)
+            } else {
+                0.0
+            };
+        }
         if rise < WORTH_MS / 2.0 {
-            let was_high = self.reported;
-            (self.before, self.reported) = (None, 0.0);
+            let was_high = std::mem::take(&mut self.reported);
+            if was_high > 0.0 || rise < 0.0 {
+                (self.before, self.raised) = (Some(to), Default::default());
+            }
             return (was_high > 0.0).then(|| {
                 format!(
                     "the playout delay falls by {}: frames come in time again",
@@ -32,11 +60,19 @@ impl PlayoutMoves {
                 )
             });
         }
-        if rise < WORTH_MS || rise < self.reported + WORTH_MS {
+        let most = self.raised.into_iter().fold(0.0, f64::max);
+        let mut known = CAUSES.into_iter().zip(self.raised);
+        let cause = known.find(|it| it.1 == most).map_or(cause, |it| it.0);
+        // A source that stays too slow raises the delay without end.
+        let next = match cause {
+            MoveCause::Source => 2.0 * self.reported,
+            _ => self.reported + WORTH_MS,
+        };
+        if rise < WORTH_MS || rise < next {
             return None;
         }
         let last = before + self.reported;
-        self.reported = rise;
+        (self.reported, self.raised) = (rise, Default::default());
         let why = match cause {
             MoveCause::Late => {
                 "a frame came later than the others, because the path paused or a queue on it filled; the delay falls again after 5 s without a \
@@ -92,7 +128,7 @@ mod tests {
         ]);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(
-            all[0].contains("rises by 390 ms (from 40 ms to 430 ms): a frame came later"),
+            all[0].contains("rises by 410 ms (from 20 ms to 430 ms): a frame came later"),
             "{all:?}"
         );
         assert!(
@@ -110,6 +146,39 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[0].contains("path"), "{all:?}");
+    }
+
+    #[test]
+    fn many_small_rises_are_told_as_one_with_what_raised_the_delay_most() {
+        use MoveCause::{Late, Source};
+        // 15 ms each; every third is taken for one of the path.
+        let cause = |n: i64| if n % 3 == 2 { Late } else { Source };
+        let moves: Vec<_> = (1..=60).map(|n| (20 + 15 * n, cause(n))).collect();
+        let all = said(&moves);
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert!(all[0].contains("from 20 ms to 125 ms"), "{all:?}");
+        for text in &all {
+            assert!(
+                text.contains("come to the source after their time"),
+                "{all:?}"
+            );
+        }
+        let moves: Vec<_> = (1..=20)
+            .map(|n| (20 + 15 * n, if n % 3 == 2 { Source } else { Late }))
+            .collect();
+        assert!(said(&moves).iter().all(|it| it.contains("the path paused")));
+    }
+
+    #[test]
+    fn a_delay_that_counts_from_elsewhere_is_no_fall() {
+        let ms = |ms: i64| SignedSpan::from_ps(ms * 1_000_000_000);
+        let mut playout = PlayoutMoves::default();
+        assert!(playout.look(ms(20), ms(1_000), MoveCause::Source).is_some());
+        assert_eq!(playout.look(ms(30), ms(45), MoveCause::Source), None);
+        let said = playout
+            .look(ms(45), ms(140), MoveCause::Source)
+            .expect("a rise");
+        assert!(said.contains("from 30 ms to 140 ms"), "{said}");
     }
 
     #[test]

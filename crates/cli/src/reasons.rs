@@ -206,7 +206,9 @@ impl Arrivals {
     fn look_at_source(&mut self, progress: &Progress) -> Option<String> {
         let late = progress.source_late_ms.filter(|&it| it < STATED_MS)?;
         let second = Time::ZERO + Span::from_secs_f64(progress.t.max(0.0));
-        let change = self.pace.push(second, progress.t * 1e3 - late)?;
+        // A timeline that begins again forgets how late media came before.
+        let behind = late + progress.source_skipped_ms;
+        let change = self.pace.push(second, progress.t * 1e3 - behind)?;
         Some(live::pace(&change))
     }
 }
@@ -283,6 +285,7 @@ mod tests {
             cut_starts: CutStarts::default(),
             late_ms: None,
             source_late_ms: None,
+            source_skipped_ms: 0.0,
             output_dropped: 0,
             output_broken: false,
         }
@@ -337,6 +340,22 @@ mod tests {
             assert!(text.contains("encoder is too slow"), "{text}");
             assert!(!text.contains("a longer playout delay helps"), "{text}");
         }
+    }
+
+    #[test]
+    fn the_pace_of_a_source_is_measured_across_restarts_of_its_timeline() {
+        let slow = |n: u64| Progress {
+            t: n as f64,
+            source_late_ms: Some((150 * n % 1_200) as f64),
+            source_skipped_ms: (150 * n / 1_200 * 1_200) as f64,
+            ..second(25 * n, 0, 100 * n)
+        };
+        let said = reported((1..40).map(slow));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].contains("delivers 0.85 s of media per second"),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub use h264::H264Writer;
 pub use levels::LevelSummary;
 pub use live::{
     Estimate, GopWatch, Ingest, IngestStats, LONG_GOP, LiveClock, LiveLoad, LoadReport, LongGop,
-    MediaTimeline, Overload, PaceChange, PaceMeter, SpecMeter, Stamp, TOO_SLOW, TimedFrame,
+    MediaTimeline, Overload, PaceChange, PaceMeter, Restart, SpecMeter, Stamp, TOO_SLOW,
+    TimedFrame,
 };
 pub use mpeg::sniff::{is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received, Undecodable};

@@ -63,8 +63,7 @@ impl PlayedFrame {
     pub fn end_to_end(&self, handed: Time) -> EndToEnd {
         let early = self.waited.early_ps();
         let early_by = Span::from_ps(u64::try_from(early).unwrap_or(0));
-        let late_by = Span::from_ps(u64::try_from(-early).unwrap_or(0));
-        let away = self.delay.saturating_sub(late_by);
+        let away = self.delay.saturating_sub(self.waited.late());
         let queue = self.waited.queued().min(away);
         EndToEnd {
             ingest: early_by,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
     GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload,
-    PaceChange, RtpNote, RtpSession, SpecMeter, TimedFrame, VideoCodec,
+    PaceChange, Restart, RtpNote, RtpSession, SpecMeter, TimedFrame, VideoCodec,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -107,8 +107,8 @@ pub enum LiveEvent {
     Silent,
     /// Something comes again.
     Back,
-    /// The stream paused, jumped or was started again; its timeline begins again.
-    Resync,
+    /// The timeline of the stream begins again.
+    Restart(Restart),
     /// Key frames are this far apart, more than [`LONG_GOP`](layercast_media::LONG_GOP).
     LongGop(LongGop),
     /// A source on the RTP port is ignored, or takes the place of another one.
@@ -417,6 +417,8 @@ impl LiveInput {
         flow: LiveFlow,
     ) -> (Frames, mpsc::Receiver<LiveEvent>) {
         self.clock.settle();
+        // What happened while the stream was looked at is over.
+        self.clock.poll_restart();
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
         let headroom = options.headroom_percent;

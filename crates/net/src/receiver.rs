@@ -476,6 +476,7 @@ impl Receiver {
             cut_starts: stats.cut_starts,
             late_ms: stats.late_ms,
             source_late_ms: stats.source_late_ms,
+            source_skipped_ms: stats.source_skipped_ms,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

@@ -77,6 +77,8 @@ pub struct JitterFilter {
     repairs: Span,
     /// How much longer than others the first frames of GOPs may take, of which none has shown it yet.
     spread: Span,
+    /// What the source is late with the next frame: the bound of the playout delay is longer by it.
+    source_late: Span,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -142,6 +144,7 @@ impl JitterFilter {
             lossy: None,
             repairs: Span::ZERO,
             spread: Span::ZERO,
+            source_late: Span::ZERO,
             play: None,
             next: None,
             late_in_period: 0,
@@ -386,15 +389,16 @@ impl JitterFilter {
             }
         };
         let needed = SignedSpan::from_ps(needed);
-        let most = self.config.bound.or(self.config.longest);
-        if most.is_some_and(|most| needed > most.into()) {
+        let bound = self.config.bound.map(SignedSpan::from);
+        let most = bound.or(self.longest().map(SignedSpan::from_ps));
+        if most.is_some_and(|most| needed > most) {
             self.emit(JitterEvent::DelayBound { needed });
         }
-        if let Some(bound) = self.config.bound {
-            return bound.into();
+        if let Some(bound) = bound {
+            return bound;
         }
         let floored = needed.max(SignedSpan::from_ps(play.floor));
-        most.map_or(floored, |most| floored.min(most.into()))
+        most.map_or(floored, |most| floored.min(most))
     }
 
     /// Frames of the flow are missing: the path loses packets.
@@ -424,6 +428,37 @@ impl JitterFilter {
         self.spread = spread.min(FARTHEST);
     }
 
+    /// The next frame came to its source `late` after the time that it is stamped with. The path has no part in that, so the
+    /// longest playout delay is longer by it.
+    pub fn on_late_source(&mut self, late: Span) {
+        self.source_late = late.min(FARTHEST);
+    }
+
+    /// From the next frame on the source stamps its frames `by` later than before: delays are shorter by that, and the
+    /// playout point stays where it is.
+    pub fn on_jump(&mut self, by: SignedSpan) {
+        let earlier = |delay: i64| delay.saturating_sub(by.as_ps());
+        self.d -= by.as_ps() as f64;
+        if let Some(recent) = &mut self.recent {
+            recent.shift(earlier);
+        }
+        (self.stalls, self.outages) = (self.stalls.shifted(earlier), self.outages.shifted(earlier));
+        if let Some(play) = &mut self.play {
+            play.floor = earlier(play.floor);
+            play.period_start =
+                SourceTime::from_ps(play.period_start.as_ps().saturating_add(by.as_ps()));
+            if self.config.bound.is_none() {
+                play.delay = SignedSpan::from_ps(earlier(play.delay.as_ps()));
+            }
+        }
+    }
+
+    /// The longest playout delay of the next frame, in picoseconds.
+    fn longest(&self) -> Option<i64> {
+        let longest = self.config.longest?;
+        Some(ps(longest).saturating_add(ps(self.source_late)))
+    }
+
     /// The delay that [`Margin::Smallest`] calls for, in picoseconds.
     fn smallest(&mut self, play: &Schedule) -> i64 {
         let kept_to = self.recent.as_mut().and_then(RecentDelays::kept_to);
@@ -442,7 +477,7 @@ impl JitterFilter {
     /// Moves the playout point under [`Margin::Smallest`]: up with a frame that comes late, down after
     /// [`CALM`] without one, and no further than the bound.
     fn keep_smallest(&mut self, now: Time, play: &mut Schedule, emission: SourceTime, delay: i64) {
-        let most = self.config.longest.map_or(i64::MAX, ps);
+        let most = self.longest().unwrap_or(i64::MAX);
         let late = now > emission.plus(play.delay);
         if late && delay <= most {
             let to = delay.saturating_add(ps(GUARD)).min(most);

@@ -54,4 +54,13 @@ impl OutageDetector {
         });
         is_single
     }
+
+    /// The same with delays that count from elsewhere.
+    pub fn shifted(self, shifted: impl Fn(i64) -> i64) -> OutageDetector {
+        let running = self.running.map(|running| Running {
+            level: shifted(running.level),
+            ..running
+        });
+        OutageDetector { running, ..self }
+    }
 }

@@ -36,6 +36,13 @@ impl RecentDelays {
         debug_assert!(self.delays.len() <= self.window);
     }
 
+    /// Counts the same delays from elsewhere.
+    pub fn shift(&mut self, shifted: impl Fn(i64) -> i64) {
+        for delay in &mut self.delays {
+            *delay = shifted(*delay);
+        }
+    }
+
     /// As [`quantile`](RecentDelays::quantile); the largest of them as long as they are too few to tell.
     pub fn kept_to(&mut self) -> Option<i64> {
         self.quantile()

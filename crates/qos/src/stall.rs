@@ -23,4 +23,10 @@ impl StallDetector {
         self.stalled = rise > range.max(0) || self.stalled && at_once;
         self.stalled
     }
+
+    /// The same with delays that count from elsewhere.
+    pub fn shifted(self, shifted: impl Fn(i64) -> i64) -> StallDetector {
+        let last = self.last.map(|(at, delay)| (at, shifted(delay)));
+        StallDetector { last, ..self }
+    }
 }

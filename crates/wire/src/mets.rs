@@ -275,6 +275,11 @@ impl Waited {
         }
     }
 
+    /// How long after the emission timestamp the last byte arrived; zero if it came in time.
+    pub fn late(self) -> Span {
+        Span::from_ps(u64::try_from(-self.early_ps()).unwrap_or(0))
+    }
+
     /// From the emission timestamp, or the later arrival of the last byte, until the first packet left.
     pub fn queued(self) -> Span {
         Span::from_ms(2 * (u64::from(self.0) & Self::QUEUED))

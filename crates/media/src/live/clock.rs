@@ -15,6 +15,9 @@ const SLEW: i64 = 200;
 /// The same while frames wait longer than the lead by more than `BEHIND`, as after a pause whose media arrive together.
 const CATCH_UP: i64 = 4;
 const BEHIND: i64 = HZ / 50;
+/// A timeline begins again whose frames all come by more than `LATE` after they are due, for `LATE_FOR`.
+const LATE: i64 = HZ;
+const LATE_FOR: i64 = HZ;
 
 /// Gives frames that arrive live the time at which they leave: as evenly spaced as their time stamps, and no later
 /// than a lead after the one of them that arrives last.
@@ -23,6 +26,9 @@ const BEHIND: i64 = HZ / 50;
 /// frame is due when it arrives. The clocks of encoder and host drift apart: the timeline follows, by at most half a
 /// per cent of the time that passes. After a pause, a jump or a restart of the stamps it begins again. If the media of
 /// the pause arrive together, frames leave a quarter closer together until the delay is as before.
+///
+/// It also begins again if for 1 s every frame arrives more than 1 s after it was due, as those of an encoder that is
+/// slower than real time or pauses for less than a second again and again: the next frame is due a lead after it arrives.
 #[derive(Clone, Debug)]
 pub struct LiveClock {
     /// In ticks; also all that follows.
@@ -40,7 +46,19 @@ pub struct LiveClock {
     correction: i64,
     /// No frame has left yet, so that the timeline may jump.
     learns: bool,
+    /// Since when all frames have come late by more than `LATE`.
+    late_since: Option<i64>,
     resyncs: u64,
+    restart: Option<Restart>,
+}
+
+/// Why the timeline of a live stream begins again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Restart {
+    /// The stream paused, jumped or was started again.
+    Break,
+    /// Its frames came this long after they were due.
+    Late(Span),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +82,9 @@ impl LiveClock {
             first_windows: FIRST_WINDOWS,
             correction: 0,
             learns: false,
+            late_since: None,
             resyncs: 0,
+            restart: None,
         }
     }
 
@@ -95,6 +115,11 @@ impl LiveClock {
         self.resyncs
     }
 
+    /// That the timeline began again since the last call, and why.
+    pub fn poll_restart(&mut self) -> Option<Restart> {
+        self.restart.take()
+    }
+
     /// When a frame is due that arrives `now`, counted from the arrival of the first; never before
     /// the frame before it. Without a stamp it is due with the frame before it.
     pub fn due(&mut self, now: Time, stamp: Option<Stamp>) -> Span {
@@ -109,8 +134,7 @@ impl LiveClock {
                 let step = stamp.since(last.stamp);
                 let apart = step.saturating_sub(arrival - last.arrival);
                 if apart.abs() > RESYNC {
-                    self.resyncs += 1;
-                    self.anchor(stamp, arrival, last.due)
+                    self.begin_again(Restart::Break, stamp, arrival, last.due)
                 } else {
                     self.follow(stamp, arrival, last, step)
                 }
@@ -125,6 +149,23 @@ impl LiveClock {
         self.start.unwrap_or(now).saturating_add(due)
     }
 
+    fn begin_again(&mut self, why: Restart, stamp: Stamp, arrival: i64, after: i64) -> i64 {
+        self.resyncs += 1;
+        self.restart = Some(why);
+        self.anchor(stamp, arrival, after)
+    }
+
+    /// By how much a frame is late that was due at `due`, if all frames have been late for `LATE_FOR`.
+    fn stays_late(&mut self, due: i64, arrival: i64) -> Option<Span> {
+        let late = arrival - due;
+        if late <= LATE || self.lead == 0 {
+            self.late_since = None;
+            return None;
+        }
+        let since = *self.late_since.get_or_insert(arrival);
+        (arrival - since >= LATE_FOR).then(|| span_of(late))
+    }
+
     /// Begins a timeline at a frame.
     fn anchor(&mut self, stamp: Stamp, arrival: i64, after: i64) -> i64 {
         let due = (arrival + self.lead).max(after);
@@ -135,6 +176,7 @@ impl LiveClock {
         };
         (self.window, self.margin, self.correction) = (arrival, margin, 0);
         self.first_windows = FIRST_WINDOWS;
+        self.late_since = None;
         self.last = Some(Last {
             stamp,
             media: 0,
@@ -146,6 +188,9 @@ impl LiveClock {
 
     fn follow(&mut self, stamp: Stamp, arrival: i64, last: Last, step: i64) -> i64 {
         let media = last.media + step;
+        if let Some(by) = self.stays_late(media + self.offset, arrival) {
+            return self.begin_again(Restart::Late(by), stamp, arrival, last.due);
+        }
         self.margin = self.margin.min(media + self.offset - arrival);
         let window = match self.first_windows {
             0 => WINDOW,
@@ -308,5 +353,84 @@ mod tests {
             Span::from_ms(12_200)
         );
         assert_eq!(clock.resyncs(), 2);
+    }
+
+    /// Time stamps of pictures every 40 ms and the time at which each arrives, in milliseconds.
+    fn lateness(
+        clock: &mut LiveClock,
+        arrivals: impl Iterator<Item = (u64, u64)>,
+    ) -> Vec<(u64, i64)> {
+        let late = |(media, arrival): (u64, u64)| {
+            let due = clock.due_at(at(arrival), stamp(media));
+            (
+                arrival,
+                at(arrival).as_ps() as i64 / 1_000_000_000 - due.as_ps() as i64 / 1_000_000_000,
+            )
+        };
+        arrivals.map(late).collect()
+    }
+
+    #[test]
+    fn a_stream_that_stays_late_begins_anew_and_is_in_time_when_its_encoder_recovers() {
+        // 17 s of media at 0.85 of real time, then real time.
+        let slow = |media: u64| media + media.min(17_000) * 15 / 85;
+        // Pauses of 900 ms, none of which is a break, every 2 s: the media of them do not follow.
+        let pauses = |media: u64| media + media.min(18_000) / 2_000 * 900;
+        // The stamps fall back by 0.9 s twice.
+        let back = |media: u64| {
+            media
+                + if media < 4_000 {
+                    0
+                } else if media < 8_000 {
+                    900
+                } else {
+                    1_800
+                }
+        };
+        for (name, arrival) in [
+            ("slow", &slow as &dyn Fn(u64) -> u64),
+            ("pauses", &pauses),
+            ("back", &back),
+        ] {
+            let mut clock = LiveClock::new(LEAD);
+            let media = (0..1_000u64).map(|k| k * 40);
+            let all = lateness(&mut clock, media.map(|media| (media, arrival(media))));
+            assert!(clock.resyncs() > 0, "{name}");
+            assert!(
+                matches!(clock.poll_restart(), Some(Restart::Late(by)) if by > Span::from_ms(1_000)),
+                "{name}"
+            );
+            assert_eq!(clock.poll_restart(), None, "{name}");
+            let most = all.iter().map(|it| it.1).max();
+            assert!(most < Some(2_900), "{name}: {most:?}");
+            let recovered = all.iter().filter(|it| it.0 > 28_000);
+            assert!(
+                recovered.clone().all(|it| it.1 <= 1_000),
+                "{name}: {:?}",
+                recovered.max_by_key(|it| it.1)
+            );
+        }
+    }
+
+    #[test]
+    fn one_late_burst_and_one_late_stream_of_two_begin_nothing_anew() {
+        // Pictures come in bursts of 900 ms. From 4 s on they are 0.6 s late, and the sound of their time 1.5 s.
+        let mut clock = LiveClock::new(LEAD);
+        let mut all = Vec::new();
+        for k in 0..1_000u64 {
+            let media = k * 40;
+            let arrival = (media / 900 + 1) * 900 + if media < 4_000 { 0 } else { 600 };
+            all.push((media, arrival));
+            all.extend(media.checked_sub(900).map(|sound| (sound, arrival)));
+        }
+        lateness(&mut clock, all.into_iter());
+        let late = clock
+            .poll_restart()
+            .filter(|it| matches!(it, Restart::Late(_)));
+        assert_eq!(late, None);
+        // Without a lead nothing is late.
+        let mut clock = LiveClock::new(Span::ZERO);
+        lateness(&mut clock, (0..1_000).map(|k| (k * 40, k * 50)));
+        assert_eq!(clock.resyncs(), 0);
     }
 }

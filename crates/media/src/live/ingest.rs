@@ -43,6 +43,9 @@ pub struct IngestStats {
     pub media_ms_per_s: Option<u32>,
     /// Whether that is less than real time: the encoder is too slow, or the sender reads its input slower than real time.
     pub slow: bool,
+    /// How often its timeline began again since it is served: after a pause or a jump, or since its frames stayed more than
+    /// 1 s late.
+    pub restarts: u64,
 }
 
 impl Ingest {

@@ -9,7 +9,7 @@ mod meter;
 mod pace;
 mod stamp;
 
-pub use clock::LiveClock;
+pub use clock::{LiveClock, Restart};
 pub use gop::{GopWatch, LONG_GOP, LongGop};
 pub use ingest::{Ingest, IngestStats};
 pub use load::{LiveLoad, LoadReport, Overload};

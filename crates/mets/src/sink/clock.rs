@@ -33,12 +33,13 @@ struct Window {
 
 impl SourceClock {
     /// When the frame was emitted; `None` if that cannot be. Without synchronised clocks the first
-    /// frame counts as emitted when it came.
+    /// frame counts as emitted when it came. A frame that came `late` to the source says nothing of the clocks by that.
     pub fn read(
         &mut self,
         now: Time,
         us: u32,
         gop_start: bool,
+        late: Span,
         synchronised: bool,
     ) -> Option<SourceTime> {
         let mut unwrapper = self.unwrapper;
@@ -58,7 +59,8 @@ impl SourceClock {
         if synchronised {
             return Some(raw);
         }
-        self.watch(now, delay);
+        let on_the_way = delay.as_ps().saturating_sub(SignedSpan::from(late).as_ps());
+        self.watch(now, SignedSpan::from_ps(on_the_way));
         let offset = self.offset.get_or_insert(delay);
         if gop_start {
             let drift = std::mem::take(&mut self.drift_ps);
@@ -101,15 +103,18 @@ mod tests {
         let mut clock = SourceClock::default();
         assert_eq!(
             clock
-                .read(at(15), 10_000, true, true)
+                .read(at(15), 10_000, true, Span::ZERO, true)
                 .map(|t| t.age(at(15))),
             Some(Span::from_ms(5).into())
         );
-        assert_eq!(clock.read(at(20), 61_000_000, true, true), None);
-        assert_eq!(clock.read(at(25), 2_000_000_000, true, true), None);
+        assert_eq!(clock.read(at(20), 61_000_000, true, Span::ZERO, true), None);
+        assert_eq!(
+            clock.read(at(25), 2_000_000_000, true, Span::ZERO, true),
+            None
+        );
         assert_eq!(
             clock
-                .read(at(26), 20_000, true, true)
+                .read(at(26), 20_000, true, Span::ZERO, true)
                 .map(|t| t.age(at(26))),
             Some(Span::from_ms(6).into())
         );
@@ -119,9 +124,12 @@ mod tests {
     fn without_a_common_clock_the_first_frame_has_no_delay() {
         let mut clock = SourceClock::default();
         let hour = 3_600_000_000;
-        assert_eq!(clock.read(at(10), hour, true, false), Some(at(10).into()));
+        assert_eq!(
+            clock.read(at(10), hour, true, Span::ZERO, false),
+            Some(at(10).into())
+        );
         let later = clock
-            .read(at(55), hour + 40_000, true, false)
+            .read(at(55), hour + 40_000, true, Span::ZERO, false)
             .map(|t| t.age(at(55)));
         assert_eq!(later, Some(Span::from_ms(5).into()));
     }
@@ -136,7 +144,9 @@ mod tests {
                 // Queues of up to 30 ms.
                 let now = Time::ZERO + Span::from_us(1_000_000 + sent + frame * 7_919 % 30_000);
                 let gop_start = frame % 12 == 0;
-                let emission = clock.read(now, us as u32, gop_start, false).unwrap();
+                let emission = clock
+                    .read(now, us as u32, gop_start, Span::ZERO, false)
+                    .unwrap();
                 let delay = emission.age(now).as_ms_f64();
                 assert!(
                     (-8.0..40.0).contains(&delay),
@@ -145,6 +155,25 @@ mod tests {
                 let moved = offset.replace(clock.offset) != Some(clock.offset);
                 assert!(gop_start || !moved, "frame {frame}");
             }
+        }
+    }
+
+    #[test]
+    fn a_source_that_comes_ever_later_is_no_drift_of_the_clocks() {
+        let mut clock = SourceClock::default();
+        for frame in 0..2_000u64 {
+            // At 0.85 of real time, on a path of 7 ms.
+            let late = frame * 7;
+            let (due, now) = (1_000 + frame * 40, at(1_007 + frame * 47));
+            let emission = clock.read(
+                now,
+                due as u32 * 1_000,
+                frame % 25 == 0,
+                Span::from_ms(late),
+                false,
+            );
+            let delay = emission.expect("a time").age(now);
+            assert_eq!(delay, Span::from_ms(late).into(), "{frame}");
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-use layercast_core::{EndToEnd, Span, Time};
-use layercast_qos::DelayHistogram;
+use layercast_core::{EndToEnd, Serial, Span, Time};
+use layercast_qos::{DelayHistogram, SignedSpan};
 use layercast_wire::{EndToEndMs, Waited};
 use serde::Serialize;
 
@@ -39,31 +39,79 @@ impl Lateness {
 }
 
 /// How long after their time live frames come to the source.
+///
+/// A source whose frames stay late begins its timeline again: from one frame to the next they come in time, and their time
+/// stamps jump by what they were late before. The playout point jumps with them, so that the time from arrival to hand-over
+/// stays as it was.
 #[derive(Clone, Default, Debug)]
 pub(super) struct SourceLateness {
     /// When the running second began, and the least delay of its frames and of those of the second before.
     begun: Option<Time>,
     running: Option<i64>,
     before: Option<i64>,
-    /// Of the last frame, and when the playout delay was moved last.
+    /// Of the last frame, and when it arrived.
     last: i64,
-    moved: i64,
+    at: Time,
+    /// The largest since the playout delay was moved last, and for which it was moved: of the frame that it rose for, or of
+    /// those that it was kept to.
+    largest: i64,
+    covered: i64,
+    /// The first frame of the timeline, and by how much it is behind the one before.
+    restart: Option<(Serial, i64)>,
+    /// What the playout delay rises by until then follows from that.
+    settles: Time,
+    /// By how much all timelines together are behind the first.
+    skipped: i64,
 }
 
+/// Lateness, for a second or two, from which a frame in time is the first of another timeline.
+const STAYS_LATE: i64 = 500_000_000_000;
+/// For how long after that the playout delay may rise, because the jitter of the source went into the jump.
+const SETTLES: Span = Span::from_secs(1);
+
 impl SourceLateness {
-    /// Takes a frame that arrives `now`.
-    pub fn frame(&mut self, now: Time, waited: Waited) {
-        if !waited.is_live() {
-            return;
+    /// Takes a frame that arrives `now`. If the timeline of the source begins again with it, gives by how much the time
+    /// stamps jump.
+    pub fn frame(&mut self, now: Time, seq: Serial, waited: Waited) -> Option<SignedSpan> {
+        if !waited.is_live() || self.is_of_the_timeline_before(seq, waited) {
+            return None;
         }
-        let late = -waited.early_ps();
+        let late = late(waited);
         let begun = *self.begun.get_or_insert(now);
         if now.since(begun) >= Span::from_secs(1) {
             self.before = self.running.take();
             self.begun = Some(now);
         }
+        let least = self.before.into_iter().chain(self.running).min();
+        let jumps = late <= 0 && least.is_some_and(|least| least >= STAYS_LATE);
+        let jump = jumps.then(|| self.last - late);
+        if let Some(jump) = jump {
+            self.restart = Some((seq, jump));
+            self.settles = now.saturating_add(SETTLES);
+            self.skipped = self.skipped.saturating_add(jump);
+            (self.begun, self.before, self.running) = (Some(now), None, None);
+            self.covered = (self.covered - jump).max(0);
+            self.largest = 0;
+        }
         self.running = Some(self.running.map_or(late, |least| least.min(late)));
-        self.last = late;
+        (self.last, self.at) = (late, now);
+        self.largest = self.largest.max(late);
+        jump.map(SignedSpan::from_ps)
+    }
+
+    /// By how much the time stamp of a frame has to move to be of the running timeline.
+    pub fn onto_the_timeline(&self, seq: Serial, waited: Waited) -> SignedSpan {
+        match self.restart {
+            Some((_, jump)) if self.is_of_the_timeline_before(seq, waited) => {
+                SignedSpan::from_ps(jump)
+            }
+            _ => SignedSpan::ZERO,
+        }
+    }
+
+    fn is_of_the_timeline_before(&self, seq: Serial, waited: Waited) -> bool {
+        self.restart
+            .is_some_and(|(first, jump)| first.is_after(seq) && late(waited) > jump / 2)
     }
 
     /// The least delay in the last seconds, in milliseconds; 0 if frames come in time, `None` without live frames.
@@ -72,11 +120,28 @@ impl SourceLateness {
         Some(least.max(0) as f64 / 1e9)
     }
 
-    /// Whether a playout delay that rises by `rise` follows the source.
-    pub fn explains(&mut self, rise: i64) -> bool {
-        let since = self.last - std::mem::replace(&mut self.moved, self.last.max(0));
-        rise > 0 && since >= rise / 2
+    /// By how much the timeline of the source moved in all, when it began again since its frames stayed late; in
+    /// milliseconds.
+    pub fn skipped_ms(&self) -> f64 {
+        self.skipped as f64 / 1e9
     }
+
+    /// Takes a move of the playout delay at the last frame. Gives whether it is a rise that follows the source: that frame
+    /// came later to the source, by at least half of the rise, than those for which the playout delay was moved before.
+    ///
+    /// The frames between may have used the guard of the playout delay, so they are no measure.
+    pub fn explains(&mut self, rise: i64) -> bool {
+        let late = self.last.max(0);
+        let later = late - self.covered;
+        let largest = std::mem::take(&mut self.largest);
+        self.covered = if rise > 0 { late } else { largest.max(0) };
+        rise > 0 && (later >= rise / 2 || self.at < self.settles)
+    }
+}
+
+/// How long after its time a frame came to the source, in picoseconds; less than zero if it came before.
+fn late(waited: Waited) -> i64 {
+    -waited.early_ps()
 }
 
 /// The end-to-end delays of live frames since the start, and of the last of them.
@@ -161,28 +226,127 @@ mod tests {
     fn the_lateness_of_the_source_is_that_of_its_frames_in_time() {
         let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
         let mut source = SourceLateness::default();
-        source.frame(at(0), Waited::default());
+        source.frame(at(0), Serial(0), Waited::default());
         assert_eq!(source.ms(), None);
         // Jitter of 300 ms is no lateness.
-        for k in 0..50u64 {
+        for k in 0..50u32 {
             let late = if k % 5 == 0 { 300 } else { 0 };
-            source.frame(
-                at(40 * k),
-                Waited::new((5_000 + late) * 1_000_000_000, 5_000_000_000_000),
+            assert_eq!(
+                source.frame(at(40 * u64::from(k)), Serial(k), waited(late)),
+                None
             );
         }
         assert_eq!(source.ms(), Some(0.0));
         // From then on a frame is 6 ms later than the one before.
-        for k in 0..100u64 {
-            let arrived = (5_000 + 6 * k) * 1_000_000_000;
-            source.frame(at(2_000 + 40 * k), Waited::new(arrived, 5_000_000_000_000));
+        for k in 0..100u32 {
+            let late = 6 * i64::from(k);
+            source.frame(at(2_000 + 40 * u64::from(k)), Serial(50 + k), waited(late));
         }
         let ms = source.ms().expect("live frames");
         assert!((300.0..=450.0).contains(&ms), "{ms}");
-        let rise = 500_000_000_000;
-        assert!(source.explains(rise));
-        // It explains a rise once.
-        assert!(!source.explains(rise));
+    }
+
+    /// Of a frame that came `late` ms after its time.
+    fn waited(late: i64) -> Waited {
+        let due = 5_000_000_000_000u64;
+        Waited::new(due.saturating_add_signed(late * 1_000_000_000), due)
+    }
+
+    /// Rises of a playout delay of `SourceLateness` and what is above it: `late(k)` and `path(k)` are what the source and the path
+    /// add to frame `k`, in milliseconds. Gives for each whether the source explains it.
+    fn rises(late: impl Fn(u32) -> i64, path: impl Fn(u32) -> i64) -> Vec<bool> {
+        let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
+        let (mut source, mut playout, mut explained) = (SourceLateness::default(), 10, Vec::new());
+        for k in 0..500u32 {
+            source.frame(at(40 * u64::from(k)), Serial(k), waited(late(k)));
+            let delay = late(k).max(0) + path(k);
+            if delay > playout {
+                let to = delay + 10;
+                explained.push(source.explains((to - playout) * 1_000_000_000));
+                playout = to;
+            }
+        }
+        explained
+    }
+
+    #[test]
+    fn every_rise_behind_a_slow_source_is_explained_and_none_of_the_path() {
+        let all = rises(|k| 6 * i64::from(k) - 40, |_| 3);
+        assert!(all.len() > 100, "{all:?}");
+        assert!(all.iter().all(|&it| it), "{all:?}");
+        // With jitter of the path by far most of them are.
+        let all = rises(|k| 6 * i64::from(k) - 40, |k| i64::from(k * 7_919 % 9));
+        let explained = all.iter().filter(|&&it| it).count();
+        assert!(
+            explained * 10 > all.len() * 7,
+            "{explained} of {}",
+            all.len()
+        );
+        // A path that fills, behind a source in time and behind one that is always late.
+        for late in [-20, 700] {
+            let all = rises(|_| late, i64::from);
+            let path = all.iter().skip(usize::from(late > 0));
+            assert!(path.clone().count() > 20, "{all:?}");
+            assert!(path.clone().all(|&it| !it), "{late}: {all:?}");
+        }
+    }
+
+    #[test]
+    fn a_fall_leaves_room_for_what_the_source_was_late_since_the_move_before() {
+        let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
+        let ms = |ms: i64| ms * 1_000_000_000;
+        let mut source = SourceLateness::default();
+        for (k, late) in [0, 300, 0].into_iter().enumerate() {
+            source.frame(at(40 * k as u64), Serial(k as u32), waited(late));
+        }
+        assert!(!source.explains(ms(-200)));
+        // 320 ms late, of which there was room for 300: a rise of 200 is of the path.
+        source.frame(at(160), Serial(4), waited(320));
+        assert!(!source.explains(ms(200)));
+        source.frame(at(200), Serial(5), waited(520));
+        assert!(source.explains(ms(200)));
+    }
+
+    #[test]
+    fn a_timeline_that_begins_again_is_seen_once_and_frames_of_the_one_before_are_moved() {
+        let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
+        let mut source = SourceLateness::default();
+        let mut feed = |k: u32, late| source.frame(at(40 * u64::from(k)), Serial(k), waited(late));
+        for k in 0..50 {
+            assert_eq!(feed(k, 1_000 + 6 * i64::from(k)), None);
+        }
+        assert_eq!(
+            feed(51, -40),
+            Some(SignedSpan::from_ps((1_294 + 40) * 1_000_000_000))
+        );
+        // One that was overtaken.
+        assert_eq!(feed(50, 1_300), None);
+        assert_eq!(feed(52, -40), None);
+        assert_eq!((source.skipped_ms(), source.ms()), (1_334.0, Some(0.0)));
+        let moved = |seq, late| source.onto_the_timeline(Serial(seq), waited(late)).as_ps();
+        assert_eq!(moved(50, 1_300), 1_334_000_000_000);
+        assert_eq!((moved(50, -40), moved(53, 1_300)), (0, 0));
+        // What went into the jump by mistake is not of the path; a second later a rise is.
+        assert!(source.explains(100_000_000_000));
+        for k in 54..90u32 {
+            source.frame(at(40 * u64::from(k)), Serial(k), waited(-40));
+        }
+        assert!(!source.explains(100_000_000_000));
+        // An encoder that catches up begins nothing again.
+        let mut source = SourceLateness::default();
+        for k in 0..100u32 {
+            let late = if k < 50 {
+                1_200
+            } else {
+                1_200 - 40 * (i64::from(k) - 50)
+            };
+            let jump = source.frame(
+                at(40 * u64::from(k.min(50)) + u64::from(k)),
+                Serial(k),
+                waited(late),
+            );
+            assert_eq!(jump, None, "{k}");
+        }
     }
 
     #[test]

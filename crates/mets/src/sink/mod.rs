@@ -275,6 +275,9 @@ pub struct SinkStats {
     /// How long after their time live frames came to the source in the last seconds; 0 if they came in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_late_ms: Option<f64>,
+    /// By how much the source moved its timeline in all, when it began it again since frames stayed late; 0 otherwise.
+    #[serde(skip_serializing_if = "is_no_time")]
+    pub source_skipped_ms: f64,
     /// Frames dropped because the playout buffer was full.
     pub overflow: PerLayer<u64>,
     /// Packets or cells dropped, by cause.
@@ -299,6 +302,10 @@ pub struct SinkStats {
 
 fn is_default(starts: &CutStarts) -> bool {
     *starts == CutStarts::default()
+}
+
+fn is_no_time(ms: &f64) -> bool {
+    *ms == 0.0
 }
 
 fn is_zero(count: &u64) -> bool {

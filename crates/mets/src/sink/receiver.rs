@@ -10,7 +10,7 @@ use layercast_core::{
 use layercast_protect::MediaError;
 use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, MoveCause, Playout,
-    SignedSpan,
+    SignedSpan, SourceTime,
 };
 use layercast_wire::{
     Assembler, Cell, EndToEndMs, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark,
@@ -362,6 +362,7 @@ impl Receiver {
         }
         stats.late_ms = self.lateness.figures();
         stats.source_late_ms = self.source_lateness.ms();
+        stats.source_skipped_ms = self.source_lateness.skipped_ms();
         stats
     }
 
@@ -637,6 +638,7 @@ impl Receiver {
             came,
             header.timestamp_us,
             whole.gop_start(),
+            header.waited.late(),
             self.synchronised,
         ) else {
             self.stats.dropped.malformed += 1;
@@ -688,7 +690,8 @@ impl Receiver {
                 late_by: None,
             },
             false => {
-                self.source_lateness.frame(came, header.waited);
+                let emission = self.on_the_timeline(came, &header, emission);
+                self.jitter.on_late_source(header.waited.late());
                 self.jitter.on_arrival(came, emission, whole.gop_start())
             }
         };
@@ -751,6 +754,23 @@ impl Receiver {
         self.opening += u32::from(opens);
         self.buffer.insert(at, slot);
         self.bound_buffer();
+    }
+
+    /// When a frame was emitted on the running timeline of its source, which may begin again with it.
+    fn on_the_timeline(
+        &mut self,
+        came: Time,
+        header: &MetsHeader,
+        emission: SourceTime,
+    ) -> SourceTime {
+        if let Some(jump) = self.source_lateness.frame(came, header.seq, header.waited) {
+            self.jitter.on_jump(jump);
+            return emission;
+        }
+        let onto = self
+            .source_lateness
+            .onto_the_timeline(header.seq, header.waited);
+        SourceTime::from_ps(emission.as_ps().saturating_add(onto.as_ps()))
     }
 
     /// Where in the buffer the frame belongs; `None` if it is there already.

@@ -2,7 +2,7 @@
 
 use layercast_core::{FlowSpec, Media, Span, Time};
 use layercast_media::{
-    GopWatch, LiveClock, LiveLoad, LoadReport, MediaTimeline, SpecMeter, TimedFrame,
+    GopWatch, IngestStats, LiveClock, LiveLoad, LoadReport, MediaTimeline, SpecMeter, TimedFrame,
 };
 use layercast_mets::AppFrame;
 use layercast_qos::LiveTime;
@@ -34,6 +34,7 @@ pub(super) struct Serving {
     /// For a frame to start at.
     pub waiting: bool,
     pub dropped: u64,
+    /// How often the timeline began again while the stream was looked at.
     pub resyncs: u64,
     /// Of a stream whose rates are estimated, until a whole GOP was seen.
     pub meter: Option<SpecMeter>,
@@ -78,7 +79,7 @@ impl Serving {
             }
             if counted.elapsed() >= COUNTED_EVERY {
                 counted = Instant::now();
-                let stats = input.ingest.stats();
+                let stats = self.stats(&input);
                 self.tell(LiveEvent::Counted { stats });
             }
             if let Some(change) = input.ingest.poll_pace().filter(|_| live) {
@@ -100,8 +101,16 @@ impl Serving {
                 return;
             }
         }
-        let stats = input.ingest.stats();
+        let stats = self.stats(&input);
         self.tell(LiveEvent::End { stats });
+    }
+
+    /// What was seen of the stream so far.
+    fn stats(&self, input: &LiveInput) -> IngestStats {
+        IngestStats {
+            restarts: self.clock.resyncs() - self.resyncs,
+            ..input.ingest.stats()
+        }
     }
 
     /// Passes on a frame; `false` if the receiver is gone.
@@ -117,9 +126,8 @@ impl Serving {
         if let Some(long) = self.gops.frame(stamp, frame.gop_start) {
             self.tell(LiveEvent::LongGop(long));
         }
-        if self.clock.resyncs() != self.resyncs {
-            self.resyncs = self.clock.resyncs();
-            self.tell(LiveEvent::Resync);
+        if let Some(restart) = self.clock.poll_restart() {
+            self.tell(LiveEvent::Restart(restart));
         }
         self.hold_against(media, &frame);
         let Some(data) = frame.data else { return true };
