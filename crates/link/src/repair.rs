@@ -228,6 +228,11 @@ impl<T> LinkRepair<T> {
         earliest(self.repairer.next_timeout(), self.requester.next_timeout())
     }
 
+    /// What was received at `now` may have come later: the host was held up while it read.
+    pub fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.requester.handle(now, RequesterInput::ReadLate, obs);
+    }
+
     /// What was sent at `since` or later had left by `now`: the host was held up in between.
     pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         self.repairer.handle(now, RepairerInput::HeldUp(since), obs);

@@ -131,6 +131,13 @@ impl Egress {
         }
     }
 
+    /// What was received at `now` may have come later: the host was held up while it read.
+    pub fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if let Some(repair) = &mut self.repair {
+            repair.read_late(now, obs);
+        }
+    }
+
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         if let Some(repair) = &mut self.repair {

@@ -16,7 +16,8 @@ const TURNS: usize = 4;
 const CATCH_UP: usize = 64;
 /// An iteration is late from here on.
 const LATE: Span = Span::from_ms(20);
-/// An iteration of this length was held up: what it sent left later than it knew.
+/// An iteration, or the reading of the sockets in it, that takes this time was held up: what it sent left later than it knew,
+/// and what it read came later.
 const HELD_UP: Span = Span::from_ms(1);
 
 /// A node or a receiving host, as the loop that runs it sees it.
@@ -43,6 +44,9 @@ pub(crate) trait Actor {
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
     fn flush(&mut self) -> bool;
+
+    /// What was received at `now` may have come later: the host was held up while it read.
+    fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O);
 
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O);
@@ -128,6 +132,9 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
         // The sockets come first: code that judges silence must see what has arrived by now, and reports to neighbours say
         // what has not.
         let more = (0..turns).all(|_| actor.receive(now, obs));
+        if clock.now().since(now) >= HELD_UP {
+            actor.read_late(now, obs);
+        }
         actor.on_timeout(now, obs);
         let mut served = 0;
         while let Some(said) = next.take().or_else(|| inbox.try_next()) {
@@ -198,6 +205,9 @@ mod tests {
 
         fn receive<O: Observer>(&mut self, _: Time, _: &mut O) -> bool {
             self.calls.push((self.iterations, "sockets"));
+            if self.iterations == 1 {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
             false
         }
 
@@ -206,6 +216,10 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
             true
+        }
+
+        fn read_late<O: Observer>(&mut self, _: Time, _: &mut O) {
+            self.calls.push((self.iterations, "read late"));
         }
 
         fn held_up<O: Observer>(&mut self, since: Time, now: Time, _: &mut O) {
@@ -249,6 +263,6 @@ mod tests {
             calls.map(|call| call.1).collect::<Vec<_>>()
         };
         assert_eq!(calls(0)[..2], ["sockets", "timers"]);
-        assert_eq!(calls(1), ["sockets", "timers", "held up"]);
+        assert_eq!(calls(1), ["sockets", "read late", "timers", "held up"]);
     }
 }

@@ -188,6 +188,10 @@ impl Actor for Runtime {
         self.receiver.flush(&mut self.udp)
     }
 
+    fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.receiver.read_late(now, obs);
+    }
+
     fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         self.receiver.held_up(since, now, obs);
     }

@@ -276,6 +276,10 @@ impl Actor for Runtime {
         self.machines.flush(&mut self.udp)
     }
 
+    fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.machines.read_late(now, obs);
+    }
+
     fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         self.machines.held_up(since, now, obs);
     }

@@ -528,6 +528,11 @@ impl Receiver {
         self.egress.flush(udp)
     }
 
+    /// What was received at `now` may have come later: the host was held up while it read.
+    pub fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.egress.read_late(now, obs);
+    }
+
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         self.egress.held_up(since, now, obs);

@@ -48,6 +48,9 @@ pub enum RequesterInput<T> {
     Marker(Head),
     /// For how long after its usual arrival a datagram is of use downstream.
     Budget(Option<Span>),
+    /// What was read now may have come later than now: the host was held up while it read. A time before it came would let the
+    /// path look shorter than it is, and what follows overdue.
+    ReadLate,
 }
 
 /// The receiving end of a link with repair.
@@ -454,6 +457,7 @@ impl<T> Machine for Requester<T> {
             RequesterInput::Datagram(head, item) => self.on_datagram(now, head, item, obs),
             RequesterInput::Marker(head) => self.on_marker(now, &head),
             RequesterInput::Budget(budget) => self.budget = budget,
+            RequesterInput::ReadLate => self.arrivals.retain(|(_, at)| *at < now),
         }
         self.on_timeout(now, obs);
     }

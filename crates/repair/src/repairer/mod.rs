@@ -262,6 +262,13 @@ impl<T: Clone> Repairer<T> {
                 if !self.history.sent_at(counter).is_none_or(overdue) {
                     break;
                 }
+                obs.on(now, self.subject(), || TraceEvent::Packet {
+                    flow: FlowId(0),
+                    sent: false,
+                    what: "overdue",
+                    number: counter,
+                    bytes: 0,
+                });
                 self.settle(now, counter, true, obs);
             }
         }

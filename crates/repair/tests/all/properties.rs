@@ -567,3 +567,55 @@ fn what_left_late_because_the_host_was_held_up_is_not_taken_for_lost() {
     assert_eq!((lost, again), (0, 0));
     assert!(rtt < 2_000, "{rtt}");
 }
+
+/// The receiving host is held up while it reads its socket: a datagram counts as received before it was sent. What is sent later
+/// is not overdue for that, and is not sent again while it waits in the socket.
+#[test]
+fn what_was_read_late_lets_nothing_behind_it_look_overdue() {
+    let lost = |is_told: bool| {
+        let mut repairer = repairer(None);
+        let mut requester: Requester<u64> = Requester::new("a-b", SESSION);
+        let mut cross = |sent: Time, read: Time, n: u64, late: bool| {
+            repairer.handle(sent, send(sent, Layer::E1, n), &mut Off);
+            let mut heads = Vec::new();
+            while let Some(out) = repairer.poll_transmit(sent, &mut Off) {
+                heads.push(out.head);
+            }
+            for head in heads {
+                requester.handle(read, RequesterInput::Datagram(head, n), &mut Off);
+            }
+            if late && is_told {
+                requester.handle(read, RequesterInput::ReadLate, &mut Off);
+            }
+            while requester.poll_event().is_some() {}
+            let report = read + Span::from_ms(16);
+            while let Some(feedback) = requester.poll_transmit(report, &mut Off) {
+                repairer.handle(report, RepairerInput::Feedback(feedback), &mut Off);
+            }
+            while repairer.poll_transmit(report, &mut Off).is_some() {}
+            repairer.stats().layers.e1.lost
+        };
+        for n in 0..50 {
+            let sent = at(n * 40_000);
+            assert_eq!(cross(sent, sent + Span::from_us(100), n, false), 0);
+        }
+        // It is sent 9 ms after the time at which the host began to read.
+        let sent = at(50 * 40_000);
+        cross(sent, sent - Span::from_ms(9), 50, true);
+        // Feedback that left just before this one arrived.
+        let sent = at(51 * 40_000);
+        repairer.handle(sent, send(sent, Layer::E1, 51), &mut Off);
+        assert!(repairer.poll_transmit(sent, &mut Off).is_some());
+        let silent = Feedback {
+            missing: Vec::new(),
+            ..all_lost(sent + Span::from_us(500), 50, 51)
+        };
+        repairer.handle(
+            at(51 * 40_000 + 600),
+            RepairerInput::Feedback(silent),
+            &mut Off,
+        );
+        repairer.stats().layers.e1.lost
+    };
+    assert_eq!((lost(false), lost(true)), (1, 0));
+}
