@@ -692,3 +692,41 @@ fn the_delay_has_room_for_the_spread_of_a_key_frame_until_one_has_arrived() {
     // Without it the playout point moves in the midst of the flow.
     assert_eq!(run(0, 170), (30.0, 30.0, 180.0, 0));
 }
+
+/// A source at 0.85 of real time that begins its timeline again whenever it is 1.2 s late: each frame is played when it arrives, also
+/// those later than the longest playout delay, and none waits for the time that the timeline lost.
+#[test]
+fn frames_of_a_source_that_is_too_slow_are_played_and_its_timeline_may_begin_again() {
+    for follows in [true, false] {
+        let mut filter = JitterFilter::new(smallest());
+        let (mut arrival, mut due) = (1_000.0, 1_000.0);
+        let (mut late, mut waits, mut jumps) = (0, Vec::new(), 0);
+        for k in 0..1_000u64 {
+            arrival += 1_000.0 / 24.0 / 0.85;
+            due += 1_000.0 / 24.0;
+            if arrival - due > 1_200.0 {
+                let jump = arrival + 40.0 - due;
+                due += jump;
+                jumps += 1;
+                if follows {
+                    filter.on_jump(SignedSpan::from_ps((jump * MS) as i64));
+                }
+            }
+            if follows {
+                filter.on_late_source(ms(f64::max(arrival - due, 0.0)));
+            }
+            // A path of 5 ms; a frame that is not late leaves when it is due.
+            let came = Time::ZERO + ms(f64::max(arrival, due) + 5.0);
+            let emission = SourceTime::from(Time::ZERO + ms(due));
+            let played = filter.on_arrival(came, emission, k % GOP == 0);
+            late += u32::from(played.late_by.is_some());
+            waits.push(played.deadline.since(came).as_ms_f64());
+        }
+        let most = waits[100..]
+            .iter()
+            .fold(0.0, |most, &it| f64::max(most, it));
+        assert!(jumps > 3, "{jumps}");
+        assert_eq!(late > 0, !follows, "{late} late");
+        assert_eq!(most > 100.0, !follows, "waits up to {most} ms");
+    }
+}
