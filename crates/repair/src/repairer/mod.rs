@@ -259,7 +259,9 @@ impl<T: Clone> Repairer<T> {
                 Span::from_us(passed as u64).as_ps() > patience
             };
             for counter in (hi + 1).max(self.history.unhandled())..next {
-                if !self.history.sent_at(counter).is_none_or(overdue) {
+                // What is sent in the turn in which the feedback is read may leave after the feedback did, however long that is.
+                let sent = self.history.sent_at(counter);
+                if !sent.is_none_or(|sent| sent < now && overdue(sent)) {
                     break;
                 }
                 obs.on(now, self.subject(), || TraceEvent::Packet {

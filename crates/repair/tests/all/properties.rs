@@ -619,3 +619,39 @@ fn what_was_read_late_lets_nothing_behind_it_look_overdue() {
     };
     assert_eq!((lost(false), lost(true)), (1, 0));
 }
+
+/// A host that is held up sends and then reads feedback in one turn: the feedback left before the datagram did.
+#[test]
+fn feedback_that_is_read_in_the_turn_of_a_datagram_says_nothing_of_it() {
+    let lost = |apart_us: u64| {
+        let mut repairer = repairer(None);
+        let mut sent = at(0);
+        for n in 0..50 {
+            sent = at(n * 20_000);
+            repairer.handle(sent, send(sent, Layer::E1, n), &mut Off);
+            assert!(repairer.poll_transmit(sent, &mut Off).is_some());
+            let now = at(n * 20_000 + 1_000);
+            let feedback = Feedback {
+                missing: Vec::new(),
+                arrivals: vec![Arrival {
+                    back: 0,
+                    ago_us: 900,
+                }],
+                ..all_lost(now, n, n + 1)
+            };
+            repairer.handle(now, RepairerInput::Feedback(feedback), &mut Off);
+        }
+        let turn = sent + Span::from_ms(20);
+        repairer.handle(turn, send(turn, Layer::E1, 50), &mut Off);
+        assert!(repairer.poll_transmit(turn, &mut Off).is_some());
+        // The turn takes more than 15 ms.
+        let silent = Feedback {
+            missing: Vec::new(),
+            ..all_lost(turn + Span::from_ms(15), 49, 50)
+        };
+        let read = turn + Span::from_us(apart_us);
+        repairer.handle(read, RepairerInput::Feedback(silent), &mut Off);
+        repairer.stats().layers.e1.lost
+    };
+    assert_eq!((lost(0), lost(16_000)), (0, 1));
+}
