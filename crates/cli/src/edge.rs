@@ -223,6 +223,7 @@ struct Watch<'a> {
     idle_since: f64,
     idle: bool,
     refused: bool,
+    restarts: u64,
 }
 
 impl Watch<'_> {
@@ -239,6 +240,7 @@ impl Watch<'_> {
             idle_since: 0.0,
             idle: false,
             refused: false,
+            restarts: 0,
         }
     }
 
@@ -259,6 +261,10 @@ impl Watch<'_> {
                 self.silent = true;
                 warnings.push(silence(self.args));
             }
+        }
+        let restarts = stats.edge.received.restarts;
+        if restarts > std::mem::replace(&mut self.restarts, restarts) {
+            warnings.push(format!("the peer {peer} was started again"));
         }
         warnings.extend(self.look_for_traffic(t_s, stats));
         if sent.refused > 0 && !std::mem::replace(&mut self.refused, true) {
@@ -383,7 +389,7 @@ fn in_words(args: &FecEdge, stats: &FecTunnelStats) -> String {
         ),
         (
             got.malformed,
-            "datagrams of the peer that are none of this tunnel, dropped",
+            "datagrams from the address of the peer that are none of this tunnel or of another start of the peer, dropped",
         ),
         (
             got.duplicate + got.late,
@@ -421,11 +427,13 @@ mod tests {
         for t_s in 0..30 {
             stats.edge.received.datagrams += u64::from((8..10).contains(&t_s));
             stats.edge.sent.packets += u64::from(t_s == 20);
+            stats.edge.received.restarts = u64::from(t_s >= 12);
             let text = watch.look(f64::from(t_s), &stats);
             said.extend(text.into_iter().map(|it| (t_s, it)));
         }
         let times: Vec<i32> = said.iter().map(|it| it.0).collect();
-        assert_eq!(times[..4], [5, 8, 14, 20], "{said:?}");
+        assert_eq!(times[..5], [5, 8, 12, 14, 20], "{said:?}");
+        assert_eq!(said[2].1, "the peer host:7800 was started again");
         for part in [
             "no packet for 5 s",
             "host:7800",
@@ -439,6 +447,6 @@ mod tests {
             said[1].1.contains("cross the tunnel again, after 8 s"),
             "{said:?}"
         );
-        assert!(said[2].1.contains("no packet for 5 s"), "{said:?}");
+        assert!(said[3].1.contains("no packet for 5 s"), "{said:?}");
     }
 }

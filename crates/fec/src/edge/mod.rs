@@ -1,6 +1,7 @@
 //! One end of a tunnel that protects packets by FEC.
 
 mod order;
+mod peer;
 mod receiving;
 mod sending;
 mod stats;
@@ -110,8 +111,7 @@ impl FecEdge {
     pub fn receive(&mut self, now: Time, datagram: &Bytes) {
         self.receiving.heard();
         match wire::open(datagram) {
-            Some(Datagram::Coded(session, packet)) => self.receiving.coded(now, session, &packet),
-            Some(Datagram::Plain(session, packet)) => self.receiving.plain(now, session, &packet),
+            Some(Datagram::Packet(session, carried)) => self.receiving.take(now, session, carried),
             Some(Datagram::Report(session, total)) => {
                 let period = Receiving::PERIOD;
                 if !self.sending.on_report(now, session, total, period) {

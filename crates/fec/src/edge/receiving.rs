@@ -4,8 +4,9 @@ use bytes::Bytes;
 use layercast_core::{Serial, Span, Time, earliest};
 
 use super::order::{Order, Placed};
+use super::peer::{Admission, Peer};
 use super::stats::EdgeReceived;
-use super::wire::{self, Session};
+use super::wire::{self, Carried, Session};
 use crate::{Arrival, Decoder, DecoderConfig, DecoderEvent, Header, LossCount};
 
 /// Arrivals that are remembered to compute the delay of recovered packets.
@@ -18,9 +19,9 @@ const FAR: i32 = 1_024;
 pub(super) struct Receiving {
     config: DecoderConfig,
     decoder: Decoder,
-    /// The session of the peer, and the one before: its last datagrams may arrive after the first of the next.
-    session: Option<Session>,
-    before: Option<Session>,
+    peer: Peer,
+    /// A session of the peer has begun.
+    started: bool,
     bypass: bool,
     /// The newest block from which a packet was delivered without decoding: packets recovered from it may be
     /// duplicates.
@@ -48,8 +49,8 @@ impl Receiving {
         Receiving {
             config,
             decoder: Decoder::new(config),
-            session: None,
-            before: None,
+            peer: Peer::default(),
+            started: false,
             bypass: false,
             bypassed: None,
             arrivals: VecDeque::with_capacity(ARRIVALS),
@@ -63,15 +64,36 @@ impl Receiving {
         }
     }
 
+    /// Processes a packet of the session `session` of the peer.
+    pub fn take(&mut self, now: Time, session: Session, carried: Carried) {
+        match self.peer.admit(now, session, &carried) {
+            Admission::Heard => {}
+            Admission::Begins(first) => {
+                self.begin();
+                // It was counted when it came.
+                if let Some(first) = first {
+                    self.past.malformed -= 1;
+                    self.process(now, &first);
+                }
+            }
+            Admission::Dropped => return self.malformed(),
+        }
+        self.process(now, &carried);
+    }
+
+    fn process(&mut self, now: Time, carried: &Carried) {
+        match carried {
+            Carried::Coded(packet) => self.coded(now, packet),
+            Carried::Plain(packet) => self.hand_over(now, packet),
+        }
+    }
+
     /// Processes a packet of the code.
-    pub fn coded(&mut self, now: Time, session: Session, packet: &Bytes) {
+    fn coded(&mut self, now: Time, packet: &Bytes) {
         let Ok(header) = Header::decode(packet) else {
             self.malformed();
             return;
         };
-        if !self.admits(session) {
-            return;
-        }
         self.heard = true;
         self.report_at.get_or_insert(now + Receiving::PERIOD);
         if self.passes_by(&header) {
@@ -89,13 +111,6 @@ impl Receiving {
         self.arrivals.push_back((header.block, header.index, now));
         self.decoder.handle(now, packet);
         self.take_events(now);
-    }
-
-    /// Processes an unprotected packet.
-    pub fn plain(&mut self, now: Time, session: Session, packet: &Bytes) {
-        if self.admits(session) {
-            self.hand_over(now, packet);
-        }
     }
 
     /// Counts a datagram from the peer.
@@ -132,7 +147,8 @@ impl Receiving {
         self.report_at = heard.then_some(now + Receiving::PERIOD);
         let total = self.session_past.plus(self.decoder.loss());
         let reported = std::mem::replace(&mut self.reported, total);
-        self.session.zip((reported != total).then_some(total))
+        let session = self.peer.session();
+        session.zip((reported != total).then_some(total))
     }
 
     /// Switches decoding off or on.
@@ -153,24 +169,16 @@ impl Receiving {
         stats
     }
 
-    /// Whether a datagram belongs to the current peer session; a datagram of a new session replaces it.
-    fn admits(&mut self, session: Session) -> bool {
-        if self.session == Some(session) {
-            return true;
-        }
-        if self.before == Some(session) {
-            self.past.malformed += 1;
-            return false;
-        }
-        if self.session.is_some() {
+    /// Another session of the peer is heard from now on, or the first one.
+    fn begin(&mut self) {
+        if self.started {
             self.past.restarts += 1;
             self.renew();
             self.order.restart();
         }
+        self.started = true;
         (self.session_past, self.reported) = (LossCount::default(), LossCount::default());
         self.bypassed = None;
-        self.before = self.session.replace(session);
-        true
     }
 
     /// Whether a packet is delivered without decoding.

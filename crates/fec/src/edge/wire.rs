@@ -14,13 +14,20 @@ pub(super) const REPORT: usize = ENVELOPE + 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Session(u32);
 
+/// The packet of a datagram.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Carried {
+    /// Of the code, with its FEC header; its source packets have a number in front.
+    Coded(Bytes),
+    /// Without protection, behind its number.
+    Plain(Bytes),
+}
+
 /// A datagram of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Datagram {
-    /// A packet of the code, with its FEC header; its source packets have a number in front.
-    Coded(Session, Bytes),
-    /// An unprotected packet behind its number.
-    Plain(Session, Bytes),
+    /// A packet of a session.
+    Packet(Session, Carried),
     /// Counts before decoding, since the start of the session.
     Report(Session, LossCount),
 }
@@ -63,8 +70,8 @@ pub(super) fn open(datagram: &Bytes) -> Option<Datagram> {
     let session = Session(u32::from_be_bytes([0, a, b, c]));
     let carried = || datagram.slice(ENVELOPE..);
     match kind {
-        CODED => Some(Datagram::Coded(session, carried())),
-        PLAIN => Some(Datagram::Plain(session, carried())),
+        CODED => Some(Datagram::Packet(session, Carried::Coded(carried()))),
+        PLAIN => Some(Datagram::Packet(session, Carried::Plain(carried()))),
         TOLD => {
             let (expected, received) = rest.split_first_chunk()?;
             let total = LossCount {

@@ -233,7 +233,7 @@ fn long_packets_go_without_protection_longer_ones_not_at_all() {
 }
 
 #[test]
-fn a_peer_that_begins_anew_is_heard_at_once() {
+fn a_peer_that_begins_anew_is_heard_from_its_second_packet_on_and_loses_none() {
     let mut far = edge(CONFIG);
     let given: Vec<Bytes> = (0..60).map(|it| packet(it, 10)).collect();
     let first = sent(&mut edge(CONFIG), &given);
@@ -244,15 +244,34 @@ fn a_peer_that_begins_anew_is_heard_at_once() {
     let second = sent(&mut edge(anew), &given);
     first.iter().for_each(|it| far.receive(at(0), it));
     // Its first packet is lost, and one of the former session is late.
-    second[1..].iter().for_each(|it| far.receive(at(1), it));
-    far.receive(at(2), &first[0]);
-    far.on_timeout(at(110));
+    second[1..].iter().for_each(|it| far.receive(at(200), it));
+    far.receive(at(201), &first[0]);
+    far.on_timeout(at(310));
     assert_eq!(packets(&mut far).len(), 120);
     let stats = far.stats().received;
     assert_eq!(
         (stats.restarts, stats.recovered, stats.malformed),
         (1, 1, 1)
     );
+}
+
+#[test]
+fn forged_sessions_take_nothing_from_a_peer_that_sends() {
+    let mut far = edge(CONFIG);
+    let given: Vec<Bytes> = (0..600).map(|it| packet(it, 10)).collect();
+    let all = sent(&mut edge(CONFIG), &given);
+    // Between any two datagrams come two of an invented session, each time another, or the same one.
+    for (ms, datagram) in (0..).zip(&all) {
+        far.receive(at(ms), datagram);
+        for session in [ms as u8, 0xee] {
+            let forged: Bytes = vec![0xe5, session, 1, 1, 0, 0, 0, 0, b'x'].into();
+            far.receive(at(ms), &forged);
+            far.receive(at(ms), &forged);
+        }
+        far.on_timeout(at(ms));
+    }
+    assert_eq!(packets(&mut far), given);
+    assert_eq!(far.stats().received.restarts, 0);
 }
 
 #[test]
