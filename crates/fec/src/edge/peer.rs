@@ -86,7 +86,7 @@ mod tests {
         let admits =
             |peer: &mut Peer, at, session, byte| peer.admit(ms(at), session, &carried(byte));
         assert_eq!(admits(&mut peer, 0, one, 0), Admission::Begins(None));
-        // While the peer is heard, nobody takes its place.
+        // While the peer is heard, no other session takes its place.
         for at in (10..1_000).step_by(10) {
             assert_eq!(admits(&mut peer, at, two, 0), Admission::Dropped);
             assert_eq!(admits(&mut peer, at, one, 0), Admission::Heard);
