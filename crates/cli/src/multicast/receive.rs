@@ -426,7 +426,13 @@ fn failed(file: &ReceivedFile, out: &Path) -> String {
     let why = why.or_else(|| file.reason.map(|reason| words(reason).to_owned()));
     let mut text = format!("{}: failed: {}", file.name.name, why.unwrap_or_default());
     if let Some(kind) = file.error_kind.filter(|&it| is_of_disk(it)) {
-        let remedy = Failure::remedy(&out.join(&file.name.name), "write", &kind.into());
+        let remedy = match kind {
+            ErrorKind::FileTooLarge => {
+                "give a larger --most, or a folder whose file system takes files of this size"
+                    .to_owned()
+            }
+            _ => Failure::remedy(&out.join(&file.name.name), "write", &kind.into()),
+        };
         text.push_str(&format!(
             "\n  {remedy}, and start layercast receive again: what is here is kept"
         ));
@@ -459,6 +465,7 @@ fn is_of_disk(kind: ErrorKind) -> bool {
         kind,
         ErrorKind::StorageFull
             | ErrorKind::QuotaExceeded
+            | ErrorKind::FileTooLarge
             | ErrorKind::PermissionDenied
             | ErrorKind::ReadOnlyFilesystem
     )
@@ -569,6 +576,7 @@ mod tests {
         for (kind, remedy) in [
             (ErrorKind::StorageFull, "free some space on the disk"),
             (ErrorKind::QuotaExceeded, "the quota of this user"),
+            (ErrorKind::FileTooLarge, "--most"),
             (ErrorKind::PermissionDenied, "check the permissions"),
             (ErrorKind::ReadOnlyFilesystem, "can be written"),
         ] {

@@ -1,6 +1,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,6 +118,13 @@ impl Partial {
             partial,
             held.unwrap_or_else(|| Bits::new(geometry.packets())),
         ))
+    }
+
+    /// Octets of the disk that it takes.
+    pub fn allocated(&self) -> u64 {
+        let file = self.file.as_ref().and_then(|file| file.metadata().ok());
+        // The unit of `st_blocks` (stat(2)).
+        file.map_or(0, |it| it.blocks().saturating_mul(512))
     }
 
     /// A partial file that is in memory only.

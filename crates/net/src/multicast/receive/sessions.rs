@@ -513,7 +513,7 @@ impl Sessions {
                 files,
                 folders: manifest.entries().len() as u32 - files,
                 octets: manifest.octets(),
-                room: self.folder.room(),
+                room: self.folder.free(),
                 sender,
             });
         }

@@ -20,11 +20,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Octets that there is room for.
-    pub(crate) fn room(&self) -> u64 {
-        let free = rustix::fs::statvfs(&self.path)
-            .map_or(u64::MAX, |it| it.f_bavail.saturating_mul(it.f_frsize));
-        self.most.min(free)
+    /// Octets that are free on its disk.
+    pub(crate) fn free(&self) -> u64 {
+        rustix::fs::statvfs(&self.path)
+            .map_or(u64::MAX, |it| it.f_bavail.saturating_mul(it.f_frsize))
     }
 }
 

@@ -243,6 +243,24 @@ impl FileStore {
         Ok(held)
     }
 
+    /// Checks that an opened file is not larger than the user allows, and that the disk has room for what is missing.
+    fn check_room(&self, object: &Object) -> io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| !self.is_manifest()) else {
+            return Ok(());
+        };
+        let (size, most) = (object.size, self.folder.most);
+        if size > most {
+            let what =
+                format!("it has {size} octets, and this receiver takes at most {most} (--most)");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        }
+        let missing = missing(size, file.allocated(), self.folder.free());
+        missing.map_or(Ok(()), |what| {
+            let what = format!("{what} on the disk of {}", self.folder.path.display());
+            Err(io::Error::new(io::ErrorKind::StorageFull, what))
+        })
+    }
+
     /// Runs `what`, keeps the error and gives the reason for the sender.
     fn tried<T>(&mut self, what: impl FnOnce(&mut Self) -> io::Result<T>) -> Result<T, Reason> {
         what(self).map_err(|error| {
@@ -277,16 +295,9 @@ impl Store for FileStore {
             scheme.check(n, 0).map_err(|_| Reason::Unsupported)?;
         }
         self.tried(|store| {
-            let room = store.folder.room();
-            if object.size > room && !is_manifest {
-                let what = format!(
-                    "it has {} octets, and there is room for {room} in {} (disk, or --most)",
-                    object.size,
-                    store.folder.path.display()
-                );
-                return Err(io::Error::new(io::ErrorKind::StorageFull, what));
-            }
-            store.open(object, geometry)
+            let held = store.open(object, geometry)?;
+            store.check_room(object)?;
+            Ok(held)
         })
     }
 
@@ -340,6 +351,14 @@ impl Store for FileStore {
     }
 }
 
+/// What a disk with `free` octets lacks for a file of `size` octets of which it has `there`; `None`: nothing.
+fn missing(size: u64, there: u64, free: u64) -> Option<String> {
+    (size.saturating_sub(there) > free).then(|| match there {
+        0 => format!("it has {size} octets, and {free} are free"),
+        _ => format!("it has {size} octets, {there} of them are here, and {free} are free"),
+    })
+}
+
 /// The reason reported to senders for an error of the system.
 fn reason_of(error: &io::Error) -> Reason {
     match error.kind() {
@@ -388,6 +407,57 @@ mod tests {
         assert_eq!(store.begin(&object, &geometry), Err(Reason::Unsupported));
         let why = store.error().unwrap().to_string();
         assert!(why.contains("5 octets") && why.contains("50"), "{why}");
+    }
+
+    #[test]
+    fn what_is_here_needs_no_room() {
+        assert_eq!(missing(1_500_000, 1_359_872, 729_088), None);
+        assert_eq!(missing(5, 8, 0), None);
+        let lacks = missing(1_500_000, 4_096, 729_088).unwrap();
+        assert!(lacks.contains("4096 of them are here"), "{lacks}");
+        assert!(missing(u64::MAX, 0, u64::MAX - 1).is_some());
+
+        let path = std::env::temp_dir().join(format!("layercast-here-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let content = vec![7; 300_000];
+        std::fs::write(path.join("a"), &content).unwrap();
+        let folder = |most| Folder {
+            path: path.clone(),
+            overwrite: false,
+            most,
+        };
+        let mut object = Object {
+            size: content.len() as u64,
+            block: 100,
+            scheme: Scheme::ReedSolomon.number(),
+            digest: *blake3::hash(&content).as_bytes(),
+            name: "1/1/a".into(),
+        };
+        let geometry = Geometry::of(&object, 1_400).unwrap();
+        let begins = |object: &Object, most| {
+            let mut store = FileStore::new(folder(most), None);
+            store.look_for(object);
+            while !store.read_existing() {}
+            let held = store.begin(object, &geometry).map(|held| held.count());
+            (held, store.error().map(io::Error::kind))
+        };
+        // The file is here, and larger than this receiver takes.
+        assert_eq!(begins(&object, 10), (Ok(geometry.packets()), None));
+        object.digest[0] ^= 1;
+        let refused = (Err(Reason::NoRoom), Some(io::ErrorKind::FileTooLarge));
+        assert_eq!(begins(&object, 10), refused);
+        assert_eq!(begins(&object, u64::MAX), (Ok(0), None));
+        // A part of it takes room already.
+        let mut store = FileStore::new(folder(u64::MAX), None);
+        store.begin(&object, &geometry).unwrap();
+        for number in 0..geometry.packets() - 1 {
+            let payload = Payload::Bytes(vec![7; 1_400].into());
+            store.packet(&geometry, number, &payload).unwrap();
+        }
+        store.hash_one().unwrap();
+        let there = store.file.as_ref().unwrap().allocated();
+        assert!((200_000..600_000).contains(&there), "{there}");
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

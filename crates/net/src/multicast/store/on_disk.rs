@@ -71,6 +71,11 @@ impl OnDisk {
         }
     }
 
+    /// Octets of the disk that the partial file takes already.
+    pub fn allocated(&self) -> u64 {
+        self.partial.allocated()
+    }
+
     /// All of it.
     ///
     /// # Errors
