@@ -83,6 +83,11 @@ impl FlowMonitor {
         }
     }
 
+    /// Watches `flow` from now on, which takes the place of the one before: counts continue.
+    pub fn follow(&mut self, flow: FlowId) {
+        self.flow = flow;
+    }
+
     /// A frame of `bytes` that took `cells` on the wire arrived whole after `delay`.
     pub fn on_frame(&mut self, layer: Layer, bytes: u32, cells: u32, delay: SignedSpan) {
         self.on_repeated(layer, bytes, cells);

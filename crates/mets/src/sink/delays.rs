@@ -70,6 +70,14 @@ const STAYS_LATE: i64 = 500_000_000_000;
 const SETTLES: Span = Span::from_secs(1);
 
 impl SourceLateness {
+    /// The next frame may come from another source: it is no measure of what came before.
+    pub fn begin_anew(&mut self) {
+        *self = SourceLateness {
+            skipped: self.skipped,
+            ..SourceLateness::default()
+        };
+    }
+
     /// Takes a frame that arrives `now`. If the timeline of the source begins again with it, gives by how much the time
     /// stamps jump.
     pub fn frame(&mut self, now: Time, seq: Serial, waited: Waited) -> Option<SignedSpan> {

@@ -44,8 +44,6 @@ pub struct Sink {
     /// Why it left, if it did.
     left: Option<LeaveReason>,
     active: Option<Active>,
-    /// Counts of frame numbers of the flows before this one.
-    counts: u32,
     /// What came before the answer to the join.
     early: Early,
     /// Another flow of that name, advertised while this one was joined.
@@ -101,7 +99,6 @@ impl Sink {
             own: None,
             left: None,
             active: None,
-            counts: 0,
             early: Early::default(),
             other: None,
             congested: false,
@@ -319,17 +316,11 @@ impl Sink {
             self.flow = Some(flow);
             return;
         }
-        let known = self.flow.as_ref().filter(|known| !known.is_same(&flow));
-        let replaced = known.map(|known| flow.is_other_life(known));
-        if replaced.is_some() {
+        let known = self.flow.as_ref();
+        let replaced = known.is_some_and(|known| !known.is_same(&flow));
+        if replaced {
             // A source that was started again has keys of its own.
             self.keys = None;
-        }
-        if replaced == Some(false) {
-            // Another flow of that name: nothing of the old one carries over, but that its numbers were another count.
-            if let Some(active) = self.active.take() {
-                self.counts = active.receiver.counts.wrapping_add(1);
-            }
         }
         let own = match self.check_offer(&flow) {
             Ok(own) => own,
@@ -339,7 +330,7 @@ impl Sink {
                 return;
             }
         };
-        if replaced == Some(true) {
+        if replaced {
             self.begin_life(now, &flow, &own, obs);
         }
         self.own = Some(own);
@@ -347,7 +338,8 @@ impl Sink {
         self.join(now);
     }
 
-    /// Makes ready for another life of the flow: what came of the one before is still played.
+    /// Makes ready for another life of the flow, or another flow of that name, as of a source without a lasting identity
+    /// that was started again: what came of the one before is still played, and counts continue.
     fn begin_life<O: Observer>(&mut self, now: Time, flow: &FlowInfo, own: &FlowSpec, obs: &mut O) {
         let Some(active) = &mut self.active else {
             return;
@@ -396,7 +388,6 @@ impl Sink {
             None => {
                 let mut receiver = Receiver::new(now, &self.config, flow, own);
                 receiver.vci = vci;
-                receiver.counts = self.counts;
                 let adapter = SinkAdapter::new(now, &self.config, flow, own, &mut self.phases);
                 self.active = Some(Active {
                     receiver,

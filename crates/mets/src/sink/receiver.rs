@@ -203,13 +203,18 @@ impl Receiver {
         }
     }
 
-    /// The source was started again, and `flow` is the new life of it: what came of the old one is still played,
-    /// and counts continue.
+    /// The source was started again, and `flow` is the new life of it or takes its place: what came of the old one is
+    /// still played, and counts continue.
     pub fn begin_life(&mut self, config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) {
+        self.flow = flow.id;
         self.epoch_of_flow = flow.epoch;
         self.spread = Span::from_us(flow.spread_us);
         self.vci = 0;
         self.synchronised = config.synchronised;
+        self.monitor.follow(flow.id);
+        if !config.synchronised {
+            self.monitor.set_unsynchronised();
+        }
         self.reassembler = reassembler(config, flow);
         self.cell_level = None;
         self.opener = flow.identity.as_ref().map(|_| Opener::default());
@@ -616,6 +621,7 @@ impl Receiver {
         if opens {
             // Perhaps another clock.
             self.clock = SourceClock::default();
+            self.source_lateness.begin_anew();
             self.jitter = JitterFilter::new(self.jitter_config);
             self.counts = self.counts.wrapping_add(u32::from(self.opened));
             self.opened = true;

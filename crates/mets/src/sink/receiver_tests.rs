@@ -77,6 +77,42 @@ fn one_forged_number_far_off_is_dropped_and_two_open_a_new_count() {
     assert_eq!(receiver.stats.lost.base, 0);
 }
 
+#[test]
+fn a_source_that_takes_the_place_of_a_slow_one_is_no_jump_of_its_timeline() {
+    let mut receiver = receiver();
+    let config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
+    let live = |from: u64, flow: u32, late: i64, receiver: &mut Receiver| {
+        for k in 0..6u32 {
+            let mut packet = whole(12 * k, Layer::Base, true);
+            let due = 5_000_000_000_000u64;
+            packet.header.flow = FlowId(flow);
+            packet.header.timestamp_us = 500_000 * k;
+            packet.header.waited =
+                Waited::new(due.saturating_add_signed(late * 1_000_000_000), due);
+            let now = Time::ZERO + Span::from_ms(from + 500 * u64::from(k));
+            receiver.on_packet(now, packet, Level::FULL, &mut Off);
+            receiver.play(now, &mut Off);
+        }
+        receiver.stats()
+    };
+    let slow = live(1_000, 1, 800, &mut receiver);
+    assert!(slow.source_late_ms.unwrap() > 790.0, "{slow:?}");
+    let flow = FlowInfo {
+        spec: FlowSpec {
+            delay_max_ms: 1_000,
+            ..FlowSpec::default()
+        },
+        ..FlowInfo::new(FlowId(2), "bunny", "atc")
+    };
+    receiver.begin_life(&config, &flow, &flow.spec);
+    let stats = live(10_000, 2, 0, &mut receiver);
+    assert_eq!(stats.packets, 12);
+    assert_eq!(
+        (stats.source_late_ms, stats.source_skipped_ms),
+        (Some(0.0), 0.0)
+    );
+}
+
 /// The start of GOP number `gop`; only its first half unless it is `complete`.
 fn gop_start(gop: u8, complete: bool) -> MetsPacket {
     let mut packet = whole(12 * u32::from(gop), Layer::Base, true);

@@ -322,6 +322,38 @@ fn another_flow_of_the_same_name_is_played_behind_the_first_with_another_count()
 }
 
 #[test]
+fn a_silence_before_another_flow_of_the_name_is_an_outage_and_counts_continue() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.run_until(ms(4_600));
+    let before = world.sink.stats();
+    // The server is killed, and the next one has another identity.
+    world.input(SinkInput::LinkDown);
+    world.cut = true;
+    let mut config = source_config(Carriage::Datagrams, 300);
+    config.flow.id = FlowId(config.flow.id.0 ^ 1);
+    config.start = ms(12_000);
+    world.replace_source(Source::new(config).unwrap(), 20);
+    world.run_until(ms(12_000));
+    world.cut = false;
+    world.advertise();
+    world.run_until(ms(16_000));
+    let stats = world.sink.stats();
+    let last = world.played().filter(|it| it.count == 0).last().unwrap();
+    let next = world.played().find(|it| it.count == 1).unwrap();
+    let dark = next.deadline.since(last.deadline).as_ms();
+    assert!(dark > 7_000, "{dark}");
+    assert!(stats.outage_ms.abs_diff(dark) < 100, "{dark}: {stats:?}");
+    assert!(stats.played.base > before.played.base, "{stats:?}");
+    assert!(stats.packets > before.packets, "{stats:?}");
+    assert_eq!(stats.played.total(), world.played().count() as u64);
+    let members = world.source.member_stats(world.now);
+    let report = members[0].report;
+    let report = report.unwrap();
+    assert_eq!(report.outage_ms, stats.outage_ms);
+    assert!(report.frames.base > before.played.base, "{report:?}");
+}
+
+#[test]
 fn media_of_a_life_that_is_over_are_counted_and_not_played() {
     let mut world = World::perfect(Carriage::Datagrams, 20);
     world.run_until(ms(3_000));
