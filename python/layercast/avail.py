@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from layercast import _layercast
+from layercast import _checks, _layercast
 
 __all__ = ["AvailEstimator", "Counters", "Estimate", "NoEstimate"]
 
@@ -95,7 +95,7 @@ class AvailEstimator:
 
     def feed(self, arrival_s: float, seq: int, tx_s: float | None = None) -> None:
         """A packet: arrival, number, and departure by the clock of the sender, if it is known."""
-        self._take(self._raw.feed(arrival_s, seq, tx_s))
+        self._take(self._raw.feed(arrival_s, _checks.whole("seq", seq, 0, 2**32 - 1), tx_s))
 
     def advance(self, now_s: float) -> None:
         """No packet came until now: after ten periods, at least a second, there is no signal."""

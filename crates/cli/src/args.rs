@@ -281,19 +281,19 @@ pub struct Serve {
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub program: Option<u16>,
-    /// Live: measure the rates of the stream for this time before offering it
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = units::span)]
-    pub measure: Span,
-    /// Live: headroom above the measured rates, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "25", value_parser = clap::value_parser!(u32).range(..=1000))]
-    pub headroom: u32,
+    /// Live: measure the rates of the stream for this time before offering it [default: 3s]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub measure: Option<Span>,
+    /// Live: headroom above the measured rates, in percent [default: 25]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub headroom: Option<u32>,
     /// Live: mean rates of BL, E1 and E2 instead of measured ones, e.g. 1Mbit/s,2Mbit/s,500kbit/s
     #[arg(long, value_name = "BL[,E1[,E2]]", value_delimiter = ',', num_args = 1..=3, value_parser = units::rate)]
     pub rates: Option<Vec<Rate>>,
     /// Live: most that frames wait so that they leave evenly spaced: absorbs the jitter of the encoder; 0 sends each
-    /// frame as it arrives
-    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = units::span)]
-    pub lead: Span,
+    /// frame as it arrives [default: 40ms]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub lead: Option<Span>,
     /// Live: fail if no media arrive for this time at the start [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub patience: Option<Span>,
@@ -304,7 +304,7 @@ pub struct Serve {
     #[arg(long = "loop")]
     pub repeat: bool,
     /// Start when this number of receivers has joined
-    #[arg(long, value_name = "N", conflicts_with = "start_in")]
+    #[arg(long, value_name = "N", conflicts_with = "start_in", value_parser = clap::value_parser!(u32).range(1..))]
     pub start_when_joined: Option<u32>,
     /// Start after this time, e.g. 5s
     #[arg(long, value_name = "TIME", value_parser = units::span)]

@@ -51,9 +51,9 @@ pub struct FecEdge {
     /// of the peer
     #[arg(long, value_name = "[SCHEME:]N+M|auto", default_value = "auto")]
     pub code: ParityConfig,
-    /// Close an incomplete block after this time
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::span)]
-    pub flush: Span,
+    /// Close an incomplete block after this time [default: 50ms for each block of --interleave]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub flush: Option<Span>,
     /// Longest time that a received datagram waits for one sent before it: at least the --flush of the peer and the
     /// jitter of the path; 0 hands datagrams over as they come [default: --flush and 50 ms]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
@@ -76,12 +76,24 @@ pub struct FecEdge {
     pub json: bool,
 }
 
+/// Time after which an incomplete block is closed by default, for each block that is filled.
+const FLUSH: Span = Span::from_ms(50);
 /// Time beyond `--flush` that datagrams wait for others by default.
 const JITTER: Span = Span::from_ms(50);
+
+impl FecEdge {
+    /// `--flush` and `--order`, given or by default.
+    fn waits(&self) -> (Span, Span) {
+        let blocks = u64::from(self.interleave);
+        let flush = self.flush.unwrap_or(FLUSH.times(blocks));
+        (flush, self.order.unwrap_or(flush + JITTER))
+    }
+}
 
 /// Runs the command.
 pub fn run(args: &FecEdge) -> Outcome {
     let inside = inside(args)?;
+    let (flush, order) = args.waits();
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let peer = resolve(args).await?;
@@ -99,8 +111,8 @@ pub fn run(args: &FecEdge) -> Outcome {
                 },
                 mtu: usize::from(args.mtu),
                 interleave: args.interleave,
-                flush: args.flush,
-                order: args.order.unwrap_or(Span::from_ps(args.flush.as_ps().saturating_add(JITTER.as_ps()))),
+                flush,
+                order,
                 session: u32::from_be_bytes([0, a, b, c]),
             },
         };
@@ -413,6 +425,21 @@ mod tests {
     struct Command {
         #[command(flatten)]
         edge: FecEdge,
+    }
+
+    #[test]
+    fn blocks_that_are_filled_in_turn_have_the_time_to_be_full() {
+        let ms = |given: &[&str]| {
+            let given = ["edge", "--peer", "host:7800", "--in", "127.0.0.1:5000"]
+                .iter()
+                .chain(given);
+            let (flush, order) = Command::parse_from(given).edge.waits();
+            (flush.as_ms(), order.as_ms())
+        };
+        assert_eq!(ms(&[]), (50, 100));
+        assert_eq!(ms(&["--interleave", "4"]), (200, 250));
+        assert_eq!(ms(&["--interleave", "4", "--flush", "80ms"]), (80, 130));
+        assert_eq!(ms(&["--flush", "80ms", "--order", "0"]), (80, 0));
     }
 
     #[test]

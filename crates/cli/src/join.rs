@@ -1,5 +1,6 @@
 //! `layercast join`: a receiver.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -41,6 +42,18 @@ const RESOLVE_AGAIN: Duration = Duration::from_millis(500);
 /// The environment variable that may hold a token.
 const TOKEN_VARIABLE: &str = "LAYERCAST_TOKEN";
 
+/// The token of a receiver is none: names where it comes from.
+fn no_token(args: &args::Join, printed: &JoinUrl, error: impl fmt::Display) -> Failure {
+    let from = match (&args.token_file, &printed.token) {
+        (Some(path), _) => format!("--token-file {}", path.display()),
+        (None, None) => format!("the environment variable {TOKEN_VARIABLE}"),
+        (None, Some(_)) => "the URL".to_owned(),
+    };
+    Failure::wrong_use(format!("no token in {from}: {error}")).hint(
+        "the owner of the flow makes one: layercast token ... > FILE (layercast token --help)",
+    )
+}
+
 /// Runs the command.
 pub fn run(args: &args::Join) -> Outcome {
     if let (Some(place), Some(receiver)) = (Place::load(&args.role)?, &args.receiver) {
@@ -81,8 +94,7 @@ pub fn run(args: &args::Join) -> Outcome {
         };
         let own = args.identity.as_deref().map(Identity::load_or_create);
         let own = own.map(address::own).transpose()?;
-        let protection =
-            sink_protection(&url).map_err(|error| Failure::Usage(error.to_string()))?;
+        let protection = sink_protection(&url).map_err(|error| no_token(args, &printed, error))?;
         let token = protection.token.as_ref();
         let name = match (
             &args.name,

@@ -122,10 +122,10 @@ pub fn options(args: &args::Serve) -> LiveOptions {
         layers
     });
     LiveOptions {
-        measure: args.measure,
-        headroom_percent: args.headroom,
+        measure: args.measure.unwrap_or(defaults.measure),
+        headroom_percent: args.headroom.unwrap_or(defaults.headroom_percent),
         rates,
-        lead: args.lead,
+        lead: args.lead.unwrap_or(defaults.lead),
         program: args.program,
         patience: args.patience.unwrap_or(defaults.patience),
         ..defaults

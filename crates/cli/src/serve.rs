@@ -73,6 +73,10 @@ pub fn run(args: &args::Serve) -> Outcome {
                 .into(),
         ));
     }
+    if let Some(option) = live_only(args).filter(|_| !is_live) {
+        let what = format!("{option} is for live media: a pipe, udp:// or rtp://");
+        return Err(Failure::Usage(what));
+    }
     if !is_live && args.sdp.is_some() {
         return Err(Failure::Usage(
             "--sdp describes a live RTP stream: serve rtp://HOST:PORT --sdp FILE".into(),
@@ -396,6 +400,18 @@ fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig 
         },
         ..PortConfig::default()
     }
+}
+
+/// An option that is given and does nothing for stored media.
+fn live_only(args: &args::Serve) -> Option<&'static str> {
+    [
+        ("--measure", args.measure.is_some()),
+        ("--headroom", args.headroom.is_some()),
+        ("--rates", args.rates.is_some()),
+        ("--lead", args.lead.is_some()),
+    ]
+    .iter()
+    .find_map(|&(option, is_given)| is_given.then_some(option))
 }
 
 fn source(

@@ -39,7 +39,10 @@ pub fn run(args: &args::Sim) -> Outcome {
                     let kind = kind.as_ref().map_or("KIND", |it| it.get_name());
                     failure.hint(format!("the kind follows an equals sign: --schema={kind}"))
                 }
-                _ => failure.hint("--check holds a scenario against its schema, and against more"),
+                _ => failure.hint(
+                    "a kind follows an equals sign: --schema=internet, --schema=group or --schema=mets; \
+                     --check holds a scenario against its schema, and against more",
+                ),
             },
         );
     }

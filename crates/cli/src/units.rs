@@ -90,10 +90,20 @@ pub fn destination(text: &str) -> Result<SocketAddr, String> {
 
 /// Reads `HOST:PORT` of a tunnel on another host; the host is looked up later.
 pub fn peer(text: &str) -> Result<String, String> {
+    host(text, 7_800)
+}
+
+/// Reads `HOST:PORT` of the other end of a measured path.
+pub fn path_end(text: &str) -> Result<String, String> {
+    host(text, 9_500)
+}
+
+/// `port` is that of suggestions.
+fn host(text: &str, port: u16) -> Result<String, String> {
     match host_port::split(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => {
-            let whole = error.whole("192.0.2.7", 7_800);
+            let whole = error.whole("192.0.2.7", port);
             Err(format!("it {}: write {whole}", error.problem))
         }
     }

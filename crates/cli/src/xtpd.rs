@@ -1,5 +1,6 @@
 //! `layercast xtpd`: XTP as a daemon for the other processes of this machine.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -114,8 +115,16 @@ pub fn run(args: &Xtpd) -> Outcome {
 pub fn stats(path: &Path, as_json: bool) -> Outcome {
     let place = XtpPlace::Daemon(path.to_owned());
     let stats = runtime()?.block_on(async {
-        let host = XtpHost::open(&place).await.map_err(Failure::new)?;
-        host.daemon_stats().await.map_err(Failure::new)
+        let unreachable = |error: &dyn fmt::Display| {
+            let path = path.display();
+            Failure::new(format!("cannot reach the XTP daemon at {path}: {error}"))
+                .hint(format!("start it: layercast xtpd {path}"))
+        };
+        let host = XtpHost::open(&place).await;
+        let host = host.map_err(|error| unreachable(&error))?;
+        host.daemon_stats()
+            .await
+            .map_err(|error| unreachable(&error))
     })?;
     // A daemon has them.
     let stats = stats.ok_or_else(|| Failure::new("no answer"))?;

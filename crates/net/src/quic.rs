@@ -28,6 +28,8 @@ const WINDOW: u32 = 256 << 10;
 const FIRST_RTT: Duration = Duration::from_millis(100);
 /// Why a connection ends: nothing is wrong.
 const DONE: VarInt = VarInt::from_u32(0);
+/// The alert of a caller that does not trust the certificate (`access_denied`, RFC 8446, 6.2).
+const ACCESS_DENIED: u8 = 49;
 
 /// A [`SignalChannel`] of one JSON object per line on the one stream of a QUIC connection: encrypted, and both
 /// ends have proven their identity (RFC 9000, RFC 9001).
@@ -272,6 +274,13 @@ fn explain(error: &ConnectionError) -> CallError {
             let why = "all its places for neighbours are taken: try again later, \
                        or raise --max-neighbours there";
             return CallError::TurnedAway(why.to_owned());
+        }
+        ConnectionError::ConnectionClosed(close)
+            if close.error_code == TransportErrorCode::crypto(ACCESS_DENIED) =>
+        {
+            let why = "it does not trust this node: its URL has the fingerprint of another one, or of an earlier start \
+                       of this node (--identity FILE keeps the fingerprint)";
+            return CallError::Unreachable(why.to_owned());
         }
         ConnectionError::TimedOut => "no answer within 3 s",
         ConnectionError::Reset => "it was restarted",

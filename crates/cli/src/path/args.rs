@@ -74,7 +74,7 @@ Examples:
   layercast path send 192.0.2.7:9500 --admit nv:best --for 1h --steer 2Mbit/s --json | jq .target_bps")]
 pub struct Send {
     /// Host and port of `path recv`
-    #[arg(value_name = "HOST:PORT")]
+    #[arg(value_name = "HOST:PORT", value_parser = units::path_end)]
     pub to: String,
     /// Time between two probes
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration)]

@@ -133,7 +133,7 @@ pub struct Offered {
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
     /// Duration
-    #[arg(long, value_name = "TIME", default_value = "4000s", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", default_value = "4000s", value_parser = units::duration)]
     pub duration: Span,
     /// Number of sites
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -210,6 +210,10 @@ fn addresses_without_a_part_are_refused_with_a_suggestion() {
             &["join", "127.0.0.1:9/f", "--out", "rtp://127.0.0.1"],
             ["has no port", "rtp://127.0.0.1:5000"],
         ),
+        (
+            &["path", "send", "127.0.0.1"],
+            ["has no port", "127.0.0.1:9500"],
+        ),
         (&["join", &file], ["no HOST:PORT", &at]),
         (
             &["join", "127.0.0.1:9/f", "--multicast", "10.0.0.1:7500"],
@@ -269,6 +273,13 @@ fn a_missing_clip_of_a_scenario_is_named_with_its_line_and_a_command() {
 
 #[test]
 fn values_on_the_command_line_are_refused_with_cause_and_example() {
+    let folder = folder("values");
+    let clip = folder.join("clip.h264");
+    std::fs::write(&clip, include_bytes!("../../../../fuzz/corpus/h264/b")).expect("a clip");
+    let clip = clip.to_str().expect("text");
+    let text = folder.join("token");
+    std::fs::write(&text, "no token").expect("a file");
+    let text = text.to_str().expect("text");
     for (args, parts) in [
         (
             &["sim", "x.toml", "--duration=-20ms"][..],
@@ -309,6 +320,26 @@ fn values_on_the_command_line_are_refused_with_cause_and_example() {
         (
             &["emulate", "--to", "127.0.0.1:9", "--loss", "1.5"],
             ["out of range", "from 0 to 1"],
+        ),
+        (
+            &["workload", "offered", "--duration=0s"],
+            ["it is 0", "10s"],
+        ),
+        (
+            &["serve", "x.ts", "--start-when-joined", "0"],
+            ["0 is not in", "1.."],
+        ),
+        (
+            &["sim", "--schema", "foo"],
+            ["takes no scenario", "--schema=group"],
+        ),
+        (
+            &["serve", clip, "--listen", "127.0.0.1:0", "--headroom", "50"],
+            ["--headroom is for live media", "udp://"],
+        ),
+        (
+            &["join", "127.0.0.1:9/f", "--token-file", text],
+            ["no token in --token-file", "layercast token"],
         ),
     ] {
         let output = run(args);

@@ -153,6 +153,7 @@ fn bad_input_gets_one_clear_line() {
             "no video was sent",
         ),
         (&["workload", "sample", "gopher"], "unknown distribution"),
+        (&["workload", "sample", "exp(300)"], "write \"exp(300) s\""),
         (&["workload", "sample", "exp(0) s"], "above 0"),
         (&["workload", "sample", "nowhere.dist"], "cannot read"),
         (&["workload", "list", &broken], "broken.dist:7"),

@@ -81,6 +81,11 @@ pub enum Problem {
          zipf(n), uniform(a,b), const(c), lognormal(mu,sigma), as in \"exp(300) s\""
     )]
     Unknown,
+    /// A formula without a unit.
+    #[error(
+        "the formula has no unit: write \"{0} s\" for seconds, or ms, B, files, pages, articles or packets"
+    )]
+    NoUnit(String),
     /// A formula with parameters that give no distribution.
     #[error("{0}")]
     Parameter(&'static str),

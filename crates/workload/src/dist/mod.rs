@@ -67,9 +67,12 @@ impl Distribution {
             line: 0,
             problem,
         };
-        let (formula, unit) = text
-            .rsplit_once(char::is_whitespace)
-            .ok_or_else(|| wrong(Problem::Unknown))?;
+        let Some((formula, unit)) = text.rsplit_once(char::is_whitespace) else {
+            return Err(wrong(match Formula::parse(text) {
+                Ok(_) => Problem::NoUnit(text.to_owned()),
+                Err(problem) => problem,
+            }));
+        };
         let formula = Formula::parse(formula).map_err(wrong)?;
         let unit: Unit = unit
             .parse()
