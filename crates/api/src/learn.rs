@@ -93,7 +93,8 @@ impl Grower {
         }
         let slot = self.frame_rate.due(self.count);
         self.count += 1;
-        let report = self.load.push(frame.time.unwrap_or(slot), &sized(frame));
+        let time = frame.time.unwrap_or(slot);
+        let report = self.load.push(time, None, &sized(frame));
         if let Some(report) = report {
             self.growth.follow(report, &self.load);
         }

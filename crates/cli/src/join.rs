@@ -28,7 +28,7 @@ use crate::name;
 use crate::node::{Place, Stop, Trace, after, check_output, parent, runtime, wait_until};
 use crate::output::{Lines, are, complain, count};
 use crate::playout::PlayoutMoves;
-use crate::reasons::Arrivals;
+use crate::reasons::{Arrivals, STATED_WAIT_MS};
 use crate::repeats::Repeats;
 use crate::reporter::Reporter;
 use crate::scheme;
@@ -655,8 +655,14 @@ fn in_words(summary: &JoinSummary) -> String {
         text += "\n";
     }
     if let Some(delay) = &receiver.end_to_end_ms {
+        // Packets do not state more.
+        let cut = if delay.ingest >= STATED_WAIT_MS as f64 {
+            " or more"
+        } else {
+            ""
+        };
         text += &format!(
-            "  end to end p50 {:.0} ms, p99 {:.0} ms; mean {:.0} ms = ingest {:.0} + queue {:.0} + path {:.0} + playout \
+            "  end to end p50 {:.0} ms, p99 {:.0} ms; mean {:.0} ms = ingest {:.0}{cut} + queue {:.0} + path {:.0} + playout \
              {:.0}\n",
             delay.p50, delay.p99, delay.mean, delay.ingest, delay.queue, delay.path, delay.playout
         );

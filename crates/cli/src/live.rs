@@ -196,6 +196,12 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
             "media came {:.1} s after their time for a second: the timeline begins again, so that they do not stay late",
             by.as_secs_f64()
         ),
+        LiveEvent::Restart(Restart::Early(by)) => format!(
+            "media came {:.1} s before their time for a second: those of a pause came together, the input is faster than real time, or its \
+             time stamps jump. The timeline begins again at a key frame, and frames before it are dropped (a stored stream: serve FILE, \
+             or let the sender read it with ffmpeg -re)",
+            by.as_secs_f64()
+        ),
         LiveEvent::Pace(change) => pace(change),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::LongGop(long) => {
@@ -274,6 +280,20 @@ mod tests {
         }
         let said = in_words(&LiveEvent::Pace(PaceChange::RealTime(1.0))).expect("an end");
         assert!(said.contains("real time again"), "{said}");
+    }
+
+    #[test]
+    fn media_that_stay_early_are_named_with_the_remedy() {
+        let early = Restart::Early(layercast_core::Span::from_ms(1_840));
+        let said = in_words(&LiveEvent::Restart(early)).expect("a message");
+        for part in [
+            "1.8 s before their time",
+            "faster than real time",
+            "serve FILE",
+            "-re",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 
     #[test]

@@ -18,6 +18,11 @@ const OVERLOADED: u32 = 5;
 const LOSS_WINDOW: u32 = 5;
 /// Lost frames of a window, per mille and at least, that are worth a word; at the base level a few frames are all there are.
 const WORTH: (u64, u64) = (50, 3);
+/// Media that wait at the source for this time longer than before are worth a word, once until they have not for some seconds.
+const HELD: Span = Span::from_ms(800);
+const HELD_FOR: u32 = 10;
+/// Packets state a longer wait as 4095 ms.
+pub const STATED_WAIT_MS: u64 = 4_000;
 /// Packets do not state a lateness of the source above 8.19 s.
 const STATED_MS: f64 = 8_190.0;
 
@@ -40,6 +45,9 @@ pub struct Arrivals {
     reported: bool,
     /// The pace of the source, by how late its media come to it.
     pace: PaceMeter,
+    /// The least mean time of a second that media waited at the source, and seconds since they waited for long.
+    least_wait: Option<Span>,
+    held: u32,
 }
 
 /// Counts since the start.
@@ -150,6 +158,9 @@ impl Arrivals {
         if pace.is_some() {
             return pace;
         }
+        if let Some(held) = self.look_at_what_waits(progress) {
+            return Some(held);
+        }
         if self.silent == SILENCE {
             return Some(format!(
                 "no packet came for {SILENCE} s: the source pauses, its GOPs are longer, or the path is cut"
@@ -202,6 +213,27 @@ impl Arrivals {
 }
 
 impl Arrivals {
+    /// Tells once that media wait at the source for longer than before, until they have not for some time.
+    fn look_at_what_waits(&mut self, progress: &Progress) -> Option<String> {
+        let wait = progress.end_to_end.as_ref()?.ingest;
+        let least = self.least_wait.map_or(wait, |least| least.min(wait));
+        self.least_wait = Some(least);
+        let before = self.held;
+        self.held = before.saturating_sub(1);
+        if wait < least + HELD {
+            return None;
+        }
+        self.held = HELD_FOR;
+        (before == 0).then(|| {
+            let more = if wait.as_ms() >= STATED_WAIT_MS { " or more" } else { "" };
+            format!(
+                "media wait {:.1} s{more} at the source until they are due: they come to it faster than real time, those of a \
+                 pause came together, or their time stamps jump; it drops frames if that lasts",
+                wait.as_secs_f64()
+            )
+        })
+    }
+
     /// Tells that the source becomes slower than real time, or keeps it again.
     fn look_at_source(&mut self, progress: &Progress) -> Option<String> {
         let late = progress.source_late_ms.filter(|&it| it < STATED_MS)?;
@@ -253,7 +285,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, Level, PerLayer, Rate, Span};
+    use layercast_core::{CellRate, EndToEnd, Level, PerLayer, Rate, Span};
 
     use super::*;
 
@@ -340,6 +372,32 @@ mod tests {
             assert!(text.contains("encoder is too slow"), "{text}");
             assert!(!text.contains("a longer playout delay helps"), "{text}");
         }
+    }
+
+    #[test]
+    fn media_that_wait_at_the_source_are_told_once() {
+        let waits = |ms: u64| EndToEnd {
+            ingest: Span::from_ms(ms),
+            ..EndToEnd::default()
+        };
+        let said = |wait: fn(u64) -> u64| {
+            reported((1..60).map(|n| Progress {
+                end_to_end: Some(waits(wait(n))),
+                ..second(25 * n, 0, 100 * n)
+            }))
+        };
+        // The timeline of the source begins again every 4 s.
+        let jumps = said(|n| 90 + if n > 5 && n < 30 { n % 4 * 400 } else { 0 });
+        assert_eq!(jumps.len(), 1, "{jumps:?}");
+        assert!(
+            jumps[0].contains("media wait 1.3 s at the source"),
+            "{jumps:?}"
+        );
+        let long = said(|n| if n > 5 { 4_095 } else { 90 });
+        assert_eq!(long.len(), 1, "{long:?}");
+        assert!(long[0].contains("4.1 s or more"), "{long:?}");
+        // A long lead, and jitter.
+        assert_eq!(said(|n| 2_000 + n % 3 * 200), Vec::<String>::new());
     }
 
     #[test]

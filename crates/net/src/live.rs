@@ -1,3 +1,4 @@
+mod ahead;
 mod growth;
 mod serving;
 mod source;
@@ -18,6 +19,7 @@ use tokio::time::{Duration, Instant, timeout_at};
 use crate::clock::Clock;
 use crate::error::NetError;
 use crate::frames::Frames;
+use ahead::Ahead;
 use serving::Serving;
 use source::{Source, bind, read_pipe};
 
@@ -435,6 +437,8 @@ impl LiveInput {
             started: false,
             waiting: true,
             dropped: 0,
+            lost: 0,
+            ahead: Ahead::new(options.lead),
             resyncs: self.clock.resyncs(),
             meter: self.meter.take(),
             media: self.ingest.media(),

@@ -461,7 +461,7 @@ pub struct EndToEndMs {
     pub p99: f64,
     /// Mean: the sum of the mean parts below.
     pub mean: f64,
-    /// Until the frame was complete and due at the source. Less than zero in reports of a member: frames come to the
+    /// Until the frame was complete and due at the source, at most 4095: a longer time is stated as that. Less than zero in reports of a member: frames come to the
     /// source by this after their time, whether they are played or not; then it is no part of the mean.
     pub ingest: f64,
     /// In the scheduler and the shaper of the source, until the first packet left.

@@ -18,6 +18,10 @@ const BEHIND: i64 = HZ / 50;
 /// A timeline begins again whose frames all come by more than `LATE` after they are due, for `LATE_FOR`.
 const LATE: i64 = HZ;
 const LATE_FOR: i64 = HZ;
+/// It may begin again at a key frame if its frames have all been due by more than the lead and `EARLY` after they arrived, for
+/// `EARLY_FOR`.
+const EARLY: i64 = HZ;
+const EARLY_FOR: i64 = HZ;
 
 /// Gives frames that arrive live the time at which they leave: as evenly spaced as their time stamps, and no later
 /// than a lead after the one of them that arrives last.
@@ -29,6 +33,10 @@ const LATE_FOR: i64 = HZ;
 ///
 /// It also begins again if for 1 s every frame arrives more than 1 s after it was due, as those of an encoder that is
 /// slower than real time or pauses for less than a second again and again: the next frame is due a lead after it arrives.
+///
+/// The same holds on the other side. If for 1 s every frame is due more than 1 s and the lead after it arrives, the media come
+/// faster than real time, those of a pause came together, or their stamps jump forward again and again. Then the timeline [begins again](LiveClock::catch_up)
+/// at the next frame that receivers can start at, and the queue before that frame is not sent.
 #[derive(Clone, Debug)]
 pub struct LiveClock {
     /// In ticks; also all that follows.
@@ -48,6 +56,8 @@ pub struct LiveClock {
     learns: bool,
     /// Since when all frames have come late by more than `LATE`.
     late_since: Option<i64>,
+    /// Since when all frames have been due too long after they arrived.
+    early_since: Option<i64>,
     resyncs: u64,
     restart: Option<Restart>,
 }
@@ -59,6 +69,8 @@ pub enum Restart {
     Break,
     /// Its frames came this long after they were due.
     Late(Span),
+    /// Its frames came this long before they would have left, beyond the lead.
+    Early(Span),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +95,7 @@ impl LiveClock {
             correction: 0,
             learns: false,
             late_since: None,
+            early_since: None,
             resyncs: 0,
             restart: None,
         }
@@ -140,6 +153,7 @@ impl LiveClock {
                 }
             }
         };
+        self.note_early(due, arrival);
         span_of(due)
     }
 
@@ -147,6 +161,34 @@ impl LiveClock {
     pub fn due_at(&mut self, now: Time, stamp: Option<Stamp>) -> Time {
         let due = self.due(now, stamp);
         self.start.unwrap_or(now).saturating_add(due)
+    }
+
+    /// Begins the timeline again at the last frame, if the media stay early or if `held` says that too many wait: it is due a
+    /// lead after it arrived, and not before `after`, when what was sent before it is due. Gives when; the frames
+    /// that wait are to be dropped.
+    ///
+    /// To be called for frames that a receiver can start at.
+    pub fn catch_up(&mut self, after: Time, held: bool) -> Option<Time> {
+        let (start, last) = (self.start?, self.last?);
+        let since = self.early_since.unwrap_or(last.arrival);
+        if self.lead == 0 || !held && last.arrival - since < EARLY_FOR {
+            return None;
+        }
+        let by = last.due - last.arrival - self.lead;
+        let why = Restart::Early(span_of(by));
+        let least = ticks(after.since(start));
+        let due = self.begin_again(why, last.stamp, last.arrival, least);
+        self.note_early(due, last.arrival);
+        // Ticks are rounded.
+        Some(start.saturating_add(span_of(due)).max(after))
+    }
+
+    fn note_early(&mut self, due: i64, arrival: i64) {
+        if due - arrival > self.lead + EARLY {
+            self.early_since.get_or_insert(arrival);
+        } else {
+            self.early_since = None;
+        }
     }
 
     fn begin_again(&mut self, why: Restart, stamp: Stamp, arrival: i64, after: i64) -> i64 {
@@ -432,5 +474,107 @@ mod tests {
         let mut clock = LiveClock::new(Span::ZERO);
         lateness(&mut clock, (0..1_000).map(|k| (k * 40, k * 50)));
         assert_eq!(clock.resyncs(), 0);
+    }
+
+    /// Pictures every 40 ms with these stamps and arrivals, and a start every second. Gives when each arrives and by how much it
+    /// waits longer than the lead, `None` if it is dropped; frames are sent 200 ms before they have only the lead to wait.
+    fn waits(
+        clock: &mut LiveClock,
+        media: impl Iterator<Item = (u64, u64)>,
+    ) -> Vec<(u64, Option<i64>)> {
+        let mut all: Vec<(u64, Time, bool)> = Vec::new();
+        let mut passed = Time::ZERO;
+        for (k, (media, arrival)) in media.enumerate() {
+            let now = at(arrival);
+            let leaves = |due: Time| due.since(now) <= LEAD + Span::from_ms(200);
+            for (_, due, _) in all.iter().filter(|it| !it.2 && leaves(it.1)) {
+                passed = passed.max(*due);
+            }
+            let mut due = clock.due_at(now, stamp(media));
+            let next = (k % 25 == 0).then(|| clock.catch_up(passed, false));
+            if let Some(next) = next.flatten() {
+                due = next;
+                for it in all.iter_mut().filter(|it| it.1 > passed) {
+                    it.2 = true;
+                }
+            }
+            assert!(due >= passed, "{k}");
+            all.push((arrival, due, false));
+        }
+        let wait = |(arrival, due, dropped): (u64, Time, bool)| {
+            let by = due.since(at(arrival)).as_ms() as i64 - LEAD.as_ms() as i64;
+            (arrival, (!dropped).then_some(by))
+        };
+        all.into_iter().map(wait).collect()
+    }
+
+    #[test]
+    fn a_stream_that_stays_early_begins_anew_at_a_start_and_is_in_time_when_that_is_over() {
+        let real = |k: u64| (40 * k, 40 * k);
+        // The stamps jump by 0.9 s every 2 s.
+        let jumps = |k: u64| (40 * k + (40 * k).min(20_000) / 2_000 * 900, 40 * k);
+        // 20 s of media at ten times real time.
+        let burst = |k: u64| {
+            (
+                40 * k,
+                40 * k + 4_500 - (40 * k).clamp(5_000, 25_000) * 9 / 10,
+            )
+        };
+        // 3 s of media arrive together.
+        let pause = |k: u64| match 40 * k {
+            media @ 5_000..8_000 => (media, 8_000),
+            media => (media, media),
+        };
+        type Arrivals<'a> = &'a dyn Fn(u64) -> (u64, u64);
+        let cases: [(&str, Arrivals<'_>, u64); 4] = [
+            ("real", &real, 0),
+            ("jumps", &jumps, 4),
+            ("burst", &burst, 1),
+            ("pause", &pause, 1),
+        ];
+        for (name, of, least) in cases {
+            let mut clock = LiveClock::new(LEAD);
+            let all = waits(&mut clock, (0..1_250).map(of));
+            assert!(clock.resyncs() >= least, "{name}: {}", clock.resyncs());
+            let early = |it| matches!(it, Some(Restart::Early(by)) if by > Span::from_secs(1));
+            assert_eq!(early(clock.poll_restart()), least > 0, "{name}");
+            // What is sent waits until the next start after a second, at most.
+            let most = all.iter().filter_map(|it| it.1).max();
+            assert!(most < Some(3_000), "{name}: {most:?}");
+            // The jumps end at 20 s, the others earlier.
+            let after = all.iter().filter(|it| it.0 > 25_000);
+            assert!(after.clone().count() > 100, "{name}");
+            let most = after.clone().filter_map(|it| it.1).max();
+            assert!(most <= Some(300), "{name}: {most:?}");
+            assert!(after.clone().all(|it| it.1.is_some()), "{name}");
+            let dropped = all.iter().filter(|it| it.1.is_none()).count();
+            assert_eq!(dropped > 0, least > 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn bursts_of_segments_and_a_few_early_frames_begin_nothing_anew() {
+        // Segments of 4 s arrive together; the stamps jump by 0.9 s once.
+        let segments = |k: u64| (40 * k, (40 * k).next_multiple_of(4_000));
+        let jump = |k: u64| (40 * k + if k > 200 { 900 } else { 0 }, 40 * k);
+        for of in [&segments as &dyn Fn(u64) -> (u64, u64), &jump] {
+            let mut clock = LiveClock::new(LEAD);
+            let all = waits(&mut clock, (0..1_000).map(of));
+            assert!(all.iter().all(|it| it.1.is_some()));
+            let restart = clock.poll_restart();
+            assert!(!matches!(restart, Some(Restart::Early(_))), "{restart:?}");
+        }
+        // Too many wait: it begins again immediately. Without a lead nothing is early.
+        let mut clock = LiveClock::new(LEAD);
+        assert_eq!(clock.catch_up(at(0), true), None);
+        for k in 0..50 {
+            clock.due_at(at(0), stamp(40 * k));
+        }
+        assert_eq!(clock.catch_up(at(0), false), None);
+        assert_eq!(clock.catch_up(at(0), true), Some(at(200)));
+        assert_eq!(clock.due_at(at(0), stamp(2_000)), at(240));
+        let mut clock = LiveClock::new(Span::ZERO);
+        clock.due_at(at(0), stamp(0));
+        assert_eq!(clock.catch_up(at(0), true), None);
     }
 }

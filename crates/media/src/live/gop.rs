@@ -68,6 +68,11 @@ impl GopWatch {
         self.is_news(gop).then(|| self.tell(gop, false))
     }
 
+    /// The stamps jumped: the distance to the key frame before is not known.
+    pub fn begin_again(&mut self) {
+        self.start = None;
+    }
+
     fn begin(&mut self, stamp: Stamp, is_key: bool) {
         (self.start, self.is_key, self.missing) = (Some(stamp), is_key, MISSING);
     }
@@ -128,5 +133,15 @@ mod tests {
                 (40, 40_000, false)
             ]
         );
+    }
+
+    #[test]
+    fn a_jump_of_the_stamps_is_no_gop() {
+        let mut watch = GopWatch::default();
+        assert_eq!(watch.frame(Some(Stamp::pes(0)), true), None);
+        watch.begin_again();
+        let after = Some(Stamp::pes(28 * 90_000));
+        assert_eq!(watch.frame(after, false), None);
+        assert_eq!(watch.frame(Some(Stamp::pes(29 * 90_000)), true), None);
     }
 }

@@ -44,8 +44,10 @@ pub struct IngestStats {
     /// Whether that is less than real time: the encoder is too slow, or the sender reads its input slower than real time.
     pub slow: bool,
     /// How often its timeline began again since it is served: after a pause or a jump, or since its frames stayed more than
-    /// 1 s late.
+    /// 1 s late or early.
     pub restarts: u64,
+    /// Frames that were not sent since they came faster than real time, or than the flow takes them.
+    pub dropped: u64,
 }
 
 impl Ingest {

@@ -1,4 +1,4 @@
-use layercast_core::{CELL_PAYLOAD, CellRate, FlowSpec, Layer, PerLayer, Span};
+use layercast_core::{CELL_PAYLOAD, CellRate, FlowSpec, Layer, PerLayer, Span, Time};
 
 use super::meter::{max_frame_for, more};
 use crate::Frame;
@@ -17,6 +17,9 @@ const SHORTEST: u64 = 20;
 /// one that began with black pictures, does not wait for it. A short window may hold a peak, such as that of an encoder
 /// that saved its bits while the pictures were black; so the first whole window after it corrects what is too much.
 ///
+/// A window lasts as long as its media, or as their arrival took if that was longer: time stamps that stand still make no
+/// rate. After a jump of the stamps the running window is dropped ([`begin_again`](LiveLoad::begin_again)).
+///
 /// A stream that grew is reported once. Where that leads to a request for more, the answer is passed to
 /// [`granted`](LiveLoad::granted) or [`refused`](LiveLoad::refused): after a refusal the stream is reported
 /// again, if it still takes more, after one window, then after two, four and so on.
@@ -24,7 +27,8 @@ const SHORTEST: u64 = 20;
 pub struct LiveLoad {
     window: Span,
     reserved: PerLayer<CellRate>,
-    since: Option<Span>,
+    /// When the window began, in media time and by the arrival of its first frame.
+    since: Option<(Span, Option<Time>)>,
     /// GOP starts came, so that windows begin with one.
     has_starts: bool,
     /// What was reserved before a window ended early, until a whole window has come.
@@ -88,18 +92,27 @@ impl LiveLoad {
         load
     }
 
-    /// Takes a frame that is due at `time`, counted from the first; reports the lowest layer that took
-    /// more than is reserved over a window, once for each time that begins.
-    pub fn push(&mut self, time: Span, frame: &Frame) -> Option<LoadReport> {
-        let since = *self.since.get_or_insert(time);
-        let passed = time.saturating_sub(since);
-        let mut report = None;
+    /// The stamps jumped: what was seen of the running window is no measure of a rate. The next one begins with a GOP.
+    pub fn begin_again(&mut self) {
+        (self.since, self.now) = (None, PerLayer::default());
+    }
+
+    /// Takes a frame that is due at `time`, counted from the first, and that arrived live at `arrived`; reports the lowest
+    /// layer that took more than is reserved over a window, once for each time that begins.
+    pub fn push(&mut self, time: Span, arrived: Option<Time>, frame: &Frame) -> Option<LoadReport> {
         let is_boundary = frame.gop_start || !self.has_starts;
         self.has_starts |= frame.gop_start;
+        if self.since.is_none() && !is_boundary {
+            return None;
+        }
+        let (begun, came) = *self.since.get_or_insert((time, arrived));
+        let took = arrived.zip(came).map(|(now, came)| now.since(came));
+        let passed = time.saturating_sub(begun).max(took.unwrap_or_default());
+        let mut report = None;
         // Windows begin with a GOP, so that they hold whole ones.
         if is_boundary && (passed >= self.window || self.ends_early(passed)) {
             report = self.close(passed);
-            self.since = Some(time);
+            self.since = Some((time, arrived));
         }
         let cells = frame_cells(frame.size);
         let now = &mut self.now[frame.layer];
@@ -269,7 +282,7 @@ mod tests {
             let size = if grown { 7_200 } else { 3_600 };
             for (picture, size) in [(Picture::I, size), (Picture::P, 3_600)] {
                 let frame = Frame::sized(picture, size);
-                match load.push(Span::from_secs(second), &frame) {
+                match load.push(Span::from_secs(second), None, &frame) {
                     Some(LoadReport::Above(over)) => {
                         reported.push((second, over));
                         answer(load);
@@ -322,7 +335,7 @@ mod tests {
                 ..Frame::sized(picture, size(n / FPS))
             };
             let ms = n * 1_000 / FPS;
-            let layer = match load.push(Span::from_ms(ms), &frame) {
+            let layer = match load.push(Span::from_ms(ms), None, &frame) {
                 None => continue,
                 Some(LoadReport::Above(over)) => {
                     spec = load.grown(&spec, 25);
@@ -417,7 +430,7 @@ mod tests {
         let mut load = LiveLoad::new(&black(), Span::from_secs(10));
         let report = (0..).find_map(|n| {
             let frame = Frame::of_layer(Layer::Base, false, 100);
-            load.push(Span::from_ms(40 * n), &frame)
+            load.push(Span::from_ms(40 * n), None, &frame)
                 .map(|report| (40 * n, report))
         });
         // 3 cells 25 times a second: the 40 cells of ten seconds are used up after 14 frames.
@@ -442,5 +455,43 @@ mod tests {
         assert_eq!((layers.base.peak, layers.base.burst), (CellRate(362), 181));
         assert_eq!((layers.e1, layers.e2), (spec().layers.e1, spec().layers.e2));
         assert_eq!(grown.validate(), Ok(()));
+    }
+
+    /// Stamps that stand still for 28 s, then jump by as much, make no rate.
+    #[test]
+    fn stamps_that_stand_still_or_jump_make_no_rate() {
+        let mut spec = black();
+        spec.layers.e1.mean = CellRate(1_000);
+        let mut load = LiveLoad::new(&spec, Span::from_secs(10));
+        for n in 0..2_000u64 {
+            let media = match n {
+                300..1_000 => 300,
+                n => n,
+            };
+            if n == 1_000 {
+                load.begin_again();
+            }
+            // 3 cells of base layer a second, and 24 times 12.
+            let size = if n % 25 == 0 { 100 } else { 500 };
+            let picture = if n % 25 == 0 { Picture::I } else { Picture::P };
+            let frame = Frame {
+                gop_start: n % 25 == 0,
+                ..Frame::sized(picture, size)
+            };
+            let arrived = Time::ZERO + Span::from_ms(40 * n);
+            let report = load.push(Span::from_ms(40 * media), Some(arrived), &frame);
+            assert_eq!(report, None, "{n}");
+        }
+        // Media that arrive faster than real time are measured by their stamps.
+        let mut load = LiveLoad::new(&spec, Span::from_secs(10));
+        let reports = (0..2_000u64).filter_map(|n| {
+            let frame = Frame {
+                gop_start: n % 25 == 0,
+                ..Frame::sized(Picture::I, if n % 25 == 0 { 100 } else { 1 })
+            };
+            let arrived = Time::ZERO + Span::from_ms(4 * n);
+            load.push(Span::from_ms(400 * n), Some(arrived), &frame)
+        });
+        assert_eq!(reports.count(), 0);
     }
 }

@@ -2,7 +2,8 @@
 
 use layercast_core::{FlowSpec, Media, Span, Time};
 use layercast_media::{
-    GopWatch, IngestStats, LiveClock, LiveLoad, LoadReport, MediaTimeline, SpecMeter, TimedFrame,
+    GopWatch, IngestStats, LiveClock, LiveLoad, LoadReport, MediaTimeline, Restart, SpecMeter,
+    TimedFrame,
 };
 use layercast_mets::AppFrame;
 use layercast_qos::LiveTime;
@@ -10,6 +11,7 @@ use layercast_wire::Payload;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
+use super::ahead::Ahead;
 use super::growth::Growth;
 use super::{LiveEvent, LiveInput, SILENT};
 use crate::clock::Clock;
@@ -34,6 +36,10 @@ pub(super) struct Serving {
     /// For a frame to start at.
     pub waiting: bool,
     pub dropped: u64,
+    /// Frames dropped in all.
+    pub lost: u64,
+    /// Frames that came long before they are due.
+    pub ahead: Ahead,
     /// How often the timeline began again while the stream was looked at.
     pub resyncs: u64,
     /// Of a stream whose rates are estimated, until a whole GOP was seen.
@@ -55,7 +61,7 @@ impl Serving {
         let mut counted = Instant::now();
         let mut until = Instant::now() + SILENT;
         loop {
-            match timeout_at(input.due(until), input.bytes.next()).await {
+            match timeout_at(self.wake(input.due(until)), input.bytes.next()).await {
                 Ok(Ok(Some(piece))) => {
                     until = Instant::now() + SILENT;
                     if std::mem::take(&mut silent) {
@@ -76,6 +82,9 @@ impl Serving {
                         return;
                     }
                 }
+            }
+            if !self.pass_on() {
+                return;
             }
             if counted.elapsed() >= COUNTED_EVERY {
                 counted = Instant::now();
@@ -109,32 +118,57 @@ impl Serving {
     fn stats(&self, input: &LiveInput) -> IngestStats {
         IngestStats {
             restarts: self.clock.resyncs() - self.resyncs,
+            dropped: self.lost,
             ..input.ingest.stats()
+        }
+    }
+
+    /// When to stop waiting for bytes: at `limit`, or earlier if a frame is to be passed on.
+    fn wake(&self, limit: Instant) -> Instant {
+        let wait = self.ahead.wait(Clock::get().now());
+        wait.map_or(limit, |wait| limit.min(Instant::now() + rounded_up(wait)))
+    }
+
+    /// When a live frame is due. The timeline may begin again with it; then frames that wait are dropped.
+    fn due(&mut self, now: Time, frame: &TimedFrame) -> Time {
+        let due = self.clock.due_at(now, frame.stamp);
+        // A pipe is held back instead. The media of a frame without a stamp are those of the frame before it.
+        if self.is_pipe || !frame.frame.gop_start || frame.stamp.is_none() {
+            return due;
+        }
+        let (after, is_full) = (self.ahead.passed(), self.ahead.is_full());
+        match self.clock.catch_up(after, is_full) {
+            None => due,
+            Some(due) => {
+                self.dropped += self.ahead.drop_all();
+                due
+            }
         }
     }
 
     /// Passes on a frame; `false` if the receiver is gone.
     async fn frame(&mut self, timed: TimedFrame, live: bool) -> bool {
+        let now = Clock::get().now();
+        let due = live.then(|| self.due(now, &timed));
         let TimedFrame {
             frame,
             stamp,
             arrived,
         } = timed;
-        let now = Clock::get().now();
-        let due = live.then(|| self.clock.due_at(now, stamp));
         let media = self.timeline.due(stamp);
+        if let Some(restart) = self.clock.poll_restart() {
+            if restart == Restart::Break {
+                // Stamps before and after it are no measure.
+                self.load.begin_again();
+                self.gops.begin_again();
+            }
+            self.tell(LiveEvent::Restart(restart));
+        }
         if let Some(long) = self.gops.frame(stamp, frame.gop_start) {
             self.tell(LiveEvent::LongGop(long));
         }
-        if let Some(restart) = self.clock.poll_restart() {
-            self.tell(LiveEvent::Restart(restart));
-        }
-        self.hold_against(media, &frame);
+        self.hold_against(media, arrived.filter(|_| live), &frame);
         let Some(data) = frame.data else { return true };
-        if self.waiting && !frame.gop_start {
-            self.dropped += 1;
-            return true;
-        }
         // Media times of a live stream count from its first frame.
         let time = due.map_or(media, |due| due.since(*self.first_due.get_or_insert(due)));
         let frame = LiveFrame {
@@ -151,9 +185,32 @@ impl Serving {
             }),
         };
         if self.is_pipe {
-            // A pipe waits for its reader.
+            // A pipe waits for its reader, and for its time.
             self.waiting = false;
+            if let Some(live) = frame.live {
+                tokio::time::sleep(rounded_up(self.ahead.early(now, live.due))).await;
+            }
             return self.frames.send(frame).await.is_ok();
+        }
+        self.dropped += self.ahead.push(frame);
+        self.pass_on()
+    }
+
+    /// Passes on what is about to leave; `false` if the receiver is gone.
+    fn pass_on(&mut self) -> bool {
+        let now = Clock::get().now();
+        while let Some(frame) = self.ahead.pop(now) {
+            if !self.pass(frame) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn pass(&mut self, frame: LiveFrame) -> bool {
+        if self.waiting && !frame.frame.gop_start {
+            self.dropped += 1;
+            return true;
         }
         match self.frames.try_send(frame) {
             Ok(()) => {
@@ -161,6 +218,7 @@ impl Serving {
                 let frames = std::mem::take(&mut self.dropped);
                 // Frames before the first key frame are not a loss.
                 if std::mem::replace(&mut self.started, true) && frames > 0 {
+                    self.lost += frames;
                     self.tell(LiveEvent::Dropped { frames });
                 }
                 true
@@ -203,8 +261,8 @@ impl Serving {
     }
 
     /// Sees to it that what the stream takes is reserved.
-    fn hold_against(&mut self, time: Span, frame: &layercast_media::Frame) {
-        let report = self.load.push(time, frame);
+    fn hold_against(&mut self, time: Span, arrived: Option<Time>, frame: &layercast_media::Frame) {
+        let report = self.load.push(time, arrived, frame);
         if let Some(LoadReport::Above(overload)) = report {
             self.tell(LiveEvent::Overload(overload));
         }
@@ -227,6 +285,11 @@ impl Serving {
     fn tell(&self, event: LiveEvent) {
         let _ = self.events.try_send(event);
     }
+}
+
+/// At least this time.
+fn rounded_up(time: Span) -> Duration {
+    Duration::from_nanos(time.as_ps().div_ceil(1_000))
 }
 
 /// The flow `spec` with what was measured of its media.
