@@ -387,10 +387,10 @@ mod tests {
             }))
         };
         // The timeline of the source begins again every 4 s.
-        let jumps = said(|n| 90 + if n > 5 && n < 30 { n % 4 * 400 } else { 0 });
+        let jumps = said(|n| 90 + if n > 5 && n < 30 { n % 4 * 450 } else { 0 });
         assert_eq!(jumps.len(), 1, "{jumps:?}");
         assert!(
-            jumps[0].contains("media wait 1.3 s at the source"),
+            jumps[0].contains("media wait 1.0 s at the source"),
             "{jumps:?}"
         );
         let long = said(|n| if n > 5 { 4_095 } else { 90 });
