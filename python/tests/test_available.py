@@ -53,7 +53,7 @@ def test_values_out_of_range_are_named():
     with pytest.raises(ValueError, match="the arrival"):
         estimator.feed(math.nan, 0)
     for seq in (-1, 2**32, 2**64, 1.5):
-        with pytest.raises(ValueError, match="seq is .*: give a whole number from 0 to 4294967295"):
+        with pytest.raises(ValueError, match=r"seq is .*: give a whole number from 0 to 4294967295"):
             estimator.feed(1.7e9, seq)
     estimator.feed(0.0, 0)
     with pytest.raises(ValueError, match="115 days"):
