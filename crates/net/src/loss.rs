@@ -19,12 +19,6 @@ pub struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.overloaded {
-            return f.write_str(
-                "this host is overloaded: the command is woken too late and hands frames over after their time; end other \
-                 programs, or give the command a higher priority",
-            );
-        }
         let is_path = self.marked == 0 || self.repaired.is_some_and(|repaired| repaired > 0);
         match (is_path, self.repaired, self.base) {
             (false, ..) => f.write_str(
@@ -46,13 +40,43 @@ impl fmt::Display for Loss {
                 "the path itself loses more packets than the parities repair: a stronger code helps (serve \
                  --protect-base 8+4; auto follows the reported loss after some 16 s)",
             ),
+        }?;
+        // A host that reads its sockets late may lose datagrams, but need not: the path is reported all the same.
+        if self.overloaded {
+            f.write_str(
+                "; besides, this host is overloaded and may lose packets itself: the command is woken too late and hands \
+                 frames over after their time; end other programs, or give the command a higher priority",
+            )?;
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_overloaded_host_hides_no_cause() {
+        let of = |marked| {
+            let loss = Loss {
+                base: 4,
+                marked,
+                repaired: None,
+                overloaded: true,
+            };
+            loss.to_string()
+        };
+        for (said, cause) in [
+            (of(0), "the path itself loses packets"),
+            (of(9), "a queue on the path was full"),
+        ] {
+            assert!(
+                said.contains(cause) && said.contains("this host is overloaded"),
+                "{said}"
+            );
+        }
+    }
 
     #[test]
     fn the_cause_of_losses_follows_the_evidence() {

@@ -66,7 +66,7 @@ impl Ahead {
         dropped
     }
 
-    /// Drops what waits, and gives how many frames that were.
+    /// Drops all frames, and gives their number.
     pub fn drop_all(&mut self) -> u64 {
         (self.octets, self.full) = (0, false);
         self.frames.drain(..).count() as u64
