@@ -4,6 +4,8 @@ use layercast_core::{CellRate, FlowSpec, Level, Rate};
 use layercast_net::Progress;
 use layercast_wire::FlowInfo;
 
+use crate::reasons::SILENCE;
+
 /// Seconds below the requested level before the command prints the reason.
 const PATIENCE: u32 = 3;
 
@@ -13,8 +15,21 @@ pub struct Below {
     /// What the token of the receiver allows.
     allowed: Level,
     seconds: u32,
-    /// The level whose reason was reported.
-    reported: Option<Level>,
+    /// The level whose reasons were reported, and which were.
+    reported: Option<(Level, Vec<Reason>)>,
+}
+
+/// What keeps a receiver at its level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    /// Its token.
+    Token,
+    /// The last link.
+    Link,
+    /// It asks for no more, after congestion.
+    Congestion,
+    /// A node or link before the last one.
+    Upstream,
 }
 
 impl Below {
@@ -28,22 +43,28 @@ impl Below {
         }
     }
 
-    /// Takes the figures of a second; returns a message once for each level.
-    pub fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
+    /// The flow is joined, perhaps once more: its levels come again.
+    pub fn joined(&mut self) {
+        (self.seconds, self.reported) = (0, None);
+    }
+
+    /// Takes the figures of a second; returns a message once for each level and reason. After `silent` seconds without a packet the
+    /// level says nothing of the nodes: the source is silent, or the path is cut.
+    pub fn look(&mut self, progress: &Progress, flow: &FlowInfo, silent: u32) -> Option<String> {
+        if silent > 0 {
+            if silent >= SILENCE {
+                self.seconds = 0;
+            }
+            return None;
+        }
         let (spec, level) = (&flow.spec, progress.level);
         if level >= self.wanted.min(spec.top_level()) {
             (self.seconds, self.reported) = (0, None);
             return None;
         }
         self.seconds += 1;
-        if self.seconds < PATIENCE || self.reported == Some(level) {
+        if self.seconds < PATIENCE {
             return None;
-        }
-        self.reported = Some(level);
-        if level >= self.allowed {
-            return Some(format!(
-                "level {level}: the token of this receiver allows no more (layercast token --level)"
-            ));
         }
         let next = level.up();
         let (has, needs) = (
@@ -53,24 +74,44 @@ impl Below {
         );
         let base = spec.layers.base.mean.rate();
         let busiest = peak(spec, next);
-        Some(if has < needs {
-            format!(
+        let reason = if level >= self.allowed {
+            Reason::Token
+        } else if has < needs {
+            Reason::Link
+        } else if progress.asked <= level {
+            Reason::Congestion
+        } else {
+            Reason::Upstream
+        };
+        match &mut self.reported {
+            Some((at, reasons)) if *at == level => {
+                if reasons.contains(&reason) {
+                    return None;
+                }
+                reasons.push(reason);
+            }
+            reported => *reported = Some((level, vec![reason])),
+        }
+        Some(match reason {
+            Reason::Token => format!(
+                "level {level}: the token of this receiver allows no more (layercast token --level)"
+            ),
+            Reason::Link => format!(
                 "level {level}: besides base layers ({base} for this flow) the last link has {} for it, level {next} needs {}",
                 has.rate(),
                 needs.rate()
-            )
-        } else if progress.asked <= level {
-            format!(
+            ),
+            Reason::Congestion => format!(
                 "level {level}: this receiver asks for no more, since a queue on the path filled up (congestion marks); \
                  the last link carries the mean rate of level {next}, but its busiest GOPs take up to {busiest}. It asks \
-                 again after a quiet time; encode with -maxrate and -bufsize, or raise the rate of the link"
-            )
-        } else {
-            format!(
+                 again after a quiet time; encode with -maxrate and -bufsize, or raise the rate of the link that is too \
+                 slow, which may be one further up"
+            ),
+            Reason::Upstream => format!(
                 "level {level}, although this receiver asks for level {} and the last link has room for level {next}: a \
                  node further up gives no more (layercast stats at each node up to the server tells which)",
                 progress.asked
-            )
+            ),
         })
     }
 }
@@ -85,4 +126,75 @@ fn peak(spec: &FlowSpec, level: Level) -> Rate {
         sum.saturating_add(layer.peak)
     });
     sum.rate()
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::Layer;
+
+    use super::*;
+    use crate::reasons::tests::second;
+
+    fn flow() -> FlowInfo {
+        let mut flow = FlowInfo::new(layercast_core::FlowId(1), "bunny", "atc");
+        for (layer, mean) in Layer::ALL.into_iter().zip([1_000, 1_000, 1_000]) {
+            flow.spec.layers[layer].mean = CellRate(mean);
+        }
+        flow
+    }
+
+    /// A receiver at the base level whose last link has room for all.
+    fn at_base() -> Progress {
+        Progress {
+            level: Level::BASE,
+            left: CellRate(100_000),
+            ..second(0, 0, 0)
+        }
+    }
+
+    #[test]
+    fn no_node_is_named_while_no_packet_comes() {
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        let flow = flow();
+        // The adapter falls silent 2 s after the packets.
+        let said: Vec<_> = (1..60)
+            .filter_map(|silent| below.look(&at_base(), &flow, silent))
+            .collect();
+        assert_eq!(said, Vec::<String>::new());
+        // Packets come again, and the level does not.
+        let said: Vec<_> = (1..=4).map(|_| below.look(&at_base(), &flow, 0)).collect();
+        assert!(said[..2].iter().all(Option::is_none), "{said:?}");
+        assert!(said[2].as_ref().unwrap().contains("a node further up"));
+        assert_eq!(said[3], None);
+        // Seconds between the packets of a slow flow do not count, and do not begin the wait again.
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        let said: Vec<_> = (0..5)
+            .map(|n| below.look(&at_base(), &flow, n % 2))
+            .collect();
+        assert!(said[4].is_some(), "{said:?}");
+        // Nor does what was below before the flow came back.
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        for _ in 0..2 {
+            assert_eq!(below.look(&at_base(), &flow, 0), None);
+        }
+        below.joined();
+        assert_eq!(below.look(&at_base(), &flow, 0), None);
+    }
+
+    #[test]
+    fn another_reason_at_the_same_level_is_told_and_each_once() {
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        let flow = flow();
+        let asks_less = |n: u32| Progress {
+            asked: if n % 4 < 2 { Level::FULL } else { Level::BASE },
+            ..at_base()
+        };
+        let said: Vec<_> = (0..40)
+            .filter_map(|n| below.look(&asks_less(n), &flow, 0))
+            .collect();
+        assert_eq!(said.len(), 2, "{said:?}");
+        let all = said.join("\n");
+        assert!(all.contains("a node further up"), "{all}");
+        assert!(all.contains("congestion marks"), "{all}");
+    }
 }

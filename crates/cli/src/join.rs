@@ -421,7 +421,11 @@ async fn receive(
             }
             Some(event) = heard.recv() => {
                 match &event {
-                    JoinEvent::Joined(_) => joined = true,
+                    JoinEvent::Joined(_) => {
+                        joined = true;
+                        arrivals.joined();
+                        below.joined();
+                    }
                     JoinEvent::Disconnected { .. }
                     | JoinEvent::Sink(SinkEvent::Disconnected | SinkEvent::Released { .. }) => joined = false,
                     _ => {}
@@ -457,7 +461,7 @@ async fn receive(
                     }
                 }
                 if let (JoinEvent::Second(progress), Some(flow), true) = (&event, &offer, joined)
-                    && let Some(text) = below.look(progress, flow)
+                    && let Some(text) = below.look(progress, flow, arrivals.silent())
                     && repeats.prints(now, "reasons for the level")
                 {
                     reporter.event(t_s, &text)?;
@@ -570,8 +574,9 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
             name,
             group,
         } => format!(
-            "{name} is not in the list of the group {group} at {upstream}: its media come by unicast; add it there \
-             (switch --multicast {group}=NAMES,{name}), or leave --multicast out"
+            "{name} is not in the list of the group {group} at {upstream}: its media come by unicast; join at a switch \
+             that has it there (switch --multicast {group}=NAMES,{name}; a server sends none by multicast), or leave \
+             --multicast out"
         ),
         JoinEvent::Disconnected { reason } => format!("not connected: {reason}; calling again"),
         JoinEvent::Renewed { upstream } => format!("the file has another URL: calling {upstream}"),

@@ -9,7 +9,7 @@ use crate::live;
 use crate::output::count;
 
 /// Seconds without a frame before the command says so.
-const SILENCE: u32 = 3;
+pub const SILENCE: u32 = 3;
 /// Seconds of an outage before the command says so; it is counted from 1 s without a picture on, or one and a half GOPs.
 const DARK: u32 = 2;
 /// Seconds for which this host counts as overloaded after it has handed frames over late.
@@ -43,6 +43,8 @@ pub struct Arrivals {
     /// Seconds for which this host still counts as overloaded.
     overloaded: u32,
     reported: bool,
+    /// The flow was joined since the last look.
+    begins: bool,
     /// The pace of the source, by how late its media come to it.
     pace: PaceMeter,
     /// The least mean time of a second that media waited at the source, and seconds since they waited for long.
@@ -135,17 +137,38 @@ impl Arrivals {
         }
     }
 
+    /// The flow is joined, perhaps once more: what came before, and the silence since, say nothing of the way now.
+    pub fn joined(&mut self) {
+        self.begins = true;
+    }
+
+    /// Seconds without a packet: while they last, nothing is known of the path.
+    pub fn silent(&self) -> u32 {
+        self.silent
+    }
+
     /// Takes the figures of a second; gives what to tell.
     pub fn look(&mut self, progress: &Progress) -> Option<String> {
         let mut now = Seen::of(progress);
+        if std::mem::take(&mut self.begins) {
+            *self = Arrivals {
+                last: now,
+                window: now,
+                played: now,
+                shown: now,
+                overloaded: self.overloaded,
+                ..Arrivals::default()
+            };
+            return None;
+        }
         now.overloaded = self.overloaded > 0;
         self.overloaded = self.overloaded.saturating_sub(1);
-        let pace = self.look_at_source(progress);
-        now.slow = self.pace.ratio().filter(|_| self.pace.is_slow());
         let new = now.since(self.last);
         self.last = now;
         self.seconds += 1;
         self.silent = if new.packets > 0 { 0 } else { self.silent + 1 };
+        let pace = self.look_at_source(progress);
+        now.slow = self.pace.ratio().filter(|_| self.pace.is_slow());
         self.unplayed += 1;
         if new.played > 0 {
             (self.unplayed, self.played) = (0, now);
@@ -166,9 +189,12 @@ impl Arrivals {
                 "no packet came for {SILENCE} s: the source pauses, its GOPs are longer, or the path is cut"
             ));
         }
-        // Packets come. After a join their playout takes a GOP and the playout delay: only losses are a reason.
+        if self.silent > 0 {
+            return None;
+        }
+        // After a join playout takes a GOP and the playout delay: only losses are a reason.
         let missed = now.since(self.played);
-        if self.unplayed >= SILENCE && self.silent == 0 && missed.missed() > 0 {
+        if self.unplayed >= SILENCE && missed.missed() > 0 {
             let is_news = self.unplayed == SILENCE || missed.missed() == new.missed();
             if is_news {
                 let seconds = self.unplayed;
@@ -194,7 +220,8 @@ impl Arrivals {
         if self.seconds < LOSS_WINDOW {
             return None;
         }
-        self.seconds = 0;
+        // Longer than a window after a silence.
+        let seconds = std::mem::take(&mut self.seconds);
         let seen = now.since(self.window);
         self.window = now;
         let all = seen.played + seen.lost;
@@ -203,7 +230,7 @@ impl Arrivals {
         self.reported = heavy;
         news.then(|| {
             format!(
-                "{} of {} lost on the path in {LOSS_WINDOW} s; {}",
+                "{} of {} lost on the path in {seconds} s; {}",
                 seen.lost,
                 count(all, "frame"),
                 seen.loss()
@@ -236,7 +263,9 @@ impl Arrivals {
 
     /// Tells that the source becomes slower than real time, or keeps it again.
     fn look_at_source(&mut self, progress: &Progress) -> Option<String> {
-        let late = progress.source_late_ms.filter(|&it| it < STATED_MS)?;
+        // Without packets this is how late the last ones came.
+        let stated = progress.source_late_ms.filter(|_| self.silent == 0);
+        let late = stated.filter(|&it| it < STATED_MS)?;
         let second = Time::ZERO + Span::from_secs_f64(progress.t.max(0.0));
         // A timeline that begins again forgets how late media came before.
         let behind = late + progress.source_skipped_ms;
@@ -284,13 +313,13 @@ impl Seen {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use layercast_core::{CellRate, EndToEnd, Level, PerLayer, Rate, Span};
 
     use super::*;
 
     /// Figures after `frames` frames played in the base layer, `lost` lost, and packets.
-    fn second(frames: u64, lost: u64, packets: u64) -> Progress {
+    pub fn second(frames: u64, lost: u64, packets: u64) -> Progress {
         Progress {
             t: 0.0,
             level: Level::FULL,
@@ -340,6 +369,44 @@ mod tests {
         let silent = reported((1..20).map(stops));
         assert_eq!(silent.len(), 1, "{silent:?}");
         assert!(silent[0].contains("no packet came for 3 s"), "{silent:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_the_path_while_no_packet_comes() {
+        // The last second of a server that is killed has losses, and no picture is shown from then on.
+        let killed = |n: u64| Progress {
+            outage_ms: 1_000 * n.saturating_sub(4),
+            ..second(25 * n.min(6), 10 * n.min(4), 100 * n.min(4))
+        };
+        let said = reported((1..20).map(killed));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("no packet came for 3 s"), "{said:?}");
+        // When packets come again, the window of the losses is over.
+        let again = |n: u64| match n {
+            0..20 => killed(n),
+            _ => second(150 + 25 * (n - 19), 40, 400 + 100 * (n - 19)),
+        };
+        let said = reported((1..40).map(again));
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[1].starts_with("40 of 215 frames lost on the path in 20 s"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_life_of_the_flow_is_not_judged_by_the_one_before() {
+        let mut arrivals = Arrivals::default();
+        let mut said = Vec::new();
+        for n in 1..=3 {
+            said.extend(arrivals.look(&second(25 * n, 0, 100 * n)));
+        }
+        // While it was away frames were given up.
+        arrivals.joined();
+        for n in 4..12 {
+            said.extend(arrivals.look(&second(75 + 25 * (n - 4), 60, 100 * n)));
+        }
+        assert_eq!(said, Vec::<String>::new());
     }
 
     #[test]
