@@ -240,7 +240,7 @@ fn around(name: &str, from: usize, to: usize) -> String {
 }
 
 /// The name in this number of characters: its beginning and its end.
-fn cut(name: &str, to: usize) -> String {
+pub fn cut(name: &str, to: usize) -> String {
     let all = name.chars().count();
     if all <= to {
         return name.to_owned();

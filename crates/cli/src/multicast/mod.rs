@@ -20,6 +20,7 @@ use crate::line_out::LineOut;
 use crate::output::Lines;
 use crate::progress::style;
 use crate::secret;
+use crate::table::cut;
 
 /// The number that stands for a name on the wire.
 fn member(name: &str) -> MemberId {
@@ -86,6 +87,16 @@ fn octets(count: u64) -> String {
     }
 }
 
+/// Characters of a name in front of a bar.
+const NAME: usize = 24;
+
+/// A bar whose message gives way on a narrow terminal: what matters most is to be at its beginning.
+fn bar() -> ProgressBar {
+    ProgressBar::new(1).with_style(style(
+        "{prefix} [{bar:12}] {percent:>3}% {eta} left, {wide_msg}",
+    ))
+}
+
 /// Says what happens: JSON lines, a bar, or plain lines where there is no terminal.
 struct Say {
     json: bool,
@@ -95,10 +106,7 @@ struct Say {
 
 impl Say {
     fn new(json: bool) -> Say {
-        let bar = (!json && stderr().is_terminal()).then(|| {
-            let template = "{prefix} [{bar:30}] {percent:>3}% {msg}, {elapsed} gone, {eta} left";
-            ProgressBar::new(1).with_style(style(template))
-        });
+        let bar = (!json && stderr().is_terminal()).then(bar);
         let lines = LineOut::new(match json {
             true => Lines::Stdout,
             false => Lines::Stderr,
@@ -137,7 +145,7 @@ impl Say {
             return self.lines.json(line);
         }
         if let Some(bar) = &self.bar {
-            bar.set_prefix(name.to_owned());
+            bar.set_prefix(cut(name, NAME));
             bar.set_length(done.1.max(1));
             bar.set_position(done.0);
             bar.set_message(human);
@@ -160,6 +168,85 @@ impl Say {
     fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+
+    use super::*;
+
+    /// A terminal of 80 columns that keeps what is written.
+    #[derive(Clone, Default, Debug)]
+    struct Narrow(Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Narrow {
+        fn width(&self) -> u16 {
+            80
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(line)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().expect("no test panics").push(text.to_owned());
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_progress_fits_a_terminal() {
+        let terminal = Narrow::default();
+        let bar = bar();
+        bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        let say = Say {
+            json: false,
+            lines: LineOut::new(Lines::Stderr),
+            bar: Some(bar),
+        };
+        let human = "1067.3 Mbit/s, 10 of 60 receivers have it, repair 12, file 100 of 20000";
+        let name = "a-very-long-name-of-a-file-that-is-sent-to-many.mp4";
+        say.progress(&"", name, (40, 100), human.to_owned())
+            .expect("it is shown");
+        say.bar.as_ref().expect("there is one").tick();
+        let written = terminal.0.lock().expect("no test panics").join("\n");
+        let shown: Vec<&str> = written.lines().filter(|it| it.contains('[')).collect();
+        assert!(
+            shown.iter().any(|it| it.contains("1067.3 Mbit/s")),
+            "{shown:?}"
+        );
+        for line in shown {
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 }

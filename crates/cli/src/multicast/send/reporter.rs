@@ -129,14 +129,13 @@ impl Reporter {
         };
         let file = match self.done.1 {
             0 | 1 => String::new(),
-            all => format!("file {} of {all}, ", (self.done.0 + 1).min(all)),
+            all => format!(", file {} of {all}", (self.done.0 + 1).min(all)),
         };
-        let human = format!(
-            "{file}{pass}, {:.1} Mbit/s, {} of {} have it",
-            rate / 1e6,
-            it.receivers.0,
-            count(it.receivers.1, "receiver")
-        );
+        let have = match it.receivers {
+            (_, 0) => "no receiver yet".to_owned(),
+            (have, all) => format!("{have} of {} have it", count(all, "receiver")),
+        };
+        let human = format!("{:.1} Mbit/s, {have}, {pass}{file}", rate / 1e6);
         let line = SendLine::Progress {
             pass: it.pass,
             packets: it.packets.0,
