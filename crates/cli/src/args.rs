@@ -602,7 +602,8 @@ pub struct Join {
     /// File with certificate and key of this receiver, created if missing
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// Highest level wanted: 0 = the base layer (BL), 1 = BL+E1, 2 = BL+E1+E2, all layers
+    /// Highest level wanted: 0 = the base layer (BL), 1 = BL+E1, 2 = BL+E1+E2, all layers; the members of a group
+    /// (--multicast) get the highest that one of them wants
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
     pub level: Level,
     /// Reaction to congestion: give up a layer, report it only, leave, or ask for a filter on the way, thin, low-pass:K or
