@@ -1,9 +1,11 @@
 //! Datagrams of a neighbour on a link with repair: the decoder of the headers, and the machines at both ends.
 
-use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Time};
+use bytes::Bytes;
+use layercast_core::{FlowId, Layer, Machine, Off, Rate, Serial, Span, Time};
 use layercast_repair::{
-    Head, MAX_GAPS, MAX_HISTORY, MAX_QUEUED, RepairConfig, Repairer, RepairerInput, Requester,
-    RequesterInput, SPAN, Unit,
+    Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, MAX_BLOCKS,
+    MAX_GAPS, MAX_HISTORY, MAX_HOLES, MAX_KEPT, MAX_OPEN, MAX_QUEUED, MemberConfig, RepairConfig,
+    Repairer, RepairerInput, Requester, RequesterInput, SPAN, Unit,
 };
 
 /// The session of both directions.
@@ -18,6 +20,27 @@ pub fn repair(data: &[u8]) {
         session: SESSION,
         rate: Some(Rate::from_bps(8_000_000)),
     };
+    let codec = Codec {
+        encode: Bytes::clone,
+        len: Bytes::len,
+        decode: Some,
+    };
+    let mut group = GroupRepairer::new(GroupConfig {
+        name: "fuzz".into(),
+        session: SESSION,
+        rate: config.rate,
+        codec,
+    });
+    let mut member = GroupRequester::new(MemberConfig {
+        name: "fuzz".into(),
+        session: SESSION,
+        first: Serial(0),
+        asks: true,
+        seed: 1,
+        codec,
+    });
+    let joined = Time::ZERO + Span::from_secs(1);
+    group.handle(joined, GroupInput::Join(1), &mut Off);
     let mut repairer = Repairer::new(config);
     let mut requester = Requester::new("fuzz", SESSION);
     let mut now = Time::ZERO + Span::from_secs(1);
@@ -46,6 +69,13 @@ pub fn repair(data: &[u8]) {
             },
             &mut Off,
         );
+        let item = Bytes::from(vec![len as u8; 1_000]);
+        let send = GroupInput::Send {
+            at: now,
+            unit,
+            item,
+        };
+        group.handle(now, send, &mut Off);
         if let Ok((head, content)) = Head::decode(datagram) {
             let mut again = Vec::new();
             head.encode_into(&mut again);
@@ -59,14 +89,37 @@ pub fn repair(data: &[u8]) {
                     requester.handle(now, RequesterInput::Marker(head), &mut Off)
                 }
                 Head::Feedback(feedback) => {
+                    let to_group = GroupInput::Feedback(1, feedback.clone());
+                    group.handle(now, to_group, &mut Off);
                     repairer.handle(now, RepairerInput::Feedback(feedback), &mut Off);
                 }
+                Head::Shared { .. } | Head::Parity(_) => {
+                    let content = Bytes::copy_from_slice(content);
+                    let carried = match head {
+                        Head::Parity(_) => Carried::Parity(content),
+                        _ => Carried::Item(content),
+                    };
+                    member.handle(now, RequesterInput::Datagram(head, carried), &mut Off);
+                }
+                Head::Beacon(_) => member.handle(now, RequesterInput::Marker(head), &mut Off),
             }
         }
         repairer.on_timeout(now, &mut Off);
         requester.on_timeout(now, &mut Off);
         assert!(requester.poll_event().is_none() || requester.poll_event().is_none());
+        group.on_timeout(now, &mut Off);
+        member.on_timeout(now, &mut Off);
+        while member.poll_event().is_some() {}
         let mut out = 0;
+        while group.poll_transmit(now, &mut Off).is_some() {
+            out += 1;
+        }
+        while let Some(feedback) = member.poll_transmit(now, &mut Off) {
+            out += 1;
+            let mut octets = Vec::new();
+            Head::Feedback(feedback).encode_into(&mut octets);
+            assert!(Head::decode(&octets).is_ok());
+        }
         while repairer.poll_transmit(now, &mut Off).is_some() {
             out += 1;
         }
@@ -79,6 +132,10 @@ pub fn repair(data: &[u8]) {
         assert!(out <= MOST_OUT, "{out} datagrams for one");
         let (history, queued) = repairer.held();
         assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED);
+        let (history, queued, blocks) = group.held();
+        assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED && blocks <= MAX_BLOCKS);
+        let (holes, kept, open) = member.held();
+        assert!(holes <= MAX_HOLES && kept <= MAX_KEPT && open <= MAX_OPEN);
         assert!(requester.missing() <= SPAN.max(MAX_GAPS as u64));
     }
 }

@@ -503,7 +503,7 @@ pub struct LinkArgs {
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_neighbours: u16,
     /// Repair of packets that links lose, with neighbours that support it; repairs count to the rate of the link;
-    /// links that carry ATM cells, and multicast groups, have no repair
+    /// links that carry ATM cells have no repair
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub repair: RepairMode,
     /// What a receiver gets that joins between two key frames. The running GOP, all since the last key frame, is sent
@@ -643,7 +643,7 @@ pub struct Join {
     /// smallest at which less than one frame in a thousand is late, at most what the flow promises]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,
-    /// Repair of packets that the link loses, while they arrive before the playout; not with --multicast
+    /// Repair of packets that the link loses, while they arrive before the playout
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub repair: JoinRepair,
     /// Rate that this host receives without loss, all flows together, for servers with serve --pacing serial

@@ -23,6 +23,7 @@
 //! assert_eq!((at, arrived.item), (Time::ZERO + Span::from_ms(8), "media"));
 //! ```
 
+mod awaiting;
 mod config;
 pub mod host;
 mod link;
@@ -30,8 +31,12 @@ mod path;
 mod queue;
 mod repair;
 
+pub use awaiting::Awaiting;
 pub use config::{ConfigError, Discard, PortStats, QueueConfig};
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
 pub use queue::{Carried, Departure, FrameFate, Queue, Unit};
-pub use repair::{ADAPTER_LASTS, Budgets, Framed, LinkRepair, LinkRepairStats, SHARE_BUDGETS};
+pub use repair::{
+    ADAPTER_LASTS, Framed, LinkRepair, LinkRepairStats, RepairEnd, RepairRole, SHARE_BUDGETS,
+    carried, octet_codec, pdu_codec, share_budgets,
+};

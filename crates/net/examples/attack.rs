@@ -301,6 +301,7 @@ async fn become_neighbour(target: &Remote, socket: &UdpSocket) -> Result<(), Fai
         link_key: Some(LinkKey::new(0, [7; 32])),
         repair: None,
         group: None,
+        group_repair: None,
     };
     let (mut receiver, mut sender) = channel.split();
     sender.send(&[hello.signal()]).await?;

@@ -327,6 +327,7 @@ impl Neighbour {
             link_key: link_key.clone(),
             repair: None,
             group: None,
+            group_repair: None,
         };
         let (say, to_say) = mpsc::channel(16);
         let (told, heard) = std::sync::mpsc::channel();

@@ -64,8 +64,8 @@ pub struct NodeConfig {
     pub sources: Vec<LocalSource>,
     /// The host it plays, for experiments; by default none.
     pub host: HostEmulation,
-    /// Whether lost datagrams are repaired on the links to neighbours that do the same. Links of cells and multicast
-    /// groups are not repaired.
+    /// Whether lost datagrams are repaired on the links to neighbours that do the same, and to multicast groups. Links of cells
+    /// are not repaired.
     pub repair: bool,
     /// Whether to stop when all sources have sent everything.
     pub until_finished: bool,
@@ -209,7 +209,8 @@ pub struct JoinConfig {
     pub rate: Option<Rate>,
     /// Delay and impairments of the way back.
     pub link: LinkConfig,
-    /// Whether lost datagrams are repaired on the link, if the neighbour does the same; not with a `group` or cells.
+    /// Whether lost datagrams are repaired on the link, if the neighbour does the same; not with cells. If not, a member of a
+    /// `group` requests nothing, but uses what others request.
     pub repair: bool,
     /// Whether the policy of the flow replaces that of `sink`.
     pub policy_of_flow: bool,

@@ -2,9 +2,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::{Buf, Bytes};
 use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
-use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats, LinkStats};
+use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkStats, RepairEnd, carried};
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
-use layercast_repair::{CONTENT_HEAD, Head, HeadError};
+use layercast_repair::{CONTENT_HEAD, Head, HeadError, MemberId, PARITY_HEAD};
 use layercast_wire::{DATAGRAM_CELLS, DATAGRAM_PAYLOAD, LinkPdu, METS_HEADER};
 
 use crate::outbox::Outbox;
@@ -18,16 +18,19 @@ const _: () = assert!(
     METS_HEADER + DATAGRAM_PAYLOAD + CONTENT_HEAD + LINK_OVERHEAD + IPV6_UDP_HEADERS <= LEAST_MTU,
     "a sealed packet of the default size and its header do not fit the least MTU"
 );
+/// Groups have addresses of IPv4. A parity is as long as the longest of its contents and a length, evenly.
+const IPV4_UDP_HEADERS: usize = 20 + 8;
+const _: () = assert!(
+    METS_HEADER + DATAGRAM_PAYLOAD + 2 + PARITY_HEAD + LINK_OVERHEAD + IPV4_UDP_HEADERS
+        <= LEAST_MTU,
+    "a sealed parity of packets of the default size does not fit where they do"
+);
 
 /// The way out of a node to one address: impairments, datagrams of cells, protection, batches.
 pub(crate) struct Egress {
-    name: String,
-    rate: Option<Rate>,
     link: Option<Link<Framed>>,
-    /// On a link whose losses are repaired.
-    repair: Option<Box<LinkRepair<Bytes>>>,
-    /// What former connections repaired.
-    repaired: Option<LinkRepairStats>,
+    /// Repairs losses, if it is on.
+    pub repair: RepairEnd<Bytes>,
     cells: Vec<u8>,
     /// `None`: in the clear.
     sealer: Option<LinkSealer>,
@@ -49,11 +52,8 @@ impl Egress {
         // Without rate and impairments nothing is ever under way.
         let wanted = rate.is_some() || link != LinkConfig::default();
         Egress {
-            name: name.into(),
-            rate,
             link: wanted.then(|| Link::new(link, seed, name)),
-            repair: None,
-            repaired: None,
+            repair: RepairEnd::new(name, rate),
             cells: Vec::new(),
             sealer: None,
             stale_key: false,
@@ -70,12 +70,9 @@ impl Egress {
         pdu: LinkPdu,
         obs: &mut O,
     ) {
-        match &mut self.repair {
-            Some(repair) => {
-                repair.send(now, start, pdu, obs);
-                self.drain_sent(now, obs);
-            }
-            None => self.put(now, start.saturating_add(tx), Framed::bare(pdu), obs),
+        match self.repair.send(now, start, pdu, obs) {
+            Some(pdu) => self.put(now, start.saturating_add(tx), Framed::bare(pdu), obs),
+            None => self.drain_sent(now, obs),
         }
     }
 
@@ -90,7 +87,8 @@ impl Egress {
         }
     }
 
-    /// Takes a datagram of the neighbour; gives its content, unless it has none or the content arrived before. Feedback
+    /// Takes a datagram of the neighbour, or of the member `from` of a group; gives its content, unless it has none or the content
+    /// arrived before. It may complete more contents, which [`poll_received`](RepairEnd::poll_received) of `repair` gives. Feedback
     /// leaves at the next [poll](Self::poll) alone, when all datagrams that wait in the socket have been read: feedback in the
     /// midst of them would report those behind it as overdue after a stall of this host.
     ///
@@ -99,97 +97,44 @@ impl Egress {
     pub fn receive<O: Observer>(
         &mut self,
         now: Time,
+        from: MemberId,
         mut datagram: Bytes,
         obs: &mut O,
     ) -> Result<Option<Bytes>, HeadError> {
-        let Some(repair) = &mut self.repair else {
+        let bare = self.repair.is_group() && !Head::begins(&datagram);
+        if bare || !self.repair.is_on() {
             return Ok(Some(datagram));
-        };
+        }
         let (head, content) = Head::decode(&datagram)?;
         let len = datagram.len() - content.len();
         datagram.advance(len);
-        Ok(repair.receive(now, head, datagram, obs))
+        let content = carried(&head, datagram);
+        self.repair.receive(now, from, (head, content), obs);
+        Ok(self.repair.poll_received())
     }
 
     fn drain_sent<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while let Some((item, ready)) = self
-            .repair
-            .as_mut()
-            .and_then(|repair| repair.poll_sent(now, obs))
-        {
+        while let Some((item, ready)) = self.repair.poll_sent(now, obs) {
             self.put(now, ready, item, obs);
         }
     }
 
     fn drain_repair<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while let Some((item, ready)) = self
-            .repair
-            .as_mut()
-            .and_then(|repair| repair.poll(now, obs))
-        {
+        while let Some((item, ready)) = self.repair.poll(now, obs) {
             self.put(now, ready, item, obs);
-        }
-    }
-
-    /// What was received at `now` may have come later: the host was held up while it read.
-    pub fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        if let Some(repair) = &mut self.repair {
-            repair.read_late(now, obs);
-        }
-    }
-
-    /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
-    pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
-        if let Some(repair) = &mut self.repair {
-            repair.held_up(since, now, obs);
-        }
-    }
-
-    /// Repairs losses from now on, with the sessions of our datagrams and of theirs; or does not.
-    pub fn repair(&mut self, sessions: Option<(u16, u16)>) {
-        self.repaired = self.repair_stats();
-        let repair = |sessions| Box::new(LinkRepair::new(&self.name, sessions, self.rate));
-        self.repair = sessions.map(repair);
-    }
-
-    /// What was repaired, if anything could be.
-    pub fn repair_stats(&self) -> Option<LinkRepairStats> {
-        let mut stats = match &self.repair {
-            Some(repair) => repair.stats(),
-            None => return self.repaired,
-        };
-        if let Some(former) = &self.repaired {
-            stats.add(former);
-        }
-        Some(stats)
-    }
-
-    /// For how long a datagram that leaves late is of use at the neighbour, if it has said so.
-    pub fn budget(&self) -> Option<Span> {
-        self.repair.as_ref()?.budget()
-    }
-
-    /// For how long after its usual arrival a datagram of the neighbour is of use.
-    pub fn set_budget<O: Observer>(&mut self, now: Time, budget: Option<Span>, obs: &mut O) {
-        if let Some(repair) = &mut self.repair {
-            repair.set_budget(now, budget, obs);
         }
     }
 
     /// The line has another rate.
     pub fn set_rate<O: Observer>(&mut self, now: Time, rate: Option<Rate>, obs: &mut O) {
-        self.rate = rate;
-        if let Some(repair) = &mut self.repair {
-            repair.set_rate(now, rate, obs);
-            self.drain_sent(now, obs);
-        }
+        self.repair.set_rate(now, rate, obs);
+        self.drain_sent(now, obs);
     }
 
     /// Whether everything that was to be sent has left, and no loss of it can still be repaired.
     pub fn is_idle(&self, now: Time) -> bool {
         let link = self.link.as_ref().and_then(Link::next_timeout);
-        let repair = self.repair.as_ref();
-        link.is_none() && repair.is_none_or(|repair| repair.is_idle(now))
+        link.is_none() && self.repair.is_idle(now)
     }
 
     /// Takes what has arrived at the far end of the link by `now`.
@@ -197,10 +142,8 @@ impl Egress {
         if let Some(sealer) = &mut self.sealer {
             sealer.on_timeout(now);
         }
-        if let Some(repair) = &mut self.repair {
-            repair.on_timeout(now, obs);
-            self.drain_repair(now, obs);
-        }
+        self.repair.on_timeout(now, obs);
+        self.drain_repair(now, obs);
         self.poll_link(now, obs);
     }
 
@@ -215,13 +158,13 @@ impl Egress {
     }
 
     fn encode(&mut self, item: &Framed) {
-        if let Some(pdu @ LinkPdu::Cell(_)) = &item.pdu {
+        if let Some(pdu @ LinkPdu::Cell(_)) = item.pdu() {
             pdu.encode_into(&mut self.cells);
             if self.cells.len() >= DATAGRAM_CELLS * CELL_SIZE {
                 self.end_cells();
             }
         } else {
-            let congestion = item.pdu.as_ref().is_some_and(LinkPdu::congestion);
+            let congestion = item.pdu().is_some_and(LinkPdu::congestion);
             let write = |out: &mut Vec<u8>| item.encode_into(out);
             self.push(item.encoded_len(), congestion, write);
         }
@@ -265,10 +208,7 @@ impl Egress {
     /// When something arrives at the far end of the link next.
     pub fn next_timeout(&self) -> Option<Time> {
         let key = self.sealer.as_ref().and_then(LinkSealer::next_timeout);
-        let repair = self
-            .repair
-            .as_ref()
-            .and_then(|repair| repair.next_timeout());
+        let repair = self.repair.next_timeout();
         let link = self.link.as_ref().and_then(Link::next_timeout);
         earliest(earliest(link, repair), key)
     }

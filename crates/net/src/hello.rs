@@ -26,6 +26,9 @@ pub struct Hello {
     pub repair: Option<u16>,
     /// In an answer: the group to which it sends the media of the neighbour that called.
     pub group: Option<SocketAddrV4>,
+    /// It reads the headers of a group with repair; in an answer, the datagrams of the link go to one, and this is their next
+    /// counter.
+    pub group_repair: Option<u32>,
 }
 
 impl Hello {
@@ -41,6 +44,7 @@ impl Hello {
             link_key: self.link_key.as_ref().map(|key| Secret(key.to_text())),
             repair: self.repair,
             group: self.group,
+            group_repair: self.group_repair,
         }
     }
 
@@ -57,6 +61,7 @@ impl Hello {
                 link_key,
                 repair,
                 group,
+                group_repair,
             } if !node.is_empty() => {
                 let link_key = link_key.map(|key| key.0.parse()).transpose();
                 Ok(Hello {
@@ -68,6 +73,7 @@ impl Hello {
                     link_key: link_key.map_err(|error| format!("hello with {error}"))?,
                     repair,
                     group,
+                    group_repair,
                 })
             }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),

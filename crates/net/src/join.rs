@@ -65,6 +65,7 @@ pub async fn run_join(
         link_key: None,
         repair: (config.repair && config.group.is_none()).then_some(0),
         group: None,
+        group_repair: Some(0),
     };
     let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());

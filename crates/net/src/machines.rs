@@ -65,12 +65,14 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
 
     fn deliver(&mut self, from: SourceId, datagram: Bytes, congestion: bool) {
         let machines = &mut *self.machines;
+        let member = from.member();
         let from = from.port;
         let Some(port) = machines.ports.port_mut(from) else {
             return;
         };
         let carriage = port.carriage;
-        let datagram = match port.egress.receive(self.now, datagram, self.obs) {
+        let received = port.egress.receive(self.now, member, datagram, self.obs);
+        let datagram = match received {
             Ok(Some(datagram)) => datagram,
             Ok(None) => return,
             Err(_) => {
@@ -282,14 +284,14 @@ impl Machines {
     /// What was received at `now` may have come later: the host was held up while it read.
     pub fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
         for port in self.ports.iter_mut() {
-            port.egress.read_late(now, obs);
+            port.egress.repair.read_late(now, obs);
         }
     }
 
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         for port in self.ports.iter_mut() {
-            port.egress.held_up(since, now, obs);
+            port.egress.repair.held_up(since, now, obs);
         }
     }
 
@@ -367,7 +369,7 @@ impl Machines {
                 .filter_map(|(_, port)| Some((port.name.clone(), port.egress.link_stats()?)))
                 .collect(),
             repairs: repairs
-                .filter_map(|(_, port)| Some((port.name.clone(), port.egress.repair_stats()?)))
+                .filter_map(|(_, port)| Some((port.name.clone(), port.egress.repair.stats()?)))
                 .collect(),
             udp,
             malformed: self.malformed + self.station.stats().malformed,

@@ -163,6 +163,7 @@ impl Node {
             link_key: None,
             repair: config.repair.then_some(0),
             group: None,
+            group_repair: Some(0),
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);

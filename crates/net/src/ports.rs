@@ -3,8 +3,8 @@ mod slots;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use layercast_core::{FlowId, Observer, PortId, Rate, Time, earliest};
-use layercast_link::{Budgets, SHARE_BUDGETS};
+use layercast_core::{Observer, PortId, Rate, Serial, Time, earliest};
+use layercast_link::{Awaiting, RepairRole, SHARE_BUDGETS, share_budgets};
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
 use layercast_wire::{Carriage, LinkReport, Secret, Signal};
@@ -42,8 +42,7 @@ pub(crate) struct Peer {
     addr: Option<SocketAddr>,
     /// Whose certificate it showed, on a protected link.
     identity: Option<Fingerprint>,
-    /// Joins it has no answer to yet. Others on its port must not take a refusal for theirs.
-    joining: Vec<FlowId>,
+    awaiting: Awaiting,
 }
 
 /// A neighbour that got its port.
@@ -187,7 +186,7 @@ impl Ports {
             sender,
             addr,
             identity,
-            joining: Vec::new(),
+            awaiting: Awaiting::default(),
         };
         self.peers.insert(peer, newcomer);
         Ok(Attached {
@@ -261,13 +260,22 @@ impl Ports {
     }
 
     /// Takes a neighbour off its port; `None` if it never got one.
-    pub fn detach(&mut self, peer: PeerId) -> Option<Detached> {
+    pub fn detach<O: Observer>(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        obs: &mut O,
+    ) -> Option<Detached> {
         let gone = self.peers.remove(&peer)?;
+        let source = gone.addr.and_then(|addr| self.sources.lookup(addr));
         self.downs += 1;
         let downs = self.downs;
         let slot = self.port_mut(gone.port)?;
         slot.peers.retain(|id| *id != peer);
         slot.egress.expire_key();
+        if let (Some(source), Some(repair)) = (source, slot.egress.repair.running()) {
+            repair.leave(now, source.member(), obs);
+        }
         let down = slot.peers.is_empty();
         slot.down_since = down.then_some(downs);
         // A peer that only sent queries does not come back for the data.
@@ -307,8 +315,27 @@ impl Ports {
     /// Repairs losses on the link of a port with these sessions, ours first; or does not.
     pub fn repair(&mut self, port: PortId, sessions: Option<(u16, u16)>) {
         if let Some(port) = self.port_mut(port) {
-            port.egress.repair(sessions);
+            let role = sessions.map(|(ours, theirs)| RepairRole::Two(ours, theirs));
+            port.egress.repair.begin(role);
         }
+    }
+
+    /// Takes a neighbour into the repair of the group of its port, which begins with the first one, under `session`. Gives
+    /// the session of the group and its next counter.
+    pub fn repair_group<O: Observer>(
+        &mut self,
+        now: Time,
+        (peer, port): (PeerId, PortId),
+        session: u16,
+        obs: &mut O,
+    ) -> Option<(u16, Serial)> {
+        let addr = self.peers.get(&peer)?.addr?;
+        let member = self.sources.lookup(addr)?.member();
+        let repair = &mut self.port_mut(port)?.egress.repair;
+        if !repair.is_group() {
+            repair.begin(Some(RepairRole::Group(session)));
+        }
+        repair.running()?.join(now, member, obs)
     }
 
     /// Tells each neighbour for how long its datagrams are of use when they arrive late: the longest of the other ports.
@@ -317,20 +344,14 @@ impl Ports {
             return;
         }
         self.budgets_at = now.saturating_add(SHARE_BUDGETS);
-        let slots = self.slots.iter();
-        let budget = |slot: &Option<Port>| slot.as_ref()?.egress.budget();
-        let budgets: Budgets = slots.map(budget).collect();
-        for (place, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(port) = slot {
-                port.egress.set_budget(now, budgets.of_others(place), obs);
-            }
-        }
+        let ends = self.iter_mut().map(|port| &mut port.egress.repair);
+        share_budgets(now, ends.collect(), None, obs);
     }
 
     /// Sends a neighbour the counters of the links with repair.
     pub fn report_links(&self, to: PeerId) {
         let reports = self.iter().filter_map(|(_, port)| {
-            let stats = port.egress.repair_stats()?;
+            let stats = port.egress.repair.stats()?;
             Some(stats.report(&port.name))
         });
         let reports: Vec<LinkReport> = reports.collect();
@@ -385,11 +406,7 @@ impl Ports {
     /// The port a signal of `peer` comes from, if it has one.
     pub fn heard(&mut self, peer: PeerId, signal: &Signal) -> Option<PortId> {
         let peer = self.peers.get_mut(&peer)?;
-        if let Signal::Join { flow, .. } = signal
-            && peer.joining.len() < 64
-        {
-            peer.joining.push(*flow);
-        }
+        peer.awaiting.heard(signal);
         Some(peer.port)
     }
 
@@ -403,14 +420,9 @@ impl Ports {
             let Some(peer) = self.peers.get_mut(id) else {
                 continue;
             };
-            if let Signal::JoinAck { flow, .. } | Signal::JoinNak { flow, .. } = signal {
-                let before = peer.joining.len();
-                peer.joining.retain(|other| other != flow);
-                if slot.group && peer.joining.len() == before {
-                    continue;
-                }
+            if peer.awaiting.takes(signal) || !slot.group {
+                peer.sender.send(signal.clone());
             }
-            peer.sender.send(signal.clone());
         }
     }
 

@@ -176,6 +176,7 @@ async fn converse<C: SignalChannel>(
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     };
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())

@@ -2,10 +2,10 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, PortId, Rate, Span, Status, Time,
-    earliest,
+    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, PortId, Rate, Serial, Span,
+    Status, Time, earliest,
 };
-use layercast_link::LinkRepairStats;
+use layercast_link::{LinkRepairStats, RepairRole, octet_codec};
 use layercast_mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
 };
@@ -114,18 +114,17 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
 
     fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
         let receiver = &mut *self.receiver;
-        let datagram = match receiver.egress.receive(self.now, datagram, self.obs) {
-            Ok(Some(datagram)) => datagram,
-            Ok(None) => return,
-            Err(_) => {
-                receiver.malformed += 1;
-                return;
-            }
-        };
-        let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
-            receiver.input(self.now, StationInput::Pdu { port: PORT, pdu }, self.obs);
-        });
-        receiver.malformed += u64::from(decoded.is_err());
+        let received = receiver.egress.receive(self.now, 0, datagram, self.obs);
+        receiver.malformed += u64::from(received.is_err());
+        // A parity completes several datagrams.
+        let mut next = received.ok().flatten();
+        while let Some(datagram) = next {
+            let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
+                receiver.input(self.now, StationInput::Pdu { port: PORT, pdu }, self.obs);
+            });
+            receiver.malformed += u64::from(decoded.is_err());
+            next = receiver.egress.repair.poll_received();
+        }
     }
 }
 
@@ -158,7 +157,7 @@ impl Receiver {
                 highest: None,
             },
             left: CellRate(0),
-            repair: config.repair && config.group.is_none(),
+            repair: config.repair,
             policy_of_flow: config.policy_of_flow,
             config: config.sink,
             station: Station::new(StationConfig {
@@ -196,10 +195,20 @@ impl Receiver {
         let data = SocketAddr::new(addr.ip(), hello.udp_port);
         self.egress.redirect(Some(data), local);
         self.egress.protect(proven.as_ref().map(|it| &it.key));
-        let repair = hello
+        let theirs = hello
             .repair
-            .filter(|_| self.repair && hello.carriage == Carriage::Datagrams);
-        self.egress.repair(repair.map(|theirs| (session, theirs)));
+            .filter(|_| hello.carriage == Carriage::Datagrams);
+        let role = theirs.and_then(|theirs| match hello.group_repair {
+            Some(first) => Some(RepairRole::Member {
+                session: theirs,
+                first: Serial(first),
+                asks: self.repair,
+                seed: self.config.seed,
+                codec: octet_codec(),
+            }),
+            None => self.repair.then_some(RepairRole::Two(session, theirs)),
+        });
+        self.egress.repair.begin(role);
         self.upstream = Some(Upstream {
             peer,
             sender,
@@ -324,14 +333,14 @@ impl Receiver {
             self.second(now);
             // Before the first frame the budget of the sender holds.
             if let Some(spare) = self.station.sink(SINK).and_then(Sink::spare) {
-                self.egress.set_budget(now, Some(spare), obs);
+                self.egress.repair.set_budget(now, Some(spare), obs);
             }
         }
     }
 
     /// What was repaired on the link, if anything could be.
     pub fn repair_stats(&self) -> Option<LinkRepairStats> {
-        self.egress.repair_stats()
+        self.egress.repair.stats()
     }
 
     /// When timers want to run.
@@ -471,7 +480,7 @@ impl Receiver {
             packets: stats.packets,
             marked: stats.marked,
             repaired: stats.repair.map(|repair| repair.recovered),
-            link_repair: self.egress.repair_stats(),
+            link_repair: self.egress.repair.stats(),
             outage_ms: stats.outage_ms,
             cut_starts: stats.cut_starts,
             late_ms: stats.late_ms,
@@ -530,12 +539,12 @@ impl Receiver {
 
     /// What was received at `now` may have come later: the host was held up while it read.
     pub fn read_late<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        self.egress.read_late(now, obs);
+        self.egress.repair.read_late(now, obs);
     }
 
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
-        self.egress.held_up(since, now, obs);
+        self.egress.repair.held_up(since, now, obs);
     }
 
     /// Closes the connection in order.

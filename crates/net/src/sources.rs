@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 
 use layercast_core::PortId;
 use layercast_protect::{LinkKey, LinkOpener, OpenError};
+use layercast_repair::MemberId;
 
 /// The origin of datagrams: the owner of each address, and the opener of its datagrams.
 #[derive(Default)]
@@ -27,9 +28,16 @@ pub(crate) struct SourceId {
     pub port: PortId,
 }
 
+impl SourceId {
+    /// What it is called where it is a member of a group.
+    pub fn member(self) -> MemberId {
+        self.slot as MemberId
+    }
+}
+
 impl Sources {
     /// Datagrams from `addr` belong to `port`, sealed with `key` if there is one.
-    pub fn insert(&mut self, addr: SocketAddr, port: PortId, key: Option<&LinkKey>) {
+    pub fn insert(&mut self, addr: SocketAddr, port: PortId, key: Option<&LinkKey>) -> SourceId {
         self.remove(addr);
         let source = Source {
             addr,
@@ -43,6 +51,7 @@ impl Sources {
             None => self.slots.push(Some(source)),
         }
         self.by_addr.insert(addr, slot);
+        SourceId { slot, port }
     }
 
     /// Accepts from `addr` also what is sealed with `key`.

@@ -5,7 +5,7 @@
 use std::io;
 
 use layercast_core::{Layer, Serial};
-use layercast_repair::{Arrival, Feedback, Head, Missing};
+use layercast_repair::{Arrival, Beacon, Feedback, Head, Missing, Parity};
 
 #[path = "../../../fuzz/src/seeds.rs"]
 mod seeds;
@@ -35,6 +35,40 @@ fn marker(hi: u32) -> Head {
         hi: Serial(hi),
         rtt_us: 40_000,
     }
+}
+
+fn shared(counter: u32) -> Head {
+    Head::Shared {
+        session: SESSION,
+        counter: Serial(counter),
+        layer: Layer::E1,
+        parities: 0,
+    }
+}
+
+/// A parity of the contents before it that the mask names.
+fn parity(counter: u32, back: u16, index: u8, contents: u128) -> Head {
+    Head::Parity(Parity {
+        session: SESSION,
+        counter: Serial(counter),
+        layer: Layer::E1,
+        parities: index,
+        back,
+        index,
+        until: index + 1,
+        contents,
+    })
+}
+
+fn beacon(hi: u32, parities: u8) -> Head {
+    Head::Beacon(Beacon {
+        session: SESSION,
+        hi: Serial(hi),
+        parities,
+        members: 20,
+        deficit: 2,
+        rtt_us: 40_000,
+    })
 }
 
 fn feedback(tx_us: u32, hi: u32, missing: Vec<Missing>) -> Head {
@@ -84,6 +118,19 @@ fn main() -> io::Result<()> {
                 .collect(),
         ),
         (
+            "group",
+            vec![
+                shared(0),
+                shared(1),
+                shared(3),
+                beacon(3, 0),
+                parity(4, 4, 0, 0b1111),
+                parity(5, 5, 1, 0b1111),
+                beacon(9, 2),
+                shared(10),
+            ],
+        ),
+        (
             "all",
             (0..12)
                 .map(data)
@@ -99,7 +146,10 @@ fn main() -> io::Result<()> {
         for head in heads {
             let mut datagram = Vec::new();
             head.encode_into(&mut datagram);
-            if !matches!(head, Head::Marker { .. } | Head::Feedback(_)) {
+            if !matches!(
+                head,
+                Head::Marker { .. } | Head::Feedback(_) | Head::Beacon(_)
+            ) {
                 datagram.extend_from_slice(b"content");
             }
             all.extend_from_slice(&(datagram.len() as u16).to_be_bytes());

@@ -115,6 +115,16 @@ impl Estimates {
         }
     }
 
+    /// The share of datagrams that are lost.
+    pub fn loss(&self) -> f64 {
+        self.loss
+    }
+
+    /// The share of repairs that are lost.
+    pub fn repair_loss(&self) -> f64 {
+        self.repair_loss
+    }
+
     /// How many copies a repair needs that has no second chance: 1 to `most`.
     pub fn copies(&self, most: u32, residual: f64) -> u32 {
         let loss = self.loss.max(1e-4);

@@ -8,8 +8,11 @@
 //! Time is an argument, and datagrams are values of a type of the driver's choice, so the same machines run in the
 //! simulator and on sockets. The page `docs/src/explanation/repair.md` explains the rules.
 
+mod arrivals;
 mod calm;
 mod estimate;
+mod group;
+mod hearing;
 mod message;
 mod nominal;
 mod repairer;
@@ -17,9 +20,14 @@ mod requester;
 mod seen;
 mod stats;
 
+pub use group::{
+    Carried, Codec, FEEDBACK_BPS, GroupConfig, GroupInput, GroupRepairer, GroupRequester,
+    LEFT_ABOVE, MAX_BLOCKS, MAX_HOLES, MAX_KEPT, MAX_KEPT_OCTETS, MAX_MEMBERS, MAX_OPEN,
+    MemberConfig, MemberId,
+};
 pub use message::{
-    Arrival, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing,
-    expand,
+    Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES,
+    Missing, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
 pub use repairer::{
     MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Outgoing, RepairConfig, Repairer, RepairerInput,

@@ -7,6 +7,12 @@ pub const MAX_RANGES: usize = 48;
 pub const MAX_ARRIVALS: usize = 16;
 /// Octets of the header of a datagram with content.
 pub const CONTENT_HEAD: usize = 1 + 2 + 4;
+/// Octets of the header of a datagram with content to a group.
+pub const SHARED_HEAD: usize = CONTENT_HEAD + 1;
+/// Octets of the longest header of a parity.
+pub const PARITY_HEAD: usize = SHARED_HEAD + 2 + 1 + 1 + 1 + SPREAD / 8;
+/// Counters over which the contents of a parity are spread at most.
+pub const SPREAD: usize = 88;
 /// Octets of the longest header, a full feedback.
 pub const MAX_HEAD: usize = FEEDBACK_FIXED + MAX_RANGES * RANGE + MAX_ARRIVALS * ARRIVAL;
 
@@ -16,6 +22,9 @@ const DATA: u8 = 1;
 const REPAIR: u8 = 2;
 const MARKER: u8 = 3;
 const FEEDBACK: u8 = 4;
+const SHARED: u8 = 5;
+const PARITY: u8 = 6;
+const BEACON: u8 = 7;
 
 const FEEDBACK_FIXED: usize = 1 + 2 + 4 + 4 + 2 + 4 + 2 + 1 + 1 + 1;
 const RANGE: usize = 4;
@@ -63,6 +72,59 @@ pub enum Head {
     },
     /// What arrived at the receiving end. Kind 4.
     Feedback(Feedback),
+    /// A datagram to a group follows. Kind 5.
+    Shared {
+        /// Session of the counters.
+        session: u16,
+        /// Its counter, modulo 2^32.
+        counter: Serial,
+        /// Its layer.
+        layer: Layer,
+        /// Parities sent before it, modulo 2^8: a gap of as many counters needs no repair.
+        parities: u8,
+    },
+    /// A parity of contents to a group follows. Kind 6.
+    Parity(Parity),
+    /// All counters up to `hi` have been sent to a group. Kind 7.
+    Beacon(Beacon),
+}
+
+/// The header of a parity: an octet string that restores any one of several contents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parity {
+    /// Session of the counters.
+    pub session: u16,
+    /// Its counter, modulo 2^32.
+    pub counter: Serial,
+    /// The layer of its contents.
+    pub layer: Layer,
+    /// Parities sent before it, modulo 2^8.
+    pub parities: u8,
+    /// Its counter minus that of the first content; at least 1.
+    pub back: u16,
+    /// Its number among the parities of these contents, from 0.
+    pub index: u8,
+    /// Parities of these contents that have been sent or are about to be; more than `index`.
+    pub until: u8,
+    /// The contents: bit `n` is that with the counter of the first plus `n`. Bit 0 is set, and none from [`SPREAD`] on.
+    pub contents: u128,
+}
+
+/// What the sending end tells the members of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beacon {
+    /// Session of the counters.
+    pub session: u16,
+    /// The counter of the newest datagram.
+    pub hi: Serial,
+    /// Parities up to and including it, modulo 2^8.
+    pub parities: u8,
+    /// Members of the group, at least 1.
+    pub members: u16,
+    /// Datagrams that the member with the most losses lacked in the last rounds; at least 1.
+    pub deficit: u8,
+    /// The longest round trip to a member in microseconds; 0: unknown.
+    pub rtt_us: u32,
 }
 
 /// A report of the receiving end of a link.
@@ -138,11 +200,19 @@ pub(crate) fn expand_24(low: u32, near: u64) -> Option<u64> {
 }
 
 impl Head {
+    /// Whether these octets begin with a header: no METS packet, RES or ADAPT does.
+    pub fn begins(bytes: &[u8]) -> bool {
+        bytes.first().is_some_and(|first| first & MARK == MARK)
+    }
+
     /// Octets of the header.
     pub fn encoded_len(&self) -> usize {
         match self {
             Head::Data { .. } | Head::Repair { .. } => CONTENT_HEAD,
+            Head::Shared { .. } => SHARED_HEAD,
+            Head::Parity(parity) => PARITY_HEAD - SPREAD / 8 + parity.mask_len(),
             Head::Marker { .. } => 11,
+            Head::Beacon(_) => 15,
             Head::Feedback(feedback) => {
                 FEEDBACK_FIXED + feedback.missing.len() * RANGE + feedback.arrivals.len() * ARRIVAL
             }
@@ -188,6 +258,30 @@ impl Head {
                 out.push(first(FEEDBACK, 0));
                 feedback.encode_into(out);
             }
+            Head::Shared {
+                session,
+                counter,
+                layer,
+                parities,
+            } => {
+                out.push(first(SHARED, layer.index() as u8));
+                out.extend_from_slice(&session.to_be_bytes());
+                out.extend_from_slice(&counter.0.to_be_bytes());
+                out.push(*parities);
+            }
+            Head::Parity(parity) => {
+                out.push(first(PARITY, parity.layer.index() as u8));
+                parity.encode_into(out);
+            }
+            Head::Beacon(beacon) => {
+                out.push(first(BEACON, 0));
+                out.extend_from_slice(&beacon.session.to_be_bytes());
+                out.extend_from_slice(&beacon.hi.0.to_be_bytes());
+                out.push(beacon.parities);
+                out.extend_from_slice(&beacon.members.to_be_bytes());
+                out.push(beacon.deficit);
+                out.extend_from_slice(&beacon.rtt_us.to_be_bytes());
+            }
         }
     }
 
@@ -200,8 +294,8 @@ impl Head {
         let mut input = Input { rest: bytes, len };
         let [first] = input.take()?;
         let (kind, layer) = ((first & !MARK) >> 2, first & 3);
-        let carries = matches!(kind, DATA | REPAIR);
-        let known = (DATA..=FEEDBACK).contains(&kind);
+        let carries = matches!(kind, DATA | REPAIR | SHARED | PARITY);
+        let known = (DATA..=BEACON).contains(&kind);
         if first & MARK != MARK || !known || (!carries && layer != 0) {
             return Err(HeadError::Kind(first));
         }
@@ -215,7 +309,7 @@ impl Head {
                 layer,
             },
             REPAIR => Head::Repair {
-                session: input.take::<1>()?[0],
+                session: input.u8()?,
                 counter: input.u24()?,
                 layer,
                 back: match input.u16()? {
@@ -228,11 +322,86 @@ impl Head {
                 hi: input.serial()?,
                 rtt_us: input.serial()?.0,
             },
+            SHARED => Head::Shared {
+                session: input.u16()?,
+                counter: input.serial()?,
+                layer,
+                parities: input.u8()?,
+            },
+            PARITY => Head::Parity(Parity::read(&mut input, layer)?),
+            BEACON => Head::Beacon(Beacon::read(&mut input)?),
             _ => Head::Feedback(Feedback::read(&mut input)?),
         };
         match input.rest.len() {
             left if left > 0 && !carries => Err(HeadError::Trailing(left)),
             _ => Ok((head, input.rest)),
+        }
+    }
+}
+
+impl Parity {
+    /// Octets of the contents on the wire.
+    fn mask_len(&self) -> usize {
+        (u128::BITS - self.contents.leading_zeros()).div_ceil(8) as usize
+    }
+
+    fn encode_into(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.contents & 1 == 1 && self.contents >> SPREAD == 0);
+        out.extend_from_slice(&self.session.to_be_bytes());
+        out.extend_from_slice(&self.counter.0.to_be_bytes());
+        out.push(self.parities);
+        out.extend_from_slice(&self.back.to_be_bytes());
+        out.extend_from_slice(&[self.index, self.until, self.mask_len() as u8]);
+        out.extend_from_slice(&self.contents.to_le_bytes()[..self.mask_len()]);
+    }
+
+    fn read(input: &mut Input<'_>, layer: Layer) -> Result<Parity, HeadError> {
+        let mut parity = Parity {
+            session: input.u16()?,
+            counter: input.serial()?,
+            layer,
+            parities: input.u8()?,
+            back: input.u16()?,
+            index: input.u8()?,
+            until: input.u8()?,
+            contents: 0,
+        };
+        let len = usize::from(input.u8()?);
+        if len > SPREAD / 8 {
+            return Err(HeadError::Field("number of contents"));
+        }
+        let mut mask = [0; 16];
+        for octet in &mut mask[..len] {
+            *octet = input.u8()?;
+        }
+        parity.contents = u128::from_le_bytes(mask);
+        // Each parity has one form only.
+        if parity.contents & 1 == 0 || parity.mask_len() != len {
+            return Err(HeadError::Field("contents"));
+        }
+        if parity.back == 0 {
+            return Err(HeadError::Field("distance"));
+        }
+        match parity.index < parity.until {
+            true => Ok(parity),
+            false => Err(HeadError::Field("number")),
+        }
+    }
+}
+
+impl Beacon {
+    fn read(input: &mut Input<'_>) -> Result<Beacon, HeadError> {
+        let beacon = Beacon {
+            session: input.u16()?,
+            hi: input.serial()?,
+            parities: input.u8()?,
+            members: input.u16()?,
+            deficit: input.u8()?,
+            rtt_us: input.serial()?.0,
+        };
+        match beacon.members > 0 && beacon.deficit > 0 {
+            true => Ok(beacon),
+            false => Err(HeadError::Field("number of members")),
         }
     }
 }
@@ -270,7 +439,7 @@ impl Feedback {
             known: input.u16()?,
             window_us: input.serial()?.0,
             budget_ms: Some(input.u16()?).filter(|&ms| ms != NO_BUDGET),
-            next_ms: input.take::<1>()?[0],
+            next_ms: input.u8()?,
             missing: Vec::new(),
             arrivals: Vec::new(),
         };
@@ -322,6 +491,10 @@ impl Input<'_> {
             .ok_or(HeadError::Short(self.len))?;
         self.rest = rest;
         Ok(*taken)
+    }
+
+    fn u8(&mut self) -> Result<u8, HeadError> {
+        self.take::<1>().map(|[octet]| octet)
     }
 
     fn u16(&mut self) -> Result<u16, HeadError> {

@@ -4,6 +4,7 @@ use layercast_core::{
     FlowId, Machine, Observer, Serial, Span, Subject, Time, TraceEvent, earliest,
 };
 
+use crate::arrivals::{Belief, MAX_GAP, Window};
 use crate::calm::Calm;
 use crate::message::{
     Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand, expand_24,
@@ -23,19 +24,8 @@ const REPEATS: [Span; 3] = [Span::ZERO, Span::from_ms(4), Span::from_ms(10)];
 const MERGED: Span = Span::from_us(1_500);
 /// Most reports that are scheduled.
 const MAX_SCHEDULED: usize = 8;
-/// Reorder window at the start and at least.
-const LEAST_WINDOW: Span = Span::from_ms(1);
-/// Reorder window at most, as long as the round trip is not known.
-const MOST_WINDOW: Span = Span::from_ms(10);
-/// Share of the reorder window that is forgotten each second.
-const FORGET_PERCENT: u64 = 10;
 /// Counters of repaired gaps that are remembered, to learn from originals that arrive after their repair.
 const MAX_REPAIRED: usize = 256;
-/// A gap longer than this is an outage: what was sent in it is not requested.
-const MAX_GAP: u64 = 4_096;
-/// A counter farther ahead than this is believed when a second one near it follows. A nearer one leaves a gap that datagrams
-/// still fill, so that one forged counter costs nothing.
-const MAX_JUMP: u64 = MAX_GAP;
 /// For how long a gap is reported at least, and how long beyond the budget.
 const KEEP: (Span, Span) = (Span::from_ms(1_500), Span::from_secs(1));
 
@@ -73,12 +63,10 @@ pub struct Requester<T> {
     gaps: VecDeque<Gap>,
     /// Nothing is known of counters below.
     floor: u64,
-    window: Span,
-    window_at: Time,
+    window: Window,
     rtt: Option<Span>,
     budget: Option<Span>,
-    /// A counter far ahead: the next one near it is believed.
-    stray: Option<u64>,
+    belief: Belief,
     /// Content that a repair brought, and since when it was missing.
     repaired: VecDeque<(u64, Time)>,
     arrivals: VecDeque<(u64, Time)>,
@@ -114,11 +102,10 @@ impl<T> Requester<T> {
             delivered: Seen::new(),
             gaps: VecDeque::new(),
             floor: 0,
-            window: LEAST_WINDOW,
-            window_at: Time::ZERO,
+            window: Window::new(),
             rtt: None,
             budget: None,
-            stray: None,
+            belief: Belief::default(),
             repaired: VecDeque::new(),
             arrivals: VecDeque::new(),
             news: false,
@@ -134,7 +121,7 @@ impl<T> Requester<T> {
     /// What it counted.
     pub fn stats(&self) -> RequestStats {
         RequestStats {
-            window_us: self.window.as_us(),
+            window_us: self.window.get().as_us(),
             ..self.stats
         }
     }
@@ -169,7 +156,8 @@ impl<T> Requester<T> {
             }
         };
         let counter = counter.filter(|_| known);
-        let Some(counter) = counter.and_then(|counter| self.place(counter)) else {
+        let Some(counter) = counter.and_then(|counter| self.belief.place(counter, self.next))
+        else {
             self.stats.strays += 1;
             return;
         };
@@ -187,7 +175,7 @@ impl<T> Requester<T> {
         let missed = self.fill(counter);
         if let Some(since) = missed {
             // It was overtaken.
-            self.learn(now.since(since));
+            self.window.learn(now.since(since), self.rtt);
         }
         let content = counter
             .checked_sub(back)
@@ -201,7 +189,7 @@ impl<T> Requester<T> {
             self.stats.spurious += 1;
             let repaired = self.repaired.iter().find(|(of, _)| *of == content);
             if let Some((_, since)) = repaired.filter(|_| back == 0) {
-                self.learn(now.since(*since));
+                self.window.learn(now.since(*since), self.rtt);
             }
             return;
         }
@@ -230,7 +218,7 @@ impl<T> Requester<T> {
             return;
         };
         let hi = expand(hi, self.next).filter(|_| session == self.session);
-        match hi.and_then(|hi| self.place(hi)) {
+        match hi.and_then(|hi| self.belief.place(hi, self.next)) {
             Some(counter) => {
                 if rtt_us > 0 {
                     self.rtt = Some(Span::from_us(rtt_us.into()));
@@ -241,19 +229,6 @@ impl<T> Requester<T> {
             }
             None => self.stats.strays += 1,
         }
-    }
-
-    /// The counter, if it is believed.
-    fn place(&mut self, counter: u64) -> Option<u64> {
-        if counter < self.next.saturating_add(MAX_JUMP) {
-            self.stray = None;
-            return Some(counter);
-        }
-        let confirmed = self
-            .stray
-            .is_some_and(|stray| counter > stray && counter - stray < MAX_GAP);
-        self.stray = (!confirmed).then_some(counter);
-        confirmed.then_some(counter)
     }
 
     /// All counters below `next` were sent; those that were not known before and are below `missing` did not arrive.
@@ -329,24 +304,6 @@ impl<T> Requester<T> {
         Some(gap.since)
     }
 
-    /// A datagram arrived this much later than the one that overtook it.
-    fn learn(&mut self, lateness: Span) {
-        let most = self.rtt.map_or(MOST_WINDOW, |rtt| rtt.mul_div(1, 4));
-        let wanted = lateness.mul_div(105, 100).max(self.window);
-        self.window = wanted.min(most).max(LEAST_WINDOW);
-    }
-
-    fn forget_window(&mut self, now: Time) {
-        let passed = now.since(self.window_at);
-        if passed < Span::from_ms(100) {
-            return;
-        }
-        self.window_at = now;
-        let part = passed.as_us().min(1_000_000) * FORGET_PERCENT;
-        let forgotten = self.window.mul_div(part, 100_000_000);
-        self.window = self.window.saturating_sub(forgotten).max(LEAST_WINDOW);
-    }
-
     fn keep(&self) -> Span {
         let with_budget = self.budget.map_or(Span::ZERO, |budget| {
             Span::from_ps(budget.as_ps().saturating_add(KEEP.1.as_ps()))
@@ -356,7 +313,7 @@ impl<T> Requester<T> {
 
     /// Requests the gaps whose reorder window is over.
     fn request<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        let window = self.window;
+        let window = self.window.get();
         let mut requested = 0;
         let mut first = None;
         for gap in &mut self.gaps {
@@ -415,7 +372,7 @@ impl<T> Requester<T> {
             tx_us: Serial(now.as_us() as u32),
             hi: Serial(hi as u32),
             known: (self.next - floor).min(SPAN) as u16,
-            window_us: u32::try_from(self.window.as_us()).unwrap_or(u32::MAX),
+            window_us: u32::try_from(self.window.get().as_us()).unwrap_or(u32::MAX),
             budget_ms: self
                 .budget
                 .map(|budget| u16::try_from(budget.as_ms()).unwrap_or(u16::MAX - 1)),
@@ -463,7 +420,7 @@ impl<T> Machine for Requester<T> {
     }
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        self.forget_window(now);
+        self.window.forget(now);
         self.request(now, obs);
         let keep = self.keep();
         while let Some(gap) = self.gaps.front() {
@@ -501,7 +458,7 @@ impl<T> Machine for Requester<T> {
 
     fn next_timeout(&self) -> Option<Time> {
         let unripe = self.gaps.iter().find(|gap| !gap.requested);
-        let request = unripe.map(|gap| gap.since.saturating_add(self.window));
+        let request = unripe.map(|gap| gap.since.saturating_add(self.window.get()));
         let oldest = self.gaps.front();
         let expiry = oldest.map(|gap| gap.since.saturating_add(self.keep()));
         earliest(self.due(), earliest(request, expiry))

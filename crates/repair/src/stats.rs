@@ -52,8 +52,16 @@ pub struct RepairStats {
     pub forgotten: u64,
     /// Datagrams that were forgotten before feedback said whether they arrived.
     pub unresolved: u64,
-    /// Round trip of the link in microseconds, smoothed; 0 before the first feedback.
+    /// Round trip of the link in microseconds, smoothed; 0 before the first feedback. On a link to a group the longest.
     pub rtt_us: u64,
+    /// Rounds of repairs to a group; there, repairs are parities, and each member's loss counts.
+    pub rounds: u64,
+    /// Losses that are not repaired because all members that report them lose too much.
+    pub unheeded: u64,
+    /// Members of a group whose feedback is used.
+    pub members: u64,
+    /// Members that lose too much now: their losses are not repaired.
+    pub left: u64,
 }
 
 impl RepairStats {
@@ -67,6 +75,8 @@ impl RepairStats {
         self.markers += other.markers;
         self.forgotten += other.forgotten;
         self.unresolved += other.unresolved;
+        self.rounds += other.rounds;
+        self.unheeded += other.unheeded;
     }
 }
 
@@ -94,6 +104,14 @@ pub struct RequestStats {
     pub feedback: u64,
     /// The reorder window in microseconds.
     pub window_us: u64,
+    /// Parities received, at a member of a group.
+    pub parities: u64,
+    /// Of these, parities that a member did not need: it lacked less than others.
+    pub surplus: u64,
+    /// Requests that a member did not send because repairs for others filled the gap before.
+    pub suppressed: u64,
+    /// Requests that waited because the members of a group share a rate for them.
+    pub put_off: u64,
 }
 
 impl RequestStats {
@@ -110,5 +128,9 @@ impl RequestStats {
         self.duplicates += other.duplicates;
         self.strays += other.strays;
         self.feedback += other.feedback;
+        self.parities += other.parities;
+        self.surplus += other.surplus;
+        self.suppressed += other.suppressed;
+        self.put_off += other.put_off;
     }
 }

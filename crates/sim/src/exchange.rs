@@ -9,7 +9,7 @@ use layercast_wire::{LinkPdu, Signal};
 
 use crate::scenario::Network;
 use crate::wire_check;
-use crate::wires::Wire;
+use crate::wires::{self, Wire, out_wire_of};
 use crate::world::World;
 
 impl World<'_> {
@@ -21,9 +21,16 @@ impl World<'_> {
         if !self.links[link].up || self.nodes[to].station.is_none() {
             return;
         }
-        let Some(pdu) = self.unframe(wire, framed) else {
-            return;
-        };
+        let mut next = self.unframe(wire, framed);
+        while let Some(pdu) = next {
+            self.take((to, to_port), pdu);
+            // A parity completes several datagrams.
+            next = self.wires[wire ^ 1].repair.poll_received();
+        }
+    }
+
+    /// A PDU that came to a node.
+    fn take(&mut self, (to, port): (usize, PortId), pdu: LinkPdu) {
         self.counts.packet_hops += u64::from(ends_packet(&pdu));
         self.counts.cell_hops += u64::from(matches!(pdu, LinkPdu::Cell(_)));
         let pdu = if self.net.wire_check {
@@ -37,7 +44,7 @@ impl World<'_> {
         } else {
             pdu
         };
-        self.give(to, StationInput::Pdu { port: to_port, pdu });
+        self.give(to, StationInput::Pdu { port, pdu });
     }
 
     /// A signal at the end of a link.
@@ -53,6 +60,7 @@ impl World<'_> {
             return;
         }
         let port = to_port;
+        self.wires[wire ^ 1].awaiting.heard(&signal);
         self.give(to, StationInput::Signal { port, signal });
     }
 
@@ -104,11 +112,20 @@ impl World<'_> {
                             capture.write(wire, start, &pdu);
                         }
                         let at = (start, tx);
-                        self.wires[wire].send(now, at, pdu, &mut self.kernel, &mut self.obs);
+                        let wires = (&mut self.wires[..], wire);
+                        wires::send(wires, now, at, pdu, &mut self.kernel, &mut self.obs);
                     }
                     StationTransmit::Signal { port, signal } => {
                         let wire = out_wire(self.net, place, port);
-                        self.wires[wire].signal(now, signal, &mut self.kernel, &mut self.obs);
+                        let group = self.wires[wire].is_group();
+                        for at in 0..self.wires[wire].fan.len() {
+                            let wire = self.wires[wire].fan[at];
+                            let wire = &mut self.wires[wire];
+                            if wire.awaiting.takes(&signal) || !group {
+                                let signal = signal.clone();
+                                wire.signal(now, signal, &mut self.kernel, &mut self.obs);
+                            }
+                        }
                     }
                 }
             }
@@ -160,6 +177,5 @@ impl World<'_> {
 
 /// The wire that leaves `node` by `port`.
 pub(crate) fn out_wire(net: &Network, node: usize, port: PortId) -> usize {
-    let link = net.nodes[node].ports[usize::from(port.0)].link;
-    2 * link + usize::from(net.links[link].ends[1] == node)
+    out_wire_of(net, node, net.nodes[node].ports[usize::from(port.0)].link)
 }

@@ -76,7 +76,7 @@ impl NodeState {
         }
         let switch = node.switch.clone().map(|config| {
             let mut switch = Switch::new(config);
-            for port in &node.ports {
+            for (_, port) in node.own_ports() {
                 switch.add_port(port.id, port.config.clone());
             }
             switch

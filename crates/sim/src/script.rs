@@ -121,7 +121,12 @@ impl World<'_> {
     /// Tells both ends of a link that its channel stands, or is gone.
     fn announce(&mut self, link: usize, up: bool) {
         let ends = self.net.links[link];
-        for (node, port) in ends.ends.into_iter().zip(ends.ports) {
+        for (side, (node, port)) in ends.ends.into_iter().zip(ends.ports).enumerate() {
+            // A port with several links is down when all of them are.
+            let mut others = self.wires[2 * link + side].fan.iter();
+            if !up && others.any(|wire| self.links[self.wires[*wire].link].channel) {
+                continue;
+            }
             self.give(
                 node,
                 match up {
@@ -190,6 +195,7 @@ impl World<'_> {
 
     fn break_channel(&mut self, link: usize) {
         if std::mem::take(&mut self.links[link].channel) {
+            self.leave_group(link);
             let seen = self.now.saturating_add(self.net.detection);
             self.plan(seen, Action::ChannelDown(link));
         }

@@ -163,16 +163,22 @@ impl World<'_> {
         let queues = self.wires.iter().map(|wire| {
             let (from, to) = (&net.nodes[wire.from].name, &net.nodes[wire.to].name);
             let switch = self.nodes[wire.from].switch();
-            let queue = switch.and_then(|switch| switch.stats().ports.remove(to));
-            let port = net.nodes[wire.from].port_to(wire.to);
-            let reserved = switch.zip(port).map(|(it, port)| it.reserved_on(port));
+            // The first link of a multicast group has the queue of all.
+            let mut ports = net.nodes[wire.from].own_ports();
+            let port = ports.find(|(_, port)| port.link == wire.link);
+            let queue = switch
+                .zip(port)
+                .and_then(|(switch, (_, port))| switch.stats().ports.remove(&port.config.name));
+            let reserved = switch
+                .zip(port)
+                .map(|(it, (_, port))| it.reserved_on(port.id));
             QueueSummary {
                 reserved: reserved.unwrap_or_default(),
                 node: from.clone(),
                 port: to.clone(),
                 queue: queue.unwrap_or_default(),
                 link: wire.data.stats(),
-                repair: wire.repair_stats(),
+                repair: wire.repair.stats(),
             }
         });
         let hosts = net

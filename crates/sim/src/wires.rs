@@ -3,8 +3,8 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::io;
 
-use layercast_core::{Machine, Observer, PortId, Rate, Span, Stream, Time};
-use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkRepair, LinkRepairStats};
+use layercast_core::{Machine, Observer, PortId, Span, Stream, Time};
+use layercast_link::{Awaiting, Framed, Link, LinkConfig, LinkInput, RepairEnd};
 use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal};
 
 use crate::kernel::{Kernel, SourceId};
@@ -32,16 +32,73 @@ pub struct Wire {
     adapter_stream: Stream,
     /// Event source of `signals`.
     pub signal_event: SourceId,
-    /// The sending node's end of a link with repair; `None` before the channel stands.
-    pub repair: Option<Box<LinkRepair<Option<LinkPdu>>>>,
+    /// The sending node's end of a link with repair; off before the channel stands.
+    pub repair: RepairEnd<LinkPdu>,
     /// Event source of `repair`, on a link with repair.
     pub repair_event: Option<SourceId>,
     /// The session of the counters of this direction.
     pub session: u16,
-    /// What former ends repaired.
-    repaired: LinkRepairStats,
-    name: String,
-    rate: Option<Rate>,
+    /// Place of the wire whose port this one belongs to: its own, but in a multicast group.
+    pub head: usize,
+    /// Places of the wires on which everything is put that leaves by the port.
+    pub fan: Vec<usize>,
+    /// What the node at the far end of a wire of a group awaits.
+    pub awaiting: Awaiting,
+}
+
+/// Puts a PDU on the port of the wire at `place`; its first bit leaves at `start`, the last one `tx` later.
+pub fn send<O: Observer>(
+    (wires, place): (&mut [Wire], usize),
+    now: Time,
+    (start, tx): (Time, Span),
+    pdu: LinkPdu,
+    kernel: &mut Kernel,
+    obs: &mut O,
+) {
+    match wires[place].repair.send(now, start, pdu, obs) {
+        Some(pdu) => {
+            let item = (start.saturating_add(tx), Framed::bare(pdu));
+            fan_out((wires, place), now, item, kernel, obs);
+        }
+        None => drain_repair((wires, place), now, kernel, obs),
+    }
+}
+
+/// Puts what the end with repair at `place` sends on its port.
+pub fn drain_repair<O: Observer>(
+    (wires, place): (&mut [Wire], usize),
+    now: Time,
+    kernel: &mut Kernel,
+    obs: &mut O,
+) {
+    let Some(event) = wires[place].repair_event else {
+        return;
+    };
+    while let Some((item, ready)) = wires[place].repair.poll(now, obs) {
+        fan_out((wires, place), now, (ready, item), kernel, obs);
+    }
+    kernel.schedule(event, wires[place].repair.next_timeout());
+}
+
+fn fan_out<O: Observer>(
+    (wires, place): (&mut [Wire], usize),
+    now: Time,
+    (ready, item): (Time, Framed),
+    kernel: &mut Kernel,
+    obs: &mut O,
+) {
+    if !wires[place].is_group() {
+        return wires[place].put(now, (ready, item), kernel, obs);
+    }
+    for at in 0..wires[place].fan.len() {
+        let to = wires[place].fan[at];
+        wires[to].put(now, (ready, item.clone()), kernel, obs);
+    }
+}
+
+/// The wire of `link` that leaves `node`.
+pub fn out_wire_of(net: &Network, node: usize, link: usize) -> usize {
+    2 * link + usize::from(net.links[link].ends[1] == node)
 }
 
 /// Whether a link works, and whether its ends know.
@@ -62,8 +119,17 @@ impl Wire {
             repair,
         } = net.links[link];
         let (from, to) = (ends[side], ends[1 - side]);
-        let port = &net.nodes[from].ports[usize::from(ports[side].0)];
+        let here = &net.nodes[from].ports;
+        let own = here.iter().find(|port| port.link == link);
+        let port = own.expect("a node has a port for each of its links");
         let (config, rate) = (port.out, port.config.rate);
+        // The wires of all links on this port: one, but in a multicast group.
+        let same = here.iter().filter(|other| other.id == port.id);
+        let fan: Vec<usize> = same
+            .map(|other| out_wire_of(net, from, other.link))
+            .collect();
+        let place = 2 * link + side;
+        let head = fan.first().copied().unwrap_or(place);
         let name = format!("{}-{}", net.nodes[from].name, net.nodes[to].name);
         let reliable = LinkConfig {
             delay: config.delay,
@@ -80,34 +146,18 @@ impl Wire {
             signals: Link::new(reliable, net.seed, &format!("{name}/signals")),
             data_event: kernel.add(),
             signal_event: kernel.add(),
-            repair: None,
-            repair_event: repair.then(|| kernel.add()),
+            repair: RepairEnd::new(&name, rate),
+            repair_event: (repair && head == place).then(|| kernel.add()),
             session: 0,
-            repaired: LinkRepairStats::default(),
-            name,
-            rate,
+            head,
+            fan,
+            awaiting: Awaiting::default(),
         }
     }
 
-    /// Puts a PDU on the line; its first bit leaves at `start`, the last one `tx` later.
-    pub fn send<O: Observer>(
-        &mut self,
-        now: Time,
-        (start, tx): (Time, Span),
-        pdu: LinkPdu,
-        kernel: &mut Kernel,
-        obs: &mut O,
-    ) {
-        if let Some(repair) = &mut self.repair {
-            repair.send(now, start, pdu, obs);
-            return self.drain_repair(now, kernel, obs);
-        }
-        if self.loses_adapter(Some(&pdu)) {
-            return;
-        }
-        let (ready, item) = (start.saturating_add(tx), Framed::bare(pdu));
-        self.data.handle(now, LinkInput { ready, item }, obs);
-        kernel.schedule(self.data_event, self.data.next_timeout());
+    /// Whether several links are on the port.
+    pub fn is_group(&self) -> bool {
+        self.fan.len() > 1
     }
 
     /// Whether this is RES or ADAPT, and lost.
@@ -117,35 +167,18 @@ impl Wire {
             && self.adapter_stream.chance(self.adapter_loss)
     }
 
-    /// Begins to repair losses, with the sessions of both ends, that of this end first.
-    pub fn renew_repair(&mut self, sessions: (u16, u16)) {
-        if self.repair_event.is_some() {
-            self.repaired = self.repair_stats().unwrap_or_default();
-            let repair = LinkRepair::new(&self.name, sessions, self.rate);
-            self.repair = Some(Box::new(repair));
+    /// Puts a datagram on the line; its last bit leaves at `ready`.
+    fn put<O: Observer>(
+        &mut self,
+        now: Time,
+        (ready, item): (Time, Framed),
+        kernel: &mut Kernel,
+        obs: &mut O,
+    ) {
+        if !self.loses_adapter(item.pdu()) {
+            self.data.handle(now, LinkInput { ready, item }, obs);
+            kernel.schedule(self.data_event, self.data.next_timeout());
         }
-    }
-
-    /// Puts what the end with repair sends on the line.
-    pub fn drain_repair<O: Observer>(&mut self, now: Time, kernel: &mut Kernel, obs: &mut O) {
-        let Some(event) = self.repair_event else {
-            return;
-        };
-        while let Some((item, ready)) = self.repair.as_mut().and_then(|it| it.poll(now, obs)) {
-            if !self.loses_adapter(item.pdu.as_ref()) {
-                self.data.handle(now, LinkInput { ready, item }, obs);
-            }
-        }
-        kernel.schedule(self.data_event, self.data.next_timeout());
-        let next = self.repair.as_ref().and_then(|it| it.next_timeout());
-        kernel.schedule(event, next);
-    }
-
-    /// What the sending node's end repaired so far, on a link with repair.
-    pub fn repair_stats(&self) -> Option<LinkRepairStats> {
-        let mut stats = self.repair.as_ref()?.stats();
-        stats.add(&self.repaired);
-        Some(stats)
     }
 
     /// Sends a signal.

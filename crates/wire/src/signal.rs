@@ -53,6 +53,10 @@ pub enum Signal {
         /// In an answer: the IP multicast group to which the sender sends the media of the neighbour that called.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<SocketAddrV4>,
+        /// It reads the headers of a multicast group with repair. In the answer: the datagrams of this link go to such a
+        /// group; this counter is the next one, and `repair` their session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group_repair: Option<u32>,
     },
     /// The sender protects its datagrams with another key from soon on.
     LinkKey {

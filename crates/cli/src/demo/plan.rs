@@ -93,6 +93,10 @@ impl Plan {
                 role,
             });
         }
+        if scenario.links.iter().any(|link| link.multicast.is_some()) {
+            return Err(Failure::new("the demo has no multicast groups")
+                .hint("run this scenario with `layercast sim`; on sockets: `layercast switch --multicast`"));
+        }
         let mut faults = Vec::new();
         for fault in &scenario.faults {
             let (FaultKind::Kill | FaultKind::Restart, Some(node)) = (fault.kind, &fault.node)

@@ -112,6 +112,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     };
     session.write_all(&hello.to_line()?)?;
     let flow = loop {

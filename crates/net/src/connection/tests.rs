@@ -64,6 +64,7 @@ fn hello(udp_port: u16, link_key: Option<LinkKey>) -> Hello {
         link_key,
         repair: None,
         group: None,
+        group_repair: None,
     }
 }
 

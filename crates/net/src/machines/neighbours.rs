@@ -67,23 +67,33 @@ impl Machines {
                 "{there} sends the media of {own} to {group}, and a switch receives from no group: take {own} off the list \
                  of --multicast there"
             );
-            self.ports.detach(peer);
+            self.ports.detach(now, peer, obs);
             self.tell(NodeEvent::Failed { addr, reason });
             return;
         }
         if upstream && attached.carriage != hello.carriage {
             let (there, here) = (hello.carriage, attached.carriage);
             let reason = format!("{} sends {there:?} where we expect {here:?}", hello.node);
-            self.ports.detach(peer);
+            self.ports.detach(now, peer, obs);
             self.tell(NodeEvent::Failed { addr, reason });
             return;
         }
-        let repairs = greeting.repair.is_some()
-            && attached.carriage == Carriage::Datagrams
-            && attached.group.is_none();
-        let repair = hello.repair.filter(|_| repairs);
-        self.ports
-            .repair(port, repair.map(|theirs| (session, theirs)));
+        let repairs = greeting.repair.is_some() && attached.carriage == Carriage::Datagrams;
+        let mut repair = hello.repair.filter(|_| repairs).map(|_| session);
+        let mut group_repair = None;
+        if attached.group.is_some() && repairs {
+            if upstream || hello.group_repair.is_none() && hello.udp_port != 0 {
+                return self.refuse_member(now, (peer, addr), greeting, &hello, obs);
+            }
+            let joined = (peer, port);
+            let joined = self.ports.repair_group(now, joined, session, obs);
+            (repair, group_repair) = joined.map(|(session, next)| (session, next.0)).unzip();
+        } else if attached.group.is_some() {
+            repair = None;
+        } else {
+            let sessions = repair.zip(hello.repair);
+            self.ports.repair(port, sessions);
+        }
         let (key, next) = attached.keys;
         let told = match upstream {
             true => proven.map(|proven| proven.key.clone()),
@@ -91,8 +101,9 @@ impl Machines {
                 let greeting = Hello {
                     carriage: attached.carriage,
                     link_key: key.clone(),
-                    repair: repair.map(|_| session),
+                    repair,
                     group: attached.group,
+                    group_repair,
                     ..greeting.clone()
                 };
                 self.ports.signal_peer(peer, greeting.signal());
@@ -116,9 +127,29 @@ impl Machines {
         }
     }
 
+    /// Turns away a member of a group with repair that cannot read the datagrams of the group.
+    fn refuse_member<O: Observer>(
+        &mut self,
+        now: Time,
+        (peer, addr): (PeerId, SocketAddr),
+        greeting: &Hello,
+        hello: &Hello,
+        obs: &mut O,
+    ) {
+        let (node, name) = (&greeting.node, &hello.node);
+        let reason = format!(
+            "{name} is a member of a multicast group with link repair, and its version does not know that: start it with the \
+             version of {node}, or {node} with --repair off"
+        );
+        let message = format!("{node}: {reason}");
+        self.ports.signal_peer(peer, Signal::Error { message });
+        self.ports.detach(now, peer, obs);
+        self.tell(NodeEvent::Failed { addr, reason });
+    }
+
     /// Takes a neighbour whose connection is lost off its port.
     pub fn detach<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
-        let Some(gone) = self.ports.detach(peer) else {
+        let Some(gone) = self.ports.detach(now, peer, obs) else {
             return;
         };
         let port = gone.port;

@@ -24,6 +24,7 @@ fn hello(node: &str) -> Hello {
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     }
 }
 

@@ -174,6 +174,7 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     };
     let join = Signal::Join {
         flow: FlowId(1),

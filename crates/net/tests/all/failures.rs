@@ -203,6 +203,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

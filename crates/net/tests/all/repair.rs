@@ -1,16 +1,20 @@
 //! Repair of lost datagrams on links: over lossy ports, frames are bit for bit those that were sent.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use layercast_core::{FrameRate, Serial, Span};
 use layercast_link::{LinkConfig, Loss};
 use layercast_media::{Clip, Synthetic};
+use layercast_mets::switch::PortConfig;
 use layercast_mets::{AppFrame, PlayedFrame};
 use layercast_net::{
-    Frames, JoinConfig, JoinSummary, LinkRepairStats, NodeConfig, NodeSummary, Output,
+    Frames, GroupPort, Identity, JoinConfig, JoinSummary, LinkRepairStats, NodeConfig, NodeSummary,
+    Output,
 };
-use layercast_repair::{Feedback, Head, Missing};
+use layercast_repair::{Feedback, Head, LayerRepairs, Missing};
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -182,6 +186,103 @@ async fn each_hop_of_a_protected_path_repairs_its_own_losses() {
     }
     assert_eq!((server.udp.replayed, middle.udp.replayed), (0, 0));
     assert_eq!(summary.udp.forged, 0);
+}
+
+/// Two members of a group behind a link that loses 5 %, and their reports too; the second one asks for nothing.
+async fn two_members_behind_a_lossy_link(group: SocketAddrV4, own: Option<Arc<Identity>>) {
+    let (mut config, sent) = film(2);
+    config.identity.clone_from(&own);
+    config.groups.push(GroupPort {
+        link: layercast_net::Neighbour {
+            port: PortConfig {
+                name: "lan".into(),
+                ..port(DATAGRAMS, None)
+            },
+            link: lossy(0.05),
+        },
+        group,
+        interface: Ipv4Addr::LOCALHOST,
+        members: vec!["asks".into(), "hears".into()],
+    });
+    let server = start(config).await;
+    let mut members = Vec::new();
+    for (id, name) in [(11, "asks"), (12, "hears")] {
+        let mut config = join_config(server.addr, sink(name, id, DATAGRAMS));
+        config.group = Some((group, Ipv4Addr::LOCALHOST));
+        if let Some(own) = &own {
+            config.upstream = trusted(server.addr, own);
+        }
+        let (mut config, frames) = receiver(config, 0.05);
+        config.repair = name == "asks";
+        members.push((join(config), frames));
+    }
+    let mut received = Vec::new();
+    for (member, mut frames) in members {
+        let summary = member.end().await.unwrap();
+        received.push((summary, all_of(&mut frames)));
+    }
+    let server = server.stop().await;
+    let sending = repairs(&server, "lan").sending;
+    let sum = |of: fn(&LayerRepairs) -> u64| {
+        let layers = sending.layers;
+        of(&layers.base) + of(&layers.e1) + of(&layers.e2)
+    };
+    assert!(server.links["lan"].lost > 0);
+    assert!(
+        sum(|layer| layer.repairs) > 0 && sending.rounds > 0,
+        "{sending:?}"
+    );
+    for (summary, frames) in &received {
+        assert_whole(summary, frames, &sent);
+        let receiving = summary
+            .link_repair
+            .expect("the group is repaired")
+            .receiving;
+        let repaired = receiving.repaired;
+        assert!(
+            repaired.base + repaired.e1 + repaired.e2 > 0,
+            "{receiving:?}"
+        );
+        assert_eq!((summary.malformed, summary.udp.forged), (0, 0));
+    }
+    let feedback = |at: usize| received[at].0.link_repair.map(|it| it.receiving.feedback);
+    assert!(feedback(0) > Some(0) && feedback(1) == Some(0));
+}
+
+#[real_time(tokio)]
+async fn parities_repair_the_losses_of_a_multicast_group() {
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 5), 47_805);
+    two_members_behind_a_lossy_link(group, None).await;
+}
+
+#[real_time(tokio)]
+async fn sealed_parities_repair_the_losses_of_a_protected_group() {
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 6), 47_806);
+    two_members_behind_a_lossy_link(group, Some(identity())).await;
+}
+
+#[tokio::test]
+async fn a_member_that_cannot_read_a_group_with_repair_is_turned_away() {
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 7), 47_807);
+    let (mut config, _) = film(1);
+    config.groups.push(GroupPort {
+        link: layercast_net::Neighbour {
+            port: PortConfig {
+                name: "lan".into(),
+                ..port(DATAGRAMS, None)
+            },
+            link: LinkConfig::default(),
+        },
+        group,
+        interface: Ipv4Addr::LOCALHOST,
+        members: vec!["plain".into()],
+    });
+    let server = start(config).await;
+    // A neighbour of an earlier version.
+    let called = Neighbour::try_call(server.addr, "plain", None).await;
+    let error = called.err().expect("it is turned away");
+    assert!(error.contains("--repair off"), "{error}");
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -244,6 +244,7 @@ fn hello(name: &str) -> Vec<u8> {
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     };
     hello.to_line().unwrap()
 }
@@ -330,6 +331,7 @@ async fn callers_beyond_the_limit_are_turned_away() {
         link_key: None,
         repair: None,
         group: None,
+        group_repair: None,
     })
     .unwrap();
     sender.send(&[hello.signal()]).await.unwrap();

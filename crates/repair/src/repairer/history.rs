@@ -11,7 +11,7 @@ pub const MAX_HISTORY_OCTETS: u64 = 8 << 20;
 
 /// What was sent: counters, the newest last, and the content of those that may be repaired.
 #[derive(Debug)]
-pub(super) struct History<T> {
+pub(crate) struct History<T> {
     sent: VecDeque<Sent<T>>,
     /// Counter of the first of `sent`.
     base: u64,
@@ -32,17 +32,17 @@ struct Sent<T> {
 }
 
 #[derive(Debug)]
-pub(super) enum What<T> {
+pub(crate) enum What<T> {
     /// A datagram that may be repaired.
     Original(Content<T>),
-    /// A repair of the content with this first counter.
+    /// A repair of the content with this first counter; of several contents, with its own counter.
     Copy(u64, Layer),
     /// A datagram that is not repaired.
     Once(Layer),
 }
 
 #[derive(Debug)]
-pub(super) struct Content<T> {
+pub(crate) struct Content<T> {
     pub unit: Unit,
     /// `None` once it is known to have arrived.
     pub item: Option<T>,
@@ -54,6 +54,17 @@ pub(super) struct Content<T> {
 }
 
 impl<T> Content<T> {
+    /// A content of which no datagram is under way.
+    pub fn new(unit: Unit, item: T, nominal: Time) -> Content<T> {
+        Content {
+            unit,
+            item: Some(item),
+            nominal,
+            in_flight: 0,
+            delivered: false,
+        }
+    }
+
     /// Octets that it keeps in memory.
     fn octets(&self) -> u64 {
         match self.item {
@@ -65,7 +76,7 @@ impl<T> Content<T> {
 
 /// A counter whose fate became known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fate {
+pub(crate) struct Fate {
     /// First counter of its content.
     pub of: u64,
     pub layer: Layer,
@@ -87,6 +98,11 @@ impl<T> History<T> {
     /// The counter of the next datagram.
     pub fn next(&self) -> u64 {
         self.base + self.sent.len() as u64
+    }
+
+    /// The first counter that is remembered.
+    pub fn base(&self) -> u64 {
+        self.base
     }
 
     /// The first counter whose fate is not known.
@@ -174,6 +190,28 @@ impl<T> History<T> {
             What::Original(content) => Some(content),
             What::Copy(..) | What::Once(_) => None,
         }
+    }
+
+    /// When content would have left if nothing had delayed it, and for how long it is of use if it says so.
+    pub fn nominal(&self, of: u64) -> Option<(Time, Option<Span>)> {
+        match &self.get(of)?.what {
+            What::Original(content) => Some((content.nominal, content.unit.lasts)),
+            What::Copy(..) | What::Once(_) => None,
+        }
+    }
+
+    /// Whether a counter is that of a repair.
+    pub fn is_repair(&self, counter: u64) -> bool {
+        let sent = self.get(counter);
+        sent.is_some_and(|sent| matches!(sent.what, What::Copy(..)))
+    }
+
+    /// The layer of a counter.
+    pub fn layer(&self, counter: u64) -> Option<Layer> {
+        Some(match &self.get(counter)?.what {
+            What::Original(content) => content.unit.layer,
+            What::Copy(_, layer) | What::Once(layer) => *layer,
+        })
     }
 
     /// Drops content that arrived: it is not sent again.

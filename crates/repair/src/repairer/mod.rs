@@ -1,5 +1,5 @@
-mod history;
-mod pacer;
+pub(crate) mod history;
+pub(crate) mod pacer;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,8 +10,8 @@ use layercast_core::{
 };
 
 use crate::calm::{Calm, ROUND};
-use crate::estimate::Estimates;
-use crate::message::{Feedback, Head, Missing, expand};
+use crate::hearing::Hearing;
+use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
 use crate::stats::RepairStats;
 use history::{Content, History, What};
@@ -19,38 +19,29 @@ pub use history::{MAX_HISTORY, MAX_HISTORY_OCTETS};
 pub use pacer::MAX_QUEUED;
 use pacer::{Pacer, Waiting};
 
-/// The budget as long as the other end has not given one.
-const FIRST_BUDGET: Span = Span::from_ms(500);
 /// For how long content is kept at least and at most.
-const KEEP: (Span, Span) = (Span::from_ms(500), Span::from_secs(3));
+pub(crate) const KEEP: (Span, Span) = (Span::from_ms(500), Span::from_secs(3));
 /// Longest time over which copies of one repair are spread.
 const SPREAD: Span = Span::from_ms(10);
 /// A queue on the path at which copies would make things worse.
 const QUEUE: Span = Span::from_ms(20);
 /// Share of frames that may be lost, for the number of copies of a repair that has no second chance.
-const RESIDUAL: f64 = 5e-5;
+pub(crate) const RESIDUAL: f64 = 5e-5;
 const MAX_COPIES: u32 = 4;
 /// Most copies that are scheduled for later.
 const MAX_SCHEDULED: usize = 4_096;
 /// When the first marker is sent on a lossy link, after the last datagram of a frame or a repair.
-const MARKER: Span = Span::from_ms(3);
+pub(crate) const MARKER: Span = Span::from_ms(3);
 /// On a calm link: one part in this number of the time that two repairs leave of the budget.
-const CALM_PART: u64 = 4;
+pub(crate) const CALM_PART: u64 = 4;
 /// Between the first marker and the second.
-const MARKER_AGAIN: Span = Span::from_ms(8);
+pub(crate) const MARKER_AGAIN: Span = Span::from_ms(8);
 /// Markers after one datagram.
-const MARKERS: u64 = 2;
+pub(crate) const MARKERS: u64 = 2;
 /// How long before the deadline a datagram is repeated of which no feedback speaks.
 const UNHEARD: Span = Span::from_ms(4);
 /// Feedback is overdue when none came for this many of its periods beyond the round trip.
 const OVERDUE: u64 = 3;
-/// The period of feedback before the first one, and at least.
-const FIRST_PERIOD: Span = Span::from_ms(15);
-/// After this silence any feedback is newer: its 32-bit clock wraps, and says nothing about long pauses.
-const SILENCE: Span = Span::from_secs(60);
-/// Feedback that is used: one in this time on average, and this many in a row.
-const FEEDBACK_EVERY: Span = Span::from_ms(1);
-const FEEDBACK_BURST: u64 = 16;
 
 /// How a [`Repairer`] works.
 #[derive(Clone, PartialEq, Debug)]
@@ -129,20 +120,11 @@ pub struct Repairer<T> {
     /// Copies that leave later, by first counter of their content.
     later: BinaryHeap<Reverse<(Time, u64)>>,
     nominal: Nominal,
-    line: Estimates,
-    budget: Span,
-    window: Span,
-    /// When the newest feedback was sent, and when it came.
-    heard: Option<(Serial, Time)>,
-    /// When feedback is next used without drawing on the burst.
-    feedback_due: Time,
-    /// Zero of one-way delays.
-    zero: Option<Serial>,
+    /// The other end.
+    there: Hearing,
     /// The last datagram that left, if it asks for markers.
     tail: Option<Tail>,
     calm: Calm,
-    /// Between two reports of the other end.
-    period: Span,
     /// Originals below were looked at for want of feedback.
     unheard: u64,
     stats: RepairStats,
@@ -150,11 +132,11 @@ pub struct Repairer<T> {
 
 /// The end of a burst of datagrams.
 #[derive(Clone, Copy, Debug)]
-struct Tail {
+pub(crate) struct Tail {
     /// When the next marker is due.
-    marker: Time,
+    pub marker: Time,
     /// Markers that followed.
-    sent: u64,
+    pub sent: u64,
 }
 
 impl<T: Clone> Repairer<T> {
@@ -166,15 +148,9 @@ impl<T: Clone> Repairer<T> {
             history: History::new(),
             later: BinaryHeap::new(),
             nominal: Nominal::default(),
-            line: Estimates::new(),
-            budget: FIRST_BUDGET,
-            window: Span::ZERO,
-            heard: None,
-            feedback_due: Time::ZERO,
-            zero: None,
+            there: Hearing::new(),
             tail: None,
             calm: Calm::default(),
-            period: FIRST_PERIOD,
             unheard: 0,
             stats: RepairStats::default(),
         }
@@ -184,14 +160,14 @@ impl<T: Clone> Repairer<T> {
     pub fn stats(&self) -> RepairStats {
         RepairStats {
             unresolved: self.history.unresolved,
-            rtt_us: self.line.rtt().map_or(0, Span::as_us),
+            rtt_us: self.there.line.rtt().map_or(0, Span::as_us),
             ..self.stats
         }
     }
 
     /// For how long after its usual arrival a datagram is of use at the other end; `None` before feedback.
     pub fn budget(&self) -> Option<Span> {
-        self.heard.map(|_| self.budget)
+        self.there.heard().map(|_| self.there.budget)
     }
 
     /// Datagrams that are kept for repair, and those that wait for the line.
@@ -209,26 +185,17 @@ impl<T: Clone> Repairer<T> {
 
     fn on_feedback<O: Observer>(&mut self, now: Time, feedback: &Feedback, obs: &mut O) {
         let next = self.history.next();
-        let hi = expand(feedback.hi, next)
-            .filter(|hi| *hi < next && feedback.session == self.config.session);
-        let newer = self
-            .heard
-            .is_none_or(|(tx, heard)| feedback.tx_us.is_after(tx) || now.since(heard) > SILENCE);
-        let (Some(hi), true, true) = (hi, newer, self.may_hear(now)) else {
+        let Some(hi) = self.there.hear(now, feedback, (self.config.session, next)) else {
             self.stats.feedback_ignored += 1;
             return;
         };
         self.stats.feedback += 1;
-        self.heard = Some((feedback.tx_us, now));
-        if let Some(ms) = feedback.budget_ms {
-            self.budget = Span::from_ms(ms.into());
-        }
-        self.window = Span::from_us(feedback.window_us.into()).min(ROUND.times(4));
-        self.period = Span::from_ms(feedback.next_ms.into()).max(FIRST_PERIOD);
         if !feedback.missing.is_empty() {
             self.calm.on_gap(now);
         }
-        self.measure(now, hi, feedback);
+        let history = &self.history;
+        let sent_at = |counter| history.sent_exactly_at(counter);
+        self.there.measure(now, hi, feedback, sent_at);
         let floor = (hi + 1).saturating_sub(feedback.known.into());
         let mut ranges = feedback.missing.iter().peekable();
         for counter in self.history.unhandled().max(floor)..=hi {
@@ -245,71 +212,22 @@ impl<T: Clone> Repairer<T> {
             }
         }
         // What should have arrived before the feedback left; usually a marker has shown it before.
-        if let Some((zero, usual)) = self.zero.zip(self.line.usual_delay()) {
-            let patience = self
-                .line
-                .margin()
-                .as_ps()
-                .saturating_add(self.window.as_ps());
-            let overdue = |sent: Time| {
-                let due = (sent.as_us() as u32)
-                    .wrapping_add(zero.0)
-                    .wrapping_add(usual as u32);
-                let passed = feedback.tx_us.diff(Serial(due)).max(0);
-                Span::from_us(passed as u64).as_ps() > patience
-            };
-            for counter in (hi + 1).max(self.history.unhandled())..next {
-                // What is sent in the turn in which the feedback is read may leave after the feedback did, however long that is.
-                let sent = self.history.sent_at(counter);
-                if !sent.is_none_or(|sent| sent < now && overdue(sent)) {
-                    break;
-                }
-                obs.on(now, self.subject(), || TraceEvent::Packet {
-                    flow: FlowId(0),
-                    sent: false,
-                    what: "overdue",
-                    number: counter,
-                    bytes: 0,
-                });
-                self.settle(now, counter, true, obs);
+        for counter in (hi + 1).max(self.history.unhandled())..next {
+            let sent = self.history.sent_at(counter);
+            let overdue = |sent| self.there.is_overdue(now, sent, feedback);
+            if !sent.is_none_or(overdue) {
+                break;
             }
+            obs.on(now, self.subject(), || TraceEvent::Packet {
+                flow: FlowId(0),
+                sent: false,
+                what: "overdue",
+                number: counter,
+                bytes: 0,
+            });
+            self.settle(now, counter, true, obs);
         }
         self.history.skip_handled();
-    }
-
-    /// Whether feedback is used at `now`: a flood of it costs no more than its look-up.
-    fn may_hear(&mut self, now: Time) -> bool {
-        let burst = FEEDBACK_EVERY.times(FEEDBACK_BURST);
-        let due = self.feedback_due.max(now.saturating_sub(burst));
-        let may = due <= now;
-        if may {
-            self.feedback_due = due.saturating_add(FEEDBACK_EVERY);
-        }
-        may
-    }
-
-    /// Learns round trip and delay from arrival times.
-    fn measure(&mut self, now: Time, hi: u64, feedback: &Feedback) {
-        let mut least = None;
-        for arrival in &feedback.arrivals {
-            let counter = hi.checked_sub(arrival.back.into());
-            let Some(sent) = counter.and_then(|counter| self.history.sent_exactly_at(counter))
-            else {
-                continue;
-            };
-            if least.is_none() {
-                let ago = Span::from_us(arrival.ago_us.into());
-                self.line.sample(now.since(sent).saturating_sub(ago));
-            }
-            let arrived = Serial(feedback.tx_us.0.wrapping_sub(arrival.ago_us));
-            let delay = Serial(arrived.0.wrapping_sub(sent.as_us() as u32));
-            let zero = *self.zero.get_or_insert(delay);
-            let delay = i64::from(delay.diff(zero));
-            least = Some(least.map_or(delay, |least: i64| least.min(delay)));
-        }
-        if let Some(least) = least {
-            self.line.delay(now, least);
-        }
     }
 
     /// The fate of a counter is known.
@@ -317,7 +235,7 @@ impl<T: Clone> Repairer<T> {
         let Some(fate) = self.history.handle(counter) else {
             return;
         };
-        self.line.outcome(lost, fate.is_copy);
+        self.there.line.outcome(lost, fate.is_copy);
         if lost {
             self.stats.layers[fate.layer].lost += 1;
             self.calm.on_gap(now);
@@ -351,12 +269,12 @@ impl<T: Clone> Repairer<T> {
             self.lost(now, &unit, Cause::Late, obs);
             return;
         }
-        let rtt = self.line.rtt().unwrap_or(ROUND.times(4));
-        let again = [rtt, self.window, ROUND]
+        let rtt = self.there.line.rtt().unwrap_or(ROUND.times(4));
+        let again = [rtt, self.there.window, ROUND]
             .iter()
             .fold(leaves, |at, span| at.saturating_add(*span));
-        let copies = match again > deadline && self.line.queue() < QUEUE {
-            true => self.line.copies(MAX_COPIES, RESIDUAL),
+        let copies = match again > deadline && self.there.line.queue() < QUEUE {
+            true => self.there.line.copies(MAX_COPIES, RESIDUAL),
             false => 1,
         };
         let slack = deadline.since(leaves).min(SPREAD);
@@ -427,7 +345,7 @@ impl<T: Clone> Repairer<T> {
     }
 
     fn keep(&self) -> Span {
-        let wanted = Span::from_ps(self.budget.as_ps().saturating_add(KEEP.0.as_ps()));
+        let wanted = Span::from_ps(self.there.budget.as_ps().saturating_add(KEEP.0.as_ps()));
         wanted.min(KEEP.1)
     }
 
@@ -436,11 +354,12 @@ impl<T: Clone> Repairer<T> {
         while let Some(at) = self.unheard_at().filter(|at| *at <= now) {
             let of = self.unheard;
             self.unheard += 1;
-            let rtt = self.line.rtt().unwrap_or_default();
-            let quiet = Span::from_ps(rtt.as_ps() + self.period.times(OVERDUE).as_ps());
+            let rtt = self.there.line.rtt().unwrap_or_default();
+            let quiet = Span::from_ps(rtt.as_ps() + self.there.period.times(OVERDUE).as_ps());
             let overdue = self
-                .heard
-                .is_some_and(|(_, heard)| now.since(heard) > quiet);
+                .there
+                .heard()
+                .is_some_and(|heard| now.since(heard) > quiet);
             let Some(content) = self
                 .history
                 .content(of)
@@ -463,12 +382,14 @@ impl<T: Clone> Repairer<T> {
 
     /// When content that left at `nominal` is looked at for the last time.
     fn look_at(&self, nominal: Time) -> Time {
-        nominal.saturating_add(self.budget).saturating_sub(UNHEARD)
+        nominal
+            .saturating_add(self.there.budget)
+            .saturating_sub(UNHEARD)
     }
 
     /// When a datagram with this nominal departure is of no use any more.
     fn deadline(&self, unit: &Unit, nominal: Time) -> Time {
-        nominal.saturating_add(unit.lasts.unwrap_or(self.budget))
+        nominal.saturating_add(unit.lasts.unwrap_or(self.there.budget))
     }
 
     fn marker_at(&self) -> Option<Time> {
@@ -483,7 +404,7 @@ impl<T: Clone> Repairer<T> {
             tail.marker = tail.marker.saturating_add(MARKER_AGAIN);
         }
         self.stats.markers += 1;
-        let rtt_us = self.line.rtt().map_or(0, Span::as_us);
+        let rtt_us = self.there.line.rtt().map_or(0, Span::as_us);
         let head = Head::Marker {
             session: self.config.session,
             hi: Serial((self.history.next() - 1) as u32),
@@ -516,11 +437,8 @@ impl<T: Clone> Repairer<T> {
                 counters.octets += u64::from(unit.octets);
                 let what = match unit.repair {
                     true => What::Original(Content {
-                        unit,
-                        item: Some(item.clone()),
-                        nominal,
                         in_flight: 1,
-                        delivered: false,
+                        ..Content::new(unit, item.clone(), nominal)
                     }),
                     false => What::Once(layer),
                 };
@@ -550,7 +468,7 @@ impl<T: Clone> Repairer<T> {
         };
         self.calm.on_traffic(now);
         self.tail = tail.then(|| {
-            let path = (Some(self.budget), self.line.rtt());
+            let path = (Some(self.there.budget), self.there.line.rtt());
             let wait = self.calm.wait(now, MARKER, CALM_PART, path);
             Tail {
                 marker: ready.saturating_add(wait),

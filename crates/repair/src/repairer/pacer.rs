@@ -11,19 +11,21 @@ const BURST: (u64, u64) = (64 << 10, 256 << 10);
 
 /// The queues in front of a line, one pair for each layer, and the line itself.
 #[derive(Debug)]
-pub(super) struct Pacer<T> {
+pub(crate) struct Pacer<T> {
     rate: Option<Rate>,
     copies: [VecDeque<Waiting<T>>; 3],
     originals: [VecDeque<Waiting<T>>; 3],
     waiting: usize,
     /// When the line is free.
     free: Time,
-    /// Octets of repairs that a line without rate may still send.
+    /// Octets of repairs that may still be sent, where the media limit them.
     allowance: u64,
+    /// The media limit repairs although there is a rate.
+    limited: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Waiting<T> {
+pub(crate) enum Waiting<T> {
     Original {
         /// When it came.
         at: Time,
@@ -31,7 +33,7 @@ pub(super) enum Waiting<T> {
         item: T,
         nominal: Time,
     },
-    /// Another copy of the content with the first counter `of`.
+    /// A repair: another copy of the content with the first counter `of`, or a parity of the block with the number `of`.
     Copy { at: Time, of: u64, unit: Unit },
 }
 
@@ -58,6 +60,15 @@ impl<T> Pacer<T> {
             waiting: 0,
             free: Time::ZERO,
             allowance: BURST.0,
+            limited: false,
+        }
+    }
+
+    /// The same, whose repairs take no more octets than the media, whatever the rate.
+    pub fn limited(rate: Option<Rate>) -> Pacer<T> {
+        Pacer {
+            limited: true,
+            ..Pacer::new(rate)
         }
     }
 
@@ -70,15 +81,15 @@ impl<T> Pacer<T> {
         self.rate = rate;
     }
 
-    /// Media of `octets` allow as many octets of repairs where no rate limits them.
+    /// Media of `octets` allow as many octets of repairs.
     pub fn earn(&mut self, octets: u32) {
         self.allowance = (self.allowance + u64::from(octets)).min(BURST.1);
     }
 
     /// Spends the allowance for repairs; `false` if fewer than `octets` are left. Where a rate is set, the rate limits
-    /// repairs, and there is no allowance.
+    /// repairs, and there is no allowance unless the pacer is [limited](Self::limited).
     pub fn spend(&mut self, octets: u32) -> bool {
-        if self.rate.is_some() {
+        if self.rate.is_some() && !self.limited {
             return true;
         }
         match self.allowance.checked_sub(octets.into()) {

@@ -1,7 +1,7 @@
 use layercast_core::{Layer, Serial};
 use layercast_repair::{
-    Arrival, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing,
-    expand,
+    Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES,
+    Missing, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
 use proptest::prelude::*;
 
@@ -46,6 +46,24 @@ fn feedback() -> impl Strategy<Value = Feedback> {
     )
 }
 
+fn parity() -> impl Strategy<Value = Parity> {
+    let numbers = (1..=u16::MAX, 0..u8::MAX, any::<u8>());
+    let counters = (any::<u16>(), any::<u32>(), any::<u8>());
+    let contents = any::<u128>().prop_map(|mask| mask >> (128 - SPREAD) | 1);
+    (counters, layer(), numbers, contents).prop_map(
+        |((session, counter, parities), layer, (back, index, until), contents)| Parity {
+            session,
+            counter: Serial(counter),
+            layer,
+            parities,
+            back,
+            index,
+            until: until.max(index + 1),
+            contents,
+        },
+    )
+}
+
 fn head() -> impl Strategy<Value = Head> {
     prop_oneof![
         (any::<u16>(), any::<u32>(), layer()).prop_map(|(session, counter, layer)| Head::Data {
@@ -69,17 +87,41 @@ fn head() -> impl Strategy<Value = Head> {
             }
         }),
         feedback().prop_map(Head::Feedback),
+        (any::<u16>(), any::<u32>(), layer(), any::<u8>()).prop_map(
+            |(session, counter, layer, parities)| Head::Shared {
+                session,
+                counter: Serial(counter),
+                layer,
+                parities,
+            }
+        ),
+        parity().prop_map(Head::Parity),
+        (any::<(u16, u32, u8, u32)>(), 1..=u16::MAX, 1..=u8::MAX).prop_map(
+            |((session, hi, parities, rtt_us), members, deficit)| Head::Beacon(Beacon {
+                session,
+                hi: Serial(hi),
+                parities,
+                members,
+                deficit,
+                rtt_us,
+            })
+        ),
     ]
 }
 
 proptest! {
     #[test]
     fn what_is_encoded_decodes(head in head(), content in prop::collection::vec(any::<u8>(), 0..50)) {
-        let carries = matches!(head, Head::Data { .. } | Head::Repair { .. });
+        let most = match head {
+            Head::Data { .. } | Head::Repair { .. } => CONTENT_HEAD,
+            Head::Shared { .. } => SHARED_HEAD,
+            Head::Parity(_) => PARITY_HEAD,
+            _ => MAX_HEAD,
+        };
+        let carries = most < MAX_HEAD;
         let mut bytes = Vec::new();
         head.encode_into(&mut bytes);
         prop_assert_eq!(bytes.len(), head.encoded_len());
-        let most = if carries { CONTENT_HEAD } else { MAX_HEAD };
         prop_assert!(bytes.len() <= most);
         for len in 0..bytes.len() {
             prop_assert!(Head::decode(&bytes[..len]).is_err(), "cut at {}", len);

@@ -2,6 +2,7 @@
 
 mod channel;
 mod codec;
+mod group;
 mod properties;
 mod reachable;
 mod replay;

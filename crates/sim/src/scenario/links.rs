@@ -35,8 +35,12 @@ pub(super) fn ports(
         .collect();
     let port = |node: usize, &(neighbour, link): &(usize, usize)| {
         let (config, out) = &both[link];
+        // A group has its own name.
+        let group = scenario.links[link].multicast.as_ref();
+        let group = group.filter(|_| topology.ends[link][0] == node);
+        let name = group.unwrap_or(&scenario.nodes[neighbour].name);
         let mut config = PortConfig {
-            name: scenario.nodes[neighbour].name.clone(),
+            name: name.clone(),
             ..config.clone()
         };
         if scenario.nodes[node].kind == NodeKind::Host {

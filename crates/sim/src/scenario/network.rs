@@ -57,7 +57,8 @@ pub struct Node {
     pub profile: HostProfile,
     /// Its switch; a host without sources has none.
     pub switch: Option<SwitchConfig>,
-    /// One port per link; the place is the [`PortId`].
+    /// One port per link; the place is the [`PortId`], but that of the links of a multicast group, which is that of the first
+    /// one of them.
     pub ports: Vec<Port>,
     /// The neighbours to which this node opens the session channel: those nearer to the sources.
     /// Of two neighbours exactly one has the other here.
@@ -167,6 +168,12 @@ impl Network {
 }
 
 impl Node {
+    /// Its ports, without those links of a multicast group that share the port of another one; with their places.
+    pub fn own_ports(&self) -> impl Iterator<Item = (usize, &Port)> {
+        let ports = self.ports.iter().enumerate();
+        ports.filter(|(place, port)| usize::from(port.id.0) == *place)
+    }
+
     /// Its port towards another node.
     pub fn port_to(&self, neighbour: usize) -> Option<PortId> {
         let mut ports = self.ports.iter();

@@ -210,6 +210,10 @@ pub struct LinkSpec {
     /// Whether both ends repair losses. Datagrams only.
     #[serde(default)]
     pub repair: bool,
+    /// Multicast group: the links of `a` with the same name are one port of `a`. A datagram to it is sent once; each link
+    /// delays it and loses it on its own. `b` is a host of receivers. Datagrams only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<String>,
 }
 
 /// The rate of a link: a figure, or what a flow needs.

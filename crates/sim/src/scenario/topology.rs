@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use layercast_core::PortId;
+use layercast_wire::Carriage;
 
 use super::error::ScenarioError;
 use super::names::check_name;
-use super::schema::{NodeKind, Scenario};
+use super::schema::{LinkSpec, NodeKind, Scenario};
 
 /// The links between nodes.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Topology {
     pub neighbours: Vec<Vec<(usize, usize)>>,
     /// The two nodes of each link.
     pub ends: Vec<[usize; 2]>,
+    /// Per node and place in `neighbours`: the place whose port it has.
+    heads: Vec<Vec<usize>>,
     /// Whether a node passes flows on: switches, and hosts with sources.
     relays: Vec<bool>,
 }
@@ -42,6 +45,7 @@ impl Topology {
             index,
             neighbours: vec![Vec::new(); nodes],
             ends: Vec::with_capacity(scenario.links.len()),
+            heads: vec![Vec::new(); nodes],
             relays: scenario
                 .nodes
                 .iter()
@@ -74,6 +78,16 @@ impl Topology {
                     ));
                 }
                 topology.neighbours[from].push((to, i));
+                let places = topology.neighbours[from].iter();
+                let group = link.multicast.as_ref().filter(|_| from == a);
+                let same = |(_, other): &(usize, usize)| {
+                    let other = &scenario.links[*other];
+                    group.is_some() && other.multicast.as_ref() == group && other.a == link.a
+                };
+                let own = topology.neighbours[from].len() - 1;
+                let head = places.enumerate().find(|(_, it)| same(it));
+                let head = head.map_or(own, |(place, _)| place);
+                topology.heads[from].push(head);
             }
         }
         for (i, flow) in scenario.flows.iter().enumerate() {
@@ -92,7 +106,53 @@ impl Topology {
                 return Err(ScenarioError::value(field, &receiver.node, accepted));
             }
         }
+        for (i, link) in scenario.links.iter().enumerate() {
+            topology.check_group(scenario, i, link)?;
+        }
         Ok(topology)
+    }
+
+    /// Checks the link of a multicast group.
+    fn check_group(
+        &self,
+        scenario: &Scenario,
+        i: usize,
+        link: &LinkSpec,
+    ) -> Result<(), ScenarioError> {
+        let Some(group) = &link.multicast else {
+            return Ok(());
+        };
+        let field = |name: &str| format!("link[{i}].{name}");
+        check_name(&field("multicast"), group)?;
+        if scenario.carriage != Carriage::Datagrams {
+            let accepted = "left out on links of cells, or `carriage = \"datagrams\"`";
+            return Err(ScenarioError::value(field("multicast"), group, accepted));
+        }
+        let [sender, member] = self.ends[i];
+        if !self.relays(sender) {
+            let accepted = "a switch, or a host with sources: it sends to the group";
+            return Err(ScenarioError::value(field("a"), &link.a, accepted));
+        }
+        if self.relays(member) {
+            let accepted = "a host without sources: a member of the group";
+            return Err(ScenarioError::value(field("b"), &link.b, accepted));
+        }
+        let same = |other: &&LinkSpec| other.multicast.as_ref() == Some(group) && other.a == link.a;
+        let first = scenario.links.iter().find(same).unwrap_or(link);
+        let alike = first.rate == link.rate
+            && first.queue == link.queue
+            && first.efci == link.efci
+            && first.bl_share == link.bl_share
+            && first.adapt_capacity == link.adapt_capacity
+            && first.repair == link.repair;
+        match alike {
+            true => Ok(()),
+            false => {
+                let accepted = "with the rate, queue, efci, bl_share, adapt_capacity and repair of the first link of the group: \
+                                they have one port";
+                Err(ScenarioError::value(field("multicast"), group, accepted))
+            }
+        }
     }
 
     /// The node called `name`.
@@ -137,7 +197,7 @@ impl Topology {
         let place = self.neighbours[node]
             .iter()
             .position(|&(other, _)| other == neighbour)?;
-        u16::try_from(place).ok().map(PortId)
+        u16::try_from(self.heads[node][place]).ok().map(PortId)
     }
 
     /// Per node the neighbour that is next on a shortest way to `target`, going through nodes

@@ -157,3 +157,137 @@ fn frames_that_are_withheld_are_not_lost_whatever_becomes_of_adapt() {
         assert!(sum(&receiver.withheld) > 0, "seed {seed}: {receiver:#?}");
     }
 }
+
+/// A switch with 20 receivers in a multicast group, each of which loses 5 % of the datagrams on its own, in either direction.
+fn group(repair: bool, more: &str) -> SimSummary {
+    let names: Vec<String> = (0..20).map(|n| format!("guest{n:02}")).collect();
+    let nodes = names
+        .iter()
+        .map(|name| format!("{{ name = \"{name}\", kind = \"host\" }},"));
+    let links = names.iter().map(|name| {
+        format!(
+            "{{ a = \"switch\", b = \"{name}\", rate = \"20 Mbit/s\", delay = \"20 ms\", queue = \"500 ms\", \
+             loss = {{ bernoulli = 0.05 }}, repair = {repair}, multicast = \"lan\" }},"
+        )
+    });
+    let receivers = names.iter().map(|name| {
+        format!("{{ node = \"{name}\", flow = \"film\", playout = {{ delay = \"300 ms\" }} }},")
+    });
+    let text = format!(
+        r#"
+        name = "group"
+        carriage = "datagrams"
+        duration = "40s"
+        wire_check = true
+        node = [{{ name = "server", kind = "host" }}, {{ name = "switch", kind = "switch" }}, {}]
+        link = [{{ a = "server", b = "switch", rate = "20 Mbit/s", queue = "500 ms" }}, {}]
+        flow = [{{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = 24, start = "1s", delay_max = "400ms", shaping = "off" }}]
+        receiver = [{}]
+        {more}
+        "#,
+        nodes.collect::<String>(),
+        links.collect::<String>(),
+        receivers.collect::<String>(),
+    );
+    run(&Scenario::from_toml(&text, "".as_ref()).unwrap())
+}
+
+/// Frames played, and frames lost or late, of all receivers.
+fn played(summary: &SimSummary) -> (u64, u64) {
+    let receivers = summary.flows[0].receivers.iter();
+    receivers.fold((0, 0), |(frames, lost), receiver| {
+        assert!(sum(&receiver.frames) > 300, "{receiver:#?}");
+        let gone = sum(&receiver.lost) + receiver.late;
+        (frames + sum(&receiver.frames), lost + gone)
+    })
+}
+
+#[test]
+fn parities_repair_the_losses_of_all_members_of_a_group() {
+    let bare = group(false, "");
+    let (frames, lost) = played(&bare);
+    assert!(lost * 10 > frames, "{lost} of {frames}");
+
+    let summary = group(true, "");
+    assert_eq!(summary.wire_errors, 0);
+    let (frames, lost) = played(&summary);
+    let to = |port: &str| {
+        let mut queues = summary.queues.iter();
+        queues.find(|queue| queue.port == port).unwrap()
+    };
+    // One queue, and one sending end, for all.
+    let port = to("guest00");
+    assert!(to("guest01").repair.is_none() && to("guest01").queue == Default::default());
+    let sending = port.repair.unwrap().sending;
+    let all = [sending.layers.base, sending.layers.e1, sending.layers.e2];
+    let octets: u64 = all.iter().map(|layer| layer.octets).sum();
+    let repairs: u64 = all.iter().map(|layer| layer.repair_octets).sum();
+    println!(
+        "{lost} of {frames} frames lost, {repairs} octets of parities for {octets}, {sending:?}"
+    );
+    assert!(lost * 1_000 <= frames, "{lost} of {frames}: {sending:?}");
+    // Copies of what any of 20 members loses: 64 %.
+    assert!(
+        repairs * 100 < octets * 55,
+        "{repairs} of {octets}: {sending:?}"
+    );
+    assert_eq!((sending.members, sending.left), (20, 0));
+    let member = summary.queues.iter().find(|queue| queue.node == "guest07");
+    let receiving = member.unwrap().repair.unwrap().receiving;
+    assert!(
+        sum(&receiving.repaired) > 0 && receiving.parities > 0,
+        "{receiving:?}"
+    );
+}
+
+#[test]
+fn a_member_whose_link_fails_comes_back_to_its_group() {
+    let faults = r#"
+        fault = [
+            { at = "10s", kind = "link_down", link = ["switch", "guest03"] },
+            { at = "12s", kind = "link_up", link = ["switch", "guest03"] },
+            { at = "20s", kind = "restart", node = "switch" },
+        ]
+        "#;
+    let summary = group(true, faults);
+    let played = |name: &str| summary.receiver(name).unwrap().frames.base;
+    for name in ["guest03", "guest04"] {
+        assert!(played(name) > 30, "{name}: {}", played(name));
+    }
+    let member = summary.queues.iter().find(|queue| queue.node == "guest03");
+    let receiving = member.unwrap().repair.unwrap().receiving;
+    assert!(sum(&receiving.repaired) > 0, "{receiving:?}");
+}
+
+#[test]
+fn links_of_a_group_are_alike_and_lead_to_receivers() {
+    let with = |first: &str, second: &str| {
+        let text = format!(
+            r#"
+            name = "wrong"
+            duration = "2s"
+            node = [
+                {{ name = "server", kind = "host" }}, {{ name = "switch", kind = "switch" }},
+                {{ name = "one", kind = "host" }}, {{ name = "two", kind = "host" }},
+            ]
+            link = [{{ a = "server", b = "switch", rate = "20 Mbit/s" }}, {{ {first} }}, {{ {second} }}]
+            flow = [{{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = 24 }}]
+            receiver = [{{ node = "one", flow = "film" }}, {{ node = "two", flow = "film" }}]
+            "#
+        );
+        let scenario = Scenario::from_toml(&text, "".as_ref()).unwrap();
+        scenario
+            .validate()
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    let one = r#"a = "switch", b = "one", rate = "20 Mbit/s", multicast = "lan""#;
+    let two = r#"a = "switch", b = "two", rate = "20 Mbit/s", multicast = "lan""#;
+    assert_eq!(with(one, two), Ok(()));
+    let slow = two.replace("20", "10");
+    let back = r#"a = "two", b = "switch", rate = "20 Mbit/s", multicast = "lan""#;
+    for (second, field) in [(slow.as_str(), "link[2].multicast"), (back, "link[2].a")] {
+        let error = with(one, second).unwrap_err();
+        assert!(error.contains(field), "{error}");
+    }
+}

@@ -148,10 +148,18 @@ impl Neighbour {
 
     /// Calls in the clear with this session for the repair of losses.
     pub async fn call_with_repair(addr: SocketAddr, name: &str, repair: Option<u16>) -> Neighbour {
+        Neighbour::try_call(addr, name, repair).await.unwrap()
+    }
+
+    /// The same; an error is what the node answers.
+    pub async fn try_call(
+        addr: SocketAddr,
+        name: &str,
+        repair: Option<u16>,
+    ) -> Result<Neighbour, String> {
         let channel = TcpChannel::connect(addr, None).await.unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let neighbour = Neighbour::start(channel, addr, name, socket, (None, repair)).await;
-        neighbour.unwrap()
+        Neighbour::start(channel, addr, name, socket, (None, repair)).await
     }
 
     async fn start<C: SignalChannel>(
@@ -171,6 +179,7 @@ impl Neighbour {
             link_key,
             repair,
             group: None,
+            group_repair: None,
         };
         let (mut receiver, mut sender) = channel.split();
         sender.send(&[hello.signal()]).await.unwrap();

@@ -108,6 +108,7 @@ pub fn signals() -> Vec<Signal> {
             link_key: Some(Secret("a key".into())),
             repair: Some(7),
             group: Some("239.1.2.3:7700".parse().unwrap()),
+            group_repair: Some(9),
         },
         Signal::Advertise { flow: info.clone() },
         Signal::Withdraw {

@@ -1,0 +1,135 @@
+use layercast_core::{Serial, Span, Time};
+
+use crate::calm::ROUND;
+use crate::estimate::Estimates;
+use crate::message::{Feedback, expand};
+
+/// The budget as long as the other end has not given one.
+const FIRST_BUDGET: Span = Span::from_ms(500);
+/// The period of feedback before the first one, and at least.
+const FIRST_PERIOD: Span = Span::from_ms(15);
+/// After this silence any feedback is newer: its 32-bit clock wraps, and says nothing about long pauses.
+const SILENCE: Span = Span::from_secs(60);
+/// Feedback that is used: one in this time on average, and this many in a row.
+const FEEDBACK_EVERY: Span = Span::from_ms(1);
+const FEEDBACK_BURST: u64 = 16;
+
+/// What a sending end knows of one receiving end and of the way to it, from its feedback.
+#[derive(Debug)]
+pub(crate) struct Hearing {
+    pub line: Estimates,
+    /// For how long after its usual arrival a datagram is of use there.
+    pub budget: Span,
+    /// Its reorder window.
+    pub window: Span,
+    /// Between two of its reports.
+    pub period: Span,
+    /// When the newest feedback was sent, and when it came.
+    heard: Option<(Serial, Time)>,
+    /// When feedback is next used without drawing on the burst.
+    due: Time,
+    /// Zero of one-way delays.
+    zero: Option<Serial>,
+}
+
+impl Hearing {
+    pub fn new() -> Hearing {
+        Hearing {
+            line: Estimates::new(),
+            budget: FIRST_BUDGET,
+            window: Span::ZERO,
+            period: FIRST_PERIOD,
+            heard: None,
+            due: Time::ZERO,
+            zero: None,
+        }
+    }
+
+    /// Takes feedback about the counters of `session`, those below `next`; gives the newest counter it knows of, or
+    /// `None` if it is not used.
+    pub fn hear(
+        &mut self,
+        now: Time,
+        feedback: &Feedback,
+        (session, next): (u16, u64),
+    ) -> Option<u64> {
+        let hi =
+            expand(feedback.hi, next).filter(|hi| *hi < next && feedback.session == session)?;
+        let newer = self
+            .heard
+            .is_none_or(|(tx, heard)| feedback.tx_us.is_after(tx) || now.since(heard) > SILENCE);
+        if !(newer && self.may_hear(now)) {
+            return None;
+        }
+        self.heard = Some((feedback.tx_us, now));
+        if let Some(ms) = feedback.budget_ms {
+            self.budget = Span::from_ms(ms.into());
+        }
+        self.window = Span::from_us(feedback.window_us.into()).min(ROUND.times(4));
+        self.period = Span::from_ms(feedback.next_ms.into()).max(FIRST_PERIOD);
+        Some(hi)
+    }
+
+    /// When the newest feedback came.
+    pub fn heard(&self) -> Option<Time> {
+        self.heard.map(|(_, heard)| heard)
+    }
+
+    /// Whether feedback is used at `now`: a flood of it costs no more than its look-up.
+    fn may_hear(&mut self, now: Time) -> bool {
+        let burst = FEEDBACK_EVERY.times(FEEDBACK_BURST);
+        let due = self.due.max(now.saturating_sub(burst));
+        let may = due <= now;
+        if may {
+            self.due = due.saturating_add(FEEDBACK_EVERY);
+        }
+        may
+    }
+
+    /// Learns round trip and delay from the arrival times of datagrams whose departure is known.
+    pub fn measure(
+        &mut self,
+        now: Time,
+        hi: u64,
+        feedback: &Feedback,
+        sent_at: impl Fn(u64) -> Option<Time>,
+    ) {
+        let mut least = None;
+        for arrival in &feedback.arrivals {
+            let counter = hi.checked_sub(arrival.back.into());
+            let Some(sent) = counter.and_then(&sent_at) else {
+                continue;
+            };
+            if least.is_none() {
+                let ago = Span::from_us(arrival.ago_us.into());
+                self.line.sample(now.since(sent).saturating_sub(ago));
+            }
+            let arrived = Serial(feedback.tx_us.0.wrapping_sub(arrival.ago_us));
+            let delay = Serial(arrived.0.wrapping_sub(sent.as_us() as u32));
+            let zero = *self.zero.get_or_insert(delay);
+            let delay = i64::from(delay.diff(zero));
+            least = Some(least.map_or(delay, |least: i64| least.min(delay)));
+        }
+        if let Some(least) = least {
+            self.line.delay(now, least);
+        }
+    }
+
+    /// Whether a datagram that left at `sent` should have arrived before `feedback` left, which is read now. What is sent in the
+    /// turn in which the feedback is read may leave after the feedback did, however long that is.
+    pub fn is_overdue(&self, now: Time, sent: Time, feedback: &Feedback) -> bool {
+        let Some((zero, usual)) = self.zero.zip(self.line.usual_delay()) else {
+            return false;
+        };
+        let patience = self
+            .line
+            .margin()
+            .as_ps()
+            .saturating_add(self.window.as_ps());
+        let due = (sent.as_us() as u32)
+            .wrapping_add(zero.0)
+            .wrapping_add(usual as u32);
+        let passed = feedback.tx_us.diff(Serial(due)).max(0);
+        sent < now && Span::from_us(passed as u64).as_ps() > patience
+    }
+}
