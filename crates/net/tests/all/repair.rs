@@ -279,7 +279,7 @@ async fn a_member_that_cannot_read_a_group_with_repair_is_turned_away() {
     });
     let server = start(config).await;
     // A neighbour of an earlier version.
-    let called = Neighbour::try_call(server.addr, "plain", None).await;
+    let called = Neighbour::try_call_in_the_clear(server.addr, "plain", None).await;
     let error = called.err().expect("it is turned away");
     assert!(error.contains("--repair off"), "{error}");
     server.stop().await;

@@ -148,11 +148,13 @@ impl Neighbour {
 
     /// Calls in the clear with this session for the repair of losses.
     pub async fn call_with_repair(addr: SocketAddr, name: &str, repair: Option<u16>) -> Neighbour {
-        Neighbour::try_call(addr, name, repair).await.unwrap()
+        Neighbour::try_call_in_the_clear(addr, name, repair)
+            .await
+            .unwrap()
     }
 
     /// The same; an error is what the node answers.
-    pub async fn try_call(
+    pub async fn try_call_in_the_clear(
         addr: SocketAddr,
         name: &str,
         repair: Option<u16>,
