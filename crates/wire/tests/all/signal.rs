@@ -106,6 +106,7 @@ fn names_texts_and_figures_are_bounded() {
                 link_key,
                 repair,
                 group,
+                group_repair,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -119,6 +120,7 @@ fn names_texts_and_figures_are_bounded() {
                     link_key,
                     repair,
                     group,
+                    group_repair,
                 };
                 assert!(matches!(
                     long.to_line(),
