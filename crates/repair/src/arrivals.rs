@@ -1,5 +1,7 @@
 use layercast_core::{Span, Time};
 
+use crate::seen::SPAN;
+
 /// Reorder window at the start and at least.
 const LEAST_WINDOW: Span = Span::from_ms(1);
 /// Reorder window at most, as long as the round trip is not known.
@@ -51,24 +53,75 @@ impl Window {
     }
 }
 
+/// This number of counters in a row, all below all that is remembered are believed: those ahead were forged or damaged.
+const BACK: u32 = 16;
+
 /// Which counters are believed.
+///
+/// Two forged counters ahead move the next one away from those of the sender; without [`Place::Back`] all that arrives
+/// would count as duplicates from then on.
 #[derive(Default, Debug)]
 pub(crate) struct Belief {
     /// A counter far ahead: the next one near it is believed.
     stray: Option<u64>,
+    /// The last counter far behind, and how many have come in a row.
+    behind: Option<(u64, u32)>,
+}
+
+/// A counter that is believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// It is near those before it, or the counters continue there.
+    At(u64),
+    /// It is far below those before it: the counters continue there, and nothing is known of them.
+    Back(u64),
 }
 
 impl Belief {
     /// The counter, if it is believed where `next` is the next one.
-    pub fn place(&mut self, counter: u64, next: u64) -> Option<u64> {
+    pub fn place(&mut self, counter: u64, next: u64) -> Option<Place> {
+        if counter.saturating_add(SPAN) < next {
+            let follows = |last: u64| counter > last && counter - last < MAX_GAP;
+            let count = match self.behind {
+                Some((last, count)) if follows(last) => count + 1,
+                _ => 1,
+            };
+            let is_back = count == BACK;
+            self.behind = (!is_back).then_some((counter, count));
+            return is_back.then_some(Place::Back(counter));
+        }
         if counter < next.saturating_add(MAX_JUMP) {
-            self.stray = None;
-            return Some(counter);
+            (self.stray, self.behind) = (None, None);
+            return Some(Place::At(counter));
         }
         let confirmed = self
             .stray
             .is_some_and(|stray| counter > stray && counter - stray < MAX_GAP);
         self.stray = (!confirmed).then_some(counter);
-        confirmed.then_some(counter)
+        confirmed.then_some(Place::At(counter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_far_behind_are_believed_when_many_come_in_a_row_and_none_near() {
+        let mut belief = Belief::default();
+        let next = 1 << 40;
+        for k in 0..u64::from(BACK) - 1 {
+            assert_eq!(belief.place(100 + 2 * k, next), None);
+        }
+        // One that is near: nothing was wrong.
+        assert_eq!(belief.place(next, next), Some(Place::At(next)));
+        let all: Vec<_> = (0..u64::from(BACK))
+            .map(|k| belief.place(200 + k, next))
+            .collect();
+        let at = 200 + u64::from(BACK) - 1;
+        assert_eq!(all.last(), Some(&Some(Place::Back(at))));
+        assert!(all[..all.len() - 1].iter().all(Option::is_none));
+        // The same one again and again is no row.
+        assert!((0..100).all(|_| belief.place(300, next).is_none()));
     }
 }

@@ -4,7 +4,7 @@ use layercast_core::{
     FlowId, Machine, Observer, Serial, Span, Subject, Time, TraceEvent, earliest,
 };
 
-use crate::arrivals::{Belief, MAX_GAP, Window};
+use crate::arrivals::{Belief, MAX_GAP, Place, Window};
 use crate::calm::Calm;
 use crate::message::{
     Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand, expand_24,
@@ -156,8 +156,7 @@ impl<T> Requester<T> {
             }
         };
         let counter = counter.filter(|_| known);
-        let Some(counter) = counter.and_then(|counter| self.belief.place(counter, self.next))
-        else {
+        let Some(counter) = counter.and_then(|counter| self.place(counter)) else {
             self.stats.strays += 1;
             return;
         };
@@ -218,7 +217,7 @@ impl<T> Requester<T> {
             return;
         };
         let hi = expand(hi, self.next).filter(|_| session == self.session);
-        match hi.and_then(|hi| self.belief.place(hi, self.next)) {
+        match hi.and_then(|hi| self.place(hi)) {
             Some(counter) => {
                 if rtt_us > 0 {
                     self.rtt = Some(Span::from_us(rtt_us.into()));
@@ -228,6 +227,24 @@ impl<T> Requester<T> {
                 self.note_sent(now, counter + 1, counter + 1);
             }
             None => self.stats.strays += 1,
+        }
+    }
+
+    /// The counter, if it is believed.
+    fn place(&mut self, counter: u64) -> Option<u64> {
+        match self.belief.place(counter, self.next)? {
+            Place::At(counter) => Some(counter),
+            Place::Back(counter) => {
+                self.next = counter;
+                self.floor = counter;
+                (self.arrived, self.delivered) = (Seen::new(), Seen::new());
+                self.arrived.advance(counter);
+                self.delivered.advance(counter);
+                self.gaps.clear();
+                self.repaired.clear();
+                self.arrivals.clear();
+                Some(counter)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use layercast_fec::{BlockDecoder, Code, Scheme};
 use super::block::contents;
 use super::holes::{Hole, Holes};
 use super::{Carried, Codec};
-use crate::arrivals::{Belief, MAX_GAP, Window};
+use crate::arrivals::{Belief, MAX_GAP, Place, Window};
 use crate::calm::ROUND;
 use crate::message::{Arrival, Beacon, Feedback, Head, Missing, Parity, expand};
 use crate::requester::RequesterInput;
@@ -230,7 +230,7 @@ impl<T: Clone> GroupRequester<T> {
         (parities, is_parity): (u8, bool),
     ) -> Option<u64> {
         let counter = expand(counter, self.next).filter(|_| session == self.config.session);
-        let Some(counter) = counter.and_then(|it| self.belief.place(it, self.next)) else {
+        let Some(counter) = counter.and_then(|it| self.place(it)) else {
             self.stats.strays += 1;
             return None;
         };
@@ -386,7 +386,7 @@ impl<T: Clone> GroupRequester<T> {
 
     fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
         let hi = expand(beacon.hi, self.next).filter(|_| beacon.session == self.config.session);
-        let Some(hi) = hi.and_then(|hi| self.belief.place(hi, self.next)) else {
+        let Some(hi) = hi.and_then(|hi| self.place(hi)) else {
             self.stats.strays += 1;
             return;
         };
@@ -403,6 +403,26 @@ impl<T: Clone> GroupRequester<T> {
         }
         self.news |= hi >= self.next;
         self.note_sent(now, (hi + 1, hi + 1), (beacon.parities, false));
+    }
+
+    /// The counter, if it is believed.
+    fn place(&mut self, counter: u64) -> Option<u64> {
+        match self.belief.place(counter, self.next)? {
+            Place::At(counter) => Some(counter),
+            Place::Back(counter) => {
+                self.next = counter;
+                self.floor = counter;
+                (self.arrived, self.delivered) = (Seen::new(), Seen::new());
+                self.arrived.advance(counter);
+                self.delivered.advance(counter);
+                self.holes = Holes::default();
+                self.kept.clear();
+                self.kept_octets = 0;
+                self.open.clear();
+                self.arrivals.clear();
+                Some(counter)
+            }
+        }
     }
 
     /// All counters below `next` were sent, of which those not known before and below `missing` did not arrive. `parities`

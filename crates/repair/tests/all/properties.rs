@@ -273,6 +273,33 @@ proptest! {
 }
 
 #[test]
+fn forged_counters_far_ahead_silence_no_sender() {
+    let mut requester = Requester::new("a-b", SESSION);
+    let mut given = 0;
+    for n in 0..300_u32 {
+        let mut counters = vec![n];
+        if n == 100 || n == 200 {
+            counters.extend([n + (1 << 30), n + (1 << 30) + 1]);
+        }
+        for counter in counters {
+            let head = Head::Data {
+                session: SESSION,
+                counter: Serial(counter),
+                layer: Layer::Base,
+            };
+            let input = RequesterInput::Datagram(head, counter);
+            requester.handle(at(u64::from(n) * 1_000), input, &mut Off);
+        }
+        given += std::iter::from_fn(|| requester.poll_event())
+            .filter(|it| *it < 300)
+            .count();
+    }
+    // Each time the counters go back with the sixteenth datagram.
+    assert_eq!(given, 300 - 2 * 15, "{:?}", requester.stats());
+    assert!(requester.missing() < 100);
+}
+
+#[test]
 fn nothing_of_a_former_session_is_believed() {
     let mut requester = Requester::new("a-b", SESSION);
     let data = |session, counter, item| {
