@@ -1,5 +1,5 @@
+use core::net::SocketAddrV4;
 use std::borrow::Cow;
-use std::net::SocketAddrV4;
 
 use layercast_core::{
     CellRate, FilterKind, FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError,
