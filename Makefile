@@ -177,7 +177,7 @@ bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages,
 	$(PY) scripts/peers/transports.py $(TARGET) $(or $(RUNS),3)
 
 .PHONY: bench-peers
-bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/src/results/bench-media.md)
+bench-peers: build tools venv peers ## Beside SRT, RIST and rtpjitterbuffer, over an emulated path (long; numbers in docs/src/results/bench-media.md)
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
 .PHONY: bench-latency
@@ -198,8 +198,8 @@ bench-files: build ## 2 GB on disk to 30 receivers on this machine, compared byt
 	done
 
 .PHONY: peers
-peers: ## SRT and GStreamer, for the comparisons
-	scripts/install_tools.sh $(PY) srt-live-transmit srt-dev gst-launch-1.0
+peers: ## SRT, RIST and GStreamer, for the comparisons
+	scripts/install_tools.sh $(PY) srt-live-transmit ristsender srt-dev gst-launch-1.0
 
 .PHONY: isal
 isal: venv

@@ -7,3 +7,4 @@ python=$1 target=$2
 mkdir -p "$target/bench"
 "$python" scripts/peers/srt.py "$target/release/layercast" "$target/bench" "${RUNS:-3}"
 "$python" scripts/peers/jitter.py "$target/release/layercast" "$target/bench"
+"$python" scripts/peers/repair.py "$target/release/layercast" "$target/bench" --runs "${RUNS:-3}"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 python=$1
 shift
 
-declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
+declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools [ristsender]=rist-tools
     [ns]=ns2 [ns3-dev]=libns3-dev [srt-dev]=libsrt-openssl-dev [isal]=libisal-dev
     [iperf3]=iperf3 [jq]=jq [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [uftp]=uftp [nft]=nftables [ethtool]=ethtool [libnorm]=libnorm1

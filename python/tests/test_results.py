@@ -264,10 +264,21 @@ def test_the_output_of_bench_and_bench_peers_becomes_tables(tmp_path):
             ({"permille": 10, "quantile": True}, 30.0),
         )
     ]
+    delay = {"p50": 147.4, "p99": 181.0}
+    told = {
+        "pictures": 1_500,
+        "delay_ms": delay,
+        "mean_psnr": 42.18,
+        "frozen_percent": 0.0,
+        "repairs": 15,
+        "sent": 1_000,
+    }
+    live = [told | {"path": "1 %", "stream": "SRT 120 ms", "wrong": wrong} for wrong in (0, 30)]
+    (output / "repair.json").write_text(json.dumps({"rows": live}))
     (output / "jitter.json").write_text(json.dumps({"Gaussian": {"rows": rows, "peer": [], "packets": 9}}))
 
     kept = bench.record(results, output, "idle")
-    assert sorted(kept) == ["jitter/rtpjitterbuffer", "srt/h264", "srt/mpeg1", "switch/parts"]
+    assert sorted(kept) == ["jitter/rtpjitterbuffer", "repair/live", "srt/h264", "srt/mpeg1", "switch/parts"]
     rows = {table.id: table.rows for g in schema.load(results).values() for table in g.tables}
     assert rows["switch/parts"][0][1] == "49 ns a cell, 49 ns a datagram"
     assert rows["switch/parts"][3][:2] == [
@@ -284,6 +295,7 @@ def test_the_output_of_bench_and_bench_peers_becomes_tables(tmp_path):
         ["Gaussian", "1 % late", "0.90", "33.8", "36.0"],
         ["Gaussian", "r = 2", "0.90", "33.8", None],
     ]
+    assert rows["repair/live"] == [["1 %", "SRT 120 ms", "147", "181", "42.18", "1 (0-2)", "0", "1.5"]]
     (output / "srt.json").write_text("{}")
     with pytest.raises(schema.ResultError, match="not the output of `make bench-peers`"):
         bench.record(results, output, "")

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 WIDTH, HEIGHT, FPS = 640, 360, 25
-SECONDS = 30
+# Ten seconds in which live receivers start, and a minute that is judged.
+SECONDS = 71
 FRAMES = SECONDS * FPS
 GOP = 12
 
@@ -95,3 +96,21 @@ def presentation_time(pes: bytes) -> int | None:
         return None
     a, b, c = pes[9], int.from_bytes(pes[10:12], "big"), int.from_bytes(pes[12:14], "big")
     return (a >> 1 & 7) << 30 | (b >> 1) << 15 | c >> 1
+
+
+def arrivals(got: list[tuple[float, bytes]]) -> dict[int, float]:
+    """When the last packet of each frame came, by presentation time."""
+    times, current = {}, None
+    for at, chunk in got:
+        for place in range(0, len(chunk) - 187, 188):
+            packet = chunk[place : place + 188]
+            pid = (packet[1] & 0x1F) << 8 | packet[2]
+            # A packet without payload carries a clock reference only.
+            if pid != 256 or not packet[3] & 0x10:
+                continue
+            if packet[1] & 0x40:
+                payload = 5 + packet[4] if packet[3] & 0x20 else 4
+                current = presentation_time(packet[payload:])
+            if current is not None:
+                times[current] = at
+    return times

@@ -1,6 +1,7 @@
 """What a viewer saw: picture quality frame by frame, freezes and broken pictures."""
 
 import re
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -62,8 +63,11 @@ def ssim(original: np.ndarray, shown: np.ndarray) -> float:
     return float(np.mean(values / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))))
 
 
-def watch(clip: Clip, pictures: dict[int, np.ndarray], clean: list[float] | None) -> dict:
-    """What a viewer sees: each frame in its turn; where there is none, the last picture stays."""
+def watch(clip: Clip, pictures: dict[int, np.ndarray], clean: list[float] | None, start: int = FROM) -> dict:
+    """What a viewer sees: each frame in its turn; where there is none, the last picture stays.
+
+    The figures beside `clean` are those of the frames from `start` on.
+    """
     quality, similarity, frozen = [], [], []
     shown = np.zeros((HEIGHT, WIDTH), np.uint8)
     for number, original in enumerate(clip.pictures):
@@ -95,3 +99,15 @@ def summary(quality: list[float], frozen: list[bool], clean: list[float], start:
         "longest_freeze_ms": round(1_000 * max(lengths, default=0) / FPS),
         "broken_percent": round(100 * len(broken) / (end - start), 1),
     }
+
+
+def quantile(values: list[float], share: float) -> float | None:
+    """A quantile in milliseconds."""
+    ordered = sorted(values)
+    return round(1_000 * ordered[min(int(share * len(ordered)), len(ordered) - 1)], 1) if ordered else None
+
+
+def spread(values: list[float]) -> str:
+    """Median, and the range behind it if there is one."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:g}" if low == high else f"{middle:g} ({low:g}-{high:g})"

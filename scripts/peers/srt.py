@@ -16,10 +16,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream, presentation_time
+from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream, arrivals
 from draw import draw
 from nodes import Programs, free_port, hurry
-from quality import FROM, TO, decode, summary, watch
+from quality import FROM, TO, decode, quantile, spread, summary, watch
 
 LAYERCAST, OUT = sys.argv[1], Path(sys.argv[2])
 RUNS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
@@ -93,29 +93,6 @@ def listen(port: int, until: float) -> list[tuple[float, bytes]]:
     return got
 
 
-def arrivals(stream: Stream, got: list[tuple[float, bytes]]) -> dict[int, float]:
-    """When the last packet of each frame came, by presentation time."""
-    times, current = {}, None
-    for at, chunk in got:
-        for place in range(0, len(chunk) - 187, 188):
-            packet = chunk[place : place + 188]
-            pid = (packet[1] & 0x1F) << 8 | packet[2]
-            if pid != 256:
-                continue
-            if packet[1] & 0x40:
-                payload = 5 + packet[4] if packet[3] & 0x20 else 4
-                current = presentation_time(packet[payload:])
-            if current is not None:
-                times[current] = at
-    return times
-
-
-def quantile(values: list[float], share: float) -> float | None:
-    """A quantile in milliseconds."""
-    ordered = sorted(values)
-    return round(1_000 * ordered[min(int(share * len(ordered)), len(ordered) - 1)], 1) if ordered else None
-
-
 def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int, folder: Path) -> dict:
     """One run of srt-live-transmit on both sides of the path."""
     entry, far, out = free_port(), free_port(), free_port()
@@ -135,7 +112,7 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
         chunks = got.result()
     received = folder / "srt.ts"
     received.write_bytes(b"".join(chunk for _, chunk in chunks))
-    came = arrivals(stream, chunks)
+    came = arrivals(chunks)
     times = [packet["pts"] for packet in stream.packets]
     window = range(FROM, TO)
     delays = [came[times[k]] - sent[k] for k in window if times[k] in came]
@@ -231,12 +208,6 @@ def measure(clip: Clip, clean: dict, name: str, condition: str, seed: int) -> di
 
 
 WATCHING = threading.Lock()
-
-
-def spread(values: list[float]) -> str:
-    """Median, and the range behind it if there is one."""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:g}" if low == high else f"{middle:g} ({low:g}-{high:g})"
 
 
 def about(clip: Clip, clean: dict) -> dict:

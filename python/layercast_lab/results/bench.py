@@ -192,6 +192,15 @@ TABLES: dict[str, tuple[str, str, str, str, list[str], list[str | None], Callabl
         QUALITY_UNITS,
         lambda told: measured.pictures(told, "H.264"),
     ),
+    "repair/live": (
+        "bench-media",
+        "repair.json",
+        "make bench-peers",
+        "Repair of a live stream by Layercast, SRT and RIST",
+        ["path", "stream", "delay", "delay, 99 %", "PSNR", "wrong pictures", "frozen", "repairs"],
+        [None, None, "ms", "ms", "dB", "%", "%", "%"],
+        measured.repairs,
+    ),
     "jitter/rtpjitterbuffer": (
         "bench-media",
         "jitter.json",

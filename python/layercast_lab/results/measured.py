@@ -86,6 +86,22 @@ def pictures(printed: dict[str, Any], form: str) -> Cells:
     return rows
 
 
+def repairs(printed: dict[str, Any]) -> Cells:
+    """One live stream over lossy paths with repair: `repair.json` of `make bench-peers`."""
+    found: dict[tuple[str, str], list[dict]] = {}
+    for row in printed["rows"]:
+        found.setdefault((row["path"], row["stream"]), []).append(row)
+    rows: Cells = []
+    for (path, stream), runs in found.items():
+        delays = [statistics.median(run["delay_ms"][which] or 0 for run in runs) for which in ("p50", "p99")]
+        wrong = [round(100 * run["wrong"] / run["pictures"], 2) for run in runs]
+        sent = [round(100 * run["repairs"] / max(run["sent"], 1), 1) for run in runs]
+        quality = [_spread([run[key] for run in runs]) for key in ("mean_psnr", "frozen_percent")]
+        shown = [f"{delay:.0f}" for delay in delays]
+        rows.append([path, stream, *shown, quality[0], _spread(wrong), quality[1], _spread(sent)])
+    return rows
+
+
 def jitter(printed: dict[str, Any]) -> Cells:
     """The jitter filter beside rtpjitterbuffer: `jitter.json` of `make bench-peers`."""
     rows: Cells = []
