@@ -237,9 +237,8 @@ impl<T> Requester<T> {
             Place::Back(counter) => {
                 self.next = counter;
                 self.floor = counter;
-                (self.arrived, self.delivered) = (Seen::new(), Seen::new());
-                self.arrived.advance(counter);
-                self.delivered.advance(counter);
+                self.arrived = Seen::below(counter);
+                self.delivered = Seen::below(counter);
                 self.gaps.clear();
                 self.repaired.clear();
                 self.arrivals.clear();

@@ -18,6 +18,14 @@ impl Seen {
         }
     }
 
+    /// All counters below `next` are unseen.
+    pub fn below(next: u64) -> Seen {
+        Seen {
+            next,
+            ..Seen::new()
+        }
+    }
+
     /// Forgets counters so that those below `next` are the newest ones; new counters are unseen.
     pub fn advance(&mut self, next: u64) {
         if next.saturating_sub(self.next) >= SPAN {

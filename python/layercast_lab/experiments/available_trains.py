@@ -36,6 +36,12 @@ def beginning(context: Context) -> dict[str, Any]:
     return run(whole, "train, ftp from 50 s", [[ftp(start_s=50.0)]], probes=10_000, analyses=analyses)[0][0]
 
 
+def near(measured: list[float], prototype: dict[Any, float]) -> bool:
+    """Whether each index is within 15 % or 0.5 ms of that of the prototype."""
+    pairs = zip(measured, prototype.values(), strict=True)
+    return all(abs(index - wanted) <= max(0.5, 0.15 * wanted) for index, wanted in pairs)
+
+
 def points(path: Path, x: np.ndarray, y: np.ndarray, labels: tuple[str, str], top: float) -> str:
     """A scatter diagram."""
     figure, axis = plt.subplots(figsize=(6.2, 3.4))
@@ -259,7 +265,7 @@ def e6(context: Context) -> Report:
             " ".join(f"{it:.1f}" for it in bursts) + " ms",
             "15 % or 0.5 ms",
             judge(
-                all(abs(a - b) <= max(0.5, 0.15 * b) for a, b in zip(bursts, BURSTS.values(), strict=True)),
+                near(bursts, BURSTS),
                 trend=all(a < b for a, b in pairwise(bursts)),
             ),
         ),
@@ -269,7 +275,7 @@ def e6(context: Context) -> Report:
             " ".join(f"{it:.1f}" for it in loads) + " ms",
             "15 % or 0.5 ms",
             judge(
-                all(abs(a - b) <= max(0.5, 0.15 * b) for a, b in zip(loads, POISSON.values(), strict=True)),
+                near(loads, POISSON),
                 trend=all(a < b for a, b in pairwise(loads)),
             ),
         ),

@@ -15,7 +15,7 @@ use crate::nominal::Nominal;
 use crate::repairer::history::{Content, History, What};
 use crate::repairer::pacer::{Pacer, Waiting};
 use crate::repairer::{
-    CALM_PART, KEEP, MARKER, MARKER_AGAIN, MARKERS, Outgoing, RESIDUAL, Tail, Unit,
+    CALM_PART, KEEP, MARKER, MARKER_AGAIN, MARKERS, Outgoing, RESIDUAL, Tail, Unit, lost, subject,
 };
 use crate::seen::Seen;
 use crate::stats::RepairStats;
@@ -491,19 +491,11 @@ impl<T: Clone> GroupRepairer<T> {
     }
 
     fn lost<O: Observer>(&self, now: Time, unit: &Unit, cause: Cause, obs: &mut O) {
-        obs.on(now, self.subject(), || TraceEvent::Lost {
-            flow: unit.flow,
-            layer: Some(unit.layer),
-            count: 1,
-            cause,
-        });
+        lost(now, self.subject(), unit, cause, obs);
     }
 
     fn subject(&self) -> Subject<'_> {
-        Subject {
-            node: &self.config.name,
-            machine: "repairer",
-        }
+        subject(&self.config.name)
     }
 
     /// Whether a datagram that leaves at `start` is of no use.
@@ -716,19 +708,8 @@ impl<T: Clone> Machine for GroupRepairer<T> {
     fn handle<O: Observer>(&mut self, now: Time, input: GroupInput<T>, obs: &mut O) {
         match input {
             GroupInput::Send { at, unit, item } => {
-                let at = at.min(now);
-                let nominal = match unit.stamp_us {
-                    Some(stamp) => self.nominal.departure(at, unit.flow, stamp),
-                    None => at,
-                };
-                self.pacer.earn(unit.octets);
-                let waiting = Waiting::Original {
-                    at,
-                    unit,
-                    item,
-                    nominal,
-                };
-                if let Some(dropped) = self.pacer.push(unit.layer, waiting) {
+                let (pacer, nominal) = (&mut self.pacer, &mut self.nominal);
+                if let Some(dropped) = pacer.push_media(nominal, at.min(now), unit, item) {
                     self.unsent(now, &dropped, Cause::QueueFull, obs);
                 }
             }

@@ -140,14 +140,14 @@ impl<T: Clone> GroupRequester<T> {
     /// A member that has received nothing.
     pub fn new(config: MemberConfig<T>) -> GroupRequester<T> {
         let next = (1 << 32) + u64::from(config.first.0);
-        let mut requester = GroupRequester {
+        GroupRequester {
             random: Stream::new(config.seed, &format!("{}/requests", config.name)),
             config,
             next,
             begun: false,
             parities: 0,
-            arrived: Seen::new(),
-            delivered: Seen::new(),
+            arrived: Seen::below(next),
+            delivered: Seen::below(next),
             holes: Holes::default(),
             floor: next,
             window: Window::new(),
@@ -170,10 +170,7 @@ impl<T: Clone> GroupRequester<T> {
             hush: None,
             ready: VecDeque::new(),
             stats: RequestStats::default(),
-        };
-        requester.arrived.advance(next);
-        requester.delivered.advance(next);
-        requester
+        }
     }
 
     /// What it counted.
@@ -412,9 +409,8 @@ impl<T: Clone> GroupRequester<T> {
             Place::Back(counter) => {
                 self.next = counter;
                 self.floor = counter;
-                (self.arrived, self.delivered) = (Seen::new(), Seen::new());
-                self.arrived.advance(counter);
-                self.delivered.advance(counter);
+                self.arrived = Seen::below(counter);
+                self.delivered = Seen::below(counter);
                 self.holes = Holes::default();
                 self.kept.clear();
                 self.kept_octets = 0;

@@ -329,19 +329,11 @@ impl<T: Clone> Repairer<T> {
     }
 
     fn lost<O: Observer>(&self, now: Time, unit: &Unit, cause: Cause, obs: &mut O) {
-        obs.on(now, self.subject(), || TraceEvent::Lost {
-            flow: unit.flow,
-            layer: Some(unit.layer),
-            count: 1,
-            cause,
-        });
+        lost(now, self.subject(), unit, cause, obs);
     }
 
     fn subject(&self) -> Subject<'_> {
-        Subject {
-            node: &self.config.name,
-            machine: "repairer",
-        }
+        subject(&self.config.name)
     }
 
     fn keep(&self) -> Span {
@@ -499,6 +491,30 @@ impl<T: Clone> Repairer<T> {
     }
 }
 
+/// The subject of the traces of a sending end called `name`.
+pub(crate) fn subject(name: &str) -> Subject<'_> {
+    Subject {
+        node: name,
+        machine: "repairer",
+    }
+}
+
+/// Traces that a unit is lost.
+pub(crate) fn lost<O: Observer>(
+    now: Time,
+    subject: Subject<'_>,
+    unit: &Unit,
+    cause: Cause,
+    obs: &mut O,
+) {
+    obs.on(now, subject, || TraceEvent::Lost {
+        flow: unit.flow,
+        layer: Some(unit.layer),
+        count: 1,
+        cause,
+    });
+}
+
 impl<T: Clone> Machine for Repairer<T> {
     type Input = RepairerInput<T>;
     type Transmit = Outgoing<T>;
@@ -507,19 +523,8 @@ impl<T: Clone> Machine for Repairer<T> {
     fn handle<O: Observer>(&mut self, now: Time, input: RepairerInput<T>, obs: &mut O) {
         match input {
             RepairerInput::Send { at, unit, item } => {
-                let at = at.min(now);
-                let nominal = match unit.stamp_us {
-                    Some(stamp) => self.nominal.departure(at, unit.flow, stamp),
-                    None => at,
-                };
-                self.pacer.earn(unit.octets);
-                let waiting = Waiting::Original {
-                    at,
-                    unit,
-                    item,
-                    nominal,
-                };
-                if let Some(dropped) = self.pacer.push(unit.layer, waiting) {
+                let (pacer, nominal) = (&mut self.pacer, &mut self.nominal);
+                if let Some(dropped) = pacer.push_media(nominal, at.min(now), unit, item) {
                     self.unsent(now, dropped, Cause::QueueFull, obs);
                 }
             }

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use layercast_core::{Layer, Rate, Span, Time};
 
 use super::Unit;
+use crate::nominal::Nominal;
 
 /// Most datagrams that wait for the line; beyond, those of the highest layer are discarded.
 pub const MAX_QUEUED: usize = 4_096;
@@ -107,6 +108,28 @@ impl<T> Pacer<T> {
         let before = self.copies[..=layer.index()].iter().flatten();
         let octets = before.map(|it| u64::from(it.unit().octets)).sum();
         self.free.max(now).saturating_add(rate.time_for(octets))
+    }
+
+    /// Puts media that came `at` into their queue; gives a datagram that has to be discarded for them.
+    pub fn push_media(
+        &mut self,
+        nominal: &mut Nominal,
+        at: Time,
+        unit: Unit,
+        item: T,
+    ) -> Option<Waiting<T>> {
+        let nominal = match unit.stamp_us {
+            Some(stamp) => nominal.departure(at, unit.flow, stamp),
+            None => at,
+        };
+        self.earn(unit.octets);
+        let waiting = Waiting::Original {
+            at,
+            unit,
+            item,
+            nominal,
+        };
+        self.push(unit.layer, waiting)
     }
 
     /// Puts a datagram into its queue; gives one that has to be discarded for it.

@@ -272,6 +272,15 @@ proptest! {
     }
 }
 
+fn data<T>(session: u16, counter: u32, item: T) -> RequesterInput<T> {
+    let head = Head::Data {
+        session,
+        counter: Serial(counter),
+        layer: Layer::Base,
+    };
+    RequesterInput::Datagram(head, item)
+}
+
 #[test]
 fn forged_counters_far_ahead_silence_no_sender() {
     let mut requester = Requester::new("a-b", SESSION);
@@ -282,12 +291,7 @@ fn forged_counters_far_ahead_silence_no_sender() {
             counters.extend([n + (1 << 30), n + (1 << 30) + 1]);
         }
         for counter in counters {
-            let head = Head::Data {
-                session: SESSION,
-                counter: Serial(counter),
-                layer: Layer::Base,
-            };
-            let input = RequesterInput::Datagram(head, counter);
+            let input = data(SESSION, counter, counter);
             requester.handle(at(u64::from(n) * 1_000), input, &mut Off);
         }
         given += std::iter::from_fn(|| requester.poll_event())
@@ -302,14 +306,6 @@ fn forged_counters_far_ahead_silence_no_sender() {
 #[test]
 fn nothing_of_a_former_session_is_believed() {
     let mut requester = Requester::new("a-b", SESSION);
-    let data = |session, counter, item| {
-        let head = Head::Data {
-            session,
-            counter: Serial(counter),
-            layer: Layer::Base,
-        };
-        RequesterInput::Datagram(head, item)
-    };
     requester.handle(at(0), data(SESSION - 1, 70_000, 1), &mut Off);
     requester.handle(at(1), data(SESSION, 0, 2), &mut Off);
     assert_eq!(requester.poll_event(), Some(2));
