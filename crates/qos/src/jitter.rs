@@ -77,8 +77,9 @@ pub struct JitterFilter {
     repairs: Span,
     /// How much longer than others the first frames of GOPs may take, of which none has shown it yet.
     spread: Span,
-    /// What the source is late with the next frame: the bound of the playout delay is longer by it.
+    /// What the source is late with the next frame, and for how long it then queues it.
     source_late: Span,
+    source_queued: Span,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -90,7 +91,7 @@ pub struct JitterFilter {
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     delay: SignedSpan,
-    /// Least delay seen.
+    /// Least delay seen, without the lateness of the source.
     floor: i64,
     /// Newest frame, by emission, and its deadline.
     newest: SourceTime,
@@ -145,6 +146,7 @@ impl JitterFilter {
             repairs: Span::ZERO,
             spread: Span::ZERO,
             source_late: Span::ZERO,
+            source_queued: Span::ZERO,
             play: None,
             next: None,
             late_in_period: 0,
@@ -179,11 +181,11 @@ impl JitterFilter {
             None => self.first(now, delay, emission),
             Some(play) if held_up || is_smallest && in_outage => play,
             Some(play) => {
-                self.estimate_from(delay);
+                self.estimate_from(now, delay);
                 play
             }
         };
-        play.floor = play.floor.min(delay);
+        play.floor = play.floor.min(self.of_path(delay));
         let gop = self.config.frame_rate.due(u64::from(self.config.gop_n));
         let overdue = emission.since(play.period_start) > gop.times(2);
         if gop_start || overdue {
@@ -191,9 +193,9 @@ impl JitterFilter {
                 self.emit(JitterEvent::GopStartMissing);
             }
             play.period_start = emission;
-            self.end_period(&mut play);
+            self.end_period(now, &mut play);
             if let Some(config) = self.next.take() {
-                self.change(config, &mut play);
+                self.change(now, config, &mut play);
             }
         }
         if self.keeps_smallest() {
@@ -284,23 +286,35 @@ impl JitterFilter {
     fn first(&mut self, now: Time, delay: i64, emission: SourceTime) -> Schedule {
         self.d = delay as f64;
         self.s = (self.d.abs() / 2.0).min(FIRST_DEVIATION_MOST);
-        self.recent.iter_mut().for_each(|recent| recent.push(delay));
+        self.note(now, delay);
         let mut play = Schedule {
             delay: SignedSpan::ZERO,
-            floor: delay,
+            floor: self.of_path(delay),
             newest: emission,
             deadline: Time::ZERO,
             period_start: emission,
             catching_up: false,
             looked: Some(now),
         };
-        play.delay = self.target(&play);
+        play.delay = self.target(now, &play);
         play
     }
 
+    /// The delay of the next frame without what it came late to its source.
+    fn of_path(&self, delay: i64) -> i64 {
+        delay.saturating_sub(ps(self.source_late))
+    }
+
+    fn note(&mut self, now: Time, delay: i64) {
+        let (late, queued) = (ps(self.source_late), ps(self.source_queued));
+        if let Some(recent) = &mut self.recent {
+            recent.push(now, delay, late, queued);
+        }
+    }
+
     /// Jacobson's estimator: the error against the old mean in both lines.
-    fn estimate_from(&mut self, delay: i64) {
-        self.recent.iter_mut().for_each(|recent| recent.push(delay));
+    fn estimate_from(&mut self, now: Time, delay: i64) {
+        self.note(now, delay);
         let mut err = delay as f64 - self.d;
         if err.abs() > HUGE {
             let most = (OUTLIER_DEVIATIONS * self.s).clamp(OUTLIER_LEAST, HUGE);
@@ -312,7 +326,7 @@ impl JitterFilter {
     }
 
     /// Ends a monitoring period: too many late frames or long without any move the playout point.
-    fn end_period(&mut self, play: &mut Schedule) {
+    fn end_period(&mut self, now: Time, play: &mut Schedule) {
         let late = std::mem::take(&mut self.late_in_period);
         let mut recompute = false;
         if late >= self.config.late_threshold {
@@ -332,12 +346,12 @@ impl JitterFilter {
         if !recompute || !self.config.moves || is_smallest {
             return;
         }
-        self.retarget(play);
+        self.retarget(now, play);
     }
 
     /// Moves the playout point to where the estimate calls for it.
-    fn retarget(&mut self, play: &mut Schedule) {
-        let to = self.target(play);
+    fn retarget(&mut self, now: Time, play: &mut Schedule) {
+        let to = self.target(now, play);
         self.move_to(play, to, MoveCause::Estimate);
     }
 
@@ -351,7 +365,7 @@ impl JitterFilter {
     }
 
     /// A new configuration: the playout point goes where it now belongs.
-    fn change(&mut self, config: JitterConfig, play: &mut Schedule) {
+    fn change(&mut self, now: Time, config: JitterConfig, play: &mut Schedule) {
         let old = std::mem::replace(&mut self.config, config);
         if let Margin::Fixed(r) = config.margin {
             self.r = r;
@@ -366,7 +380,7 @@ impl JitterFilter {
         if !moved || !config.holds {
             return;
         }
-        self.retarget(play);
+        self.retarget(now, play);
     }
 
     /// Without the filter: a frame is played when it is here, in order.
@@ -380,11 +394,14 @@ impl JitterFilter {
     }
 
     /// The playout delay that the estimate calls for, within its bounds.
-    fn target(&mut self, play: &Schedule) -> SignedSpan {
+    fn target(&mut self, now: Time, play: &Schedule) -> SignedSpan {
+        let recent = self.recent.as_mut();
+        let behind = recent.map_or(0, |recent| recent.behind(now));
         let needed = match self.config.margin {
-            Margin::Smallest { .. } => self.smallest(play),
+            Margin::Smallest { .. } => self.smallest(play).saturating_add(behind),
             _ => {
                 let quantile = self.recent.as_mut().and_then(RecentDelays::quantile);
+                let quantile = quantile.map(|it| it.saturating_add(behind));
                 quantile.unwrap_or((self.d + self.r * self.s) as i64)
             }
         };
@@ -428,10 +445,12 @@ impl JitterFilter {
         self.spread = spread.min(FARTHEST);
     }
 
-    /// The next frame came to its source `late` after the time that it is stamped with. The path has no part in that, so the
-    /// longest playout delay is longer by it.
-    pub fn on_late_source(&mut self, late: Span) {
+    /// The next frame came to its source `late` after the time that it is stamped with, and left `queued` later. The path has no
+    /// part in that: the longest playout delay is longer by what it was late. If the source was behind with all frames, the
+    /// playout delay is longer by both, and for some seconds after that.
+    pub fn on_source(&mut self, late: Span, queued: Span) {
         self.source_late = late.min(FARTHEST);
+        self.source_queued = queued.min(FARTHEST);
     }
 
     /// From the next frame on the source stamps its frames `by` later than before: delays are shorter by that, and the
@@ -440,11 +459,10 @@ impl JitterFilter {
         let earlier = |delay: i64| delay.saturating_sub(by.as_ps());
         self.d -= by.as_ps() as f64;
         if let Some(recent) = &mut self.recent {
-            recent.shift(earlier);
+            recent.begin_again(by.as_ps());
         }
         (self.stalls, self.outages) = (self.stalls.shifted(earlier), self.outages.shifted(earlier));
         if let Some(play) = &mut self.play {
-            play.floor = earlier(play.floor);
             play.period_start =
                 SourceTime::from_ps(play.period_start.as_ps().saturating_add(by.as_ps()));
             if self.config.bound.is_none() {
@@ -490,7 +508,7 @@ impl JitterFilter {
         }
         play.looked = Some(now);
         self.lossy = self.lossy.filter(|&at| now.since(at) < LOSSY);
-        let to = self.target(play);
+        let to = self.target(now, play);
         let (from, step) = (play.delay.as_ps(), ps(GUARD) / 2);
         // A move that gains less than half the guard disturbs more than it helps.
         if to.as_ps() > from || to.as_ps() < from.saturating_sub(step) {

@@ -713,7 +713,7 @@ fn frames_of_a_source_that_is_too_slow_are_played_and_its_timeline_may_begin_aga
                 }
             }
             if follows {
-                filter.on_late_source(ms(f64::max(arrival - due, 0.0)));
+                filter.on_source(ms(f64::max(arrival - due, 0.0)), Span::ZERO);
             }
             // A path of 5 ms; a frame that is not late leaves when it is due.
             let came = Time::ZERO + ms(f64::max(arrival, due) + 5.0);
@@ -729,4 +729,67 @@ fn frames_of_a_source_that_is_too_slow_are_played_and_its_timeline_may_begin_aga
         assert_eq!(late > 0, !follows, "{late} late");
         assert_eq!(most > 100.0, !follows, "waits up to {most} ms");
     }
+}
+
+/// A source whose frames come `late(ms)` after their time, on a path of 5 to 8 ms; gives the playout delay, without the clock
+/// offset, at each frame, and how many came too late.
+fn behind(seconds: u64, late: impl Fn(f64) -> f64) -> (Vec<f64>, u64) {
+    let mut filter = JitterFilter::new(JitterConfig {
+        longest: Some(ms(1_000.0)),
+        ..smallest()
+    });
+    let playouts = (0..24 * seconds).map(|k| {
+        let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+        let late = late(k as f64 * 1_000.0 / 24.0).max(0.0).round();
+        // Late frames leave in bursts.
+        let queued = if late > 0.0 {
+            (k * 11 % 80) as f64
+        } else {
+            0.0
+        };
+        filter.on_source(ms(late), ms(queued));
+        let came = emission + ms(late + queued + 5.0 + (k * 7 % 4) as f64);
+        filter.on_arrival(came, emission.into(), k % GOP == 0);
+        filter.playout().as_ms_f64()
+    });
+    (playouts.collect(), filter.late())
+}
+
+#[test]
+fn the_delay_is_short_again_10_s_after_a_source_that_was_too_slow_has_caught_up() {
+    // 0.85 of real time for 5 s, then 1.2, or real time with a timeline that is moved by 1/200.
+    let caught_up = |at: f64| (at * 0.15 / 0.85).min(882.0 - (at - 5_000.0) * 0.2 / 1.2);
+    let (playouts, late) = behind(60, caught_up);
+    assert_eq!(late, 0);
+    let second = |at: usize| playouts[24 * at];
+    assert!((850.0..1_000.0).contains(&second(5)), "{}", second(5));
+    // It has caught up after 10.3 s.
+    for at in 21..60 {
+        assert!(second(at) < 40.0, "{at}: {}", second(at));
+    }
+    let moved = |at: f64| (at * 0.15 / 0.85).min(882.0 - (at - 5_000.0) / 200.0);
+    let (playouts, late) = behind(60, moved);
+    assert_eq!(late, 0);
+    for at in 16..60 {
+        let more = playouts[24 * at] - moved(at as f64 * 1e3);
+        assert!((0.0..150.0).contains(&more), "{at}: {more}");
+    }
+}
+
+#[test]
+fn frames_that_a_source_in_time_holds_up_now_and_then_are_kept_to_as_those_of_the_path() {
+    // One frame in ten comes 60 ms late to the source, for 20 s; one in 48 after that.
+    let held_up = |at: f64| {
+        let k = (at * 24.0 / 1e3).round() as u64;
+        let every = if at < 20_000.0 { 10 } else { 48 };
+        if k % every == 3 { 60.0 } else { 0.0 }
+    };
+    let (playouts, late) = behind(60, held_up);
+    assert_eq!(late, 0);
+    let settled = playouts[24..].iter();
+    let (least, most) = settled.fold((f64::MAX, 0.0), |(least, most), &it| {
+        (f64::min(least, it), f64::max(most, it))
+    });
+    // 60 ms, up to 79 in the queue, 8 on the path, and the guard of 10.
+    assert!(least > 130.0 && most < 158.0, "{least} to {most}");
 }

@@ -1,14 +1,41 @@
 use std::collections::VecDeque;
 
+use layercast_core::{Span, Time};
+
 /// The delays of the last frames, for the one that few of them exceeded.
+///
+/// Frames that come late to their source arrive late whatever the path does. Where all frames do so for [`COMMON`] before or
+/// after a frame, the source is behind, as one that is slower than real time: the lateness of the frame is no part of its
+/// delay here, and is needed for [`BEHIND`] only. So is its time in the queue of the source: what is late is not sent as evenly
+/// as what is in time. Lateness of single frames is jitter like that of the path.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentDelays {
     permille: usize,
     window: usize,
     delays: VecDeque<i64>,
     ranked: Vec<i64>,
+    /// The last of these frames, with which it is not decided what their lateness is.
+    newest: VecDeque<Newest>,
+    /// When the source was behind in the last [`BEHIND`], and by how much: later ones are smaller, by a millisecond or more.
+    behind: VecDeque<(Time, i64)>,
 }
 
+/// A frame of the last [`COMMON`].
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    at: Time,
+    late: i64,
+    /// Its lateness and its time in the queue of the source.
+    held: i64,
+    /// They are counted as those of a source that is behind.
+    is_behind: bool,
+}
+
+/// For how long all frames come late to a source that is behind, and most frames that are looked at for that.
+const COMMON: Span = Span::from_ms(500);
+const COMMON_FRAMES: usize = WINDOW.0;
+/// How long after that the lateness of a source is kept to.
+const BEHIND: Span = Span::from_secs(5);
 /// Frames in the window of which one may be late.
 const LATE_IN_WINDOW: usize = 4;
 /// Shortest and longest window in frames.
@@ -25,22 +52,81 @@ impl RecentDelays {
             window,
             delays: VecDeque::with_capacity(window),
             ranked: Vec::with_capacity(window),
+            newest: VecDeque::new(),
+            behind: VecDeque::new(),
         }
     }
 
-    pub fn push(&mut self, delay: i64) {
+    /// Takes a frame that arrived at `now` with `delay`, of which it was `late` when it came to its source, and then `queued`
+    /// there; all in picoseconds.
+    pub fn push(&mut self, now: Time, delay: i64, late: i64, queued: i64) {
         if self.delays.len() == self.window {
             self.delays.pop_front();
         }
-        self.delays.push_back(delay);
+        let is_behind = late > 0 && self.newest.iter().all(|it| it.late > 0);
+        let held = late.saturating_add(queued);
+        let own = if is_behind { held } else { 0 };
+        self.delays.push_back(delay.saturating_sub(own));
         debug_assert!(self.delays.len() <= self.window);
+        self.newest.push_back(Newest {
+            at: now,
+            late,
+            held,
+            is_behind,
+        });
+        self.note_behind(now, own);
+        while let Some(first) = self.newest.front()
+            && (now.since(first.at) > COMMON || self.newest.len() > COMMON_FRAMES)
+        {
+            self.settle();
+        }
     }
 
-    /// Counts the same delays from elsewhere.
-    pub fn shift(&mut self, shifted: impl Fn(i64) -> i64) {
-        for delay in &mut self.delays {
-            *delay = shifted(*delay);
+    /// Decides what the lateness of the oldest frame of `newest` is.
+    fn settle(&mut self) {
+        let all_late = self.newest.iter().all(|it| it.late > 0);
+        let place = self.delays.len().checked_sub(self.newest.len());
+        let last = self.newest.back().map(|it| it.at);
+        let (Some(first), Some(now)) = (self.newest.pop_front(), last) else {
+            return;
+        };
+        if !all_late || first.is_behind {
+            return;
         }
+        if let Some(delay) = place.and_then(|place| self.delays.get_mut(place)) {
+            *delay = delay.saturating_sub(first.held);
+        }
+        self.note_behind(now, first.held);
+    }
+
+    fn note_behind(&mut self, at: Time, by: i64) {
+        while self.behind.back().is_some_and(|it| it.1 <= by) {
+            self.behind.pop_back();
+        }
+        if by > 0 {
+            self.behind.push_back((at, by));
+        }
+    }
+
+    /// What the source was behind in the last seconds before `now`, at most.
+    pub fn behind(&mut self, now: Time) -> i64 {
+        while let Some(&(at, _)) = self.behind.front()
+            && now.since(at) > BEHIND
+        {
+            self.behind.pop_front();
+        }
+        self.behind.front().map_or(0, |it| it.1)
+    }
+
+    /// From the next frame on lateness counts from `by` later than before.
+    pub fn begin_again(&mut self, by: i64) {
+        while !self.newest.is_empty() {
+            self.settle();
+        }
+        for (_, behind) in &mut self.behind {
+            *behind = behind.saturating_sub(by);
+        }
+        self.behind.retain(|it| it.1 > 0);
     }
 
     /// As [`quantile`](RecentDelays::quantile); the largest of them as long as they are too few to tell.
@@ -72,18 +158,19 @@ mod tests {
     #[test]
     fn one_per_cent_of_the_last_four_hundred_are_above_the_quantile() {
         let mut recent = RecentDelays::new(10);
+        let now = Time::ZERO;
         for delay in 0..99 {
-            recent.push(delay);
+            recent.push(now, delay, 0, 0);
             assert_eq!(
                 recent.quantile(),
                 None,
                 "one of fewer than 100 frames is more"
             );
         }
-        recent.push(99);
+        recent.push(now, 99, 0, 0);
         assert_eq!(recent.quantile(), Some(98));
         for delay in (0..400).rev() {
-            recent.push(1_000 + delay);
+            recent.push(now, 1_000 + delay, 0, 0);
         }
         assert_eq!(
             recent.quantile(),
@@ -96,12 +183,58 @@ mod tests {
     fn any_share_has_a_window() {
         for permille in [0, 1, 500, 1_000, u16::MAX] {
             let mut recent = RecentDelays::new(permille);
-            (0..10_000).for_each(|delay| recent.push(delay));
+            (0..10_000).for_each(|delay| recent.push(Time::ZERO, delay, 0, 0));
             let quantile = recent.quantile().expect("enough frames");
             assert!(
                 (10_000 - 4_096..10_000).contains(&quantile),
                 "{permille}: {quantile}"
             );
         }
+    }
+
+    /// Frames every 40 ms that come `late(k)` to their source, wait there for 40 if they are late, and take 7 on the path. Gives the largest delay that is kept, and
+    /// what the source was behind at last.
+    fn kept(frames: u64, late: impl Fn(u64) -> i64) -> (Option<i64>, i64) {
+        let mut recent = RecentDelays::new(1);
+        let mut now = Time::ZERO;
+        for k in 0..frames {
+            now = Time::ZERO + Span::from_ms(1_000 + 40 * k);
+            let queued = if late(k) > 0 { 40 } else { 0 };
+            recent.push(now, late(k) + queued + 7, late(k), queued);
+        }
+        (recent.delays.iter().max().copied(), recent.behind(now))
+    }
+
+    #[test]
+    fn the_lateness_of_a_source_that_is_behind_is_no_delay_of_the_path_and_that_of_single_frames_is()
+     {
+        // It falls behind by 6 a frame to 1,200, and catches up by 8.
+        let late = |k: u64| (6 * k as i64).min(2_800 - 8 * k as i64).max(0);
+        assert_eq!(kept(200, late), (Some(7), 1_234));
+        assert_eq!(kept(300, late), (Some(7), 1_240));
+        assert_eq!(kept(400, late), (Some(7), 2_840 - 8 * 274));
+        assert_eq!(kept(500, late), (Some(7), 0));
+        // One frame in ten of a source that is in time.
+        assert_eq!(
+            kept(600, |k| if k % 10 == 3 { 90 } else { 0 }),
+            (Some(137), 0)
+        );
+        // Of a source that is behind, too: then both are needed.
+        let both = |k: u64| 500 + if k % 10 == 3 { 90 } else { 0 };
+        assert_eq!(kept(600, both), (Some(7), 630));
+    }
+
+    #[test]
+    fn a_timeline_that_begins_again_leaves_what_is_known_of_the_path() {
+        let mut recent = RecentDelays::new(1);
+        let mut at = (0..).map(|k| Time::ZERO + Span::from_ms(40 * k));
+        for late in (0..1_200).step_by(6) {
+            recent.push(at.next().unwrap(), late + 7, late, 0);
+        }
+        recent.begin_again(1_234);
+        let now = at.next().unwrap();
+        assert_eq!(recent.behind(now), 0);
+        recent.push(now, 7, 0, 0);
+        assert_eq!(recent.delays.iter().max(), Some(&7));
     }
 }

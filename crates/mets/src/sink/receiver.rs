@@ -697,7 +697,8 @@ impl Receiver {
             },
             false => {
                 let emission = self.on_the_timeline(came, &header, emission);
-                self.jitter.on_late_source(header.waited.late());
+                self.jitter
+                    .on_source(header.waited.late(), header.waited.queued());
                 self.jitter.on_arrival(came, emission, whole.gop_start())
             }
         };
