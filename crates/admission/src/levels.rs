@@ -9,13 +9,20 @@ use crate::event::Why;
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     config: Levels,
+    /// The link that the configuration is for, and how many bit/s the trigger moves up and down on the present one.
+    link: Rate,
+    raise: Rate,
+    lower: Rate,
     pub window: Span,
     pub trigger: Rate,
 }
 
 impl Control {
-    pub fn new(config: Levels) -> Control {
+    pub fn new(config: Levels, link: Rate) -> Control {
         Control {
+            link,
+            raise: config.raise,
+            lower: config.lower,
             window: config.first,
             trigger: config.trigger,
             config,
@@ -49,10 +56,9 @@ impl Control {
         // An idle link says nothing about the trigger: raised to the capacity, it would let too many in later.
         let idle = self.config.anti_windup && max.as_bps() < trigger / 2;
         let (to, why) = if too_late {
-            let lower = self.config.lower.as_bps();
-            (trigger.saturating_sub(lower), Why::TooLate)
+            (trigger.saturating_sub(self.lower.as_bps()), Why::TooLate)
         } else if below && !idle {
-            let raised = trigger.saturating_add(self.config.raise.as_bps());
+            let raised = trigger.saturating_add(self.raise.as_bps());
             (raised.min(capacity.as_bps()), Why::BelowTarget)
         } else {
             return None;
@@ -61,17 +67,18 @@ impl Control {
         (self.trigger != from).then_some((from, why))
     }
 
-    /// Follows the link to another rate: trigger and steps keep their share of it.
+    /// Follows the link to another rate: trigger and steps keep their share of it. Returns the trigger before.
     pub fn rescale(&mut self, from: Rate, to: Rate) -> Rate {
         let before = self.trigger;
-        let scale = |rate: Rate| {
+        let scale = |rate: Rate, from: Rate| {
             let bps = u128::from(rate.as_bps()) * u128::from(to.as_bps());
             let bps = bps / u128::from(from.as_bps().max(1));
             Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
         };
-        self.trigger = scale(self.trigger).min(to);
-        self.config.raise = scale(self.config.raise);
-        self.config.lower = scale(self.config.lower);
+        self.trigger = scale(self.trigger, from).min(to);
+        // From the configuration: rounded down with each change of the link, they would end at 0.
+        self.raise = scale(self.config.raise, self.link);
+        self.lower = scale(self.config.lower, self.link);
         before
     }
 }

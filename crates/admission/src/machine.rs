@@ -35,6 +35,8 @@ pub struct Mbac {
     pub(crate) sent: u64,
     /// The last sample.
     pub(crate) measured: Rate,
+    /// Whether the link has become too small for the estimate, and no window has measured less since.
+    pub(crate) overcommitted: bool,
     /// Whether the calls send more than they declared.
     pub(crate) cheated: bool,
     pub(crate) period_ends: Time,
@@ -68,6 +70,8 @@ pub(crate) struct Window {
 struct Call {
     peak: Rate,
     rate: Rate,
+    /// What it added to the estimate.
+    rate_added: Rate,
     generation: u64,
     delay: Delay,
     delay_generation: u64,
@@ -83,7 +87,9 @@ impl Mbac {
         config.validate()?;
         let (length, control) = match config.estimator {
             Estimator::Window(window) => (window, None),
-            Estimator::Levels(levels) => (levels.first, Some(Control::new(levels))),
+            Estimator::Levels(levels) => {
+                (levels.first, Some(Control::new(levels, config.capacity)))
+            }
             // There is no window that could end.
             Estimator::Average(_) => (Span::MAX, None),
         };
@@ -106,6 +112,7 @@ impl Mbac {
             next_sample: now.saturating_add(config.sample),
             sent: 0,
             measured: Rate::default(),
+            overcommitted: false,
             cheated: false,
             period_ends: now.saturating_add(config.promise.period),
             periods: (0, 0),
@@ -132,18 +139,67 @@ impl Mbac {
         survivors: impl IntoIterator<Item = (CallId, TSpec)>,
     ) -> Result<Mbac, ConfigError> {
         let mut mbac = Mbac::new(config, now)?;
-        let mut sum: u128 = 0;
         for (id, spec) in survivors {
-            sum = sum.saturating_add(spec.token_rate().as_bps().into());
-            if mbac.calls.len() < mbac.config.max_calls as usize && !mbac.calls.contains_key(&id) {
-                mbac.hold(id, &spec, Delay::of(Span::ZERO, mbac.config.arithmetic));
-            }
+            mbac.survive(now, id, &spec);
         }
-        let link = u128::from(mbac.config.capacity.as_bps());
-        mbac.estimate = u64::try_from(sum.min(link)).unwrap_or(u64::MAX);
-        // Nothing of the sum may be given back singly.
-        mbac.generation += 1;
         Ok(mbac)
+    }
+
+    /// A call is in progress that this controller did not admit, as it started again since: it is added without a
+    /// test. A call that is known stays as it is.
+    pub fn survive(&mut self, now: Time, id: CallId, spec: &TSpec) {
+        self.advance(now, true);
+        if self.calls.contains_key(&id) {
+            return;
+        }
+        let link = self.config.capacity.as_bps();
+        let sum = self.estimate.saturating_add(spec.token_rate().as_bps());
+        self.estimate = sum.min(link.max(self.estimate));
+        if self.calls.len() < self.config.max_calls as usize {
+            self.hold(id, spec, Delay::of(Span::ZERO, self.config.arithmetic));
+        }
+        // Nothing of the sum may be given back singly.
+        self.generation += 1;
+    }
+
+    /// A call in progress asks for another declaration. A larger rate is tested as a request is, and restarts the
+    /// window; a smaller one leaves the estimate to the next window.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Unknown`] for a call that is not in progress; nothing changes.
+    pub fn resize(&mut self, now: Time, id: CallId, spec: &TSpec) -> Result<Decision, CallError> {
+        self.advance(now, true);
+        let before = *self.calls.get(&id).ok_or(CallError::Unknown(id))?;
+        let (old, new) = (before.rate.as_bps(), spec.token_rate().as_bps());
+        let more = new.saturating_sub(old);
+        if more > self.headroom().as_bps() {
+            let reason = match spec.token_rate() > self.config.bound() {
+                true => Reason::Never,
+                false => Reason::Rate,
+            };
+            self.counts.refused[reason as usize] += 1;
+            return Ok(Decision::Reject(self.rejection(reason)));
+        }
+        self.forget(id)?;
+        self.hold(id, spec, before.delay);
+        // What it added before may be given back unless a measurement has replaced it.
+        let kept = match before.generation == self.generation {
+            true => before.rate_added.as_bps(),
+            false => 0,
+        };
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.rate_added = Rate::from_bps(kept.saturating_add(more));
+            call.delay_generation = before.delay_generation;
+        }
+        if more > 0 {
+            self.estimate = self.estimate.saturating_add(more);
+            self.restart_window();
+        }
+        Ok(Decision::Admit {
+            estimate: Rate::from_bps(self.estimate),
+            headroom: self.headroom(),
+        })
     }
 
     /// A call asks to be admitted.
@@ -165,12 +221,7 @@ impl Mbac {
                 let wait = self.window.length.min(Span::from_secs(600));
                 self.held = Some((spec.peak_rate(), self.now.saturating_add(wait)));
             }
-            return Ok(Decision::Reject(Rejection {
-                reason,
-                estimate: Rate::from_bps(self.estimate),
-                delay: self.delay_test().map(|_| self.delay.span()),
-                headroom: self.headroom(),
-            }));
+            return Ok(Decision::Reject(self.rejection(reason)));
         }
         if self.held.is_some_and(|(peak, _)| spec.peak_rate() >= peak) {
             self.held = None;
@@ -198,7 +249,8 @@ impl Mbac {
         let call = self.forget(id)?;
         self.counts.rolled_back += 1;
         if call.generation == self.generation {
-            self.estimate = self.estimate.saturating_sub(call.rate.as_bps());
+            let added = call.rate_added.as_bps();
+            self.estimate = self.estimate.saturating_sub(added);
         }
         if call.delay_generation == self.delay_generation {
             self.delay = self.delay.minus(call.delay);
@@ -216,7 +268,8 @@ impl Mbac {
         self.forget(id).map(|_| ())
     }
 
-    /// The link has another rate. Calls in progress continue; [`Event::Overcommitted`] says what is too much.
+    /// The link has another rate. Calls in progress continue; [`Event::Overcommitted`] says what is too much, once
+    /// until it fits.
     ///
     /// # Errors
     ///
@@ -237,7 +290,8 @@ impl Mbac {
             }
         }
         let bound = self.config.bound().as_bps();
-        if self.estimate > bound {
+        let before = std::mem::replace(&mut self.overcommitted, self.estimate > bound);
+        if self.overcommitted && !before {
             let (at, excess) = (self.now, Rate::from_bps(self.estimate - bound));
             self.emit(Event::Overcommitted { at, excess });
         }
@@ -308,8 +362,17 @@ impl Mbac {
         }
     }
 
-    /// The largest declared rate that passes the test of the rate.
-    fn headroom(&self) -> Rate {
+    fn rejection(&self, reason: Reason) -> Rejection {
+        Rejection {
+            reason,
+            estimate: Rate::from_bps(self.estimate),
+            delay: self.delay_test().map(|_| self.delay.span()),
+            headroom: self.headroom(),
+        }
+    }
+
+    /// The largest declared rate that passes the test of the rate, as of the last input.
+    pub fn headroom(&self) -> Rate {
         let bound = self.config.bound().as_bps();
         let left = bound.saturating_sub(self.estimate);
         Rate::from_bps(match self.config.rule {
@@ -347,6 +410,7 @@ impl Mbac {
         let call = Call {
             peak,
             rate: spec.token_rate(),
+            rate_added: spec.token_rate(),
             generation: self.generation,
             delay,
             delay_generation: self.delay_generation,

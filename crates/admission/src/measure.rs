@@ -152,6 +152,7 @@ impl Mbac {
             return;
         };
         self.estimate = max.as_bps();
+        self.overcommitted &= max > self.config.bound();
         self.generation += 1;
         if let Some(delay) = self.window.max_delay {
             self.delay = delay;

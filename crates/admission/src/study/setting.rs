@@ -175,10 +175,12 @@ pub enum StudyError {
     Declared(#[from] TSpecError),
 }
 
-/// Longest run, seconds, and most points of a series.
+/// Longest run, seconds.
 const MAX_SECONDS: f64 = 1e6;
 /// Most calls per second and in progress: a call takes memory.
 const MAX_CALLS: f64 = 100_000.0;
+/// Most points of a series.
+const MAX_POINTS: f64 = 100_000.0;
 
 impl Setting {
     /// Runs it.
@@ -232,7 +234,7 @@ impl Setting {
             ),
             (
                 self.points_s
-                    .is_none_or(|step| step >= self.seconds / MAX_CALLS),
+                    .is_none_or(|step| step >= self.seconds / MAX_POINTS),
                 "points_s gives at most 100000 points",
             ),
             (

@@ -265,6 +265,27 @@ fn a_link_that_loses_capacity_says_what_is_too_much() {
 }
 
 #[test]
+fn a_link_whose_capacity_swings_keeps_the_steps_of_the_trigger() {
+    let mut mbac = controller(paper());
+    assert!(admits(&mut mbac, 0, 1, mbps(8)));
+    let rates = [7_500_001, 7_000_003, 6_000_007];
+    for rate in rates.into_iter().cycle().take(30_000) {
+        mbac.set_capacity(at_ms(10), Rate::from_bps(rate)).unwrap();
+    }
+    mbac.set_capacity(at_ms(10), LINK).unwrap();
+    // Too much is said once.
+    let seen = events(&mut mbac);
+    let overcommitted = |event: &&Event| matches!(event, Event::Overcommitted { .. });
+    assert_eq!(seen.iter().filter(overcommitted).count(), 1);
+    load(&mut mbac, 0, 1_000, mbps(5), 0);
+    let step = events(&mut mbac).into_iter().find_map(|event| match event {
+        Event::TriggerMoved { from, to, .. } => Some(to.as_bps() - from.as_bps()),
+        _ => None,
+    });
+    assert_eq!(step, Some(10_000));
+}
+
+#[test]
 fn a_restarted_controller_begins_with_what_survived() {
     let calls = (0..4).map(|call| (id(call), peak(mbps(2))));
     let mut mbac = Mbac::restart(paper(), at_ms(0), calls).unwrap();
@@ -276,6 +297,47 @@ fn a_restarted_controller_begins_with_what_survived() {
     let many = (0..9).map(|call| (id(call), peak(mbps(2))));
     let mbac = Mbac::restart(paper(), at_ms(0), many).unwrap();
     assert_eq!(mbac.estimate(), mbps(10));
+}
+
+#[test]
+fn a_call_that_survived_is_added_without_a_test_up_to_the_link() {
+    let mut mbac = controller(paper());
+    assert!(admits(&mut mbac, 0, 1, mbps(7)));
+    mbac.survive(at_ms(10), id(2), &peak(mbps(7)));
+    mbac.survive(at_ms(10), id(2), &peak(mbps(7)));
+    assert_eq!((mbac.estimate(), mbac.calls()), (mbps(10), 2));
+    mbac.rollback(at_ms(20), id(2)).unwrap();
+    assert_eq!((mbac.estimate(), mbac.calls()), (mbps(10), 1));
+}
+
+#[test]
+fn a_call_that_grows_is_tested_and_gives_back_all_that_it_added() {
+    let mut mbac = controller(paper());
+    assert!(admits(&mut mbac, 0, 1, mbps(2)));
+    let mut resize = |rate| mbac.resize(at_ms(10), id(1), &peak(rate));
+    assert!(matches!(resize(mbps(5)), Ok(Decision::Admit { estimate, .. }) if estimate == mbps(5)));
+    assert!(matches!(resize(mbps(12)), Ok(Decision::Reject(why)) if why.reason == Reason::Never));
+    // A smaller one leaves the estimate to the next window.
+    assert!(matches!(resize(mbps(3)), Ok(Decision::Admit { estimate, .. }) if estimate == mbps(5)));
+    assert_eq!(mbac.report().declared, mbps(3));
+    mbac.rollback(at_ms(20), id(1)).unwrap();
+    assert_eq!(
+        (mbac.estimate(), mbac.report().declared),
+        (mbps(0), mbps(0))
+    );
+    let unknown = mbac.resize(at_ms(20), id(1), &peak(mbps(1)));
+    assert_eq!(unknown, Err(CallError::Unknown(id(1))));
+}
+
+#[test]
+fn a_call_that_grew_after_a_measurement_gives_back_what_it_added_since() {
+    let mut mbac = controller(paper());
+    assert!(admits(&mut mbac, 0, 1, mbps(2)));
+    load(&mut mbac, 0, 1_000, mbps(1), 0);
+    mbac.resize(at_ms(1_000), id(1), &peak(mbps(6))).unwrap();
+    assert_eq!(mbac.estimate(), mbps(5));
+    mbac.rollback(at_ms(1_100), id(1)).unwrap();
+    assert_eq!(mbac.estimate(), mbps(1));
 }
 
 #[test]

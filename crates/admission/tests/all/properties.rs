@@ -1,5 +1,7 @@
 //! Any sequence of calls.
 
+use std::collections::BTreeMap;
+
 use layercast_admission::{
     CallId, Decision, Estimator, Levels, Mbac, MbacConfig, Promise, Rule, TSpec,
 };
@@ -13,6 +15,8 @@ enum Step {
     Request(u8, u64),
     Rollback(u8),
     Release(u8),
+    Resize(u8, u64),
+    Survive(u8, u64),
     Arrive(u64, bool),
     Transmit(u64),
     Delay(u64),
@@ -32,6 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<u8>(), 1u64..u64::MAX).prop_map(|(id, rate)| Request(id, rate)),
         2 => any::<u8>().prop_map(Rollback),
         2 => any::<u8>().prop_map(Release),
+        2 => (any::<u8>(), 1u64..8_000_000).prop_map(|(id, rate)| Resize(id, rate)),
+        1 => (any::<u8>(), 1u64..8_000_000).prop_map(|(id, rate)| Survive(id, rate)),
         3 => (0u64..10_000_000, any::<bool>()).prop_map(|(bits, late)| Arrive(bits, late)),
         1 => (any::<u64>(), any::<bool>()).prop_map(|(bits, late)| Arrive(bits, late)),
         3 => (0u64..10_000_000).prop_map(Transmit),
@@ -91,6 +97,7 @@ proptest! {
         let mut now = Time::ZERO;
         let mut highest = config.capacity.as_bps();
         let mut mbac = Mbac::new(config, now).unwrap();
+        let mut raised: BTreeMap<u8, u64> = BTreeMap::new();
         let id = |call: u8| CallId { path: u64::from(call % 3), call: u64::from(call) };
         for step in steps {
             let before = mbac.estimate().as_bps();
@@ -113,6 +120,9 @@ proptest! {
                         _ => 0,
                     };
                     prop_assert_eq!(mbac.estimate().as_bps(), before + added);
+                    if added > 0 {
+                        raised.insert(call, added);
+                    }
                 }
                 Step::Rollback(call) => {
                     mbac.handle_timeout(now);
@@ -121,7 +131,10 @@ proptest! {
                     prop_assert_eq!(mbac.rollback(now, id(call)).is_ok(), known);
                     let less = before - mbac.estimate().as_bps();
                     let own = declared.as_bps() - mbac.report().declared.as_bps();
-                    prop_assert!(less == 0 || less == own, "{less} of {own}");
+                    // A call that shrank gives back more than it has now.
+                    let most = raised.remove(&call).unwrap_or(0);
+                    prop_assert!(less == 0 || known, "{less} of {own}");
+                    prop_assert!(less <= most, "{less} of {most}");
                     let once = mbac.estimate();
                     prop_assert!(mbac.rollback(now, id(call)).is_err());
                     prop_assert_eq!(mbac.estimate(), once);
@@ -132,6 +145,19 @@ proptest! {
                     let known = mbac.has(id(call));
                     prop_assert_eq!(mbac.release(now, id(call)).is_ok(), known);
                     prop_assert_eq!(mbac.estimate(), before);
+                }
+                Step::Resize(call, rate) => {
+                    mbac.handle_timeout(now);
+                    let before = mbac.estimate().as_bps();
+                    let spec = TSpec::peak(Rate::from_bps(rate)).unwrap();
+                    let known = mbac.has(id(call));
+                    prop_assert_eq!(mbac.resize(now, id(call), &spec).is_ok(), known);
+                    let added = mbac.estimate().as_bps() - before;
+                    *raised.entry(call).or_default() += added;
+                }
+                Step::Survive(call, rate) => {
+                    let spec = TSpec::peak(Rate::from_bps(rate)).unwrap();
+                    mbac.survive(now, id(call), &spec);
                 }
                 Step::Arrive(bits, late) => mbac.on_arrival(now, bits, late),
                 Step::Transmit(bits) => mbac.on_transmit(now, bits),
