@@ -29,11 +29,13 @@ def tangent(space: float) -> dict[str, Any]:
 
 
 TARGETS = (0.01, 0.1, 0.5, 2.0)
+EXCEED = (1e-3, 0.1, 0.4, 0.8)
+"""Probabilities of the Hoeffding bound."""
 ALGORITHMS: dict[str, list[tuple[dict[str, Any], float]]] = {
     "two levels": [(levels(), target) for target in TARGETS],
     "JDSZ, window": [(jdsz(window, 100.0, None), 0.1) for window in (1.0, 2.0, 4.0, 8.0)],
     "JDSZ, utilisation": [(jdsz(2.0, part, None), 0.1) for part in (85.0, 90.0, 95.0, 100.0)],
-    "Hoeffding": [(hoeffding(exceed), 0.1) for exceed in (1e-3, 0.1, 0.4, 0.8)],
+    "Hoeffding": [(hoeffding(exceed), 0.1) for exceed in EXCEED],
     "tangent": [(tangent(space), 0.1) for space in (3.0, 2.0, 1.0, 0.5)],
     "sum of peaks": [({"kind": "peak_sum"}, 0.1)],
 }
@@ -99,8 +101,7 @@ def frontier(context: Context) -> Report:
             )
         )
         off = [
-            mean(it, "late") / (100 * exceed)
-            for it, exceed in zip(found["Hoeffding"], (1e-3, 0.1, 0.4, 0.8), strict=True)
+            mean(it, "late") / (100 * exceed) for it, exceed in zip(found["Hoeffding"], EXCEED, strict=True)
         ]
         rows.append(
             Row(

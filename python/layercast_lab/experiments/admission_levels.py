@@ -212,8 +212,8 @@ def sizes(context: Context, plain: Found) -> Row:
         "ours",
         f"{small:.1f} and {large:.1f} %; small calls wait for refused large ones: {fair_small:.1f}"
         f" and {fair_large:.1f} %",
-        "the wait at least halves by how much the small ones have more",
-        judge(fair_small / max(fair_large, 1e-9) - 1 <= (small / max(large, 1e-9) - 1) / 2),
+        "the wait at least halves the bias",
+        judge(fair_small / max(fair_large, 1e-9) <= small / max(large, 1e-9) / 2),
         f"utilisation {mean(plain, 'utilisation'):.1f} and {mean(fair, 'utilisation'):.1f} %",
     )
 
