@@ -510,13 +510,36 @@ pub struct LinkArgs {
     /// faster than it plays, with the rate that the link has left; not on links that carry ATM cells
     #[arg(long, value_name = "HOW", default_value = "on")]
     pub fast_start: FastStart,
+    /// How base layers are admitted on links with a rate
+    #[arg(long, value_name = "HOW", default_value = "declared")]
+    pub admission: Admission,
+    /// With --admission measured: most base-layer bits that are late or lost at a link, e.g. 0.1% [default: 0.1%]
+    #[arg(long, value_name = "SHARE", value_parser = units::late_target)]
+    pub late_target: Option<u32>,
+    /// With --admission measured: time in the queue and on the line after which a bit is late [default: 16ms]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub within: Option<Span>,
+    /// With --admission measured: time over which the target holds, e.g. 12h [default: 12h]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub period: Option<Span>,
+}
+
+/// Values of `--admission`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum Admission {
+    /// By the rates that flows declare
+    #[default]
+    Declared,
+    /// By the measured rate of the base layers, up to a target of late bits
+    Measured,
 }
 
 /// `layercast switch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A switch joins a flow upstream when a receiver asks for it downstream. It admits base layers while
-each link has unreserved rate, and shares the remaining rate fairly among enhancement layers.
+each link has unreserved rate, and shares the remaining rate fairly among enhancement layers. With
+--admission measured it admits them while their measured rate leaves room.
 
 Examples:
   layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'    # the URL of the server
@@ -524,6 +547,7 @@ Examples:
   layercast switch --upstream URL --identity sparrow.pem    # keeps its URL after a restart
   layercast switch --upstream URL --filter bunny@phone=low-pass:10
   layercast switch --upstream URL --multicast 239.1.1.1:7500=ann,bob
+  layercast switch --upstream URL --rate 10Mbit/s --admission measured --late-target 0.1%
   layercast switch --upstream 192.0.2.1:7400 --insecure     # everything in the clear
   layercast switch --upstream 'layercast://192.0.2.1:7400?control=xtp' --insecure --control xtp")]
 pub struct Switch {

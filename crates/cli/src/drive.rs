@@ -305,6 +305,20 @@ fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
             "flow {flow}: no filter {rule} in the way of {neighbour}: the media are sealed (serve --seal), and only whole \
              layers can be left out on the way"
         ),
+        SwitchEvent::PromiseEnded {
+            late_ppm,
+            target_ppm,
+            kept,
+            ..
+        } => format!(
+            "link to {neighbour}: {:.4} % of the base layers late in this period, {} % promised: {}",
+            f64::from(*late_ppm) / 1e4,
+            f64::from(*target_ppm) / 1e4,
+            if *kept { "kept" } else { "broken" }
+        ),
+        SwitchEvent::Overcommitted { excess, .. } => format!(
+            "link to {neighbour}: {excess} more admitted than the link carries now; no flow is ended"
+        ),
         SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use layercast_core::quantity::QueueSize;
 use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
-use layercast_link::{LinkConfig, Loss, QueueConfig};
+use layercast_link::{LatePromise, LinkConfig, Loss, QueueConfig};
 use layercast_media::{Advice, Clip, advice};
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_mets::{AppFrame, Shaping, Source, SourceConfig, SourceProtection};
@@ -334,6 +334,11 @@ pub fn node(
         clock: wall_clock(),
         ..SwitchConfig::default()
     };
+    let measured = promise(link)?;
+    let port = |name: &str, rate, queue| PortConfig {
+        measured,
+        ..port(name, rate, queue)
+    };
     let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));
     config.identity = identity;
     config.control = address::control(own)?;
@@ -363,6 +368,40 @@ pub fn node(
         config.ports.insert(named.name.clone(), neighbour);
     }
     Ok(config)
+}
+
+/// The promise of links that admit base layers by measurement.
+fn promise(link: &LinkArgs) -> Result<Option<LatePromise>, Failure> {
+    let given = link.late_target.is_some() || link.within.is_some() || link.period.is_some();
+    if link.admission == args::Admission::Declared {
+        return match given {
+            true => Err(Failure::Usage(
+                "--late-target, --within and --period are promises of links with --admission measured: add that".to_owned(),
+            )),
+            false => Ok(None),
+        };
+    }
+    let default = LatePromise::default();
+    let promise = LatePromise {
+        late_ppm: link.late_target.unwrap_or(default.late_ppm),
+        within: link.within.unwrap_or(default.within),
+        period: link.period.unwrap_or(default.period),
+    };
+    promise.validate().map_err(|error| {
+        let option = match error.field {
+            "late" => "--late-target",
+            "within" => "--within",
+            _ => "--period",
+        };
+        Failure::Usage(format!("{option} {}", error.problem))
+    })?;
+    if link.rate.is_none() && link.ports.is_empty() {
+        return Err(Failure::Usage(
+            "--admission measured needs links with a rate: add --rate RATE or --port NAME=RATE"
+                .to_owned(),
+        ));
+    }
+    Ok(Some(promise))
 }
 
 /// Numbers have to differ between nodes, and there is no authority that assigns them: a hash of name and

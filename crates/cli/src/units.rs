@@ -254,6 +254,16 @@ fn rate_step(text: &str) -> Result<RateStep, String> {
     })
 }
 
+/// Reads a share of late bits, `0.1%` or `0.001`, in parts in a million.
+pub fn late_target(text: &str) -> Result<u32, String> {
+    let share = probability(text)?;
+    // Less than one in a million cannot be counted, and a share of all is no promise.
+    match (share * 1e6).round() {
+        ppm if (1.0..1e6).contains(&ppm) => Ok(ppm as u32),
+        _ => Err("a target of late bits is at least 0.0001% and below 100%".to_owned()),
+    }
+}
+
 /// Reads a schedule such as `10s:60%,20s:100%`.
 pub fn schedule(text: &str) -> Result<RateSchedule, String> {
     steps(&text.split(',').collect::<Vec<_>>())
@@ -434,6 +444,16 @@ mod tests {
         assert_eq!(step(0), Some((at(10), Rate::from_bps(6_000_000))));
         assert_eq!(step(1), Some((at(20), full)));
         assert_eq!(step(2), None);
+    }
+
+    #[test]
+    fn targets_of_late_bits_are_shares_below_all() {
+        assert_eq!(late_target("0.1%"), Ok(1_000));
+        assert_eq!(late_target("0.02"), Ok(20_000));
+        assert_eq!(late_target("0.0001%"), Ok(1));
+        for bad in ["0", "0.00001%", "100%", "1", "x"] {
+            assert!(late_target(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -112,6 +112,67 @@ fn a_stream_that_outgrows_its_reservation_is_renegotiated_or_refused() {
     assert!(refused.contains("not enough bandwidth"), "{refused}");
 }
 
+#[real_time]
+fn a_second_stream_is_admitted_above_the_declared_sum_once_the_first_is_measured() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // They declare these rates for their base layers, and send far less.
+    let serve = |(flow, rate): (&str, &str)| {
+        let port = port();
+        let to = format!("udp://127.0.0.1:{port}?pkt_size=1316");
+        let encoder = encoder(&format!("{X264} -c:a aac"), &["-f", "mpegts", &to]);
+        let input = format!("udp://127.0.0.1:{port}");
+        let args = ["serve", &input, "--flow", flow, "--rates", rate];
+        let server = Running::start(&[&args[..], &["--headroom", "0"]].concat());
+        (encoder, server)
+    };
+    let flows = [
+        ("one", "600kbit/s"),
+        ("two", "600kbit/s"),
+        ("wide", "1200kbit/s"),
+    ];
+    let servers = std::thread::scope(|scope| {
+        let serve = &serve;
+        let starting = flows.map(|flow| scope.spawn(move || serve(flow)));
+        starting.map(|server| server.join().expect("it starts"))
+    });
+    let upstream = servers
+        .iter()
+        .flat_map(|(_, server)| ["--upstream", &server.url]);
+    let upstream: Vec<&str> = upstream.collect();
+    for (how, admitted) in [("declared", false), ("measured", true)] {
+        let args = ["switch", "--name", "root", "--port", "leaf=1Mbit/s"];
+        let root = Running::start(&[&args[..], &upstream, &["--admission", how]].concat());
+        let leaf = Running::start(&["switch", "--name", "leaf", "--upstream", &root.url]);
+        let flow = |name: &str| leaf.url.replacen('?', &format!("/{name}?"), 1);
+        let ann = layercast()
+            .args(["join", &flow("one"), "--name", "ann", "--level", "0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let _ann = Helper(ann.expect("the binary runs"));
+        // A window has measured the first one.
+        std::thread::sleep(Duration::from_secs(6));
+        let join = |name: &str| {
+            let url = flow(name);
+            let bob = ["join", &url, "--name", "bob", "--level", "0", "--for", "3s"];
+            run(&[&bob[..], &["--json"]].concat())
+        };
+        let bob = join("two");
+        assert_eq!(bob.status.success(), admitted, "{how}: {}", complaint(&bob));
+        let refused = complaint(&if admitted { join("wide") } else { bob });
+        let mut said = vec!["root: not enough bandwidth"];
+        if admitted {
+            said.extend(["; measured over ", " s, trigger ", " of 0.1 % promised: "]);
+            said.push("; more than the link can ever carry");
+        }
+        for part in said {
+            assert!(refused.contains(part), "no {part:?} in {refused}");
+        }
+    }
+}
+
 /// Records what `input` gives for six seconds, as a player would open it.
 fn recorder(input: &[&str], to: &Path) -> Helper {
     let child = Command::new("ffmpeg")

@@ -49,7 +49,7 @@ pub use policy::{
 pub use prefetch::{prefetch, prefetch_between};
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
-pub use refusal::{Refusal, Resource};
+pub use refusal::{MeasuredLink, Refusal, Resource};
 pub use rng::Stream;
 pub use serial::Serial;
 pub use time::{Span, Time};

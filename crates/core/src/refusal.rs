@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::CellRate;
+use crate::{CellRate, Rate};
 
 /// Why a node refuses a flow or a member; says what is missing (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -15,6 +15,51 @@ pub struct Refusal {
     pub needed: u64,
     /// How much there is, in the unit of the resource.
     pub available: u64,
+    /// Of a link whose base layers are admitted by their measured rate: how it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredLink>,
+}
+
+/// How a link that admits base layers by measurement stands (specs/admission-control.md 2.9).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MeasuredLink {
+    /// The measurement window, milliseconds.
+    pub window_ms: u64,
+    /// The rate at which the window grows, bit/s.
+    pub trigger: Rate,
+    /// Base-layer bits that were late in this period, parts in a million.
+    pub late_ppm: u32,
+    /// Those that are promised at most.
+    pub target_ppm: u32,
+    /// Whether the link can never carry what was asked for, however little is measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never: bool,
+}
+
+impl MeasuredLink {
+    /// Whether the promise of this period is kept up to now.
+    pub fn is_kept(&self) -> bool {
+        self.late_ppm <= self.target_ppm
+    }
+}
+
+impl fmt::Display for MeasuredLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |ppm: u32| f64::from(ppm) / 1e4;
+        write!(
+            f,
+            "measured over {:.1} s, trigger {}; {:.4} % late of {} % promised: {}",
+            self.window_ms as f64 / 1e3,
+            self.trigger,
+            percent(self.late_ppm),
+            percent(self.target_ppm),
+            if self.is_kept() { "kept" } else { "broken" }
+        )?;
+        match self.never {
+            true => f.write_str("; more than the link can ever carry"),
+            false => Ok(()),
+        }
+    }
 }
 
 /// What a join can fail on (specs/mets.md 2.10).
@@ -69,7 +114,11 @@ impl Refusal {
             cells(self.available).rate(),
             cells(self.available),
             cells(short).rate()
-        )
+        )?;
+        match &self.measured {
+            Some(measured) => write!(f, "; {measured}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod awaiting;
 mod config;
 pub mod host;
 mod link;
+mod measured;
 mod path;
 mod queue;
 mod repair;
@@ -34,6 +35,7 @@ mod repair;
 pub use awaiting::Awaiting;
 pub use config::{ConfigError, Discard, PortStats, QueueConfig};
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
+pub use measured::{LatePromise, Measured, MeasuredStats, News, Reservation};
 pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
 pub use queue::{Carried, Departure, FrameFate, Queue, Unit};
 pub use repair::{

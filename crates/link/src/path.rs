@@ -184,7 +184,7 @@ impl<T: Clone> Machine for Path<T> {
         let cells = u32::try_from(datagram.wire_len.div_ceil(CELL_PAYLOAD)).unwrap_or(u32::MAX);
         let mut fate = FrameFate::default();
         if self.queue.admit(now, cells, WHOLE, &mut fate).is_ok() {
-            self.queue.push(now, datagram, cells);
+            self.queue.push(now, datagram, cells, false);
         }
     }
 

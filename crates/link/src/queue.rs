@@ -1,9 +1,9 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Cause, Layer, Rate, Span, Time};
+use layercast_core::{CELL_SIZE, Cause, Layer, Rate, Span, Time};
 use layercast_wire::LinkPdu;
 
-use crate::{Discard, PortStats, QueueConfig};
+use crate::{Discard, Measured, PortStats, QueueConfig};
 
 /// Units a queue has room for before it grows; it never holds more than its limit.
 const RESERVED: usize = 256;
@@ -61,6 +61,8 @@ pub struct Departure<P> {
 struct Queued<P> {
     pdu: P,
     cells: u32,
+    /// Whether it is of a base layer.
+    base: bool,
     start: Time,
     tx: Span,
 }
@@ -77,6 +79,8 @@ pub struct Queue<P = LinkPdu> {
     rate: Option<Rate>,
     /// What it counted; a driver adds what it does beside the queue. [`Queue::counted`] is complete.
     pub stats: PortStats,
+    /// Admits base layers by their measured rate, once one has been asked for.
+    pub admission: Option<Box<Measured>>,
     queue: VecDeque<Queued<P>>,
     /// Units at the front whose transmission has begun, not polled yet.
     started: usize,
@@ -97,6 +101,7 @@ impl<P: Carried> Queue<P> {
             discard,
             rate,
             stats: PortStats::default(),
+            admission: None,
             queue: VecDeque::with_capacity(reserved),
             started: 0,
             waiting: 0,
@@ -159,6 +164,19 @@ impl<P: Carried> Queue<P> {
         if let Err(cause) = verdict {
             self.stats.drop_unit(unit.layer, cause);
         }
+        if unit.layer == Layer::Base
+            && let Some(measured) = &mut self.admission
+        {
+            match (verdict, self.rate) {
+                (Ok(()), Some(rate)) => {
+                    let tx = rate.time_for(u64::from(cells) * CELL_SIZE as u64);
+                    let sent = self.busy_until.max(now).saturating_add(tx);
+                    measured.arrive(now, cells, sent.since(now));
+                }
+                (Ok(()), None) => measured.arrive(now, cells, Span::ZERO),
+                (Err(_), _) => measured.lose(now, cells),
+            }
+        }
         verdict
     }
 
@@ -176,8 +194,9 @@ impl<P: Carried> Queue<P> {
         self.discard.selective && self.waiting > limit
     }
 
-    /// Puts a unit into the queue; gives the time its transmission starts if it was empty before.
-    pub fn push(&mut self, now: Time, pdu: P, cells: u32) -> Option<Time> {
+    /// Puts a unit, of a base layer or not, into the queue; gives the time its transmission starts if it was empty
+    /// before.
+    pub fn push(&mut self, now: Time, pdu: P, cells: u32, base: bool) -> Option<Time> {
         let start = self.busy_until.max(now);
         let bytes = pdu.wire_len() as u64;
         let tx = self.rate.map_or(Span::ZERO, |rate| rate.time_for(bytes));
@@ -193,6 +212,7 @@ impl<P: Carried> Queue<P> {
         self.queue.push_back(Queued {
             pdu,
             cells,
+            base,
             start,
             tx,
         });
@@ -215,7 +235,10 @@ impl<P: Carried> Queue<P> {
                 unit.pdu.mark_congestion();
                 self.stats.marked += 1;
             }
-            let (at, cells) = (unit.start, unit.cells);
+            let (at, cells, base) = (unit.start, unit.cells, unit.base);
+            if base && let Some(measured) = &mut self.admission {
+                measured.leave(at, cells);
+            }
             self.measure(at);
             debug_assert!(cells <= self.waiting, "more cells leave than wait");
             self.waiting -= cells;
@@ -334,7 +357,7 @@ mod tests {
 
     fn offer(queue: &mut Queue, now: Time, unit: Unit, fate: &mut FrameFate) -> Result<(), Cause> {
         queue.admit(now, 1, unit, fate)?;
-        queue.push(now, cell(), 1);
+        queue.push(now, cell(), 1, false);
         Ok(())
     }
 
@@ -342,7 +365,7 @@ mod tests {
     fn departures_do_not_depend_on_when_the_driver_looks() {
         let mut queue = queue(256);
         for _ in 0..3 {
-            queue.push(us(10), cell(), 1);
+            queue.push(us(10), cell(), 1, false);
         }
         let starts: Vec<Time> = std::iter::from_fn(|| match queue.depart(us(99)) {
             Some(unit) => Some(unit.start),
@@ -357,7 +380,7 @@ mod tests {
     fn another_rate_holds_for_what_waits() {
         let mut queue = queue(256);
         for _ in 0..4 {
-            queue.push(us(10), cell(), 1);
+            queue.push(us(10), cell(), 1, false);
         }
         assert!(queue.depart(us(10)).is_some());
         // The second cell is on the line from 11 us, the other two wait.
@@ -476,7 +499,7 @@ mod tests {
     fn congestion_is_marked_from_the_upper_to_the_lower_threshold() {
         let mut queue = queue(32);
         for _ in 0..16 {
-            queue.push(us(0), cell(), 1);
+            queue.push(us(0), cell(), 1, false);
         }
         let marked: Vec<bool> = std::iter::from_fn(|| match queue.depart(us(99)) {
             Some(unit) => Some(unit.pdu.congestion()),
@@ -495,7 +518,7 @@ mod tests {
         let mut queue = queue(200);
         let mut send = |units: u32, at: u64| -> Vec<bool> {
             for _ in 0..units {
-                queue.push(us(at), cell(), 25);
+                queue.push(us(at), cell(), 25, false);
             }
             let out = std::iter::from_fn(|| match queue.depart(us(at + 99)) {
                 Some(unit) => Some(unit.pdu.congestion()),
@@ -508,10 +531,37 @@ mod tests {
     }
 
     #[test]
+    fn base_layer_cells_that_wait_too_long_or_are_dropped_are_late() {
+        use crate::{LatePromise, Measured};
+
+        // 10 ms for each cell: within 16 ms is the first one.
+        let line = Rate::from_bps(42_400);
+        let mut queue: Queue = Queue::new(QueueConfig::of_limit(3), Discard::default(), Some(line));
+        queue.admission = Measured::new(LatePromise::default(), line, us(0)).map(Box::new);
+        let mut fate = FrameFate::default();
+        // Layers that are no base layer are not measured.
+        let unit = first(Layer::E2);
+        queue
+            .admit(us(0), 1, unit, &mut FrameFate::default())
+            .unwrap();
+        for _ in 0..5 {
+            if queue.admit(us(0), 1, BODY, &mut fate).is_ok() {
+                queue.push(us(0), cell(), 1, true);
+            }
+        }
+        let stats = |queue: &Queue| queue.admission.as_ref().unwrap().stats();
+        // On the line after 10, 20, 30 and 40 ms, and one that found no room.
+        assert_eq!(stats(&queue).late_ppm, 800_000);
+        while queue.depart(us(490_000)).is_some() {}
+        queue.admission.as_mut().unwrap().advance(us(500_000));
+        assert_eq!(stats(&queue).measured, Rate::from_bps(4 * 2 * 424));
+    }
+
+    #[test]
     fn the_waiting_of_all_cells_is_added_up() {
         let mut queue = queue(32);
         for _ in 0..4 {
-            queue.push(us(10), cell(), 1);
+            queue.push(us(10), cell(), 1, false);
         }
         while queue.depart(us(12)).is_some() {}
         // One cell goes each microsecond: by now after 0, 1 and 2 us; the last has waited for 2.

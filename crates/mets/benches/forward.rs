@@ -54,6 +54,7 @@ fn prepare(carriage: Carriage, branches: u16) -> (Switch, Vec<(Time, LinkPdu)>) 
                     member,
                     level,
                     proof: None,
+                    again: false,
                 },
             ),
             signal(

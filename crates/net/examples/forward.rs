@@ -265,6 +265,7 @@ fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
         },
         level: Level::BASE,
         proof: None,
+        again: false,
     })?;
     upstream.wait_for(|signal| matches!(signal, Signal::Join { .. }))?;
     upstream.say(&Signal::JoinAck {

@@ -163,6 +163,7 @@ fn check(
         resource,
         needed,
         available,
+        measured: None,
     })
 }
 

@@ -1,8 +1,8 @@
 //! What a run gives.
 
 use layercast_core::{CellRate, RequestId, Status, Time};
-use layercast_link::{LinkRepairStats, LinkStats, PortStats};
-use layercast_mets::switch::FilterStats;
+use layercast_link::{LinkRepairStats, LinkStats, MeasuredStats, PortStats};
+use layercast_mets::switch::{FilterStats, Switch};
 use layercast_mets::{ReceiverSummary, Source, SourceStats};
 use serde::Serialize;
 
@@ -82,6 +82,9 @@ pub struct QueueSummary {
     pub queue: PortStats,
     /// The link behind the queue.
     pub link: LinkStats,
+    /// How base layers are admitted on the link by measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<MeasuredStats>,
     /// What the end of the sending node repaired and requested, on a link with repair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<LinkRepairStats>,
@@ -166,9 +169,11 @@ impl World<'_> {
             // The first link of a multicast group has the queue of all.
             let mut ports = net.nodes[wire.from].own_ports();
             let port = ports.find(|(_, port)| port.link == wire.link);
-            let queue = switch
-                .zip(port)
-                .and_then(|(switch, (_, port))| switch.stats().ports.remove(&port.config.name));
+            let mut stats = switch.map(Switch::stats).unwrap_or_default();
+            let (queue, admission) = port
+                .map(|(_, port)| &port.config.name)
+                .map(|name| (stats.ports.remove(name), stats.admission.remove(name)))
+                .unwrap_or_default();
             let reserved = switch
                 .zip(port)
                 .map(|(it, (_, port))| it.reserved_on(port.id));
@@ -178,6 +183,7 @@ impl World<'_> {
                 port: to.clone(),
                 queue: queue.unwrap_or_default(),
                 link: wire.data.stats(),
+                admission,
                 repair: wire.repair.stats(),
             }
         });

@@ -43,7 +43,7 @@ mod udp;
 mod xtp;
 
 /// What a refused join tells.
-pub use layercast_core::{Refusal, Resource};
+pub use layercast_core::{MeasuredLink, Refusal, Resource};
 
 pub use aal5::{
     Frame, MAX_CELL_PAYLOAD, Mark, Reassembler, ReassemblyError, SegmentError, Segmenter, packet_of,

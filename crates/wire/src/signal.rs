@@ -89,6 +89,9 @@ pub enum Signal {
         /// That it has a token, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proof: Option<Opaque>,
+        /// Whether the sender has the flow already, and joins again because the channel was lost.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
     },
     /// The base layer is reserved along the path.
     JoinAck {

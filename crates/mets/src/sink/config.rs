@@ -205,6 +205,7 @@ impl SinkConfig {
                 resource: Resource::ReceiverRate,
                 needed: spec.rate_at(Level::BASE).0.into(),
                 available: self.local_limit.unwrap_or_default().0.into(),
+                measured: None,
             }),
         }
     }

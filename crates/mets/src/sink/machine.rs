@@ -230,6 +230,7 @@ impl Sink {
             member: self.member(),
             level: self.config.level,
             proof,
+            again: self.active.is_some(),
         });
     }
 
@@ -358,6 +359,7 @@ impl Sink {
             resource,
             needed,
             available,
+            measured: None,
         };
         if !self.is_from_source(flow) {
             return Err(refusal(Resource::Identity, 0, 0));

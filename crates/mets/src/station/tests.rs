@@ -349,6 +349,7 @@ fn the_switch_is_asked_after_each_unit_of_a_source() {
         member,
         level: Level::FULL,
         proof: None,
+        again: false,
     };
     station.handle(
         Time::ZERO,

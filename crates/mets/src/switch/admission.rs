@@ -2,6 +2,7 @@ use layercast_core::{
     CELL_SIZE, CellRate, FlowId, FlowSpec, FrameRate, Observer, PortId, Refusal, Resource, Span,
     Time, TraceEvent,
 };
+use layercast_link::{Measured, News, Reservation};
 use layercast_qos::{AdmissionLimits, DelayBudget, HostCost};
 use layercast_wire::{FlowInfo, Via};
 
@@ -15,10 +16,16 @@ const CPU_PERMILLE: u16 = 900;
 /// reservation.
 impl Switch {
     /// What the base layer of a flow would reserve on a port, or why it cannot.
-    pub(crate) fn admit(&self, id: FlowId, to: PortId) -> Result<CellRate, Refusal> {
+    /// A flow that `survived` a restart of this node or port is not tested against the measured rate of the link.
+    pub(crate) fn admit(
+        &self,
+        id: FlowId,
+        to: PortId,
+        survived: bool,
+    ) -> Result<CellRate, Refusal> {
         let flow = self.flows.slot_of(id).and_then(|slot| self.flows.get(slot));
         match flow {
-            Some(flow) => self.fits(id, &flow.info, to),
+            Some(flow) => self.fits(id, &flow.info, to, survived),
             None => Err(self.refusal(Resource::UnknownFlow, 0, 0)),
         }
     }
@@ -33,6 +40,7 @@ impl Switch {
         id: FlowId,
         info: &FlowInfo,
         to: PortId,
+        survived: bool,
     ) -> Result<CellRate, Refusal> {
         let (slot, port) = (self.flows.slot_of(id), self.ports.get(to));
         let flow = slot.and_then(|slot| self.flows.get(slot));
@@ -64,8 +72,14 @@ impl Switch {
         let own = branches.find(|branch| branch.port == to);
         let own = own.map_or(CellRate(0), |branch| branch.reserved());
         let reserved = self.reserved(Some(to)).saturating_sub(own);
-        limits.link(name, port.config.line(), reserved, base.mean)?;
-        whole.link(name, port.config.capacity(), reserved, base.mean)?;
+        match &port.queue.admission {
+            Some(_) if survived => {}
+            Some(measured) => measured.check(name, base.mean.saturating_sub(own))?,
+            None => {
+                limits.link(name, port.config.line(), reserved, base.mean)?;
+                whole.link(name, port.config.capacity(), reserved, base.mean)?;
+            }
+        }
         if let Some(cost) = self.config.cpu_per_cell {
             let copied = self.reserved(None).saturating_sub(own);
             limits.switch_cpu(name, cost, copied, base.mean)?;
@@ -142,12 +156,100 @@ impl Switch {
             })
     }
 
+    /// Has a port ready that admits by measurement.
+    pub(crate) fn open_measured(&mut self, now: Time, id: PortId) {
+        let Some(port) = self
+            .ports
+            .get_mut(id)
+            .filter(|port| port.queue.admission.is_none())
+        else {
+            return;
+        };
+        if let (Some(promise), Some(_)) = (port.config.measured, port.config.rate) {
+            let capacity = port.config.capacity().rate();
+            port.queue.admission = Measured::new(promise, capacity, now).map(Box::new);
+            self.measured.push(id);
+        }
+    }
+
+    /// Ends the samples, windows and periods of measured ports that are due.
+    pub(crate) fn measure(&mut self, now: Time) {
+        for &id in &self.measured {
+            let port = self.ports.get_mut(id);
+            let Some(port) = port.filter(|port| port.queue.admission.is_some()) else {
+                continue;
+            };
+            // What left until now is in the samples that end now.
+            port.queue.advance(now);
+            if let Some(measured) = &mut port.queue.admission {
+                measured.advance(now);
+            }
+        }
+    }
+
+    /// Tells measured ports which reservations they have, and the user what became of their promises.
+    pub(crate) fn book(&mut self, now: Time) {
+        for index in 0..self.measured.len() {
+            let id = self.measured[index];
+            let branches = self.flows.iter().filter_map(|flow| {
+                let branch = flow.branches.iter().find(|branch| branch.port == id)?;
+                let reservation = Reservation {
+                    rate: branch.reserved(),
+                    committed: branch.is_committed(),
+                };
+                Some((flow.info.id, reservation))
+            });
+            let branches = branches.collect();
+            let port = self.ports.get_mut(id);
+            let Some(measured) = port.and_then(|port| port.queue.admission.as_deref_mut()) else {
+                continue;
+            };
+            measured.book(now, &branches);
+            while let Some(news) = self.news_of(id) {
+                self.emit(news);
+            }
+        }
+    }
+
+    fn news_of(&mut self, port: PortId) -> Option<SwitchEvent> {
+        let config = self.ports.get_mut(port)?;
+        let target_ppm = config.config.measured?.late_ppm;
+        Some(match config.queue.admission.as_deref_mut()?.news()? {
+            News::Ended { late_ppm, kept } => SwitchEvent::PromiseEnded {
+                port,
+                late_ppm,
+                target_ppm,
+                kept,
+            },
+            News::Overcommitted { excess } => SwitchEvent::Overcommitted { port, excess },
+        })
+    }
+
+    /// The line of a port has another rate.
+    pub(crate) fn follow_rate(&mut self, now: Time, id: PortId) {
+        if let Some(port) = self.ports.get_mut(id) {
+            let capacity = port.config.capacity().rate();
+            if let Some(measured) = &mut port.queue.admission {
+                measured.set_capacity(now, capacity);
+            }
+        }
+    }
+
+    /// Whether a flow on a measured port may have been in progress before the port began: it says so, and the
+    /// neighbours of a node find out within three eras that their channel was lost or that the node started again.
+    pub(crate) fn survives(&self, now: Time, id: PortId, again: bool) -> bool {
+        let port = self.ports.get(id);
+        let measured = port.and_then(|port| port.queue.admission.as_ref());
+        again && measured.is_some_and(|it| it.is_young(now, self.config.era.times(3)))
+    }
+
     pub(crate) fn refusal(&self, resource: Resource, needed: u64, available: u64) -> Refusal {
         Refusal {
             node: self.config.name.clone(),
             resource,
             needed,
             available,
+            measured: None,
         }
     }
 
@@ -160,11 +262,23 @@ impl Switch {
         refusal: Refusal,
         obs: &mut O,
     ) {
+        if refusal.measured.is_some()
+            && refusal.node == self.config.name
+            && let Some(measured) = self
+                .ports
+                .get_mut(port)
+                .and_then(|it| it.queue.admission.as_mut())
+        {
+            measured.refuse(CellRate(u32::try_from(refusal.needed).unwrap_or(u32::MAX)));
+        }
         obs.on(now, subject(&self.config), || TraceEvent::Decision {
             flow,
             what: "refuse",
             value: i64::try_from(refusal.needed).unwrap_or(i64::MAX),
-            reason: reason(refusal.resource),
+            reason: match refusal.measured {
+                Some(_) => "measured rate of the link",
+                None => reason(refusal.resource),
+            },
         });
         self.emit(SwitchEvent::Refused {
             flow,

@@ -140,6 +140,25 @@ pub enum SwitchEvent {
         /// On which port.
         port: PortId,
     },
+    /// A period ended for whose base layers a port promised a share of late bits.
+    PromiseEnded {
+        /// Which port.
+        port: PortId,
+        /// Bits late or lost, parts in a million.
+        late_ppm: u32,
+        /// Those that were promised at most.
+        target_ppm: u32,
+        /// Whether the promise was kept.
+        kept: bool,
+    },
+    /// A port that admits by measurement cannot carry what it admitted, as its line has another rate; flows in
+    /// progress continue.
+    Overcommitted {
+        /// Which port.
+        port: PortId,
+        /// What is too much.
+        excess: Rate,
+    },
     /// A flow is no more.
     FlowGone {
         /// Which.
@@ -157,7 +176,9 @@ impl SwitchEvent {
             | SwitchEvent::Granted { port, .. }
             | SwitchEvent::FilterChanged { port, .. }
             | SwitchEvent::FilterRefused { port, .. }
-            | SwitchEvent::BranchExpired { port, .. } => Some(port),
+            | SwitchEvent::BranchExpired { port, .. }
+            | SwitchEvent::PromiseEnded { port, .. }
+            | SwitchEvent::Overcommitted { port, .. } => Some(port),
             SwitchEvent::FlowGone { .. } => None,
         }
     }

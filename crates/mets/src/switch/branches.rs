@@ -22,7 +22,7 @@ impl Switch {
         from: PortId,
         (id, epoch): (FlowId, Epoch),
         member: Member,
-        proof: Option<Opaque>,
+        (proof, again): (Option<Opaque>, bool),
         obs: &mut O,
     ) {
         let places = u64::from(self.config.max_members);
@@ -84,7 +84,8 @@ impl Switch {
             self.release_filter(id, from);
         }
         if is_new_branch {
-            match self.admit(id, from) {
+            self.open_measured(now, from);
+            match self.admit(id, from, self.survives(now, from, again)) {
                 Ok(base) => self.reserve(now, id, from, base, member.clone()),
                 Err(refusal) => return self.refuse(now, id, from, refusal, obs),
             }

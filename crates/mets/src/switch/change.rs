@@ -174,7 +174,7 @@ impl Switch {
         for port in ports {
             let fits = match asked {
                 true => Ok(base),
-                false => self.fits(id, &info, port),
+                false => self.fits(id, &info, port, false),
             };
             let refusal = match fits {
                 Ok(base) => {
@@ -281,7 +281,7 @@ impl Switch {
         if !change.waiting.is_empty() {
             change.waiting.push((port, member.clone()));
         }
-        let base = self.fits(id, &info, port)?;
+        let base = self.fits(id, &info, port, false)?;
         if let Some(branch) = self.flows.by_id(id).and_then(|flow| flow.branch(port)) {
             branch.extra = base.saturating_sub(branch.base);
         }
@@ -317,7 +317,7 @@ impl Switch {
         };
         let ports: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
         for port in ports {
-            let base = self.fits(id, info, port)?;
+            let base = self.fits(id, info, port, false)?;
             if let Some(branch) = self.flows.by_id(id).and_then(|flow| flow.branch(port)) {
                 branch.extra = base.saturating_sub(branch.base);
             }

@@ -1,5 +1,5 @@
 use layercast_core::{CellRate, NodeId, Rate, Span};
-use layercast_link::{ConfigError, Discard, QueueConfig};
+use layercast_link::{ConfigError, Discard, LatePromise, QueueConfig};
 use layercast_protect::WallClock;
 use layercast_qos::{HostCost, Merge};
 use layercast_wire::Carriage;
@@ -81,6 +81,9 @@ pub struct PortConfig {
     pub receiver: Option<ReceiverLimits>,
     /// What a full queue does to frames.
     pub discard: Discard,
+    /// Admits base layers by their measured rate and keeps this promise; `None`: by what they declare
+    /// (specs/admission-control.md). A port without a rate has nothing to measure.
+    pub measured: Option<LatePromise>,
 }
 
 /// What base layers may ask of a receiving host (specs/mets.md 2.10).
@@ -129,6 +132,7 @@ impl Default for PortConfig {
             bl_permille: 900,
             receiver: None,
             discard: Discard::default(),
+            measured: None,
         }
     }
 }
@@ -155,7 +159,7 @@ impl PortConfig {
                 problem: format!("{} is above 1000", self.bl_permille),
             });
         }
-        Ok(())
+        self.measured.as_ref().map_or(Ok(()), LatePromise::validate)
     }
 }
 

@@ -1,7 +1,8 @@
 use std::collections::VecDeque;
 
 use layercast_core::{
-    CELL_PAYLOAD, CellRate, FlowId, Level, Observer, PortId, Span, Time, TraceEvent, earliest,
+    CELL_PAYLOAD, CellRate, FlowId, Layer, Level, Observer, PortId, Span, Time, TraceEvent,
+    earliest,
 };
 use layercast_wire::LinkPdu;
 
@@ -416,7 +417,8 @@ impl Switch {
             self.stats.copies += 1;
             self.stats.fast_start_units += 1;
             self.stats.fast_start_bytes += copy.wire_len() as u64;
-            self.ports.push(now, to, copy, cells);
+            let base = step.unit.layer == Layer::Base;
+            self.ports.push(now, to, copy, cells, base);
         }
     }
 

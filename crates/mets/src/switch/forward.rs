@@ -106,6 +106,7 @@ impl Switch {
             return;
         };
         let cells = pdu.cells();
+        let base = step.unit.layer == Layer::Base;
         let starts = step.gop_start && step.unit.frame_start;
         if keeps {
             let begins = starts && !step.late && !step.unknown && step.unit.layer == Layer::Base;
@@ -170,7 +171,7 @@ impl Switch {
                     if let Some((to, vci, stamp)) = taken.replace((branch.port, branch.vci, stamp))
                     {
                         let copy = stamp.put_on(on_circuit(pdu.clone(), vci));
-                        self.ports.push(now, to, copy, cells);
+                        self.ports.push(now, to, copy, cells, base);
                     }
                 }
                 Err(cause) => {
@@ -189,7 +190,7 @@ impl Switch {
         }
         if let Some((to, vci, stamp)) = taken {
             let pdu = stamp.put_on(on_circuit(pdu, vci));
-            self.ports.push(now, to, pdu, cells);
+            self.ports.push(now, to, pdu, cells, base);
         }
     }
 
@@ -222,7 +223,7 @@ impl Switch {
             return false;
         }
         port.queue.stats.adapter += 1;
-        self.ports.push(now, to, pdu, cells);
+        self.ports.push(now, to, pdu, cells, false);
         true
     }
 }

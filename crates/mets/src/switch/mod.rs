@@ -78,6 +78,8 @@ pub struct Switch {
     /// Kept to save an allocation for each division of a link.
     demands: Vec<Demand>,
     grants: Vec<Grant>,
+    /// Ports that admit by measurement and have been asked for a flow.
+    measured: Vec<PortId>,
 }
 
 impl Switch {
@@ -102,6 +104,7 @@ impl Switch {
             fast_wake: None,
             demands: Vec::new(),
             grants: Vec::new(),
+            measured: Vec::new(),
         };
         let inside = PortConfig {
             name: "local".into(),
@@ -131,15 +134,18 @@ impl Switch {
             }
         }
         self.ports.remove(id);
+        self.measured.retain(|other| *other != id);
     }
 
     /// What happened so far; ports of the same name share one entry.
     pub fn stats(&self) -> SwitchStats {
         let mut stats = self.stats.clone();
         for port in self.ports.iter() {
-            stats
-                .ports
-                .insert(port.config.name.clone(), port.queue.counted());
+            let name = &port.config.name;
+            stats.ports.insert(name.clone(), port.queue.counted());
+            if let Some(measured) = &port.queue.admission {
+                stats.admission.insert(name.clone(), measured.stats());
+            }
         }
         for flow in self.flows.iter() {
             stats.unknown_types += flow.selector.unknown_types;
@@ -258,16 +264,21 @@ impl Machine for Switch {
         match input {
             // Media changes no state that a timer waits for.
             SwitchInput::Pdu { port, pdu } => return self.on_pdu(now, port, pdu, obs),
-            SwitchInput::Signal { port, signal } => self.on_signal(now, port, signal, obs),
+            SwitchInput::Signal { port, signal } => {
+                self.measure(now);
+                self.on_signal(now, port, signal, obs);
+            }
             SwitchInput::PortUp { port } => self.on_port_up(now, port),
             SwitchInput::PortDown { port } => self.on_port_down(port),
             SwitchInput::PortRate { port, rate } => {
                 self.ports.set_rate(now, port, Some(rate));
+                self.follow_rate(now, port);
                 self.regrant(now, port, "another rate of the line", obs);
             }
         }
         self.on_timeout(now, obs);
         self.set_tick(now);
+        self.book(now);
     }
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
@@ -283,6 +294,8 @@ impl Machine for Switch {
         if self.tick.is_some_and(|tick| tick <= now) {
             self.run_interval(now, obs);
             self.set_tick(now);
+            self.measure(now);
+            self.book(now);
         }
     }
 

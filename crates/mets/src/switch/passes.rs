@@ -243,6 +243,7 @@ impl Flow {
             member,
             level: self.info.spec.top_level(),
             proof,
+            again: self.branches.iter().any(Branch::is_committed),
         };
         (self.upstream, join)
     }

@@ -72,9 +72,9 @@ impl Ports {
     }
 
     /// Puts an admitted unit into the queue of a port.
-    pub fn push(&mut self, now: Time, id: PortId, pdu: LinkPdu, cells: u32) {
+    pub fn push(&mut self, now: Time, id: PortId, pdu: LinkPdu, cells: u32, base: bool) {
         if let Some(port) = self.get_mut(id)
-            && let Some(start) = port.queue.push(now, pdu, cells)
+            && let Some(start) = port.queue.push(now, pdu, cells, base)
         {
             self.heads.push(Reverse((start, id)));
         }

@@ -32,8 +32,9 @@ impl Switch {
                 epoch,
                 member,
                 proof,
+                again,
                 ..
-            } => self.on_join(now, from, (flow, epoch), member, proof, obs),
+            } => self.on_join(now, from, (flow, epoch), member, (proof, again), obs),
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
             Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use layercast_core::PerLayer;
-use layercast_link::PortStats;
+use layercast_link::{MeasuredStats, PortStats};
 use layercast_media::{FilterRule, FlowFilterStats};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub struct SwitchStats {
     /// Filters, by `FLOW/NEIGHBOUR`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub filters: BTreeMap<String, FilterStats>,
+    /// Ports that admit base layers by measurement, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub admission: BTreeMap<String, MeasuredStats>,
     /// Starts of a frame without the end of the frame before, at the media selector.
     pub resyncs: u64,
     /// Fast starts: receivers that joined between two GOP starts and got the running GOP.

@@ -1,4 +1,4 @@
-use layercast_core::{FilterKind, FlowId, Observer, PortId, Time, earliest};
+use layercast_core::{FilterKind, FlowId, Layer, Observer, PortId, Time, earliest};
 use layercast_media::FilterRule;
 use layercast_wire::{Carriage, LinkPdu, Member, Signal};
 
@@ -250,7 +250,7 @@ impl Switch {
         let (Some(branch), Some(port)) = (flow.branch(to), self.ports.get_mut(to)) else {
             return;
         };
-        let (pdu, cells) = match out {
+        let (pdu, cells, base) = match out {
             Out::Unit(pdu, unit) => {
                 let cells = pdu.cells();
                 self.stats.copies += 1;
@@ -262,7 +262,8 @@ impl Switch {
                     return;
                 }
                 let mark = std::mem::take(&mut branch.mark_next);
-                (marked(on_circuit(pdu, branch.vci), mark), cells)
+                let base = unit.layer == Layer::Base;
+                (marked(on_circuit(pdu, branch.vci), mark), cells, base)
             }
             Out::Adapt(message) => {
                 let pdu = match carriage {
@@ -275,10 +276,10 @@ impl Switch {
                     port.queue.stats.adapter_dropped += 1;
                     return;
                 }
-                (pdu, cells)
+                (pdu, cells, false)
             }
         };
-        self.ports.push(now, to, pdu, cells);
+        self.ports.push(now, to, pdu, cells, base);
     }
 
     /// What filters do each RES interval: as sinks they keep their own eras, as sources they say what

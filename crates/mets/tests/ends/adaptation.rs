@@ -184,6 +184,7 @@ fn members_are_counted_reported_and_limited() {
         member: members(),
         level: Level::E1,
         proof: None,
+        again: false,
     };
     let answer = ask(&mut world, join);
     let [Signal::JoinNak { refusal, .. }] = &answer[..] else {
@@ -378,6 +379,7 @@ fn a_join_for_another_life_is_not_answered() {
         },
         level: Level::FULL,
         proof: None,
+        again: false,
     };
     let [other, ours] = [join(Epoch(7)), join(Epoch(0))];
     let answer = ask(&mut world, other);

@@ -92,6 +92,7 @@ fn what_waits_for_an_answer_is_bounded_and_the_rest_counted() {
         resource: layercast_wire::Resource::Link,
         needed: 2,
         available: 1,
+        measured: None,
     };
     let flow = world.source.flow().id;
     world.input(SinkInput::Signal(Signal::JoinNak { flow, refusal }));

@@ -160,6 +160,7 @@ fn signal() -> impl Strategy<Value = Signal> {
             member,
             level,
             proof: None,
+            again: false,
         }),
         (flow_id(), level()).prop_map(|(flow, level)| Signal::JoinAck {
             flow,
@@ -173,6 +174,7 @@ fn signal() -> impl Strategy<Value = Signal> {
                 resource: Resource::Link,
                 needed: 2,
                 available: 1,
+                measured: None,
             },
         }),
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),

@@ -56,6 +56,7 @@ fn host_cpu(node: &str, needed: u64, available: u64) -> Refusal {
         resource: Resource::HostCpu,
         needed,
         available,
+        measured: None,
     }
 }
 

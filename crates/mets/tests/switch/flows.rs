@@ -117,6 +117,7 @@ fn a_join_refused_for_an_unknown_flow_is_sent_again_when_the_flow_is_advertised(
         resource: Resource::UnknownFlow,
         needed: 0,
         available: 0,
+        measured: None,
     };
     assert_eq!(bench.signal(UP, Signal::JoinNak { flow, refusal }), []);
     let flow = bench.info.clone();

@@ -45,7 +45,7 @@ fn signal() -> impl Strategy<Value = Signal> {
             flow: info(id, if first { Mark::First } else { Mark::Last }),
         }),
         8 => (flow(), member(), level())
-            .prop_map(|(flow, member, level)| Signal::Join { flow, epoch: layercast_wire::Epoch::default(), member, level, proof: None, }),
+            .prop_map(|(flow, member, level)| Signal::Join { flow, epoch: layercast_wire::Epoch::default(), member, level, proof: None, again: false, }),
         6 => (flow(), 60u16..70, level())
             .prop_map(|(flow, vci, level)| Signal::JoinAck { flow, vci, level }),
         1 => (flow(), any::<bool>()).prop_map(|(flow, unknown)| Signal::JoinNak {
@@ -54,8 +54,7 @@ fn signal() -> impl Strategy<Value = Signal> {
                 node: "x".into(),
                 resource: if unknown { Resource::UnknownFlow } else { Resource::Link },
                 needed: 1,
-                available: 0,
-            },
+                available: 0, measured: None, },
         }),
         3 => (flow(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
         1 => (flow(), member()).prop_map(|(flow, member)| Signal::Left { flow, member }),
@@ -228,6 +227,7 @@ fn sensible() -> impl Strategy<Value = Vec<SwitchInput>> {
                     member,
                     level,
                     proof: None,
+                    again: false,
                 },
             ),
             2 => signal(

@@ -96,6 +96,7 @@ fn a_join_without_answer_is_refused_and_its_reservation_freed() {
         member: member(id),
         level: Level::FULL,
         proof: None,
+        again: false,
     };
     bench.signal(A, join(1));
     assert_eq!(bench.switch.reserved_on(A), CellRate(480));
@@ -122,6 +123,7 @@ fn every_limit_has_a_refusal_of_its_own() {
         member: member(id),
         level: Level::FULL,
         proof: None,
+        again: false,
     };
     bench.signal(A, join(FlowId(99), 1));
     assert_eq!(bench.refusals(), [Resource::UnknownFlow]);
@@ -175,6 +177,7 @@ fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
             member: member(1),
             level: Level::FULL,
             proof: None,
+            again: false,
         },
     );
     let to_b = |out: &SwitchTransmit| matches!(out, SwitchTransmit::Signal { port, signal: Signal::Join { .. } } if *port == B);
@@ -260,6 +263,7 @@ fn a_flow_that_the_node_upstream_does_not_confirm_is_given_up() {
                 resource: Resource::UnknownFlow,
                 needed: 0,
                 available: 0,
+                measured: None,
             };
             bench.signal(UP, Signal::JoinNak { flow, refusal });
         }
@@ -565,6 +569,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 member: member(1),
                 level,
                 proof: None,
+                again: false,
             },
         ),
         signal(
@@ -583,6 +588,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 member: member(2),
                 level,
                 proof: None,
+                again: false,
             },
         ),
         adapter(A, AdapterKind::Res, 1),
@@ -708,6 +714,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
             member,
             level,
             proof: None,
+            again: false,
         },
     );
     let vci = 102;
@@ -754,6 +761,7 @@ fn who_loses_an_acknowledged_branch_is_told_to_ask_again() {
         resource: Resource::Link,
         needed: 2,
         available: 1,
+        measured: None,
     };
     let flow = bench.info.id;
     let out = bench.signal(UP, Signal::JoinNak { flow, refusal });

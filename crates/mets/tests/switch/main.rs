@@ -8,5 +8,6 @@ mod flows;
 mod hostile;
 mod listing;
 mod machine;
+mod measured;
 mod net;
 mod tokens;

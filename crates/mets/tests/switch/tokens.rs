@@ -110,6 +110,7 @@ impl Bench {
                 member,
                 level,
                 proof,
+                again: false,
             },
         )
     }

@@ -129,6 +129,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         member: Member { name, id },
         proof: None,
         level: Level::BASE,
+        again: false,
     };
     session.write_all(&join.to_line()?)?;
     let offset = realtime_offset();

@@ -215,6 +215,7 @@ async fn the_proof_of_another_is_of_no_use() {
             member: member.clone(),
             level,
             proof: Some(proof.clone()),
+            again: false,
         };
         thief.say(join).await;
         let answer = thief

@@ -6,6 +6,8 @@ pub const MOST_NAME: usize = 64;
 pub const MOST_TITLE: usize = 140;
 /// Largest spare rate of a link that fits a flow, as a fraction.
 pub const MOST_SPARE: f64 = 1_000.0;
+/// Largest headroom of a declared rate, as a fraction.
+pub const MOST_HEADROOM: f64 = 10.0;
 /// Highest frame rate, in frames per second.
 pub const MOST_FRAMES: f64 = 1_000.0;
 /// Largest fixed margin of the jitter filter, in mean deviations.

@@ -144,6 +144,7 @@ fn port_config(
         },
         delay: link.delay,
         adapt_capacity: link.adapt_capacity,
+        measured: scenario.promise.promise(scenario.admission)?,
         bl_permille: (fraction("bl_share", link.bl_share)? * 1_000.0).round() as u16,
         ..PortConfig::default()
     };

@@ -1,5 +1,6 @@
 //! Scenarios: the file as it is written ([`Scenario`]), and what it means for every machine.
 
+mod admission;
 mod clips;
 mod defaults;
 mod error;
@@ -19,6 +20,7 @@ mod shorthand;
 mod topology;
 mod warnings;
 
+pub use admission::{Admission, PromiseSpec};
 pub use error::ScenarioError;
 pub use host::{HostChoice, HostProfile};
 pub use layercast_core::quantity as units;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use layercast_core::{CellRate, Level, Time};
 use layercast_mets::SinkConfig;
 
+use super::admission::Admission;
 use super::error::ScenarioError;
 use super::limits::MOST_MARGIN;
 use super::names::check_name;
@@ -91,6 +92,7 @@ impl Scenario {
         let frames = flow.config.flow.spec.frames_at(Level::FULL);
         let most = limits.cost.most(frames);
         self.admission
+            .is_on()
             .then(|| limits.safe.map_or(most, |safe| safe.min(most)))
     }
 }
@@ -117,8 +119,11 @@ fn check_path(
         if let Some(port) = ports[next].iter().find(|port| port.neighbour == node) {
             let share =
                 u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
-            let free = share.min(u64::from(port.config.capacity().0));
-            if scenario.admission && u64::from(needed.0) > free {
+            let free = match scenario.admission {
+                Admission::Measured => u64::from(port.config.capacity().0),
+                _ => share.min(u64::from(port.config.capacity().0)),
+            };
+            if scenario.admission.is_on() && u64::from(needed.0) > free {
                 let (near, far) = (&scenario.nodes[next].name, &scenario.nodes[node].name);
                 return Err(ScenarioError::relation(
                     field,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use layercast_core::{CellRate, FlowId, NodeId, Span, Stream, Time};
+use layercast_core::{CellRate, FlowId, FlowSpec, Layer, NodeId, Span, Stream, Time};
 use layercast_mets::switch::{FilterPlace, SwitchConfig, choose_core};
 use layercast_mets::{Shaping, Source, SourceConfig, stagger};
 use layercast_wire::FlowInfo;
@@ -11,7 +11,7 @@ use layercast_wire::FlowInfo;
 use super::clips;
 use super::error::ScenarioError;
 use super::host::HostProfile;
-use super::limits::MOST_STALLS;
+use super::limits::{MOST_HEADROOM, MOST_STALLS};
 use super::links;
 use super::names::check_name;
 use super::network::{Fault, Flow, Network, Node};
@@ -78,7 +78,7 @@ impl Scenario {
                         require_tokens: self.requires_tokens(),
                         merge: self.merge,
                         filters: places_of(&filters, i),
-                        admission: self.admission,
+                        admission: self.admission.is_on(),
                         fast_start: self.fast_start,
                         sender: match node.kind {
                             NodeKind::Host => profile.sender_cost(),
@@ -190,6 +190,12 @@ impl Scenario {
         let id = FlowId(i as u32 + 1);
         let mut spec = clip.flow_spec();
         spec.flow_id = id;
+        if !(0.0..=MOST_HEADROOM).contains(&entry.headroom) {
+            let field = format!("flow[{i}].headroom");
+            let accepted = "a fraction of 0 to 10, like 0.25 for 25 %";
+            return Err(ScenarioError::value(field, entry.headroom, accepted));
+        }
+        declare_more(&mut spec, entry.headroom);
         if let Some(bound) = entry.delay_max {
             spec.delay_max_ms = match u32::try_from(bound.as_ms()) {
                 Ok(ms) if ms > 0 => ms,
@@ -242,14 +248,14 @@ impl Scenario {
             era: self.era,
             res_interval: self.res_interval,
             start: Time::ZERO + start,
-            local_limit: (self.admission && profile.send_cell > Span::ZERO).then(|| {
+            local_limit: (self.admission.is_on() && profile.send_cell > Span::ZERO).then(|| {
                 // Nine tenths of the processor (specs/mets.md 2.10).
                 let cells = Span::from_ms(900).as_ps() / profile.send_cell.as_ps();
                 CellRate(u32::try_from(cells).unwrap_or(u32::MAX))
             }),
-            cost: profile.sender_cost().filter(|_| self.admission),
+            cost: profile.sender_cost().filter(|_| self.admission.is_on()),
             seed: self.seed,
-            admission: self.admission,
+            admission: self.admission.is_on(),
             max_members: members_bound(self.receivers.len()),
             protection: self.source_protection(&entry.name),
             parities: entry.protect_base,
@@ -393,6 +399,16 @@ fn members_bound(receivers: usize) -> u32 {
 fn places_of(filters: &[(usize, FilterPlace)], node: usize) -> Vec<FilterPlace> {
     let here = filters.iter().filter(|(other, _)| *other == node);
     here.map(|(_, place)| place.clone()).collect()
+}
+
+/// Raises the rates of all layers by a fraction of what they are.
+fn declare_more(spec: &mut FlowSpec, headroom: f64) {
+    let more = |rate: CellRate| CellRate((f64::from(rate.0) * (1.0 + headroom)).ceil() as u32);
+    for layer in Layer::ALL {
+        let rate = &mut spec.layers[layer];
+        (rate.mean, rate.peak) = (more(rate.mean), more(rate.peak));
+    }
+    spec.headroom_permille = (headroom * 1e3).round() as u16;
 }
 
 pub(super) fn config_error<T, E: ToString>(

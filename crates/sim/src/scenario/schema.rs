@@ -11,10 +11,11 @@ use layercast_wire::{Carriage, Mark};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::admission::{self, Admission, PromiseSpec};
 use super::defaults;
 use super::form::{self, time_to};
 use super::host::HostChoice;
-use super::limits::{MOST_FRAMES, MOST_MARGIN, MOST_NAME, MOST_SPARE};
+use super::limits::{MOST_FRAMES, MOST_HEADROOM, MOST_MARGIN, MOST_NAME, MOST_SPARE};
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
 use crate::internet::scenario::{Text, above_zero};
@@ -72,10 +73,14 @@ pub struct Scenario {
     #[serde(default = "defaults::aal5_mark")]
     #[schemars(schema_with = "form::aal5_mark")]
     pub aal5_mark: Mark,
-    /// Whether joins are tested against the capacity of links, processors and hosts. If not, every base layer is
+    /// How joins are tested against the capacity of links, processors and hosts. With `false` every base layer is
     /// granted and sources send all their frames: for experiments with overload.
-    #[serde(default = "defaults::yes")]
-    pub admission: bool,
+    #[serde(default)]
+    #[schemars(schema_with = "admission::schema")]
+    pub admission: Admission,
+    /// What links promise their base layers with `admission = "measured"`.
+    #[serde(default, skip_serializing_if = "PromiseSpec::is_default")]
+    pub promise: PromiseSpec,
     /// When a lower level takes effect.
     #[serde(default)]
     #[schemars(schema_with = "form::lowering")]
@@ -322,6 +327,10 @@ pub struct FlowEntry {
     /// period evenly.
     #[serde(default)]
     pub stagger: bool,
+    /// How much more than measured the flow declares for each layer, as a fraction, as `serve` does for live streams.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0, max = MOST_HEADROOM))]
+    pub headroom: f64,
     /// Bound of the end-to-end delay, at least 1 ms; it sets the playout delay.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Text<Span>>", extend("pattern" = time_to(form::DELAY)))]
@@ -346,6 +355,10 @@ pub struct FlowEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("pattern" = form::protection()))]
     pub protect_base: Option<ParityConfig>,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// Where the frames of a flow come from.

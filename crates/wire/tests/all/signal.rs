@@ -224,6 +224,7 @@ fn a_refusal_says_what_is_missing() {
             resource,
             needed,
             available,
+            measured: None,
         }
         .to_string()
     };

@@ -115,6 +115,7 @@ impl Sink {
                 member,
                 level,
                 proof: Some(proof),
+                again: true,
             });
         }
     }

@@ -202,6 +202,7 @@ pub(super) fn own_spec(
             resource: Resource::Delay,
             needed: needed.as_us(),
             available: bound.as_us(),
+            measured: None,
         }));
     }
     Ok(own)

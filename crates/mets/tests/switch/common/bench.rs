@@ -108,6 +108,7 @@ impl Bench {
                 member,
                 level,
                 proof: None,
+                again: false,
             },
         );
         let level = Level::BASE;
@@ -166,6 +167,7 @@ impl Bench {
             member: member(1),
             level: Level::FULL,
             proof: None,
+            again: false,
         }
     }
 
@@ -193,6 +195,7 @@ impl Bench {
             member: member(id),
             level: Level::FULL,
             proof: None,
+            again: false,
         };
         let out = self.signal(port, join);
         let (vci, level) = (100 + flow.0 as u16, Level::BASE);

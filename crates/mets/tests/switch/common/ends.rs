@@ -173,6 +173,7 @@ impl Source {
                     resource: layercast_wire::Resource::HostCpu,
                     needed: 500,
                     available: 100,
+                    measured: None,
                 };
                 Some(Signal::JoinNak { flow, refusal })
             }
@@ -378,6 +379,7 @@ impl Receiver {
                     member: self.member.clone(),
                     level: self.want,
                     proof: None,
+                    again: false,
                 })
             }
             Signal::JoinAck { flow, .. } if flow.0 == self.flow => {

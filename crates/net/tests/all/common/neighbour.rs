@@ -273,6 +273,7 @@ impl Neighbour {
             member,
             level: Level::FULL,
             proof: None,
+            again: false,
         };
         self.say(join).await;
         self.wait_for(|signal| matches!(signal, Signal::JoinAck { .. }))

@@ -82,6 +82,7 @@ pub fn signals() -> Vec<Signal> {
         resource: Resource::Link,
         needed: 480,
         available: 479,
+        measured: None,
     };
     let stats = MemberStats {
         member: member.clone(),
@@ -121,6 +122,7 @@ pub fn signals() -> Vec<Signal> {
             member: member.clone(),
             level,
             proof: Some(vec![7; 300].into()),
+            again: false,
         },
         Signal::JoinAck {
             flow,
