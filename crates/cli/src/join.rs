@@ -37,6 +37,8 @@ use crate::serve::node_id;
 use crate::signals;
 use crate::stats;
 
+/// The kind of messages about the playout delay.
+const PLAYOUT: &str = "changes of the playout delay";
 /// Pause before a name without an address is resolved again.
 const RESOLVE_AGAIN: Duration = Duration::from_millis(500);
 /// The environment variable that may hold a token.
@@ -444,7 +446,7 @@ async fn receive(
                 let (report, kind) = match &event {
                     JoinEvent::Second(progress) if joined => (arrivals.look(progress), "missing media"),
                     JoinEvent::Sink(SinkEvent::Playout { from, to, cause }) => {
-                        (playout.look(*from, *to, *cause), "changes of the playout delay")
+                        (playout.look(*from, *to, *cause), PLAYOUT)
                     }
                     JoinEvent::Sink(SinkEvent::MissedDeadline { missed, window }) => {
                         arrivals.missed_deadlines(*missed, *window);
@@ -455,7 +457,11 @@ async fn receive(
                 if let Some(text) = report.filter(|_| repeats.prints(now, kind)) {
                     reporter.event(t_s, &text)?;
                 }
-                if let JoinEvent::Second(_) = &event {
+                if let JoinEvent::Second(progress) = &event {
+                    let rise = playout.second(progress.source_late_ms);
+                    if let Some(text) = rise.filter(|_| repeats.prints(now, PLAYOUT)) {
+                        reporter.event(t_s, &text)?;
+                    }
                     for text in repeats.over(now) {
                         reporter.event(t_s, &text)?;
                     }

@@ -3,8 +3,9 @@
 use layercast_qos::{MoveCause, SignedSpan};
 
 /// What raises the playout delay; of causes that raised it as much the first one is reported.
-const CAUSES: [MoveCause; 4] = [
+const CAUSES: [MoveCause; 5] = [
     MoveCause::Source,
+    MoveCause::Queue,
     MoveCause::Late,
     MoveCause::Loss,
     MoveCause::Estimate,
@@ -12,6 +13,8 @@ const CAUSES: [MoveCause; 4] = [
 
 /// A change of the playout delay that a viewer notices, in milliseconds.
 const WORTH_MS: f64 = 100.0;
+/// Seconds until a message about the path: until then it may turn out that the source is late.
+const KNOWN: u32 = 2;
 /// Delays between hosts without a common clock are not shown: they hold the difference of the clocks.
 const SHOWN_MS: std::ops::Range<f64> = 0.0..60_000.0;
 
@@ -24,6 +27,8 @@ pub struct PlayoutMoves {
     last: Option<f64>,
     /// The highest one that was reported.
     reported: f64,
+    /// Seconds since a rise that seems to be of the path, and is not reported yet.
+    waiting: Option<u32>,
     /// By how much each of [`CAUSES`] has raised the delay since the last report.
     raised: [f64; CAUSES.len()],
 }
@@ -49,6 +54,7 @@ impl PlayoutMoves {
             };
         }
         if rise < WORTH_MS / 2.0 {
+            self.waiting = None;
             let was_high = std::mem::take(&mut self.reported);
             if was_high > 0.0 || rise < 0.0 {
                 (self.before, self.raised) = (Some(to), Default::default());
@@ -60,19 +66,61 @@ impl PlayoutMoves {
                 )
             });
         }
+        match self.cause() {
+            MoveCause::Late if self.is_worth(MoveCause::Late) => {
+                self.waiting.get_or_insert(0);
+                None
+            }
+            cause => self.tell(cause),
+        }
+    }
+
+    /// A second has passed, in which media came `source_late_ms` late to the source; returns what is known by now of a rise
+    /// that seemed to be of the path.
+    pub fn second(&mut self, source_late_ms: Option<f64>) -> Option<String> {
+        let seconds = self.waiting? + 1;
+        self.waiting = Some(seconds);
+        if seconds < KNOWN {
+            return None;
+        }
+        self.waiting = None;
+        let rise = self.last? - self.before?;
+        let is_late = source_late_ms.is_some_and(|late| late >= (rise - self.reported) / 2.0);
+        self.tell(match self.cause() {
+            MoveCause::Late if is_late => MoveCause::Source,
+            cause => cause,
+        })
+    }
+
+    /// What raised the delay most since the last report.
+    fn cause(&self) -> MoveCause {
         let most = self.raised.into_iter().fold(0.0, f64::max);
         let mut known = CAUSES.into_iter().zip(self.raised);
-        let cause = known.find(|it| it.1 == most).map_or(cause, |it| it.0);
+        known
+            .find(|it| it.1 == most)
+            .map_or(MoveCause::Estimate, |it| it.0)
+    }
+
+    /// Whether the delay has risen enough for a report.
+    fn is_worth(&self, cause: MoveCause) -> bool {
+        let (Some(before), Some(last)) = (self.before, self.last) else {
+            return false;
+        };
         // A source that stays too slow raises the delay without end.
         let next = match cause {
             MoveCause::Source => 2.0 * self.reported,
             _ => self.reported + WORTH_MS,
         };
-        if rise < WORTH_MS || rise < next {
+        last - before >= next.max(WORTH_MS)
+    }
+
+    fn tell(&mut self, cause: MoveCause) -> Option<String> {
+        if !self.is_worth(cause) {
             return None;
         }
-        let last = before + self.reported;
-        (self.reported, self.raised) = (rise, Default::default());
+        let (before, to) = (self.before?, self.last?);
+        let from = before + self.reported;
+        (self.reported, self.raised, self.waiting) = (to - before, Default::default(), None);
         let why = match cause {
             MoveCause::Late => {
                 "a frame came later than the others, because the path paused or a queue on it filled; the delay falls again after 5 s without a \
@@ -81,12 +129,15 @@ impl PlayoutMoves {
             MoveCause::Source => {
                 "frames come to the source after their time: the encoder or its sender is slower than real time, or paused"
             }
+            MoveCause::Queue => {
+                "a frame left the source late: the encoder or its sender pauses or sends in bursts, or the frame waited there for the rate of the flow"
+            }
             MoveCause::Loss => "the path loses frames, and a repair takes a round trip",
             MoveCause::Estimate => "the delays of the last frames call for it",
         };
         Some(format!(
             "the playout delay rises by {}: {why}",
-            moved(last, to)
+            moved(from, to)
         ))
     }
 }
@@ -111,6 +162,7 @@ mod tests {
         for &(ms, cause) in moves {
             let to = SignedSpan::from_ps(ms * 1_000_000_000);
             said.extend(playout.look(before, to, cause));
+            said.extend((0..KNOWN).filter_map(|_| playout.second(None)));
             before = to;
         }
         said
@@ -146,6 +198,47 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[0].contains("path"), "{all:?}");
+    }
+
+    #[test]
+    fn a_message_about_the_path_waits_until_it_is_known_who_is_late() {
+        use MoveCause::{Estimate, Late, Queue, Source};
+        let ms = |ms: i64| SignedSpan::from_ps(ms * 1_000_000_000);
+        let rise =
+            |playout: &mut PlayoutMoves, from, to, cause| playout.look(ms(from), ms(to), cause);
+        // The second rise has the cause.
+        let mut playout = PlayoutMoves::default();
+        assert_eq!(rise(&mut playout, 20, 130, Late), None);
+        assert_eq!(playout.second(Some(0.0)), None);
+        let said = rise(&mut playout, 130, 300, Source).expect("a rise");
+        assert!(
+            said.contains("from 20 ms to 300 ms): frames come to the source"),
+            "{said}"
+        );
+        assert_eq!(playout.second(None), None);
+        assert_eq!(playout.second(None), None);
+        // Or what the media of the next seconds show.
+        for (late, part) in [
+            (Some(80.0), "come to the source"),
+            (Some(10.0), "the path paused"),
+            (None, "the path paused"),
+        ] {
+            let mut playout = PlayoutMoves::default();
+            assert_eq!(rise(&mut playout, 20, 150, Late), None);
+            assert_eq!(playout.second(late), None);
+            let said = playout.second(late).expect("a rise");
+            assert!(said.contains(part), "{late:?}: {said}");
+        }
+        // One that is over before is no news.
+        let mut playout = PlayoutMoves::default();
+        assert_eq!(rise(&mut playout, 20, 130, Late), None);
+        assert_eq!(rise(&mut playout, 130, 30, Estimate), None);
+        assert_eq!(playout.second(None).or(playout.second(None)), None);
+        let said = rise(&mut PlayoutMoves::default(), 20, 280, Queue).expect("a rise");
+        assert!(
+            said.contains("left the source late") && !said.contains("path"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -205,7 +298,7 @@ mod tests {
         let mut playout = PlayoutMoves::default();
         let at = |s: i64, ms: i64| SignedSpan::from_ps((s * 1_000 + ms) * 1_000_000_000);
         let said = playout
-            .look(at(-3_600, 0), at(-3_600, 400), Late)
+            .look(at(-3_600, 0), at(-3_600, 400), Loss)
             .expect("a rise");
         assert!(said.contains("rises by 400 ms:"), "{said}");
     }

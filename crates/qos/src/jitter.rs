@@ -24,6 +24,8 @@ pub enum MoveCause {
     Late,
     /// The same, because its media came late to the source.
     Source,
+    /// The same, because it left the source late: it was complete late, or queued there.
+    Queue,
     /// The path loses frames, and a repair needs a round trip.
     Loss,
     /// The delays of the last frames call for it, or the configuration.

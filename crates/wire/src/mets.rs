@@ -280,6 +280,9 @@ impl Waited {
         Span::from_ps(u64::try_from(-self.early_ps()).unwrap_or(0))
     }
 
+    /// What [`queued`](Waited::queued) gives for this time and longer ones.
+    pub const LONGEST_QUEUED: Span = Span::from_ms(2 * Self::QUEUED);
+
     /// From the emission timestamp, or the later arrival of the last byte, until the first packet left.
     pub fn queued(self) -> Span {
         Span::from_ms(2 * (u64::from(self.0) & Self::QUEUED))

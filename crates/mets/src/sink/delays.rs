@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use layercast_core::{EndToEnd, Serial, Span, Time};
-use layercast_qos::{DelayHistogram, SignedSpan};
+use layercast_qos::{DelayHistogram, MoveCause, SignedSpan};
 use layercast_wire::{EndToEndMs, Waited};
 use serde::Serialize;
 
@@ -54,14 +54,53 @@ pub(super) struct SourceLateness {
     at: Time,
     /// The largest since the playout delay was moved last, and for which it was moved: of the frame that it rose for, or of
     /// those that it was kept to.
-    largest: i64,
-    covered: i64,
+    largest: AtSource,
+    covered: AtSource,
+    /// What the last frame took at the source.
+    taken: AtSource,
     /// The first frame of the timeline, and by how much it is behind the one before.
     restart: Option<(Serial, i64)>,
     /// What the playout delay rises by until then follows from that.
     settles: Time,
     /// By how much all timelines together are behind the first.
     skipped: i64,
+}
+
+/// The part of the source in the delay of a frame, in picoseconds.
+#[derive(Clone, Copy, Default, Debug)]
+struct AtSource {
+    /// How long after its time it came.
+    late: i64,
+    /// How long after its time it left.
+    left: i64,
+}
+
+impl AtSource {
+    /// The part in `delay`. A frame that was queued for longer than can be stated spent all of it there.
+    fn of(waited: Waited, delay: SignedSpan) -> AtSource {
+        let (late, queued) = (late(waited).max(0), waited.queued());
+        let left = late.saturating_add(SignedSpan::from(queued).as_ps());
+        let left = match queued >= Waited::LONGEST_QUEUED {
+            true => left.max(delay.as_ps()),
+            false => left,
+        };
+        AtSource { late, left }
+    }
+
+    fn max(self, other: AtSource) -> AtSource {
+        AtSource {
+            late: self.late.max(other.late),
+            left: self.left.max(other.left),
+        }
+    }
+
+    /// On a timeline that begins `by` later.
+    fn on_timeline(self, by: i64) -> AtSource {
+        AtSource {
+            late: (self.late - by).max(0),
+            left: (self.left - by).max(0),
+        }
+    }
 }
 
 /// Lateness, for a second or two, from which a frame in time is the first of another timeline.
@@ -78,9 +117,15 @@ impl SourceLateness {
         };
     }
 
-    /// Takes a frame that arrives `now`. If the timeline of the source begins again with it, gives by how much the time
-    /// stamps jump.
-    pub fn frame(&mut self, now: Time, seq: Serial, waited: Waited) -> Option<SignedSpan> {
+    /// Takes a frame that arrives `now`, `delay` after it was emitted. If the timeline of the source begins again with it,
+    /// gives by how much the time stamps jump.
+    pub fn frame(
+        &mut self,
+        now: Time,
+        seq: Serial,
+        waited: Waited,
+        delay: SignedSpan,
+    ) -> Option<SignedSpan> {
         if !waited.is_live() || self.is_of_the_timeline_before(seq, waited) {
             return None;
         }
@@ -98,12 +143,13 @@ impl SourceLateness {
             self.settles = now.saturating_add(SETTLES);
             self.skipped = self.skipped.saturating_add(jump);
             (self.begun, self.before, self.running) = (Some(now), None, None);
-            self.covered = (self.covered - jump).max(0);
-            self.largest = 0;
+            self.covered = self.covered.on_timeline(jump);
+            self.largest = AtSource::default();
         }
         self.running = Some(self.running.map_or(late, |least| least.min(late)));
         (self.last, self.at) = (late, now);
-        self.largest = self.largest.max(late);
+        self.taken = AtSource::of(waited, delay);
+        self.largest = self.largest.max(self.taken);
         jump.map(SignedSpan::from_ps)
     }
 
@@ -134,16 +180,22 @@ impl SourceLateness {
         self.skipped as f64 / 1e9
     }
 
-    /// Takes a move of the playout delay at the last frame. Gives whether it is a rise that follows the source: that frame
-    /// came later to the source, by at least half of the rise, than those for which the playout delay was moved before.
+    /// Takes a move of the playout delay at the last frame. Gives why it rises if that follows the source: the frame came
+    /// later to the source, or left it later, by at least half of the rise, than those for which the playout delay was moved
+    /// before.
     ///
     /// The frames between may have used the guard of the playout delay, so they are no measure.
-    pub fn explains(&mut self, rise: i64) -> bool {
-        let late = self.last.max(0);
-        let later = late - self.covered;
+    pub fn explains(&mut self, rise: i64) -> Option<MoveCause> {
+        let (taken, covered) = (self.taken, self.covered);
         let largest = std::mem::take(&mut self.largest);
-        self.covered = if rise > 0 { late } else { largest.max(0) };
-        rise > 0 && (later >= rise / 2 || self.at < self.settles)
+        self.covered = if rise > 0 { taken } else { largest };
+        if rise <= 0 {
+            return None;
+        }
+        if taken.late - covered.late >= rise / 2 || self.at < self.settles {
+            return Some(MoveCause::Source);
+        }
+        (taken.left - covered.left >= rise / 2).then_some(MoveCause::Queue)
     }
 }
 
@@ -234,24 +286,27 @@ mod tests {
     fn the_lateness_of_the_source_is_that_of_its_frames_in_time() {
         let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
         let mut source = SourceLateness::default();
-        source.frame(at(0), Serial(0), Waited::default());
+        source.frame(at(0), Serial(0), Waited::default(), SignedSpan::ZERO);
         assert_eq!(source.ms(), None);
         // Jitter of 300 ms is no lateness.
         for k in 0..50u32 {
             let late = if k % 5 == 0 { 300 } else { 0 };
-            assert_eq!(
-                source.frame(at(40 * u64::from(k)), Serial(k), waited(late)),
-                None
-            );
+            assert_eq!(in_time(&mut source, at(40 * u64::from(k)), k, late), None);
         }
         assert_eq!(source.ms(), Some(0.0));
         // From then on a frame is 6 ms later than the one before.
         for k in 0..100u32 {
             let late = 6 * i64::from(k);
-            source.frame(at(2_000 + 40 * u64::from(k)), Serial(50 + k), waited(late));
+            in_time(&mut source, at(2_000 + 40 * u64::from(k)), 50 + k, late);
         }
         let ms = source.ms().expect("live frames");
         assert!((300.0..=450.0).contains(&ms), "{ms}");
+    }
+
+    /// Takes a frame that came `late` ms after its time and spent no time elsewhere.
+    fn in_time(source: &mut SourceLateness, now: Time, k: u32, late: i64) -> Option<SignedSpan> {
+        let delay = SignedSpan::from_ps(late * 1_000_000_000);
+        source.frame(now, Serial(k), waited(late), delay)
     }
 
     /// Of a frame that came `late` ms after its time.
@@ -262,11 +317,11 @@ mod tests {
 
     /// Rises of a playout delay of `SourceLateness` and what is above it: `late(k)` and `path(k)` are what the source and the path
     /// add to frame `k`, in milliseconds. Gives for each whether the source explains it.
-    fn rises(late: impl Fn(u32) -> i64, path: impl Fn(u32) -> i64) -> Vec<bool> {
+    fn rises(late: impl Fn(u32) -> i64, path: impl Fn(u32) -> i64) -> Vec<Option<MoveCause>> {
         let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
         let (mut source, mut playout, mut explained) = (SourceLateness::default(), 10, Vec::new());
         for k in 0..500u32 {
-            source.frame(at(40 * u64::from(k)), Serial(k), waited(late(k)));
+            in_time(&mut source, at(40 * u64::from(k)), k, late(k));
             let delay = late(k).max(0) + path(k);
             if delay > playout {
                 let to = delay + 10;
@@ -281,10 +336,13 @@ mod tests {
     fn every_rise_behind_a_slow_source_is_explained_and_none_of_the_path() {
         let all = rises(|k| 6 * i64::from(k) - 40, |_| 3);
         assert!(all.len() > 100, "{all:?}");
-        assert!(all.iter().all(|&it| it), "{all:?}");
+        assert!(
+            all.iter().all(|it| *it == Some(MoveCause::Source)),
+            "{all:?}"
+        );
         // With jitter of the path by far most of them are.
         let all = rises(|k| 6 * i64::from(k) - 40, |k| i64::from(k * 7_919 % 9));
-        let explained = all.iter().filter(|&&it| it).count();
+        let explained = all.iter().filter(|it| it.is_some()).count();
         assert!(
             explained * 10 > all.len() * 7,
             "{explained} of {}",
@@ -295,7 +353,7 @@ mod tests {
             let all = rises(|_| late, i64::from);
             let path = all.iter().skip(usize::from(late > 0));
             assert!(path.clone().count() > 20, "{all:?}");
-            assert!(path.clone().all(|&it| !it), "{late}: {all:?}");
+            assert!(path.clone().all(Option::is_none), "{late}: {all:?}");
         }
     }
 
@@ -305,21 +363,43 @@ mod tests {
         let ms = |ms: i64| ms * 1_000_000_000;
         let mut source = SourceLateness::default();
         for (k, late) in [0, 300, 0].into_iter().enumerate() {
-            source.frame(at(40 * k as u64), Serial(k as u32), waited(late));
+            in_time(&mut source, at(40 * k as u64), k as u32, late);
         }
-        assert!(!source.explains(ms(-200)));
+        assert_eq!(source.explains(ms(-200)), None);
         // 320 ms late, of which there was room for 300: a rise of 200 is of the path.
-        source.frame(at(160), Serial(4), waited(320));
-        assert!(!source.explains(ms(200)));
-        source.frame(at(200), Serial(5), waited(520));
-        assert!(source.explains(ms(200)));
+        in_time(&mut source, at(160), 4, 320);
+        assert_eq!(source.explains(ms(200)), None);
+        in_time(&mut source, at(200), 5, 520);
+        assert_eq!(source.explains(ms(200)), Some(MoveCause::Source));
+    }
+
+    #[test]
+    fn a_frame_that_leaves_its_source_late_is_not_of_the_path() {
+        let ms = |ms: i64| SignedSpan::from_ps(ms * 1_000_000_000);
+        let span = |ms| Span::from_ms(ms);
+        let mut source = SourceLateness::default();
+        let mut rise = |k: u32, queued, delay, by: i64| {
+            let now = Time::ZERO + Span::from_ms(40 * u64::from(k));
+            let waited = waited(-57).left_after(span(queued));
+            source.frame(now, Serial(k), waited, ms(delay));
+            source.explains(by * 1_000_000_000)
+        };
+        // Of an encoder in bursts, whose picture is complete when the next one begins: 254 ms is all that fits.
+        assert_eq!(rise(0, 300, 320, 240), Some(MoveCause::Queue));
+        // As long once more, of which there is room for 320.
+        assert_eq!(rise(1, 300, 400, 80), Some(MoveCause::Queue));
+        assert_eq!(rise(2, 40, 500, 100), None);
+        assert_eq!(rise(3, 40, 20, -460), None);
+        // A picture that takes 90 ms, and then the path.
+        assert_eq!(rise(4, 130, 140, 90), Some(MoveCause::Queue));
+        assert_eq!(rise(5, 130, 240, 100), None);
     }
 
     #[test]
     fn a_timeline_that_begins_again_is_seen_once_and_frames_of_the_one_before_are_moved() {
         let at = |ms| Time::ZERO + Span::from_ms(1_000_000 + ms);
         let mut source = SourceLateness::default();
-        let mut feed = |k: u32, late| source.frame(at(40 * u64::from(k)), Serial(k), waited(late));
+        let mut feed = |k: u32, late| in_time(&mut source, at(40 * u64::from(k)), k, late);
         for k in 0..50 {
             assert_eq!(feed(k, 1_000 + 6 * i64::from(k)), None);
         }
@@ -335,11 +415,11 @@ mod tests {
         assert_eq!(moved(50, 1_300), 1_334_000_000_000);
         assert_eq!((moved(50, -40), moved(53, 1_300)), (0, 0));
         // What went into the jump by mistake is not of the path; a second later a rise is.
-        assert!(source.explains(100_000_000_000));
+        assert_eq!(source.explains(100_000_000_000), Some(MoveCause::Source));
         for k in 54..90u32 {
-            source.frame(at(40 * u64::from(k)), Serial(k), waited(-40));
+            in_time(&mut source, at(40 * u64::from(k)), k, -40);
         }
-        assert!(!source.explains(100_000_000_000));
+        assert_eq!(source.explains(100_000_000_000), None);
         // An encoder that catches up begins nothing again.
         let mut source = SourceLateness::default();
         for k in 0..100u32 {
@@ -348,11 +428,8 @@ mod tests {
             } else {
                 1_200 - 40 * (i64::from(k) - 50)
             };
-            let jump = source.frame(
-                at(40 * u64::from(k.min(50)) + u64::from(k)),
-                Serial(k),
-                waited(late),
-            );
+            let now = at(40 * u64::from(k.min(50)) + u64::from(k));
+            let jump = in_time(&mut source, now, k, late);
             assert_eq!(jump, None, "{k}");
         }
     }

@@ -770,7 +770,9 @@ impl Receiver {
         header: &MetsHeader,
         emission: SourceTime,
     ) -> SourceTime {
-        if let Some(jump) = self.source_lateness.frame(came, header.seq, header.waited) {
+        let delay = emission.age(came);
+        let jump = (self.source_lateness).frame(came, header.seq, header.waited, delay);
+        if let Some(jump) = jump {
             self.jitter.on_jump(jump);
             return emission;
         }
@@ -809,9 +811,9 @@ impl Receiver {
         while let Some(event) = self.jitter.poll_event() {
             self.events.push_back(match event {
                 JitterEvent::PlayoutMoved { from, to, cause } => {
-                    let follows = self.source_lateness.explains(to.as_ps() - from.as_ps());
+                    let at_source = self.source_lateness.explains(to.as_ps() - from.as_ps());
                     let cause = match cause {
-                        MoveCause::Late if follows => MoveCause::Source,
+                        MoveCause::Late => at_source.unwrap_or(MoveCause::Late),
                         cause => cause,
                     };
                     SinkEvent::Playout { from, to, cause }
