@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use layercast_core::{Level, Time};
+use layercast_core::{Layer, Level, PerLayer, Time};
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::SwitchEvent;
 use layercast_net::{Clock, LayerRepairs, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
@@ -100,6 +100,7 @@ impl Drive {
         let mut repeats = Repeats::default();
         let mut failures = Failures::default();
         let mut rates = Rates::default();
+        let mut unsent = Unsent::default();
         // Frames that receivers of a flow reported late, as of the last report.
         let mut told_late = BTreeMap::new();
         let mut second = interval(Duration::from_secs(1));
@@ -109,6 +110,7 @@ impl Drive {
                 Some(event) = heard.recv() => {
                     let t_s = clock.now().since(self.epoch).as_secs_f64();
                     count(&mut status, &event);
+                    unsent.push(&event);
                     let heard = affects_receivers(&event, &mut told_late)
                         && failures.is_news(&event)
                         && rates.is_news(&event);
@@ -134,6 +136,11 @@ impl Drive {
                     status.t_s = now.since(self.epoch).as_secs_f64();
                     for text in repeats.over(now) {
                         reporter.event(status.t_s, &text)?;
+                    }
+                    for text in unsent.take() {
+                        if repeats.prints(now, "frames that the source drops") {
+                            reporter.event(status.t_s, &text)?;
+                        }
                     }
                     let line = Line::Node(status.clone());
                     reporter.status(&line, || {
@@ -270,6 +277,43 @@ impl Rates {
         }
         self.0.insert(flow.clone(), now);
         from != to || before.is_some()
+    }
+}
+
+/// Frames of flows that the pacing of the source dropped since the last report.
+#[derive(Default)]
+struct Unsent(BTreeMap<String, PerLayer<u64>>);
+
+impl Unsent {
+    fn push(&mut self, event: &NodeEvent) {
+        let NodeEvent::Source {
+            flow,
+            event: SourceEvent::Dropped { frames },
+        } = event
+        else {
+            return;
+        };
+        let sum = self.0.entry(flow.clone()).or_default();
+        for layer in Layer::ALL {
+            sum[layer] += frames[layer];
+        }
+    }
+
+    /// What to report of them.
+    fn take(&mut self) -> Vec<String> {
+        let flows = std::mem::take(&mut self.0).into_iter();
+        let text = |(flow, frames): (String, PerLayer<u64>)| {
+            format!(
+                "{flow}: {} dropped before they were sent ({} BL, {} E1, {} E2): the busiest GOPs of the clip take longer \
+                 to leave than --pacing lets them wait; let the encoder limit its rate (-maxrate and -bufsize: layercast \
+                 probe suggests values), or use serve --pacing off where the links carry the peaks",
+                count_of(frames.total(), "frame"),
+                frames.base,
+                frames.e1,
+                frames.e2
+            )
+        };
+        flows.map(text).collect()
     }
 }
 
@@ -458,6 +502,26 @@ mod tests {
             "{lower}"
         );
         assert_eq!(told(Level::E1, Level::E1, 1_950), None);
+    }
+
+    #[test]
+    fn frames_that_the_pacing_drops_are_told_in_one_message() {
+        let mut unsent = Unsent::default();
+        for layer in [Layer::E1, Layer::E2, Layer::E2] {
+            let mut frames = PerLayer::default();
+            frames[layer] = 1;
+            unsent.push(&NodeEvent::Source {
+                flow: "film".into(),
+                event: SourceEvent::Dropped { frames },
+            });
+        }
+        let told = unsent.take();
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("film: 3 frames dropped before they were sent (0 BL, 1 E1, 2 E2)"),
+            "{told:?}"
+        );
+        assert!(unsent.take().is_empty());
     }
 
     #[test]

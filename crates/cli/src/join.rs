@@ -488,6 +488,14 @@ async fn receive(
                     // That the level falls with the flow goes without saying.
                     JoinEvent::Level { .. } if over => {}
                     JoinEvent::Sink(SinkEvent::Released { .. }) if over => {}
+                    JoinEvent::Level { from, to } if args.multicast.is_some() && to > args.level => {
+                        let text = format!(
+                            "level {from} -> {to}, more than --level {}: a group gets the highest level that one of its \
+                             members wants (a receiver outside the group gets its own: leave --multicast out)",
+                            args.level.get()
+                        );
+                        reporter.event(t_s, &text)?;
+                    }
                     event => tell(reporter, t_s, joined, &event)?,
                 }
             }

@@ -188,7 +188,10 @@ const MOST_SEEDS: u64 = 100_000;
 
 /// Reads a level, 0 to 2.
 pub fn level(text: &str) -> Result<Level, String> {
+    let named = |level: &Level| level.to_string().eq_ignore_ascii_case(text);
+    let all = [Level::BASE, Level::E1, Level::FULL];
     let level = text.parse().ok().and_then(Level::new);
+    let level = level.or_else(|| all.into_iter().find(named));
     level.ok_or_else(|| "expected 0 (BL), 1 (BL+E1) or 2 (BL+E1+E2)".into())
 }
 
@@ -427,6 +430,20 @@ mod tests {
     use layercast_core::Time;
 
     use super::*;
+
+    #[test]
+    fn a_level_is_a_number_or_what_messages_call_it() {
+        for (text, read) in [
+            ("0", Some(Level::BASE)),
+            ("bl", Some(Level::BASE)),
+            ("BL+E1", Some(Level::E1)),
+            ("BL+E1+E2", Some(Level::FULL)),
+            ("3", None),
+            ("E1", None),
+        ] {
+            assert_eq!(level(text).ok(), read, "{text}");
+        }
+    }
 
     #[test]
     fn a_port_is_read_with_all_its_parts() {

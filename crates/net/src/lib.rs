@@ -100,7 +100,7 @@ pub use multicast::{
     TreeOptions, WithheldFile, emulate_receivers, printable, receiver_identity, send_files,
     send_plan,
 };
-pub use names::{NameError, check_name};
+pub use names::{NameError, check_name, member_of};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use partial_order::{

@@ -1,4 +1,5 @@
 use layercast_wire::MAX_NAME;
+use layercast_wire::multicast::MemberId;
 use thiserror::Error;
 
 /// Why a text cannot be the name of a node, a flow or a member.
@@ -36,6 +37,12 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
         Some((at, found)) => Err(NameError::Control { at, found }),
         None => Ok(()),
     }
+}
+
+/// The number that stands for the name of a receiver of files on the wire: the beginning of its BLAKE3 digest.
+pub fn member_of(name: &str) -> MemberId {
+    let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(name.as_bytes()).as_bytes();
+    MemberId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
 }
 
 #[cfg(test)]

@@ -148,8 +148,9 @@ fn about_receiver(it: &ReceiverReport) -> Value {
         Outcome::NeverConnected => ("never answered", None),
     };
     json!({
-        "member": format!("{:016x}", it.member.0), "address": it.address, "outcome": outcome,
-        "why": why, "repairs": it.repairs, "loss": it.loss,
+        "member": format!("{:016x}", it.member.0), "name": it.name.as_deref(), "address": it.address,
+        "outcome": outcome, "why": why, "seconds": it.took.map(|it| it.as_secs_f64()),
+        "repairs": it.repairs, "loss": it.loss,
     })
 }
 

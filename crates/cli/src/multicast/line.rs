@@ -131,7 +131,7 @@ pub struct WithheldFile<'a> {
 /// What a receiver has of a file.
 #[derive(Debug, Serialize)]
 pub struct FileReceiver<'a> {
-    /// Name of the receiver, if `--members` or `--key-members` lists it.
+    /// Name of the receiver (`receive --name`).
     pub name: Option<&'a str>,
     /// Number of the receiver on the wire, in hexadecimal.
     pub member: String,
@@ -141,6 +141,9 @@ pub struct FileReceiver<'a> {
     pub outcome: Delivery,
     /// Why it failed.
     pub why: Option<&'static str>,
+    /// Seconds from the first data packet of the session until the receiver had everything; null before, and where it had the file
+    /// already.
+    pub seconds: Option<f64>,
     /// Packets or parities that it requested.
     pub repairs: u64,
     /// Packets or parities that it lacked at its last report.
@@ -235,7 +238,7 @@ pub struct FileSummary<'a> {
 /// A receiver over all files of a transfer.
 #[derive(Debug, Serialize)]
 pub struct ReceiverTotal<'a> {
-    /// Name of the receiver, if `--members` or `--key-members` lists it.
+    /// Name of the receiver (`receive --name`).
     pub name: Option<&'a str>,
     /// Number of the receiver on the wire, in hexadecimal.
     pub member: &'a str,
@@ -249,7 +252,7 @@ pub struct ReceiverTotal<'a> {
     pub listed: bool,
     /// Bytes of the files that were transferred, not of those that the receiver had already.
     pub octets: u64,
-    /// Duration of the sessions of these files.
+    /// Sum over these files of the time from the first data packet until the receiver had everything.
     pub seconds: f64,
     /// Bits per second of these files; null if none was transferred.
     pub rate_bps: Option<u64>,

@@ -12,7 +12,7 @@ use std::io::{IsTerminal, stderr};
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use layercast_wire::multicast::{MemberId, Reason};
+use layercast_wire::multicast::Reason;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -21,12 +21,6 @@ use crate::output::Lines;
 use crate::progress::style;
 use crate::secret;
 use crate::table::cut;
-
-/// The number that stands for a name on the wire.
-fn member(name: &str) -> MemberId {
-    let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(name.as_bytes()).as_bytes();
-    MemberId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
-}
 
 /// The key in a file: whatever its content, both sides make the same of it.
 fn key(file: Option<&Path>) -> Result<Option<[u8; 32]>, Failure> {
@@ -59,7 +53,7 @@ fn words(reason: Reason) -> &'static str {
         Reason::Slow => "too slow for the others",
         Reason::Silent => "it does not answer",
         Reason::Corrupt => "the digest was wrong twice",
-        Reason::NoRoom => "it has no room",
+        Reason::NoRoom => "no room there: its disk is full, or its receive --most is smaller",
         Reason::Unsupported => "it does not know the code, or the terms",
         Reason::Rounds => "more passes than allowed",
         Reason::Late => "it came too late",

@@ -9,7 +9,7 @@ use std::time::Instant;
 use layercast_core::Span;
 use layercast_net::{
     Ended, FileReceiver, Folder, IDENTITY_FILE, NetError, ReceiveConfig, ReceiveEvent,
-    ReceivedFile, Reception, printable, receiver_identity,
+    ReceivedFile, Reception, member_of, printable, receiver_identity,
 };
 use layercast_wire::multicast::Reason;
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::args::{PORT, Receive};
 use super::line::{self, ReceiveLine};
 use super::summary::{FEW, rate};
-use super::{Say, digest, key, member, octets, words};
+use super::{Say, digest, key, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
 use crate::output::{are, count};
@@ -158,8 +158,8 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
     })?;
     // Without a name the identity is what the receiver is called by.
     let member = match &args.name {
-        Some(name) => member(name),
-        None => member(&format!("{identity:016x}")),
+        Some(name) => member_of(name),
+        None => member_of(&format!("{identity:016x}")),
     };
     Ok(ReceiveConfig {
         name: name.to_owned(),

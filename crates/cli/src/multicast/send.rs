@@ -14,7 +14,7 @@ use layercast_multicast::{
 };
 use layercast_net::{
     Destination, InputFault, ReceiverReport, SendConfig, SendEvent, SendPlan, SendProgress,
-    SendReport, SentFile, TreeOptions, printable, send_plan,
+    SendReport, SentFile, TreeOptions, member_of, printable, send_plan,
 };
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ use self::reporter::Reporter;
 use super::args::{PORT, Profile, Send, Speed};
 use super::line::{SendLine, WithheldFile};
 use super::summary::{self, FEW, Summary};
-use super::{Say, estimate, hex, key, member, octets, words};
+use super::{Say, estimate, hex, key, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::node::{Stop, Trace, runtime};
@@ -62,7 +62,7 @@ pub fn run(args: &Send) -> Outcome {
         let stop = Stop::listen()?;
         let (reports, mut events) = mpsc::channel(EVENTS);
         let names = args.members.iter().chain(&args.key_members);
-        let names = names.map(|name| (member(name), name.clone()));
+        let names = names.map(|name| (member_of(name), name.clone()));
         let reporter = Reporter {
             is_long: plan.files() > FEW && !args.verbose,
             say,
@@ -209,13 +209,18 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     // One that fails does not take it from the others.
     machine.completion = args.enough.clone().unwrap_or(Completion::AtLeast(0));
     if !args.key_members.is_empty() {
-        let key = args.key_members.iter().map(|it| member(it)).collect();
+        let key = args.key_members.iter().map(|it| member_of(it)).collect();
         let both = (machine.completion, Completion::Key(key));
         machine.completion = Completion::Both(Box::new(both));
     }
     machine.receipts = key(args.key.as_deref())?;
     let members = match args.members.is_empty() {
-        false => Members::Listed(args.members.iter().map(|it| (member(it), None)).collect()),
+        false => Members::Listed(
+            args.members
+                .iter()
+                .map(|it| (member_of(it), None))
+                .collect(),
+        ),
         true => Members::Anyone {
             expect: args.receivers.or(match &to {
                 Destination::Hosts(hosts) => u32::try_from(hosts.len()).ok(),

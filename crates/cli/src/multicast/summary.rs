@@ -61,10 +61,11 @@ fn answered_as(receivers: usize) -> String {
 
 /// What a receiver is called for people.
 pub fn name(names: &Names, it: &ReceiverReport) -> String {
-    match (names.get(&it.member), it.address) {
-        (Some(name), _) => name.clone(),
-        (None, Some(address)) => address.to_string(),
-        (None, None) => hex(&it.member.0.to_be_bytes()),
+    match (names.get(&it.member), &it.name, it.address) {
+        (Some(name), ..) => name.clone(),
+        (None, Some(name), Some(address)) => format!("{name} ({address})"),
+        (None, _, Some(address)) => address.to_string(),
+        (None, _, None) => hex(&it.member.0.to_be_bytes()),
     }
 }
 
@@ -79,7 +80,7 @@ fn cause(file: &SentFile, reason: Reason) -> &'static str {
 }
 
 /// What became of a receiver, for programs.
-pub fn receiver<'a>(names: &'a Names, it: &ReceiverReport) -> FileReceiver<'a> {
+pub fn receiver<'a>(names: &'a Names, it: &'a ReceiverReport) -> FileReceiver<'a> {
     let (outcome, why) = match it.outcome {
         Fate::Pending => (Delivery::Pending, None),
         Fate::Delivered => (Delivery::Delivered, None),
@@ -87,11 +88,15 @@ pub fn receiver<'a>(names: &'a Names, it: &ReceiverReport) -> FileReceiver<'a> {
         Fate::NeverConnected => (Delivery::NeverAnswered, None),
     };
     FileReceiver {
-        name: names.get(&it.member).map(String::as_str),
+        name: names
+            .get(&it.member)
+            .map(String::as_str)
+            .or(it.name.as_deref()),
         member: hex(&it.member.0.to_be_bytes()),
         address: it.address,
         outcome,
         why,
+        seconds: it.took.map(|it| it.as_secs_f64()),
         repairs: it.repairs,
         lacks: it.lacks,
         loss: it.loss,
@@ -122,7 +127,7 @@ struct Total {
     files: u32,
     octets: u64,
     repairs: u64,
-    /// Octets and seconds of the sessions that brought it a file: those without data found it there.
+    /// Octets and seconds in which sessions brought it a file: those without data found it there.
     moved: (u64, f64),
     /// Data packets sent to it, and lost on the way.
     packets: f64,
@@ -179,7 +184,8 @@ impl<'a> Summary<'a> {
                 .is_some_and(|it| std::ptr::eq(it, file));
             for it in &file.receivers {
                 let total = totals.entry(it.member).or_default();
-                total.name = names.get(&it.member).cloned();
+                let told = it.name.as_deref().map(str::to_owned);
+                total.name = names.get(&it.member).cloned().or(told);
                 total.shown = name(names, it);
                 total.address = it.address;
                 total.member = hex(&it.member.0.to_be_bytes());
@@ -190,9 +196,9 @@ impl<'a> Summary<'a> {
                         total.files += 1;
                         total.octets += file.size;
                         total.repairs += it.repairs;
-                        if file.stats.data > 0 {
+                        if let Some(took) = it.took {
                             total.moved.0 += moved(file);
-                            total.moved.1 += file.took.as_secs_f64();
+                            total.moved.1 += took.as_secs_f64();
                         }
                     }
                     Fate::Delivered => {}
@@ -569,7 +575,7 @@ impl<'a> Summary<'a> {
             size => format!(", sent {:.3} times", file.stats.octets as f64 / size as f64),
         };
         let mut text = format!(
-            "{}: {} in {seconds:.1} s ({}){sent}, {}, blake3 {}\n",
+            "{}: {} in {seconds:.1} s ({}){sent}, {}\n  blake3 {}\n",
             file.name,
             octets(file.size),
             rate(if has > 0 { moved(file) } else { 0 }, seconds),
@@ -585,7 +591,7 @@ impl<'a> Summary<'a> {
         let receivers = receivers.map(|it| (self.place(it.member, it.address), it));
         for same in by_place(receivers) {
             let whole = same.iter().find(|it| it.outcome == Fate::Delivered);
-            let it = *whole.unwrap_or(&same[0]);
+            let it: &ReceiverReport = whole.unwrap_or(&same[0]);
             let outcome = match it.outcome {
                 Fate::Pending => "given up".to_owned(),
                 Fate::Delivered => "delivered".to_owned(),
@@ -645,6 +651,8 @@ mod tests {
             failure: None,
             receivers: vec![ReceiverReport {
                 member: MemberId(1),
+                name: None,
+                took: (data > 0).then_some(Span::from_ms(1)),
                 address: None,
                 outcome: Fate::Delivered,
                 repairs: 0,
@@ -736,7 +744,7 @@ mod tests {
     fn tables_fit_a_terminal_and_are_whole_elsewhere() {
         for receivers in [1, 4, 60] {
             let mut file = delivered("a", 700);
-            let one = file.receivers[0];
+            let one = file.receivers[0].clone();
             let outcome = |n: u64| match n % 3 {
                 0 => Fate::Failed(Reason::InUse),
                 _ => Fate::Delivered,
@@ -745,7 +753,7 @@ mod tests {
                 .map(|n| ReceiverReport {
                     member: MemberId(n),
                     outcome: outcome(n),
-                    ..one
+                    ..one.clone()
                 })
                 .collect();
             let name = |n| format!("camera-{n}.on-the-third-floor.of-the-building.example.org");
@@ -774,10 +782,36 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_has_its_name_and_the_rate_at_which_it_got_its_files() {
+        let mut file = delivered("a", 700);
+        // The session waits for a receiver that is gone.
+        file.took = Span::from_secs(20);
+        file.receivers[0].name = Some("ann".into());
+        file.receivers[0].address = Some("192.0.2.7:7600".parse().unwrap());
+        let report = SendReport {
+            files: 1,
+            sent: vec![file],
+            took: Span::from_secs(21),
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let summary = Summary::new(&names, &report, false);
+        let text = summary.human();
+        let row = text.lines().last().unwrap();
+        assert!(row.contains("ann (192.0.2.7:7600)"), "{text}");
+        assert!(row.contains("8000.0 Mbit/s"), "{text}");
+        let line = summary.line();
+        assert_eq!(line.receivers[0].name, Some("ann"));
+        assert_eq!(line.files[0].receivers[0].seconds, Some(1e-3));
+    }
+
+    #[test]
     fn an_address_that_answers_as_several_receivers_has_one_row() {
         let host: SocketAddr = "192.0.2.7:7600".parse().unwrap();
         let member = |member, outcome| ReceiverReport {
             member: MemberId(member),
+            name: None,
+            took: None,
             address: Some(host),
             outcome,
             repairs: 0,
@@ -823,7 +857,7 @@ mod tests {
         file.receivers.push(ReceiverReport {
             member: MemberId(2),
             outcome: Fate::NeverConnected,
-            ..file.receivers[0]
+            ..file.receivers[0].clone()
         });
         file.unreached.push(hosts[0]);
         let mut report = SendReport {

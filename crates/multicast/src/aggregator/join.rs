@@ -157,6 +157,7 @@ impl Aggregator {
             hold_us: u32::try_from(hold.as_us()).unwrap_or(u32::MAX),
             stamp: session.stamp,
             identity: None,
+            name: None,
         };
         self.upstream(Body::Accept(accept));
     }

@@ -2,9 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use layercast_core::{Span, Time};
 use layercast_wire::multicast::{Accept, MemberId};
+
+use crate::names::{check_name, member_of};
 
 /// Members of one address at most, where each host has an address of its own: lives of one receiver without a name.
 const MOST_OF_HOST: u32 = 4;
@@ -35,6 +38,7 @@ struct Holder {
     /// It takes part in this session; if not, it did in an earlier one.
     is_there: bool,
     identity: Option<u64>,
+    name: Option<Arc<str>>,
     rival: Option<Rival>,
 }
 
@@ -89,6 +93,11 @@ impl Roll {
         self.listed.contains(&address)
     }
 
+    /// What a member is called by its user, if it says so.
+    pub fn name(&self, member: MemberId) -> Option<Arc<str>> {
+        self.members.get(&member)?.name.clone()
+    }
+
     /// Whether a member is at this address.
     pub fn is_at(&self, address: SocketAddr) -> bool {
         self.of_address.contains_key(&address)
@@ -104,7 +113,7 @@ impl Roll {
                 return self.enter(from, accept);
             }
             // An address belongs to one process: this one has taken the place of the other.
-            holder.identity = accept.identity;
+            (holder.identity, holder.name) = (accept.identity, name_of(accept));
             return Admission::Take;
         }
         let rival = match holder.rival {
@@ -161,6 +170,7 @@ impl Roll {
                 address: from,
                 is_there: true,
                 identity: accept.identity,
+                name: name_of(accept),
                 rival,
             },
         );
@@ -195,6 +205,13 @@ impl Roll {
     }
 }
 
+/// The name of a receiver: its member number is the digest of it, so that no receiver has the name of another one.
+fn name_of(accept: &Accept) -> Option<Arc<str>> {
+    let name = str::from_utf8(accept.name.as_ref()?).ok()?;
+    let is_own = check_name(name).is_ok() && member_of(name) == accept.member;
+    is_own.then(|| name.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +229,23 @@ mod tests {
 
     fn ms(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)
+    }
+
+    #[test]
+    fn a_receiver_is_called_by_the_name_whose_digest_its_number_is() {
+        let mut roll = Roll::new([], 10);
+        let called = |name: &'static str, member| Accept {
+            name: Some(name.into()),
+            ..Accept::alone(member)
+        };
+        let (ann, bob) = (member_of("ann"), member_of("bob"));
+        roll.admit(Time::ZERO, at(1), &called("ann", ann));
+        roll.admit(Time::ZERO, at(2), &called("ann", bob));
+        assert_eq!(roll.name(ann).as_deref(), Some("ann"));
+        assert_eq!(roll.name(bob), None);
+        let odd = "a\x1b[2J";
+        roll.admit(Time::ZERO, at(3), &called(odd, member_of(odd)));
+        assert_eq!(roll.name(member_of(odd)), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use layercast_core::Span;
 use layercast_multicast::{Failure, Members, Outcome, SenderConfig, SenderStats};
@@ -94,14 +95,18 @@ pub struct SendProgress {
 }
 
 /// What became of a receiver.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ReceiverReport {
     /// The member.
     pub member: MemberId,
+    /// What its user calls it, if it says so; its number is [that of the name](crate::member_of).
+    pub name: Option<Arc<str>>,
     /// Where it was heard from.
     pub address: Option<SocketAddr>,
     /// What became of it.
     pub outcome: Outcome,
+    /// From the first data packet of the session until it had everything; none before, and where no data were sent.
+    pub took: Option<Span>,
     /// Packets or symbols it asked for again.
     pub repairs: u64,
     /// What it still lacked when it was last heard of, packets or symbols; of a stream (FRM) what it had not taken.

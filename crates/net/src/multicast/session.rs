@@ -73,6 +73,9 @@ pub struct Session<'a, S> {
     inbox: Inbox,
     /// What each has asked for again, and after which pass last: it may be asked several times then.
     repairs: BTreeMap<MemberId, (u64, Option<u16>)>,
+    /// When the first data packet was sent, and how long after it each had everything.
+    data_since: Option<Time>,
+    took: BTreeMap<MemberId, Span>,
     /// Data packets that had been sent when receivers were asked last what they lack.
     asked: u64,
     /// Packets of the pass that runs.
@@ -121,6 +124,8 @@ impl<'a, S: Source> Session<'a, S> {
             out: Outgoing::default(),
             inbox: Inbox::with(keys),
             repairs: BTreeMap::new(),
+            data_since: None,
+            took: BTreeMap::new(),
             asked: 0,
             pass: (u16::MAX, 0),
         }
@@ -154,7 +159,7 @@ impl<'a, S: Source> Session<'a, S> {
             }
             self.feed();
             let full = !self.transmit(now, obs);
-            self.report_progress(events);
+            self.report_progress(now, events);
             if self.sender.is_closed() && self.out.is_empty() {
                 break;
             }

@@ -1,7 +1,9 @@
+use bytes::Bytes;
+
 use super::{MemberId, Needs, Reason, Spans, Symbol};
 
 /// Answer to Open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accept {
     /// The member.
     pub member: MemberId,
@@ -24,6 +26,8 @@ pub struct Accept {
     pub stamp: u64,
     /// Tells receivers of one name apart: random, kept with the files that it receives. None: it has none.
     pub identity: Option<u64>,
+    /// What its user calls it, at most [`MAX_NAME`](super::MAX_NAME) octets. None: it has no name.
+    pub name: Option<Bytes>,
 }
 
 impl Accept {
@@ -40,6 +44,7 @@ impl Accept {
             hold_us: 0,
             stamp: 0,
             identity: None,
+            name: None,
         }
     }
 }

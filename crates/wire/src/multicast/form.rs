@@ -11,7 +11,7 @@ pub const PACKET_HEADER: usize = 16;
 pub const PACKET_VERSION: u8 = 2;
 /// Entries of a list in one packet: so that a packet with two lists fits into the least MTU of IPv6, 1280 octets.
 pub const MAX_LIST: usize = 84;
-/// Octets of an object's name.
+/// Octets of the name of an object or a receiver.
 pub const MAX_NAME: usize = 256;
 
 /// Why bytes are not a packet of reliable multicast.
@@ -63,7 +63,10 @@ impl Packet {
                     32 + object.map_or(0, |object| 45 + object.name.len())
                         + open.proof.map_or(0, |proof| proof.len())
                 }
-                Body::Accept(accept) => 45 + accept.identity.map_or(0, |_| 8),
+                Body::Accept(accept) => {
+                    let name = accept.name.as_ref();
+                    45 + accept.identity.map_or(0, |_| 8) + name.map_or(0, |name| 2 + name.len())
+                }
                 Body::Data(data) => 11 + data.payload.len(),
                 Body::Poll(poll) => 38 + 8 * poll.ejected.len() + 6 * poll.heard.len(),
                 Body::Report(report) => 45 + state_len(&report.state),
@@ -149,7 +152,9 @@ fn flags(body: &Body) -> u16 {
                 | u16::from(poll.closing) << 2
                 | u16::from(poll.separate) << 3
         }
-        Body::Accept(accept) => u16::from(accept.identity.is_some()),
+        Body::Accept(accept) => {
+            u16::from(accept.identity.is_some()) | u16::from(accept.name.is_some()) << 1
+        }
         Body::Report(report) => u16::from(report.more),
         _ => 0,
     }
@@ -184,6 +189,9 @@ fn put_body(body: &Body, out: &mut Vec<u8>) {
             out.extend_from_slice(&it.stamp.to_be_bytes());
             if let Some(identity) = it.identity {
                 out.extend_from_slice(&identity.to_be_bytes());
+            }
+            if let Some(name) = &it.name {
+                put_name(name, out);
             }
         }
         Body::Data(data) => {
@@ -243,10 +251,15 @@ fn put_open(open: &Open, out: &mut Vec<u8>) {
         out.extend_from_slice(&object.block.to_be_bytes());
         out.push(object.scheme);
         out.extend_from_slice(&object.digest);
-        out.extend_from_slice(&(object.name.len() as u16).to_be_bytes());
-        out.extend_from_slice(&object.name);
+        put_name(&object.name, out);
     }
     out.extend(open.proof.into_iter().flatten());
+}
+
+fn put_name(name: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(name.len() <= MAX_NAME);
+    out.extend_from_slice(&(name.len() as u16).to_be_bytes());
+    out.extend_from_slice(name);
 }
 
 fn put_report(it: &Report, out: &mut Vec<u8>) {

@@ -59,6 +59,16 @@ impl Fields<'_> {
         }
     }
 
+    pub(super) fn name(&mut self) -> Result<Bytes, PacketError> {
+        let len = usize::from(self.u16()?);
+        if len > MAX_NAME {
+            return Err(PacketError::Value("length of the name"));
+        }
+        let (name, rest) = self.0.split_at_checked(len).ok_or(PacketError::Short)?;
+        self.0 = rest;
+        Ok(Bytes::copy_from_slice(name))
+    }
+
     /// Number of entries of a list.
     pub(super) fn count(&mut self) -> Result<usize, PacketError> {
         match usize::from(self.u16()?) {
@@ -83,7 +93,8 @@ pub(super) fn get_body(
         OPEN => 0b111_1111,
         DATA => u16::from(DataFlags::ALL.0),
         POLL => 0b1111,
-        REPORT | ACCEPT => 1,
+        ACCEPT => 0b11,
+        REPORT => 1,
         _ => 0,
     };
     if flags & !known != 0 {
@@ -110,6 +121,10 @@ pub(super) fn get_body(
             identity: match flags & 1 {
                 0 => None,
                 _ => Some(fields.u64()?),
+            },
+            name: match flags & 2 {
+                0 => None,
+                _ => Some(fields.name()?),
             },
         }),
         DATA => {
@@ -198,21 +213,16 @@ fn get_open(flags: u16, fields: &mut Fields<'_>) -> Result<Open, PacketError> {
 
 fn get_object(fields: &mut Fields<'_>) -> Result<Object, PacketError> {
     let (size, block, scheme) = (fields.u64()?, fields.u16()?, fields.u8()?);
-    let (digest, name) = (fields.array()?, usize::from(fields.u16()?));
+    let digest = fields.array()?;
     if block == 0 {
         return Err(PacketError::Value("block"));
     }
-    if name > MAX_NAME {
-        return Err(PacketError::Value("length of the name"));
-    }
-    let (name, rest) = fields.0.split_at_checked(name).ok_or(PacketError::Short)?;
-    fields.0 = rest;
     Ok(Object {
         size,
         block,
         scheme,
         digest,
-        name: Bytes::copy_from_slice(name),
+        name: fields.name()?,
     })
 }
 

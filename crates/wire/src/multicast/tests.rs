@@ -151,7 +151,9 @@ fn accept() -> impl Strategy<Value = Body> {
     let refuses = proptest::option::of(reason());
     let numbers = any::<(u32, u32, u64, u32, u32, u32, u64)>();
     let identity = any::<Option<u64>>();
-    (member(), refuses, numbers, identity).prop_map(|(member, refuses, numbers, identity)| {
+    let name = proptest::option::of(vec(any::<u8>(), 0..=MAX_NAME));
+    let of = (member(), refuses, numbers, identity, name);
+    of.prop_map(|(member, refuses, numbers, identity, name)| {
         let (incarnation, buffer, held, weight, absent, hold_us, stamp) = numbers;
         Body::Accept(Accept {
             member,
@@ -164,6 +166,7 @@ fn accept() -> impl Strategy<Value = Body> {
             hold_us,
             stamp,
             identity,
+            name: name.map(Into::into),
         })
     })
 }

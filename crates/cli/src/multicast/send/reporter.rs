@@ -53,7 +53,10 @@ impl Reporter {
                         size,
                         receivers,
                     },
-                    &format!("{name}: {} to {}", octets(size), count(receivers, "receiver")),
+                    &match receivers {
+                        0 => format!("{name}: no receiver takes it"),
+                        all => format!("{name}: {} to {}", octets(size), count(all, "receiver")),
+                    },
                 )
             }
             SendEvent::Progress(progress) => self.progress(&progress),

@@ -41,7 +41,7 @@ const LIMITS: Limits = Limits {
 /// The receiver's identity, its source and its destination.
 #[derive(Clone, Debug)]
 pub struct ReceiveConfig {
-    /// Its name in traces.
+    /// Its name in traces. Senders show it if `member` is [its number](crate::member_of).
     pub name: String,
     /// Where files go.
     pub folder: Folder,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use layercast_core::{Observer, Span, Time, earliest};
 use layercast_multicast::{ReceiverConfig, ReceiverStats, To};
 use layercast_wire::multicast::manifest::Manifest;
@@ -23,6 +24,7 @@ use crate::multicast::name::FileName;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
 use crate::multicast::store::{Folder, settle_folders, sync};
+use crate::names::member_of;
 use crate::random::random_number;
 
 /// Sessions at a time: a stranger who announces many takes no more of us.
@@ -38,6 +40,8 @@ const MOST_REPORTED: usize = 64;
 pub struct Sessions {
     /// In traces.
     name: String,
+    /// The name that senders get; none: the member has only its number.
+    called: Option<Bytes>,
     folder: Folder,
     machine: ReceiverConfig,
     peers: Peers,
@@ -66,7 +70,9 @@ pub struct Sessions {
 impl Sessions {
     /// None yet; machines will be as `machine` says, and called `name` in traces; their files go to `folder`.
     pub fn new(name: String, folder: Folder, machine: ReceiverConfig) -> Sessions {
+        let is_called = member_of(&name) == machine.member;
         Sessions {
+            called: is_called.then(|| Bytes::copy_from_slice(name.as_bytes())),
             name,
             folder,
             machine,
@@ -394,7 +400,10 @@ impl Sessions {
 
     fn transmit(&mut self, now: Time, keys: &mut Keys, obs: &mut impl Observer) {
         for session in self.all.values_mut() {
-            while let Some(transmit) = session.poll_transmit(now, obs) {
+            while let Some(mut transmit) = session.poll_transmit(now, obs) {
+                if let Body::Accept(accept) = &mut transmit.packet.body {
+                    accept.name = self.called.clone();
+                }
                 let len = keys.len_of(&transmit.packet);
                 if let To::One(peer) = transmit.to
                     && let Some(to) = self.peers.way_to(peer)

@@ -3,7 +3,10 @@
 use super::*;
 
 impl<S: Source> Session<'_, S> {
-    pub(super) fn report_progress(&mut self, events: &mpsc::Sender<SendEvent>) {
+    pub(super) fn report_progress(&mut self, now: Time, events: &mpsc::Sender<SendEvent>) {
+        if self.data_since.is_none() && self.sender.stats().data > 0 {
+            self.data_since = Some(now);
+        }
         while let Some(event) = self.sender.poll_event() {
             let about = match event {
                 SenderEvent::Opened { yes, .. } => {
@@ -33,8 +36,13 @@ impl<S: Source> Session<'_, S> {
                     self.routes.postpone(member);
                     Some(member)
                 }
+                SenderEvent::Delivered(member) => {
+                    if let Some(since) = self.data_since {
+                        self.took.entry(member).or_insert(now.since(since));
+                    }
+                    Some(member)
+                }
                 SenderEvent::Joined(member)
-                | SenderEvent::Delivered(member)
                 | SenderEvent::Busy(member)
                 | SenderEvent::Failed { member, .. }
                 | SenderEvent::Ejected { member, .. } => Some(member),
@@ -55,8 +63,10 @@ impl<S: Source> Session<'_, S> {
     fn about(&self, it: &Delivery) -> ReceiverReport {
         ReceiverReport {
             member: it.member,
+            name: self.link.roll.name(it.member),
             address: it.peer.and_then(|peer| self.peers.address(peer)),
             outcome: it.outcome,
+            took: self.took.get(&it.member).copied(),
             repairs: self.repairs.get(&it.member).map_or(0, |it| it.0),
             lacks: match (it.outcome, &self.feed) {
                 (Outcome::Delivered, _) => 0,

@@ -437,7 +437,7 @@ async fn a_host_of_invented_members_does_not_delay_each_file() {
             let mut accept = Accept::alone(member);
             accept.incarnation = turn as u32 / 50;
             stranger
-                .say(sender, packet.session, Body::Accept(accept))
+                .say(sender, packet.session, Body::Accept(accept.clone()))
                 .await;
             // For a crowd that answers after days.
             accept.member = MemberId(2_000);
