@@ -35,10 +35,10 @@ class Sent:
     """The report of a transfer.
 
     `files` has a dictionary for each file: `file`, `size`, `seconds`, `failure`, `receivers` (each with
-    `name`, `address`, `outcome`, `why`, `seconds` from the first data packet until it had the file, `repairs`, `loss`), `unreached` (addresses without an answer), `in_use`
-    (addresses of receivers that were refused because another receiver has their name). `manifest` is such a
-    dictionary for the list of files. `withheld` are files that changed or could not be read; `error` is what
-    ended the transfer early.
+    `name`, `address`, `outcome`, `why`, `seconds` from the first data packet until it had the file,
+    `repairs`, `loss`), `unreached` (addresses without an answer), `in_use` (addresses of receivers that
+    were refused because another receiver has their name). `manifest` is such a dictionary for the list of
+    files. `withheld` are files that changed or could not be read; `error` is what ended the transfer early.
     """
 
     of: int
