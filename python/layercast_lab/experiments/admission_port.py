@@ -14,19 +14,21 @@ from layercast_lab.plots import COLOURS
 from layercast_lab.simulator import run_all
 from layercast_lab.style import plt
 
-STREAMS = 60
-"""All that there are; each is wanted again and again."""
+STREAMS = 120
+"""All that there are; each is wanted again and again, together four times what is admitted by declaration."""
 WANTED, IDLE = 135.0, 30.0
 """Mean seconds for which a stream is wanted, as in the paper, and until it is wanted again: exponential."""
 TARGETS = (0.1, 1.0, 5.0)
 """Late bits that are promised, percent."""
-HOURS = 7_200.0
-"""A period to warm up, and one that counts."""
+ENDS = ("camera", "wall")
+"""Hosts that each stream has for itself."""
+HOUR = 3_600.0
+"""A period of half an hour to warm up, and one that counts."""
 
 
 @dataclass(frozen=True)
 class Stay:
-    """A time for which a receiver wants a stream; while it is refused, it asks again."""
+    """A time for which a receiver wants a stream; one that is refused is lost, as a call of the paper."""
 
     stream: int
     join: float
@@ -50,6 +52,11 @@ def stays(seconds: float, seed: int) -> list[Stay]:
     return found
 
 
+def line(a: str, b: str, rate: str) -> dict[str, Any]:
+    """A link of the network."""
+    return {"a": a, "b": b, "rate": rate, "queue": "100ms", "delay": "1 ms"}
+
+
 def network(seconds: float, target: float | None, wanted: Sequence[Stay]) -> dict[str, Any]:
     """Streams over one link of 7 Mbit/s; without a target they are admitted by declaration.
 
@@ -62,20 +69,19 @@ def network(seconds: float, target: float | None, wanted: Sequence[Stay]) -> dic
         "admission": "declared" if target is None else "measured",
         "promise": {"late": (target or 0.1) / 100, "within": "16ms", "period": f"{seconds / 2:g}s"},
         "node": [
-            {"name": "camera", "kind": "host"},
             {"name": "root", "kind": "switch"},
             {"name": "leaf", "kind": "switch"},
-            {"name": "wall", "kind": "host"},
+            *({"name": f"{end}{stream}", "kind": "host"} for end in ENDS for stream in range(STREAMS)),
         ],
         "link": [
-            {"a": "camera", "b": "root", "rate": "1 Gbit/s", "queue": "100ms", "delay": "1 ms"},
-            {"a": "root", "b": "leaf", "rate": "7 Mbit/s", "queue": "100ms", "delay": "1 ms"},
-            {"a": "leaf", "b": "wall", "rate": "1 Gbit/s", "queue": "100ms", "delay": "1 ms"},
+            line("root", "leaf", "7 Mbit/s"),
+            *(line(f"camera{stream}", "root", "100 Mbit/s") for stream in range(STREAMS)),
+            *(line("leaf", f"wall{stream}", "100 Mbit/s") for stream in range(STREAMS)),
         ],
         "flow": [
             {
                 "name": f"s{stream}",
-                "source": "camera",
+                "source": f"camera{stream}",
                 "clip": {"synthetic": "canyon"},
                 "frame_rate": 2,
                 "top": 0,
@@ -86,7 +92,7 @@ def network(seconds: float, target: float | None, wanted: Sequence[Stay]) -> dic
             for stream in range(STREAMS)
         ],
         "receiver": [
-            {"name": f"r{number}", "node": "wall", "flow": f"s{stay.stream}", "level": 0}
+            {"name": f"r{number}", "node": f"wall{stay.stream}", "flow": f"s{stay.stream}", "level": 0}
             | {"join": f"{stay.join:.6f}s"}
             | ({"leave": f"{stay.leave:.6f}s"} if stay.leave < seconds else {})
             for number, stay in enumerate(wanted)
@@ -132,7 +138,7 @@ def run(seconds: float, target: float | None, wanted: Sequence[Stay]) -> Seen:
 )
 def port(context: Context) -> Report:
     """Streams come and go, and declare a quarter more than they send: how many play, and what is late."""
-    seconds = context.seconds or HOURS
+    seconds = context.seconds or HOUR
     wanted = stays(seconds, 1)
     found = run_all(
         context,
