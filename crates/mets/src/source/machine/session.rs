@@ -16,7 +16,7 @@ impl Source {
                 member,
                 level,
                 proof,
-                again: false,
+                ..
             } if ours(flow) && epoch == self.info.epoch => self.join(now, member, level, proof),
             // Addressed to an earlier life of the source: the current one is advertised to the sender.
             Signal::Join { flow, .. } if ours(flow) => {
