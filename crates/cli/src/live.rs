@@ -252,12 +252,15 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
     })
 }
 
+/// That a source delivers less than a second of media per second, and what helps.
+pub fn slow(ratio: f64) -> String {
+    format!("the source delivers {ratio:.2} s of media per second: {TOO_SLOW}")
+}
+
 /// A change of the pace of a source in words.
 pub fn pace(change: &PaceChange) -> String {
     match change {
-        PaceChange::Slow(ratio) => {
-            format!("warning: the source delivers {ratio:.2} s of media per second: {TOO_SLOW}")
-        }
+        PaceChange::Slow(ratio) => format!("warning: {}", slow(*ratio)),
         PaceChange::RealTime(_) => "the source delivers its media in real time again".to_owned(),
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::address;
 use crate::args;
 use crate::failure::{Failure, Outcome};
+use crate::live;
 use crate::node::runtime;
 use crate::output::{Table, print, print_json, terminal_width};
 use crate::signals;
@@ -85,7 +86,10 @@ struct FlowStats<'a> {
     delay_max_ms: u32,
     /// Bits per second of BL, BL+E1 and BL+E1+E2 on a link, with all headers.
     level_bps: [u64; 3],
-    /// The layers that receivers do not get, and the setting of the encoder that helps.
+    /// Media time that the source delivers for each second, in milliseconds, if it is slower than real time.
+    media_ms_per_s: Option<u16>,
+    /// That the source is slower than real time; the layers that receivers do not get, and the setting of the encoder that
+    /// helps.
     advice: Vec<String>,
     /// Members of the flow; empty with `join --list`.
     members: Vec<&'a MemberStats>,
@@ -106,10 +110,8 @@ fn node_flows<'a>(
         delay_max_ms: flow.spec.delay_max_ms,
         level_bps: [Level::BASE, Level::E1, Level::FULL]
             .map(|level| flow.spec.rate_at(level).rate().as_bps()),
-        advice: advice(&flow.spec, None)
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        media_ms_per_s: flow.media_ms_per_s,
+        advice: notes(flow).collect(),
         members: members.iter().filter(|it| it.flow == flow.id).collect(),
     });
     NodeFlows {
@@ -180,14 +182,23 @@ fn flow_table(flows: &[FlowInfo], width: Option<usize>) -> String {
     table.fit(width)
 }
 
-/// What receivers of the flows do not get, and which setting of the encoder helps.
+/// That the source of a flow is slower than real time; what receivers do not get, and which setting of the encoder helps.
+fn notes(flow: &FlowInfo) -> impl Iterator<Item = String> {
+    let advice = advice(&flow.spec, None);
+    pace(flow)
+        .into_iter()
+        .chain(advice.into_iter().map(|it| it.to_string()))
+}
+
+/// That the source of a flow is slower than real time, in words.
+fn pace(flow: &FlowInfo) -> Option<String> {
+    Some(live::slow(f64::from(flow.media_ms_per_s?) / 1e3))
+}
+
 fn flow_notes(flows: &[FlowInfo]) -> String {
-    let notes = flows.iter().flat_map(|flow| {
-        let advice = advice(&flow.spec, None);
-        advice
-            .into_iter()
-            .map(|it| format!("\n  note on {}: {it}\n", flow.name))
-    });
+    let notes = flows
+        .iter()
+        .flat_map(|flow| notes(flow).map(|it| format!("\n  note on {}: {it}\n", flow.name)));
     notes.collect()
 }
 
@@ -215,12 +226,13 @@ fn why(limit: Limit) -> String {
 const WORTH: u64 = 20;
 
 /// What keeps a member from getting all of its flow, in words.
-fn whys(member: &MemberStats) -> String {
+fn whys(member: &MemberStats, flow: Option<&FlowInfo>) -> String {
     let report = member.report.as_ref();
+    let pace = flow.and_then(pace);
     let all = [
         member.limit.map(why),
         report.and_then(lost),
-        report.and_then(late),
+        report.and_then(|report| late(report, pace)),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -248,8 +260,8 @@ fn lost(report: &MemberReport) -> Option<String> {
     ))
 }
 
-/// That frames of a member come too late, and what helps.
-fn late(report: &MemberReport) -> Option<String> {
+/// That frames of a member come too late, and what helps; `slow` says that the source is slower than real time.
+fn late(report: &MemberReport, slow: Option<String>) -> Option<String> {
     let percent = share(report.late, report.frames.total() + report.late)?;
     let dark = match report.outage_ms {
         0 => String::new(),
@@ -258,8 +270,12 @@ fn late(report: &MemberReport) -> Option<String> {
             ms as f64 / 1e3
         ),
     };
-    // Less than zero: frames come to the source by this after their time.
-    let source = report.end_to_end_ms.map_or(0.0, |delay| -delay.ingest);
+    if let Some(slow) = slow {
+        return Some(format!(
+            "{percent:.0} % of its frames came after their time{dark}: {slow}"
+        ));
+    }
+    let source = report.source_late_ms.unwrap_or_default();
     if is_source_late(source, 0.0) {
         return Some(format!(
             "{percent:.0} % of its frames came after their time{dark}: they come to the source itself {source:.0} ms after \
@@ -274,11 +290,7 @@ fn late(report: &MemberReport) -> Option<String> {
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
-    let end_to_end = |member: &MemberStats| {
-        let delay = member.report.and_then(|report| report.end_to_end_ms);
-        // Of frames that come late to the source none may be played.
-        delay.filter(|delay| delay.p50 > 0.0)
-    };
+    let end_to_end = |member: &MemberStats| member.report.and_then(|it| it.end_to_end_ms);
     let is_live = members.iter().any(|member| end_to_end(member).is_some());
     let mut columns = vec![
         "member", "flow", "at", "level", "played", "lost", "late", "outage s", "delay ms",
@@ -304,7 +316,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
         if is_live {
             row.push(end_to_end(member).map_or("-".to_owned(), |it| format!("{:.0}", it.p50)));
         }
-        row.push(whys(member));
+        row.push(whys(member, flow));
         table.row(row);
     }
     table
@@ -313,7 +325,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
 #[cfg(test)]
 mod tests {
     use layercast_core::NodeId;
-    use layercast_wire::{EndToEndMs, Member};
+    use layercast_wire::Member;
 
     use super::*;
 
@@ -397,7 +409,7 @@ mod tests {
             outage_ms: 12_300,
             ..MemberReport::default()
         };
-        let text = late(&report).expect("worth a word");
+        let text = late(&report, None).expect("worth a word");
         for part in [
             "10 % of its frames",
             "playout delay of 20 ms",
@@ -407,13 +419,10 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         let slow = MemberReport {
-            end_to_end_ms: Some(EndToEndMs {
-                ingest: -5_440.0,
-                ..EndToEndMs::default()
-            }),
+            source_late_ms: Some(5_440.0),
             ..report
         };
-        let text = late(&slow).expect("worth a word");
+        let text = late(&slow, None).expect("worth a word");
         for part in [
             "10 % of its frames",
             "source itself 5440 ms after",
@@ -423,6 +432,36 @@ mod tests {
         }
         assert!(!text.contains("--playout"), "{text}");
         assert_eq!(lost(&report), None);
-        assert_eq!(late(&MemberReport { late: 10, ..report }), None);
+        assert_eq!(late(&MemberReport { late: 10, ..report }, None), None);
+    }
+
+    #[test]
+    fn a_slow_source_is_named_in_the_notes_and_for_late_frames() {
+        let flow = FlowInfo {
+            media_ms_per_s: Some(851),
+            ..FlowInfo::new(FlowId(1), "camera", "server")
+        };
+        let flows = [flow, FlowInfo::new(FlowId(2), "film", "server")];
+        let text = flow_notes(&flows);
+        for part in [
+            "note on camera: the source delivers 0.85 s of media per second",
+            "encoder is too slow",
+            "longer delay does not help",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("note on film"), "{text}");
+        let [camera, film] = &node_flows(&flows, &[], &[]).flows[..] else {
+            panic!("two flows");
+        };
+        assert_eq!((camera.media_ms_per_s, camera.advice.len()), (Some(851), 1));
+        assert_eq!((film.media_ms_per_s, film.advice.len()), (None, 0));
+        let report = MemberReport {
+            late: 1,
+            ..MemberReport::default()
+        };
+        let text = late(&report, pace(&flows[0])).expect("worth a word");
+        assert!(text.contains("0.85 s of media per second"), "{text}");
+        assert!(!text.contains("--playout"), "{text}");
     }
 }

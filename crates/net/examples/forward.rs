@@ -304,6 +304,7 @@ fn flow() -> FlowInfo {
         core: None,
         identity: None,
         parities: None,
+        media_ms_per_s: None,
         via: Default::default(),
     }
 }

@@ -43,6 +43,13 @@ pub enum NodeCommand {
         /// The Ack or Nak; no answer if there is no such flow.
         reply: oneshot::Sender<Status>,
     },
+    /// The input of a flow became slower than real time, keeps it again, or has another pace.
+    Pace {
+        /// Its name.
+        flow: String,
+        /// Media time for each second of time in milliseconds; `None` for real time.
+        media_ms_per_s: Option<u16>,
+    },
     /// Sends a message on the control socket of a member.
     Control {
         /// Name of the flow.

@@ -424,13 +424,15 @@ impl LiveInput {
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
         let headroom = options.headroom_percent;
-        let growth = (options.rates.is_none()).then(|| Growth::new(flow, headroom));
+        let growth = (options.rates.is_none()).then(|| Growth::new(flow.clone(), headroom));
         let serving = Serving {
             clock: self.clock.clone(),
             gops: GopWatch::known(spec.gop()),
             timeline: MediaTimeline::default(),
             load: LiveLoad::new(spec, options.window),
             growth,
+            flow,
+            pace: None,
             frames,
             events,
             first_due: None,

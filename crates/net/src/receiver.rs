@@ -256,7 +256,7 @@ impl Receiver {
                 self.advertised(now, flow, obs);
             } else if self.found() {
                 // What else there is matters to a user whose flow is missing.
-            } else if self.known.len() < MAX_KNOWN {
+            } else if self.known.len() < MAX_KNOWN && !self.known.contains(&flow.name) {
                 self.known.push(flow.name.clone());
             }
         }

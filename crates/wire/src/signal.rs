@@ -309,6 +309,9 @@ pub struct FlowInfo {
     /// `spec`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parities: Option<BaseParities>,
+    /// Media time that its source delivers for each second of time, in milliseconds, if the source is slower than real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_ms_per_s: Option<u16>,
     /// Which way the advertisement came, where there is a core.
     #[serde(default, skip_serializing_if = "Via::is_source")]
     pub via: Via,
@@ -380,14 +383,16 @@ impl FlowInfo {
             via: Via::Source,
             identity: None,
             parities: None,
+            media_ms_per_s: None,
         }
     }
 
-    /// Whether both tell of the same flow in the same state, wherever they were heard.
+    /// Whether both tell of the same flow in the same state, wherever they were heard and whatever the pace of its source.
     pub fn is_same(&self, other: &FlowInfo) -> bool {
         let here = FlowInfo {
             path_delay_us: self.path_delay_us,
             via: self.via,
+            media_ms_per_s: self.media_ms_per_s,
             ..other.clone()
         };
         *self == here
@@ -456,6 +461,9 @@ pub struct MemberReport {
     /// Delay of live frames from their arrival at the source to their hand-over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_to_end_ms: Option<EndToEndMs>,
+    /// How long after their time all live frames of the last seconds came to the source, played or not; 0 if they came in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_late_ms: Option<f64>,
 }
 
 /// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in
@@ -468,8 +476,7 @@ pub struct EndToEndMs {
     pub p99: f64,
     /// Mean: the sum of the mean parts below.
     pub mean: f64,
-    /// Until the frame was complete and due at the source, at most 4095: a longer time is stated as that. Less than zero in reports of a member: frames come to the
-    /// source by this after their time, whether they are played or not; then it is no part of the mean.
+    /// Until the frame was complete and due at the source, at most 4095: a longer time is stated as that.
     pub ingest: f64,
     /// In the scheduler and the shaper of the source, until the first packet left.
     pub queue: f64,
@@ -705,6 +712,7 @@ impl MemberReport {
             ("delay_ms_p50", self.delay_ms_p50),
             ("delay_ms_p99", self.delay_ms_p99),
             ("playout_ms", self.playout_ms),
+            ("source_late_ms", self.source_late_ms.unwrap_or_default()),
         ] {
             if !value.is_finite() {
                 return Err(SignalError::NotFinite(field));

@@ -371,17 +371,9 @@ impl Receiver {
         stats
     }
 
-    /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them. Media that come late to
-    /// the source have been due for that time, which is less than zero in the report.
+    /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them.
     pub fn recent_delays(&self, now: Time) -> Option<EndToEndMs> {
-        let recent = self.delays.recent(now);
-        match self.source_lateness.ms() {
-            Some(late) if late > 0.0 => Some(EndToEndMs {
-                ingest: -late,
-                ..recent.unwrap_or_default()
-            }),
-            _ => recent,
-        }
+        self.delays.recent(now)
     }
 
     /// Takes a cell of the flow's circuit; `level` is the level granted now.

@@ -97,6 +97,13 @@ fn a_source_that_takes_the_place_of_a_slow_one_is_no_jump_of_its_timeline() {
     };
     let slow = live(1_000, 1, 800, &mut receiver);
     assert!(slow.source_late_ms.unwrap() > 790.0, "{slow:?}");
+    // The lateness is no part of the delays that are reported.
+    let now = Time::ZERO + Span::from_ms(5_000);
+    let delays = receiver.recent_delays(now).expect("frames");
+    let parts = [delays.ingest, delays.queue, delays.path, delays.playout];
+    assert!(parts.iter().all(|part| *part >= 0.0), "{delays:?}");
+    let sum: f64 = parts.iter().sum();
+    assert!((sum - delays.mean).abs() < 1e-6, "{delays:?}");
     let flow = FlowInfo {
         spec: FlowSpec {
             delay_max_ms: 1_000,

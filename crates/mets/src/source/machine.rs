@@ -291,6 +291,21 @@ impl Source {
         }
     }
 
+    /// Takes what media its input delivers for each second of time, in milliseconds, if that is less than real time. It is
+    /// advertised, so that nodes and receivers can say so.
+    pub fn set_pace(&mut self, media_ms_per_s: Option<u16>) {
+        if std::mem::replace(&mut self.info.media_ms_per_s, media_ms_per_s) == media_ms_per_s {
+            return;
+        }
+        if let Some(change) = &mut self.change {
+            change.flow.media_ms_per_s = media_ms_per_s;
+        }
+        if self.phase == Phase::Live {
+            let flow = self.info.clone();
+            self.signals.push_back(Signal::Advertise { flow });
+        }
+    }
+
     /// The flow as advertised.
     pub fn flow(&self) -> &FlowInfo {
         &self.info

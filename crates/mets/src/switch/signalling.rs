@@ -138,7 +138,10 @@ impl Switch {
         if let Some(flow) = self.flows.by_id(id) {
             let same = flow.ending.is_none() && flow.info.is_same(&info);
             let changed = flow.ending.is_none() && info.succeeds(&flow.info);
-            flow.confirmed |= (same || changed) && flow.upstream == from;
+            if (same || changed) && flow.upstream == from {
+                flow.confirmed = true;
+                flow.info.media_ms_per_s = info.media_ms_per_s;
+            }
             if same && via != Via::Source && !flow.rooted {
                 return self.on_rooted(now, from, info, via);
             }

@@ -7,9 +7,10 @@ use layercast_core::{
     Machine, Metric, Off, QosOption, QosPolicy, RequestId, Span, Status,
 };
 use layercast_mets::{
-    AppFrame, Sink, SinkConfig, SinkEvent, Source, SourceConfig, SourceEvent, SubmitError,
+    AppFrame, Sink, SinkConfig, SinkEvent, Source, SourceConfig, SourceEvent, SourceTransmit,
+    SubmitError,
 };
-use layercast_wire::{Carriage, Payload};
+use layercast_wire::{Carriage, Payload, Signal};
 
 const CARRIAGE: Carriage = Carriage::Datagrams;
 
@@ -98,6 +99,30 @@ fn nothing_is_served_before_the_sockets_are_registered() {
     world.sink.register(ms(500));
     world.run_until(ms(3_000));
     assert!(world.sink.stats().played.base > 0);
+}
+
+#[test]
+fn the_pace_of_a_slow_input_is_advertised_once_and_no_change_of_the_flow() {
+    let mut source = Source::new(source_config(CARRIAGE, 300)).unwrap();
+    let advertised = |source: &mut Source, pace| {
+        source.set_pace(pace);
+        let mut all = Vec::new();
+        while let Some(out) = source.poll_transmit(ms(0), &mut Off) {
+            if let SourceTransmit::Signal(Signal::Advertise { flow }) = out {
+                all.push(flow);
+            }
+        }
+        all
+    };
+    let first = advertised(&mut source, None);
+    for pace in [Some(850), None] {
+        let [flow] = &advertised(&mut source, pace)[..] else {
+            panic!("{pace:?}");
+        };
+        assert_eq!(flow.media_ms_per_s, pace);
+        assert!(flow.is_same(&first[0]) && !flow.succeeds(&first[0]));
+        assert_eq!(advertised(&mut source, pace), []);
+    }
 }
 
 #[test]

@@ -47,6 +47,42 @@ fn signals_that_a_switch_cannot_serve_are_counted_by_cause() {
 }
 
 #[test]
+fn the_pace_of_a_source_is_passed_on_and_changes_nothing_else() {
+    let mut bench = plain_bench();
+    bench.join(A, 1);
+    let known = bench.flows();
+    for media_ms_per_s in [Some(850), Some(700), None] {
+        let flow = FlowInfo {
+            media_ms_per_s,
+            ..bench.info.clone()
+        };
+        let out = bench.advertise(UP, flow);
+        for port in [A, B] {
+            let told = signals_to(&out, port);
+            let [Signal::Advertise { flow }] = told[..] else {
+                panic!("{told:?}");
+            };
+            assert_eq!(flow.media_ms_per_s, media_ms_per_s);
+        }
+        // A join is not asked for again, and no flow begins again.
+        assert_eq!(signals_to(&out, UP), Vec::<&Signal>::new());
+        assert_eq!(bench.flows(), known);
+        // A neighbour that asks gets it, too.
+        let out = bench.signal(B, Signal::ListFlows);
+        let [Signal::Flows { flows }] = &signals_to(&out, B)[..] else {
+            panic!("{out:?}");
+        };
+        assert_eq!(flows[0].media_ms_per_s, media_ms_per_s);
+    }
+    // Another neighbour knows nothing of it.
+    let flow = FlowInfo {
+        media_ms_per_s: Some(500),
+        ..bench.info.clone()
+    };
+    assert_eq!(bench.advertise(B, flow), []);
+}
+
+#[test]
 fn another_neighbour_does_not_confirm_a_flow_for_the_node_upstream() {
     for is_changed in [false, true] {
         let mut bench = plain_bench();

@@ -41,6 +41,7 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
         via: Default::default(),
         identity: None,
         parities: None,
+        media_ms_per_s: None,
     };
     SourceConfig {
         start,

@@ -90,6 +90,17 @@ impl Growth {
 }
 
 impl LiveFlow {
+    /// Reports the pace of a source that is slower than real time, in milliseconds of media for each second; `None` when it keeps
+    /// real time again. `false` if the node has no room for it now.
+    pub fn report_pace(&self, media_ms_per_s: Option<u16>) -> bool {
+        let flow = self.name.clone();
+        let pace = NodeCommand::Pace {
+            flow,
+            media_ms_per_s,
+        };
+        self.node.try_send(pace).is_ok()
+    }
+
     /// Has the flow changed from what it is now; gives what it is then.
     async fn renegotiate(
         &self,

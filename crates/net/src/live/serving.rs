@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use super::ahead::Ahead;
-use super::growth::Growth;
+use super::growth::{Growth, LiveFlow};
 use super::{LiveEvent, LiveInput, SILENT};
 use crate::clock::Clock;
 use crate::frames::LiveFrame;
@@ -20,12 +20,18 @@ use crate::frames::LiveFrame;
 /// Interval of reports about the input.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
+/// A change of the pace of a slow source that is reported, in milliseconds of media for each second.
+const PACE_STEP: u16 = 20;
+
 /// A stream on its way into a flow.
 pub(super) struct Serving {
     pub clock: LiveClock,
     pub timeline: MediaTimeline,
     pub load: LiveLoad,
     pub growth: Option<Growth>,
+    pub flow: LiveFlow,
+    /// The pace of a slow source that was reported last.
+    pub pace: Option<u16>,
     pub gops: GopWatch,
     pub frames: mpsc::Sender<LiveFrame>,
     pub events: mpsc::Sender<LiveEvent>,
@@ -89,6 +95,9 @@ impl Serving {
             if counted.elapsed() >= COUNTED_EVERY {
                 counted = Instant::now();
                 let stats = self.stats(&input);
+                if live {
+                    self.report_pace(&stats);
+                }
                 self.tell(LiveEvent::Counted { stats });
             }
             if let Some(change) = input.ingest.poll_pace().filter(|_| live) {
@@ -112,6 +121,19 @@ impl Serving {
         }
         let stats = self.stats(&input);
         self.tell(LiveEvent::End { stats });
+    }
+
+    /// Reports to the node that the source is slower than real time, if that is news.
+    fn report_pace(&mut self, stats: &IngestStats) {
+        let pace = stats.media_ms_per_s.filter(|_| stats.slow);
+        let pace = pace.map(|ms| u16::try_from(ms).unwrap_or(u16::MAX));
+        let is_news = match (self.pace, pace) {
+            (Some(before), Some(now)) => before.abs_diff(now) >= PACE_STEP,
+            (before, now) => before != now,
+        };
+        if is_news && self.flow.report_pace(pace) {
+            self.pace = pace;
+        }
     }
 
     /// What was seen of the stream so far.

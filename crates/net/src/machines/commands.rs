@@ -36,6 +36,14 @@ impl Machines {
                     source.request(now, id, option);
                 }
             }
+            NodeCommand::Pace {
+                flow,
+                media_ms_per_s,
+            } => {
+                if let Some((_, source)) = self.running(&flow) {
+                    source.set_pace(media_ms_per_s);
+                }
+            }
             NodeCommand::Control {
                 flow,
                 member,

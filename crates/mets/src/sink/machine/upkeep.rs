@@ -158,6 +158,7 @@ impl Sink {
             marked: stats.marked,
             outage_ms: stats.outage_ms,
             end_to_end_ms: active.receiver.recent_delays(now),
+            source_late_ms: stats.source_late_ms,
         };
         if self.session == Session::Joined {
             let flow = flow.id;

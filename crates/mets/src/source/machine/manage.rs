@@ -19,7 +19,7 @@ pub(super) struct Renegotiation {
     request: RequestId,
     number: u32,
     /// The flow as it would be.
-    flow: FlowInfo,
+    pub(super) flow: FlowInfo,
     /// When the change is abandoned if not all members agree; after that, when waiting for a GOP start ends.
     until: Time,
     refresh: Time,

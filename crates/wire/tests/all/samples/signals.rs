@@ -49,6 +49,7 @@ pub fn signals() -> Vec<Signal> {
             tokens: true,
         }),
         parities: Some(BaseParities { n: 6, m: 2 }),
+        media_ms_per_s: Some(850),
         via: Via::Core,
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
@@ -76,6 +77,7 @@ pub fn signals() -> Vec<Signal> {
             path: 14.0,
             playout: 20.25,
         }),
+        source_late_ms: Some(640.0),
     };
     let refusal = Refusal {
         node: "chuff".into(),
