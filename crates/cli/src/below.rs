@@ -102,10 +102,10 @@ impl Below {
                 needs.rate()
             ),
             Reason::Congestion => format!(
-                "level {level}: this receiver asks for no more, since a queue on the path filled up (congestion marks); \
-                 the last link carries the mean rate of level {next}, but its busiest GOPs take up to {busiest}. It asks \
-                 again after a quiet time; encode with -maxrate and -bufsize, or raise the rate of the link that is too \
-                 slow, which may be one further up"
+                "level {level}: this receiver asks for no more, since a queue on the path filled up (congestion marks): the \
+                 busiest GOPs of level {next} take up to {busiest}, and a link of the path has less (layercast stats at each \
+                 node up to the server tells which). It asks again after a quiet time; encode with -maxrate and -bufsize, \
+                 or raise the rate of that link"
             ),
             Reason::Upstream => format!(
                 "level {level}, although this receiver asks for level {} and the last link has room for level {next}: a \

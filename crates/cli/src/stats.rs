@@ -203,21 +203,57 @@ fn flow_notes(flows: &[FlowInfo]) -> String {
 }
 
 /// What keeps a member below the highest level of its flow, in words.
-fn why(limit: Limit) -> String {
-    match limit {
-        Limit::NoDemand => "it has not asked for a level yet".to_owned(),
-        Limit::Demand { level } => {
+fn why(limit: Limit, member: &MemberStats) -> String {
+    let link = match &member.next {
+        Some(next) => format!("the link to {next}"),
+        None => "the link".to_owned(),
+    };
+    match (limit, &member.next) {
+        (Limit::NoDemand, _) => "it has not asked for a level yet".to_owned(),
+        (Limit::Demand { level }, None) if member.report.is_some_and(|it| it.marked > 0) => {
+            let before = match &member.upstream {
+                Some(upstream) => {
+                    format!(", here or at a node before this one (layercast stats at {upstream})")
+                }
+                None => String::new(),
+            };
+            format!(
+                "it asks for {level} only, after congestion: a queue on its path filled up{before}"
+            )
+        }
+        (Limit::Demand { level }, None) => {
             format!(
                 "it asks for {level} only: by join --level, or after congestion on its path (its own messages tell)"
             )
         }
-        Limit::Link { needed, available } => format!(
-            "the link carries {} besides base layers, the next level needs {}",
+        (Limit::Demand { level }, Some(next)) => format!(
+            "{next}, the next node on its path, asks for {level} only: no link or receiver behind it takes more (layercast stats there)"
+        ),
+        (
+            Limit::Bursts {
+                level,
+                needed,
+                available,
+            },
+            _,
+        ) => format!(
+            "it asks for {level} only, after congestion: {link} has {}, and the busiest GOPs of level {} take up to {}: raise the rate of \
+             the link, or encode with -maxrate and -bufsize",
+            available.rate(),
+            level.up(),
+            needed.rate()
+        ),
+        (Limit::Link { needed, available }, _) => format!(
+            "{link} carries {} besides base layers, the next level needs {}",
             available.rate(),
             needed.rate()
         ),
-        Limit::Upstream { level } => {
-            format!("the node upstream gives {level}: see layercast stats there")
+        (Limit::Upstream { level }, _) => {
+            let upstream = match &member.upstream {
+                Some(upstream) => format!("{upstream}, the node upstream,"),
+                None => "the node upstream".to_owned(),
+            };
+            format!("{upstream} gives {level}: see layercast stats there")
         }
     }
 }
@@ -230,7 +266,7 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>) -> String {
     let report = member.report.as_ref();
     let pace = flow.and_then(pace);
     let all = [
-        member.limit.map(why),
+        member.limit.map(|limit| why(limit, member)),
         report.and_then(lost),
         report.and_then(|report| late(report, pace)),
     ];
@@ -324,7 +360,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::NodeId;
+    use layercast_core::{CellRate, NodeId};
     use layercast_wire::Member;
 
     use super::*;
@@ -357,6 +393,8 @@ mod tests {
                         ..MemberReport::default()
                     }),
                     limit: Some(Limit::NoDemand),
+                    upstream: None,
+                    next: None,
                 })
                 .collect();
             let flows = std::slice::from_ref(&flow);
@@ -433,6 +471,83 @@ mod tests {
         assert!(!text.contains("--playout"), "{text}");
         assert_eq!(lost(&report), None);
         assert_eq!(late(&MemberReport { late: 10, ..report }, None), None);
+    }
+
+    #[test]
+    fn the_node_and_the_link_that_limit_a_member_are_named() {
+        let said = |limit, upstream: Option<&str>, next: Option<&str>, marked| {
+            let member = MemberStats {
+                member: Member {
+                    name: "ann".into(),
+                    id: NodeId(1),
+                },
+                flow: FlowId(1),
+                node: "site".into(),
+                joined_at_ms: 0,
+                level: Level::BASE,
+                wanted: Level::FULL,
+                report: Some(MemberReport {
+                    marked,
+                    ..MemberReport::default()
+                }),
+                limit: Some(limit),
+                upstream: upstream.map(str::to_owned),
+                next: next.map(str::to_owned),
+            };
+            whys(&member, None)
+        };
+        let (needed, available) = (CellRate(2_000), CellRate(1_000));
+        let level = Level::BASE;
+        let bursts = Limit::Bursts {
+            level,
+            needed,
+            available,
+        };
+        for (limit, upstream, next, parts) in [
+            (
+                Limit::Demand { level },
+                None,
+                None,
+                ["it asks for BL only", "join --level"],
+            ),
+            (
+                Limit::Demand { level },
+                None,
+                Some("mid"),
+                ["mid, the next node", "stats there"],
+            ),
+            (
+                Limit::Upstream { level },
+                Some("top"),
+                None,
+                ["top, the node upstream, gives BL", "stats there"],
+            ),
+            (
+                Limit::Link { needed, available },
+                None,
+                Some("mid"),
+                ["the link to mid carries 424.0 kb/s", "needs 848.0 kb/s"],
+            ),
+            (
+                bursts,
+                None,
+                Some("mid"),
+                [
+                    "the link to mid has 424.0 kb/s",
+                    "BL+E1 take up to 848.0 kb/s",
+                ],
+            ),
+        ] {
+            let text = said(limit, upstream, next, 0);
+            for part in parts {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+        let text = said(Limit::Demand { level }, Some("top"), None, 3);
+        for part in ["after congestion", "layercast stats at top"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("--level"), "{text}");
     }
 
     #[test]

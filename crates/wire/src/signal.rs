@@ -532,6 +532,12 @@ pub struct MemberStats {
     /// Why the member is below the highest level of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The node from which the answering node has the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// The node to which the answering node sends the flow for this member, unless that is the member itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// Why a member is below the highest level of its flow, as seen by the node that answers.
@@ -544,6 +550,15 @@ pub enum Limit {
     Demand {
         /// The level requested.
         level: Level,
+    },
+    /// The member requests no higher level after congestion, and the link is too slow for the busiest GOPs of the next one.
+    Bursts {
+        /// The level requested.
+        level: Level,
+        /// Peak rate of the next level in cells/s, base layer included.
+        needed: CellRate,
+        /// Rate of the link in cells/s.
+        available: CellRate,
     },
     /// The link carries no more.
     Link {
@@ -734,6 +749,9 @@ impl MemberStats {
     fn check(&self) -> Result<(), SignalError> {
         self.member.check()?;
         name("node", &self.node)?;
+        for other in self.upstream.iter().chain(&self.next) {
+            name("node", other)?;
+        }
         self.report.as_ref().map_or(Ok(()), MemberReport::check)
     }
 }

@@ -106,6 +106,8 @@ impl Members {
                 wanted: state.wanted,
                 report: state.report,
                 limit: None,
+                upstream: None,
+                next: None,
             })
             .collect()
     }

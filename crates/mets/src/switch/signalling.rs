@@ -1,4 +1,6 @@
-use layercast_core::{FlowId, Observer, PortId, Resource, Serial, Time, TraceEvent};
+use layercast_core::{
+    CellRate, FlowId, Level, Observer, PortId, Rate, Resource, Serial, Time, TraceEvent,
+};
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
 use crate::switch::fast_start::Recent;
@@ -462,7 +464,16 @@ impl Switch {
                 .iter()
                 .map(|branch| (branch.port, self.limit(flow, branch)))
                 .collect();
-            let limit = |port| limits.iter().find(|entry| entry.0 == port)?.1;
+            let limit = |port, report: &MemberReport| {
+                let limit = limits.iter().find(|entry| entry.0 == port)?.1;
+                match limit {
+                    Some(Limit::Demand { level }) if report.marked > 0 => {
+                        self.bursts(flow, port, level).or(limit)
+                    }
+                    limit => limit,
+                }
+            };
+            let upstream = self.neighbour(flow.upstream);
             members.extend(flow.members.iter().filter_map(|(member, heard)| {
                 let report = heard.report?;
                 Some(MemberStats {
@@ -473,11 +484,37 @@ impl Switch {
                     level: report.level,
                     wanted: report.level,
                     report: Some(report),
-                    limit: limit(heard.port),
+                    limit: limit(heard.port, &report),
+                    upstream: upstream.clone(),
+                    next: self
+                        .neighbour(heard.port)
+                        .filter(|next| *next != member.name),
                 })
             }));
         }
         self.answer(to, members, |members| Signal::Stats { members });
+    }
+
+    /// The name of the node at the other end of a port.
+    fn neighbour(&self, port: PortId) -> Option<String> {
+        let port = self.ports.get(port).filter(|_| port != PortId::LOCAL)?;
+        Some(port.config.name.clone())
+    }
+
+    /// That the line of a port is too slow for the busiest GOPs of the level above `level`.
+    fn bursts(&self, flow: &Flow, port: PortId, level: Level) -> Option<Limit> {
+        let config = &self.ports.get(port)?.config;
+        let available = config.adapt_capacity.or(config.rate.map(Rate::cells))?;
+        let next = level.up();
+        let layers = flow.info.spec.layers.iter();
+        let needed = layers
+            .filter(|(layer, _)| next.includes(*layer))
+            .fold(CellRate(0), |sum, (_, rate)| sum.saturating_add(rate.peak));
+        (needed > available).then_some(Limit::Bursts {
+            level,
+            needed,
+            available,
+        })
     }
 
     /// What keeps a branch below the highest level of its flow.

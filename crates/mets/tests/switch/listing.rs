@@ -65,6 +65,55 @@ fn a_member_below_the_highest_level_is_listed_with_what_keeps_it_there() {
         let members = asking(capacity, wish, given).members(None);
         assert_eq!(members.len(), 1);
         assert_eq!(members[0].limit, limit, "{capacity} {wish} {given}");
+        let around = (members[0].upstream.as_deref(), members[0].next.as_deref());
+        assert_eq!(around, (Some("0"), Some("1")));
+    }
+}
+
+#[test]
+fn a_member_that_asks_for_less_after_congestion_is_listed_with_the_link_that_is_too_slow() {
+    for (capacity, marked, is_too_slow) in
+        [(100_000, 7, false), (3_300, 0, false), (3_300, 7, true)]
+    {
+        let mut bench = asking(capacity, 1, 2);
+        let mut info = bench.info.clone();
+        info.revision += 1;
+        for rate in [
+            &mut info.spec.layers.base,
+            &mut info.spec.layers.e1,
+            &mut info.spec.layers.e2,
+        ] {
+            rate.peak = CellRate(1_500);
+        }
+        bench.advertise(UP, info);
+        let report = MemberReport {
+            marked,
+            ..MemberReport::default()
+        };
+        let (flow, member) = (FlowId(1), member(1));
+        bench.signal(
+            A,
+            Signal::Report {
+                flow,
+                member,
+                report,
+            },
+        );
+        let needed = CellRate(4_500);
+        let (level, available) = (Level::E1, CellRate(capacity));
+        let limit = match is_too_slow {
+            true => Limit::Bursts {
+                level,
+                needed,
+                available,
+            },
+            false => Limit::Demand { level },
+        };
+        assert_eq!(
+            bench.members(None)[0].limit,
+            Some(limit),
+            "{capacity} {marked}"
+        );
     }
 }
 

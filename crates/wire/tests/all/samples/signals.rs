@@ -98,6 +98,8 @@ pub fn signals() -> Vec<Signal> {
             needed: CellRate(1_920),
             available: CellRate(700),
         }),
+        upstream: Some("atc".into()),
+        next: Some("rook".into()),
     };
     let level = Level::FULL;
     vec![
