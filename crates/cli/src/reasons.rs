@@ -63,6 +63,7 @@ struct Seen {
     lost_base: u64,
     marked: u64,
     repaired: Option<u64>,
+    on_link: Option<u64>,
     outage_ms: u64,
     cut: CutStarts,
     /// Of all late frames.
@@ -84,6 +85,7 @@ impl Seen {
             lost_base: progress.lost.base,
             marked: progress.marked,
             repaired: progress.repaired,
+            on_link: progress.link_repair.map(|link| link.receiving.gaps),
             outage_ms: progress.outage_ms,
             cut: progress.cut_starts,
             late_ms: progress.late_ms,
@@ -94,7 +96,7 @@ impl Seen {
     }
 
     fn since(self, before: Seen) -> Seen {
-        let repaired = self.repaired;
+        let (repaired, on_link) = (self.repaired, self.on_link);
         Seen {
             packets: self.packets.saturating_sub(before.packets),
             played: self.played.saturating_sub(before.played),
@@ -104,6 +106,7 @@ impl Seen {
             lost_base: self.lost_base.saturating_sub(before.lost_base),
             marked: self.marked.saturating_sub(before.marked),
             repaired: repaired.map(|now| now.saturating_sub(before.repaired.unwrap_or(0))),
+            on_link: on_link.map(|now| now.saturating_sub(before.on_link.unwrap_or(0))),
             outage_ms: self.outage_ms.saturating_sub(before.outage_ms),
             cut: CutStarts {
                 starts: self.cut.starts.saturating_sub(before.cut.starts),
@@ -124,6 +127,7 @@ impl Seen {
             base: self.lost_base,
             marked: self.marked,
             repaired: self.repaired,
+            on_link: self.on_link,
             overloaded: self.overloaded,
         }
     }
@@ -230,7 +234,7 @@ impl Arrivals {
         self.reported = heavy;
         news.then(|| {
             format!(
-                "{} of {} lost on the path in {seconds} s; {}",
+                "{} of {} lost in {seconds} s; {}",
                 seen.lost,
                 count(all, "frame"),
                 seen.loss()
@@ -304,7 +308,7 @@ impl Seen {
                 self.loss()
             ),
             _ => format!(
-                "{} lost on the path, and with each start of a GOP all that follows it; {}",
+                "{} lost, and with each start of a GOP all that follows it; {}",
                 count(self.lost, "frame"),
                 self.loss()
             ),
@@ -389,7 +393,7 @@ pub mod tests {
         let said = reported((1..40).map(again));
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(
-            said[1].starts_with("40 of 215 frames lost on the path in 20 s"),
+            said[1].starts_with("40 of 215 frames lost in 20 s"),
             "{said:?}"
         );
     }
@@ -498,9 +502,7 @@ pub mod tests {
         );
         let lossy = reported((1..20).map(|n| second(18 * n, 7 * n, 90 * n)));
         assert_eq!(lossy.len(), 1, "{lossy:?}");
-        assert!(
-            lossy[0].starts_with("35 of 125 frames lost on the path in 5 s; no queue was full")
-        );
+        assert!(lossy[0].starts_with("35 of 125 frames lost in 5 s; no queue was full"));
         // At the base level of two frames a second.
         let few = reported((1..20).map(|n| second(n + n / 3, n - n / 3, 20 * n)));
         assert_eq!(few.len(), 1, "{few:?}");

@@ -37,7 +37,7 @@ pub fn run(args: &args::Stats) -> Outcome {
     let width = terminal_width(stdout());
     print(&flow_table(&flows, width))?;
     if !members.is_empty() {
-        let table = member_table(&flows, &members).fit(width);
+        let table = member_table(&flows, &members, &links).fit(width);
         print(&format!("\n{table}"))?;
     }
     if !links.is_empty() {
@@ -262,12 +262,15 @@ fn why(limit: Limit, member: &MemberStats) -> String {
 const WORTH: u64 = 20;
 
 /// What keeps a member from getting all of its flow, in words.
-fn whys(member: &MemberStats, flow: Option<&FlowInfo>) -> String {
+fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> String {
     let report = member.report.as_ref();
+    // Of a member that is a neighbour; a group has a link of its own name.
+    let link = links.iter().find(|it| it.neighbour == member.member.name);
+    let on_link = link.map(|it| it.lost.total());
     let pace = flow.and_then(pace);
     let all = [
         member.limit.map(|limit| why(limit, member)),
-        report.and_then(lost),
+        report.and_then(|report| lost(report, on_link)),
         report.and_then(|report| late(report, pace)),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -278,8 +281,8 @@ fn share(part: u64, all: u64) -> Option<f64> {
     (part * 1_000 > all * WORTH).then(|| 100.0 * part as f64 / all as f64)
 }
 
-/// That frames of a member are lost, and why.
-fn lost(report: &MemberReport) -> Option<String> {
+/// That frames of a member are lost, and why; `on_link` are the datagrams that its link to this node lost.
+fn lost(report: &MemberReport, on_link: Option<u64>) -> Option<String> {
     let lost = report.lost.total();
     let percent = share(lost, report.frames.total() + lost)?;
     let repaired = report
@@ -289,11 +292,10 @@ fn lost(report: &MemberReport) -> Option<String> {
         base: report.lost.base,
         marked: report.marked,
         repaired,
+        on_link,
         overloaded: false,
     };
-    Some(format!(
-        "{percent:.0} % of its frames were lost on the path; {helps}"
-    ))
+    Some(format!("{percent:.0} % of its frames were lost; {helps}"))
 }
 
 /// That frames of a member come too late, and what helps; `slow` says that the source is slower than real time.
@@ -325,7 +327,7 @@ fn late(report: &MemberReport, slow: Option<String>) -> Option<String> {
     ))
 }
 
-fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
+fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport]) -> Table {
     let end_to_end = |member: &MemberStats| member.report.and_then(|it| it.end_to_end_ms);
     let is_live = members.iter().any(|member| end_to_end(member).is_some());
     let mut columns = vec![
@@ -352,7 +354,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> Table {
         if is_live {
             row.push(end_to_end(member).map_or("-".to_owned(), |it| format!("{:.0}", it.p50)));
         }
-        row.push(whys(member, flow));
+        row.push(whys(member, flow, links));
         table.row(row);
     }
     table
@@ -416,17 +418,17 @@ mod tests {
             for width in [80, 100] {
                 for text in [
                     flow_table(flows, Some(width)),
-                    member_table(flows, &members).fit(Some(width)),
+                    member_table(flows, &members, &[]).fit(Some(width)),
                     link_table(std::slice::from_ref(&link)).fit(Some(width)),
                 ] {
                     let longest = text.lines().map(|line| line.chars().count()).max();
                     assert!(longest <= Some(width), "{longest:?} of {width}:\n{text}");
                 }
-                let text = member_table(flows, &members).fit(Some(width));
+                let text = member_table(flows, &members, &[]).fit(Some(width));
                 let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(words.contains("has not asked for a level yet"), "{text}");
             }
-            let whole = member_table(flows, &members).render();
+            let whole = member_table(flows, &members, &[]).render();
             assert!(
                 whole.contains("receiver-0-with-a-long-name.example.org"),
                 "{whole}"
@@ -469,7 +471,19 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("--playout"), "{text}");
-        assert_eq!(lost(&report), None);
+        assert_eq!(lost(&report, None), None);
+        let dropped = MemberReport {
+            lost: PerLayer {
+                e2: 100,
+                ..PerLayer::default()
+            },
+            ..report
+        };
+        let text = |on_link| lost(&dropped, on_link).expect("worth a word");
+        assert!(
+            text(Some(0)).contains("10 % of its frames were lost; the last link lost no packet")
+        );
+        assert!(text(Some(5)).contains("the path itself loses packets"));
         assert_eq!(late(&MemberReport { late: 10, ..report }, None), None);
     }
 
@@ -494,7 +508,7 @@ mod tests {
                 upstream: upstream.map(str::to_owned),
                 next: next.map(str::to_owned),
             };
-            whys(&member, None)
+            whys(&member, None, &[])
         };
         let (needed, available) = (CellRate(2_000), CellRate(1_000));
         let level = Level::BASE;

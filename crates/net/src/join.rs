@@ -502,6 +502,7 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String
         base: lost,
         marked: stats.marked,
         repaired: stats.repair.map(|repair| repair.recovered),
+        on_link: None,
         overloaded: false,
     };
     match cut.lost_percent() {

@@ -13,6 +13,9 @@ pub struct Loss {
     pub marked: u64,
     /// Packets of the base layer that parities repaired or could repair; `None` without parities.
     pub repaired: Option<u64>,
+    /// Datagrams of the last link that did not arrive when they were due, repaired or not; `None` without link repair, which counts
+    /// them.
+    pub on_link: Option<u64>,
     /// The receiving host hands frames over too late, and drops datagrams.
     pub overloaded: bool,
 }
@@ -20,6 +23,12 @@ pub struct Loss {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_path = self.marked == 0 || self.repaired.is_some_and(|repaired| repaired > 0);
+        if self.on_link == Some(0) && self.marked == 0 {
+            return f.write_str(
+                "the last link lost no packet: the source or a switch dropped these frames, or a link before the last one lost \
+                 them (the messages of serve and of each switch tell, and layercast stats at each of them)",
+            );
+        }
         match (is_path, self.repaired, self.base) {
             (false, ..) => f.write_str(
                 "a queue on the path was full (congestion marks): raise the rate of that link, or limit the rate of the \
@@ -63,6 +72,7 @@ mod tests {
                 base: 4,
                 marked,
                 repaired: None,
+                on_link: None,
                 overloaded: true,
             };
             loss.to_string()
@@ -80,15 +90,17 @@ mod tests {
 
     #[test]
     fn the_cause_of_losses_follows_the_evidence() {
-        let loss = |base, marked, repaired| {
+        let of_link = |base, marked, repaired, on_link| {
             Loss {
                 base,
                 marked,
                 repaired,
+                on_link,
                 overloaded: false,
             }
             .to_string()
         };
+        let loss = |base, marked, repaired| of_link(base, marked, repaired, None);
         assert!(loss(0, 9, None).contains("a queue on the path was full"));
         assert!(loss(0, 0, None).contains("serve --protect-base"));
         assert!(loss(5, 0, None).contains("--repair auto"));
@@ -98,5 +110,9 @@ mod tests {
         assert!(loss(0, 9, Some(0)).contains("a queue on the path was full"));
         // A key frame that fills a queue on a path that also loses packets.
         assert!(loss(0, 2, Some(40)).contains("the path itself loses packets"));
+        // What the source or a switch drops leaves no gap on the link behind it.
+        assert!(of_link(3, 0, None, Some(0)).contains("the last link lost no packet"));
+        assert!(of_link(3, 0, None, Some(2)).contains("the path itself loses packets"));
+        assert!(of_link(3, 9, None, Some(0)).contains("a queue on the path was full"));
     }
 }
