@@ -4,8 +4,8 @@ use bytes::Bytes;
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Serial, Span, Time};
 use layercast_repair::{
     Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, MAX_BLOCKS,
-    MAX_GAPS, MAX_HISTORY, MAX_HOLES, MAX_KEPT, MAX_OPEN, MAX_QUEUED, MemberConfig, RepairConfig,
-    Repairer, RepairerInput, Requester, RequesterInput, SPAN, Unit,
+    MAX_GAPS, MAX_HISTORY, MAX_HOLES, MAX_KEPT, MAX_OPEN, MAX_QUEUED, Means, MemberConfig,
+    RepairConfig, Repairer, RepairerInput, Requester, RequesterInput, SPAN, Unit,
 };
 
 /// The session of both directions.
@@ -15,15 +15,17 @@ const MOST_OUT: usize = 64;
 
 /// Datagrams, each behind its length in two octets. Before each of them a datagram of 1,000 octets is sent.
 pub fn repair(data: &[u8]) {
-    let config = RepairConfig {
-        name: "fuzz".into(),
-        session: SESSION,
-        rate: Some(Rate::from_bps(8_000_000)),
-    };
     let codec = Codec {
         encode: Bytes::clone,
         len: Bytes::len,
         decode: Some,
+    };
+    let config = RepairConfig {
+        name: "fuzz".into(),
+        session: SESSION,
+        rate: Some(Rate::from_bps(8_000_000)),
+        means: [Means::Auto, Means::Requests, Means::Parities][data.len() % 3],
+        codec,
     };
     let mut group = GroupRepairer::new(GroupConfig {
         name: "fuzz".into(),
@@ -42,7 +44,7 @@ pub fn repair(data: &[u8]) {
     let joined = Time::ZERO + Span::from_secs(1);
     group.handle(joined, GroupInput::Join(1), &mut Off);
     let mut repairer = Repairer::new(config);
-    let mut requester = Requester::new("fuzz", SESSION);
+    let mut requester = Requester::new("fuzz", SESSION, codec);
     let mut now = Time::ZERO + Span::from_secs(1);
     let mut rest = data;
     while let Some((len, behind)) = rest.split_first_chunk::<2>() {
@@ -59,17 +61,16 @@ pub fn repair(data: &[u8]) {
             repair: len % 5 > 0,
             lasts: (len % 7 == 0).then_some(Span::from_ms(500)),
         };
-        let item = len;
+        let item = Bytes::from(vec![len as u8; 1_000]);
         repairer.handle(
             now,
             RepairerInput::Send {
                 at: now,
                 unit,
-                item,
+                item: item.clone(),
             },
             &mut Off,
         );
-        let item = Bytes::from(vec![len as u8; 1_000]);
         let send = GroupInput::Send {
             at: now,
             unit,
@@ -83,7 +84,8 @@ pub fn repair(data: &[u8]) {
             assert_eq!(again, datagram);
             match head {
                 Head::Data { .. } | Head::Repair { .. } => {
-                    requester.handle(now, RequesterInput::Datagram(head, ()), &mut Off);
+                    let carried = Carried::Item(Bytes::copy_from_slice(content));
+                    requester.handle(now, RequesterInput::Datagram(head, carried), &mut Off);
                 }
                 Head::Marker { .. } => {
                     requester.handle(now, RequesterInput::Marker(head), &mut Off)
@@ -99,6 +101,8 @@ pub fn repair(data: &[u8]) {
                         Head::Parity(_) => Carried::Parity(content),
                         _ => Carried::Item(content),
                     };
+                    let input = RequesterInput::Datagram(head.clone(), carried.clone());
+                    requester.handle(now, input, &mut Off);
                     member.handle(now, RequesterInput::Datagram(head, carried), &mut Off);
                 }
                 Head::Beacon(_) => member.handle(now, RequesterInput::Marker(head), &mut Off),
@@ -106,7 +110,7 @@ pub fn repair(data: &[u8]) {
         }
         repairer.on_timeout(now, &mut Off);
         requester.on_timeout(now, &mut Off);
-        assert!(requester.poll_event().is_none() || requester.poll_event().is_none());
+        while requester.poll_event().is_some() {}
         group.on_timeout(now, &mut Off);
         member.on_timeout(now, &mut Off);
         while member.poll_event().is_some() {}
@@ -130,12 +134,14 @@ pub fn repair(data: &[u8]) {
             assert!(Head::decode(&octets).is_ok());
         }
         assert!(out <= MOST_OUT, "{out} datagrams for one");
-        let (history, queued) = repairer.held();
-        assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED);
+        let (history, queued, blocks) = repairer.held();
+        assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED && blocks <= MAX_BLOCKS);
         let (history, queued, blocks) = group.held();
         assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED && blocks <= MAX_BLOCKS);
         let (holes, kept, open) = member.held();
         assert!(holes <= MAX_HOLES && kept <= MAX_KEPT && open <= MAX_OPEN);
         assert!(requester.missing() <= SPAN.max(MAX_GAPS as u64));
+        let (kept, open) = requester.held();
+        assert!(kept <= MAX_KEPT && open <= MAX_OPEN);
     }
 }

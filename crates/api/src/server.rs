@@ -9,8 +9,8 @@ use layercast_link::QueueConfig;
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_net::{
-    CancellationToken, Control, DropGuard, Identity, NetError, Node, NodeCommand, NodeConfig,
-    NodeEvent, NodeSummary, random_seed,
+    CancellationToken, Control, DropGuard, Identity, Means, NetError, Node, NodeCommand,
+    NodeConfig, NodeEvent, NodeSummary, random_seed,
 };
 use layercast_protect::{Expect, JoinUrl, Seed};
 use layercast_wire::Member;
@@ -98,7 +98,7 @@ impl Server {
         };
         let mut config = NodeConfig::new(switch, address, port);
         config.identity = Some(Arc::new(Identity::generate()?));
-        config.repair = true;
+        config.repair = Some(Means::Auto);
         Server::run(config).await
     }
 

@@ -9,6 +9,7 @@ use layercast_core::quantity::QueueSize;
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_link::{Jitter, RateSchedule};
 use layercast_mets::switch::FilterPlace;
+use layercast_net::Means;
 use layercast_protect::Control;
 use layercast_qos::Merge;
 
@@ -428,21 +429,27 @@ pub enum Pacing {
 /// Values of `--repair` of `serve` and `switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum RepairMode {
-    /// Lost packets are sent again while they arrive in time
+    /// Lost packets are sent again, or parities of them, while they arrive in time; where a request would come too late, parities
+    /// of all layers are sent ahead, as many as the measured loss needs
     #[default]
     Auto,
     /// No repair
     Off,
-    /// The same as auto
+    /// Lost packets are sent again while they arrive in time; no parities
     Arq,
-    /// Parities for the base layer, as --protect-base auto (serve only); lost packets are not sent again
+    /// Parities of all layers are sent ahead on a link that loses packets; nothing is sent again
     Fec,
 }
 
 impl RepairMode {
-    /// Whether lost packets are sent again.
-    pub fn requests(self) -> bool {
-        matches!(self, RepairMode::Auto | RepairMode::Arq)
+    /// What is done about losses.
+    pub fn means(self) -> Option<Means> {
+        match self {
+            RepairMode::Auto => Some(Means::Auto),
+            RepairMode::Off => None,
+            RepairMode::Arq => Some(Means::Requests),
+            RepairMode::Fec => Some(Means::Parities),
+        }
     }
 }
 

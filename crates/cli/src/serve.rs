@@ -344,7 +344,7 @@ pub fn node(
     config.control = address::control(own)?;
     config.identities = own.reserved.iter().cloned().collect();
     config.max_connections = usize::from(link.max_neighbours);
-    config.repair = link.repair.requests();
+    config.repair = link.repair.means();
     config.switch.fast_start = link.fast_start == args::FastStart::On;
     for named in &link.ports {
         let loss = match named.loss {
@@ -483,10 +483,7 @@ fn source(
     };
     SourceConfig {
         start,
-        parities: match args.link.repair {
-            args::RepairMode::Fec => args.protect_base.or_else(|| "auto".parse().ok()),
-            _ => args.protect_base,
-        },
+        parities: args.protect_base,
         all_layers: args.link.fast_start == args::FastStart::On,
         ..SourceConfig::new(name, id, info, Carriage::Datagrams)
     }

@@ -13,6 +13,7 @@ use layercast_mets::{
     SourceEvent, SourceStats,
 };
 use layercast_protect::{Control, Fingerprint, WallClock};
+use layercast_repair::Means;
 use layercast_wire::{FlowInfo, Refusal};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -64,9 +65,9 @@ pub struct NodeConfig {
     pub sources: Vec<LocalSource>,
     /// The host it plays, for experiments; by default none.
     pub host: HostEmulation,
-    /// Whether lost datagrams are repaired on the links to neighbours that do the same, and to multicast groups. Links of cells
-    /// are not repaired.
-    pub repair: bool,
+    /// What is done about lost datagrams on the links to neighbours that repair them, too, and to multicast groups, where parities
+    /// answer requests whatever it is; `None`: nothing. Links of cells are not repaired.
+    pub repair: Option<Means>,
     /// Whether to stop when all sources have sent everything.
     pub until_finished: bool,
     /// Connections accepted at a time; a node has ports for all of them, up to 65 535.
@@ -408,7 +409,7 @@ impl NodeConfig {
             groups: Vec::new(),
             sources: Vec::new(),
             host: HostEmulation::default(),
-            repair: false,
+            repair: None,
             until_finished: false,
             max_connections: 256,
             wall_clock,

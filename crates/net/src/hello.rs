@@ -5,7 +5,7 @@ use layercast_protect::LinkKey;
 use layercast_wire::{Carriage, Secret, Signal};
 
 /// Version of the session protocol we speak.
-pub const SESSION_VERSION: u16 = 2;
+pub const SESSION_VERSION: u16 = 3;
 
 /// What a neighbour says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -88,7 +88,7 @@ pub use join::{is_source_late, run_join};
 pub use layercast_link::LinkRepairStats;
 pub use layercast_mets::ControlError;
 pub use layercast_protect::{Control, Fingerprint, FingerprintError};
-pub use layercast_repair::{LayerRepairs, RepairStats, RequestStats};
+pub use layercast_repair::{LayerRepairs, Means, RepairStats, RequestStats};
 pub use live::{
     Estimated, Growth, LOAD_WINDOW, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions,
 };

@@ -161,7 +161,7 @@ impl Node {
             carriage: config.default_port.carriage,
             clock: clock_name(),
             link_key: None,
-            repair: config.repair.then_some(0),
+            repair: config.repair.map(|_| 0),
             group: None,
             group_repair: Some(0),
         };
@@ -199,7 +199,8 @@ impl Node {
             config
                 .max_connections
                 .saturating_add(config.upstreams.len()),
-        );
+        )
+        .repaired_by(config.repair.unwrap_or_default());
         let clock = Clock::get();
         let rates = Rates::new(clock.now(), &ports, config.schedules);
         let machines = Machines::new(

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use layercast_core::{Observer, PortId, Rate, Serial, Time, earliest};
-use layercast_link::{Awaiting, RepairRole, SHARE_BUDGETS, share_budgets};
+use layercast_link::{Awaiting, RepairRole, SHARE_BUDGETS, octet_codec, share_budgets};
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
+use layercast_repair::Means;
 use layercast_wire::{Carriage, LinkReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
@@ -100,6 +101,8 @@ pub(crate) struct Ports {
     downs: u64,
     /// When budgets are next passed on.
     budgets_at: Time,
+    /// What is done about losses on links to one neighbour.
+    means: Means,
 }
 
 impl Ports {
@@ -128,7 +131,13 @@ impl Ports {
             peers: HashMap::new(),
             downs: 0,
             budgets_at: Time::ZERO,
+            means: Means::Auto,
         }
+    }
+
+    /// The same, with other means of repair on links to one neighbour.
+    pub fn repaired_by(self, means: Means) -> Ports {
+        Ports { means, ..self }
     }
 
     /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one. Datagrams go to its
@@ -314,8 +323,14 @@ impl Ports {
 
     /// Repairs losses on the link of a port with these sessions, ours first; or does not.
     pub fn repair(&mut self, port: PortId, sessions: Option<(u16, u16)>) {
+        let means = self.means;
         if let Some(port) = self.port_mut(port) {
-            let role = sessions.map(|(ours, theirs)| RepairRole::Two(ours, theirs));
+            let role = sessions.map(|(ours, theirs)| RepairRole::Two {
+                ours,
+                theirs,
+                means,
+                codec: octet_codec(),
+            });
             port.egress.repair.begin(role);
         }
     }

@@ -11,6 +11,7 @@ use layercast_mets::{
 };
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{LinkOpener, OpenError, WallClock};
+use layercast_repair::Means;
 use layercast_wire::{Carriage, Epoch, FlowInfo, Refusal, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
@@ -206,7 +207,13 @@ impl Receiver {
                 seed: self.config.seed,
                 codec: octet_codec(),
             }),
-            None => self.repair.then_some(RepairRole::Two(session, theirs)),
+            None => self.repair.then_some(RepairRole::Two {
+                ours: session,
+                theirs,
+                // A receiver sends single messages: parities of them are no fewer than copies.
+                means: Means::Requests,
+                codec: octet_codec(),
+            }),
         });
         self.egress.repair.begin(role);
         self.upstream = Some(Upstream {

@@ -131,6 +131,18 @@ fn main() -> io::Result<()> {
             ],
         ),
         (
+            "parities",
+            vec![
+                data(0),
+                data(1),
+                data(3),
+                parity(4, 4, 0, 0b1111),
+                parity(5, 5, 1, 0b1111),
+                data(6),
+                parity(9, 2, 0, 0b11),
+            ],
+        ),
+        (
             "all",
             (0..12)
                 .map(data)

@@ -10,28 +10,30 @@
 
 mod arrivals;
 mod calm;
+mod counters;
 mod estimate;
 mod group;
 mod hearing;
 mod message;
 mod nominal;
+mod parity;
 mod repairer;
 mod requester;
 mod seen;
 mod stats;
 
 pub use group::{
-    Carried, Codec, FEEDBACK_BPS, GroupConfig, GroupInput, GroupRepairer, GroupRequester,
-    LEFT_ABOVE, MAX_BLOCKS, MAX_HOLES, MAX_KEPT, MAX_KEPT_OCTETS, MAX_MEMBERS, MAX_OPEN,
-    MemberConfig, MemberId,
+    FEEDBACK_BPS, GroupConfig, GroupInput, GroupRepairer, GroupRequester, LEFT_ABOVE, MAX_HOLES,
+    MAX_MEMBERS, MemberConfig, MemberId,
 };
 pub use message::{
     Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES,
     Missing, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
+pub use parity::{Carried, Codec, MAX_BLOCKS, MAX_CONTENTS, MAX_KEPT, MAX_KEPT_OCTETS, MAX_OPEN};
 pub use repairer::{
-    MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Outgoing, RepairConfig, Repairer, RepairerInput,
-    Unit,
+    MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Means, Outgoing, RepairConfig, Repairer,
+    RepairerInput, Unit,
 };
 pub use requester::{MAX_GAPS, Requester, RequesterInput};
 pub use seen::SPAN;

@@ -4,12 +4,15 @@ use layercast_core::{
     FlowId, Machine, Observer, Serial, Span, Subject, Time, TraceEvent, earliest,
 };
 
-use crate::arrivals::{Belief, MAX_GAP, Place, Window};
+use crate::arrivals::{MAX_GAP, Window};
 use crate::calm::Calm;
+use crate::counters::Counters;
 use crate::message::{
     Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand, expand_24,
 };
-use crate::seen::{SPAN, Seen};
+use crate::parity::{Carried, Codec, Restore, Restored};
+use crate::repairer::QUIET;
+use crate::seen::SPAN;
 use crate::stats::RequestStats;
 
 /// Most gaps that are remembered; beyond, the oldest is given up.
@@ -28,13 +31,16 @@ const MAX_SCHEDULED: usize = 8;
 const MAX_REPAIRED: usize = 256;
 /// For how long a gap is reported at least, and how long beyond the budget.
 const KEEP: (Span, Span) = (Span::from_ms(1_500), Span::from_secs(1));
+/// For how long after a gap or a parity contents are kept: the sending end sends parities ahead for less long after a loss.
+const KEEP_CONTENTS: Span = QUIET.times(2);
 
 /// What a [`Requester`] takes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RequesterInput<T> {
-    /// A numbered datagram, [`Head::Data`] or [`Head::Repair`], and its content; other headers are strays.
-    Datagram(Head, T),
-    /// A [`Head::Marker`]; other headers are strays.
+    /// A numbered datagram and what it carries: on a link to a group [`Head::Shared`] or [`Head::Parity`], on any other one
+    /// [`Head::Data`], [`Head::Repair`] or [`Head::Parity`]; other headers are strays.
+    Datagram(Head, Carried<T>),
+    /// A [`Head::Beacon`] on a link to a group, a [`Head::Marker`] on any other one; other headers are strays.
     Marker(Head),
     /// For how long after its usual arrival a datagram is of use downstream.
     Budget(Option<Span>),
@@ -48,25 +54,21 @@ pub enum RequesterInput<T> {
 /// It gives each content once ([`Machine::Event`] is the content) and says in feedback what is missing. A gap is
 /// requested after a reorder window, which is learned from datagrams that arrive late, and forgotten slowly.
 ///
-/// State is bounded: [`SPAN`] counters, [`MAX_GAPS`] gaps.
+/// State is bounded: [`SPAN`] counters, [`MAX_GAPS`] gaps; while the link loses datagrams, [`MAX_KEPT`](crate::MAX_KEPT) contents
+/// of [`MAX_KEPT_OCTETS`](crate::MAX_KEPT_OCTETS) octets, and the parities of [`MAX_OPEN`](crate::MAX_OPEN) blocks.
 #[derive(Debug)]
 pub struct Requester<T> {
     name: String,
     session: u16,
-    /// The counter after the newest one that is known to have been sent.
-    next: u64,
-    /// Counters of datagrams that arrived.
-    arrived: Seen,
-    /// Content that was delivered, by its first counter.
-    delivered: Seen,
-    /// Counters below `next` that did not arrive, oldest first.
+    counters: Counters,
+    restore: Restore<T>,
+    /// Until when contents are kept to restore others.
+    keep_until: Time,
+    /// Counters below the next one that did not arrive, oldest first.
     gaps: VecDeque<Gap>,
-    /// Nothing is known of counters below.
-    floor: u64,
     window: Window,
     rtt: Option<Span>,
     budget: Option<Span>,
-    belief: Belief,
     /// Content that a repair brought, and since when it was missing.
     repaired: VecDeque<(u64, Time)>,
     arrivals: VecDeque<(u64, Time)>,
@@ -91,21 +93,20 @@ struct Gap {
     requested: bool,
 }
 
-impl<T> Requester<T> {
-    /// For the counters of `session`, which the other end chose; `name` is that of the link in traces.
-    pub fn new(name: &str, session: u16) -> Requester<T> {
+impl<T: Clone> Requester<T> {
+    /// For the counters of `session`, which the other end chose; `name` is that of the link in traces, and `codec` makes contents
+    /// of parities.
+    pub fn new(name: &str, session: u16, codec: Codec<T>) -> Requester<T> {
         Requester {
             name: name.into(),
             session,
-            next: 0,
-            arrived: Seen::new(),
-            delivered: Seen::new(),
+            counters: Counters::new(0),
+            restore: Restore::new(codec),
+            keep_until: Time::ZERO,
             gaps: VecDeque::new(),
-            floor: 0,
             window: Window::new(),
             rtt: None,
             budget: None,
-            belief: Belief::default(),
             repaired: VecDeque::new(),
             arrivals: VecDeque::new(),
             news: false,
@@ -131,29 +132,37 @@ impl<T> Requester<T> {
         self.gaps.iter().map(|gap| gap.end - gap.first).sum()
     }
 
-    fn on_datagram<O: Observer>(&mut self, now: Time, head: Head, item: T, obs: &mut O) {
-        let (known, counter, layer, back) = match head {
-            Head::Data {
-                session,
-                counter,
-                layer,
-            } => {
-                let known = session == self.session;
-                (known, expand(counter, self.next), layer, 0)
+    /// Contents that are kept, and blocks of which parities are kept.
+    pub fn held(&self) -> (usize, usize) {
+        self.restore.held()
+    }
+
+    fn on_datagram<O: Observer>(
+        &mut self,
+        now: Time,
+        head: Head,
+        carried: Carried<T>,
+        obs: &mut O,
+    ) {
+        let next = self.counters.next;
+        let (known, counter) = match (&head, &carried) {
+            (
+                Head::Data {
+                    session, counter, ..
+                },
+                Carried::Item(_),
+            ) => (*session == self.session, expand(*counter, next)),
+            (
+                Head::Repair {
+                    session, counter, ..
+                },
+                Carried::Item(_),
+            ) => (*session == self.session as u8, expand_24(*counter, next)),
+            (Head::Parity(parity), Carried::Parity(_)) => {
+                let known = parity.session == self.session;
+                (known, expand(parity.counter, next))
             }
-            Head::Repair {
-                session,
-                counter,
-                layer,
-                back,
-            } => {
-                let known = session == self.session as u8;
-                (known, expand_24(counter, self.next), layer, back.into())
-            }
-            _ => {
-                self.stats.strays += 1;
-                return;
-            }
+            _ => (false, None),
         };
         let counter = counter.filter(|_| known);
         let Some(counter) = counter.and_then(|counter| self.place(counter)) else {
@@ -161,11 +170,10 @@ impl<T> Requester<T> {
             return;
         };
         self.note_sent(now, counter + 1, counter);
-        if !self.arrived.holds(counter) || counter < self.floor || self.arrived.get(counter) {
+        if !self.counters.arrive(counter) {
             self.stats.duplicates += 1;
             return;
         }
-        self.arrived.set(counter);
         self.stats.received += 1;
         self.news = true;
         self.calm.on_traffic(now);
@@ -176,32 +184,82 @@ impl<T> Requester<T> {
             // It was overtaken.
             self.window.learn(now.since(since), self.rtt);
         }
-        let content = counter
-            .checked_sub(back)
-            .filter(|it| self.arrived.holds(*it));
-        let Some(content) = content else {
-            // Whether the content was delivered is not known any more.
-            self.stats.duplicates += 1;
-            return;
-        };
-        if self.delivered.get(content) {
-            self.stats.spurious += 1;
-            let repaired = self.repaired.iter().find(|(of, _)| *of == content);
-            if let Some((_, since)) = repaired.filter(|_| back == 0) {
-                self.window.learn(now.since(*since), self.rtt);
+        match (head, carried) {
+            (Head::Repair { layer, back, .. }, Carried::Item(item)) => {
+                let content = counter.checked_sub(back.into());
+                let content = content.filter(|it| self.counters.arrived.holds(*it));
+                let Some(content) = content else {
+                    // Whether the content was delivered is not known any more.
+                    self.stats.duplicates += 1;
+                    return;
+                };
+                if self.counters.delivered.get(content) {
+                    self.stats.spurious += 1;
+                    return;
+                }
+                self.stats.repaired[layer] += 1;
+                self.repaired(now, content, obs);
+                self.on_content(now, content, item, obs);
             }
-            return;
-        }
-        self.delivered.set(content);
-        if back > 0 {
-            self.stats.repaired[layer] += 1;
-            if let Some(since) = self.fill(content) {
-                self.repaired.push_back((content, since));
-                if self.repaired.len() > MAX_REPAIRED {
-                    self.repaired.pop_front();
+            (Head::Parity(parity), Carried::Parity(octets)) => {
+                self.keep_until = now.saturating_add(KEEP_CONTENTS);
+                self.stats.parities[parity.layer] += 1;
+                let delivered = &self.counters.delivered;
+                match self.restore.take(counter, &parity, octets, delivered) {
+                    Some(restored) => self.take_restored(now, restored, obs),
+                    None => self.stats.strays += 1,
                 }
             }
-            self.trace(now, "repaired", content, obs);
+            (_, Carried::Item(item)) => {
+                if self.counters.delivered.get(counter) {
+                    self.stats.spurious += 1;
+                    let repaired = self.repaired.iter().find(|(of, _)| *of == counter);
+                    if let Some((_, since)) = repaired {
+                        self.window.learn(now.since(*since), self.rtt);
+                    }
+                    return;
+                }
+                self.on_content(now, counter, item, obs);
+            }
+            _ => {}
+        }
+    }
+
+    /// Content that has not been delivered.
+    fn on_content<O: Observer>(&mut self, now: Time, content: u64, item: T, obs: &mut O) {
+        self.deliver(now, content, item);
+        let restored = self.restore.with(content, &self.counters.delivered);
+        self.take_restored(now, restored, obs);
+    }
+
+    fn take_restored<O: Observer>(&mut self, now: Time, restored: Restored<T>, obs: &mut O) {
+        for layer in restored.surplus {
+            self.stats.surplus[layer] += 1;
+        }
+        for (of, layer, item) in restored.contents {
+            if !self.counters.delivered.get(of) {
+                self.stats.repaired[layer] += 1;
+                self.repaired(now, of, obs);
+                self.deliver(now, of, item);
+            }
+        }
+    }
+
+    /// A repair brings content that was missing.
+    fn repaired<O: Observer>(&mut self, now: Time, content: u64, obs: &mut O) {
+        if let Some(since) = self.fill(content) {
+            self.repaired.push_back((content, since));
+            if self.repaired.len() > MAX_REPAIRED {
+                self.repaired.pop_front();
+            }
+        }
+        self.trace(now, "repaired", content, obs);
+    }
+
+    fn deliver(&mut self, now: Time, content: u64, item: T) {
+        self.counters.delivered.set(content);
+        if now < self.keep_until {
+            self.restore.keep(content, item.clone());
         }
         self.ready.push_back(item);
     }
@@ -216,14 +274,14 @@ impl<T> Requester<T> {
             self.stats.strays += 1;
             return;
         };
-        let hi = expand(hi, self.next).filter(|_| session == self.session);
+        let hi = expand(hi, self.counters.next).filter(|_| session == self.session);
         match hi.and_then(|hi| self.place(hi)) {
             Some(counter) => {
                 if rtt_us > 0 {
                     self.rtt = Some(Span::from_us(rtt_us.into()));
                 }
                 // A marker of what is known is no news.
-                self.news |= counter >= self.next;
+                self.news |= counter >= self.counters.next;
                 self.note_sent(now, counter + 1, counter + 1);
             }
             None => self.stats.strays += 1,
@@ -232,29 +290,21 @@ impl<T> Requester<T> {
 
     /// The counter, if it is believed.
     fn place(&mut self, counter: u64) -> Option<u64> {
-        match self.belief.place(counter, self.next)? {
-            Place::At(counter) => Some(counter),
-            Place::Back(counter) => {
-                self.next = counter;
-                self.floor = counter;
-                self.arrived = Seen::below(counter);
-                self.delivered = Seen::below(counter);
-                self.gaps.clear();
-                self.repaired.clear();
-                self.arrivals.clear();
-                Some(counter)
-            }
+        let (counter, again) = self.counters.place(counter)?;
+        if again {
+            self.restore.clear();
+            self.gaps.clear();
+            self.repaired.clear();
+            self.arrivals.clear();
         }
+        Some(counter)
     }
 
     /// All counters below `next` were sent; those that were not known before and are below `missing` did not arrive.
     fn note_sent(&mut self, now: Time, next: u64, missing: u64) {
-        if next <= self.next {
+        let Some(mut first) = self.counters.advance(next) else {
             return;
-        }
-        let mut first = std::mem::replace(&mut self.next, next);
-        self.arrived.advance(next);
-        self.delivered.advance(next);
+        };
         self.stats.gaps += missing.saturating_sub(first);
         if missing.saturating_sub(first) > MAX_GAP {
             self.stats.given_up += missing - first;
@@ -263,6 +313,7 @@ impl<T> Requester<T> {
         }
         if first < missing {
             self.calm.on_gap(now);
+            self.keep_until = now.saturating_add(KEEP_CONTENTS);
             self.period = PERIOD;
             self.gaps.push_back(Gap {
                 first,
@@ -284,7 +335,7 @@ impl<T> Requester<T> {
 
     /// Nothing below `floor` is requested any more.
     fn give_up_below(&mut self, floor: u64) {
-        self.floor = self.floor.max(floor);
+        self.counters.floor = self.counters.floor.max(floor);
         while let Some(gap) = self.gaps.front_mut().filter(|gap| gap.first < floor) {
             let end = gap.end.min(floor);
             self.stats.given_up += end - gap.first;
@@ -357,7 +408,7 @@ impl<T> Requester<T> {
 
     /// When the next report is due.
     fn due(&self) -> Option<Time> {
-        let periodic = (self.news && self.next > 0).then(|| match self.reported {
+        let periodic = (self.news && self.counters.next > 0).then(|| match self.reported {
             Some(reported) => reported.saturating_add(self.period),
             None => Time::ZERO,
         });
@@ -365,13 +416,13 @@ impl<T> Requester<T> {
     }
 
     fn feedback(&self, now: Time) -> Feedback {
-        let hi = self.next - 1;
         // Too many gaps for one report: it omits those before the newest ones.
         let unlisted = self.gaps.len().saturating_sub(MAX_RANGES);
         let floor = match unlisted.checked_sub(1).and_then(|last| self.gaps.get(last)) {
-            Some(gap) => self.floor.max(gap.end),
-            None => self.floor,
+            Some(gap) => self.counters.floor.max(gap.end),
+            None => self.counters.floor,
         };
+        let (hi, known) = self.counters.known(floor);
         let back = |counter: u64| (hi - counter) as u16;
         let missing = self.gaps.iter().skip(unlisted).map(|gap| Missing {
             back: back(gap.first),
@@ -387,7 +438,7 @@ impl<T> Requester<T> {
             session: self.session,
             tx_us: Serial(now.as_us() as u32),
             hi: Serial(hi as u32),
-            known: (self.next - floor).min(SPAN) as u16,
+            known,
             window_us: u32::try_from(self.window.get().as_us()).unwrap_or(u32::MAX),
             budget_ms: self
                 .budget
@@ -418,7 +469,7 @@ impl<T> Requester<T> {
     }
 }
 
-impl<T> Machine for Requester<T> {
+impl<T: Clone> Machine for Requester<T> {
     type Input = RequesterInput<T>;
     /// Feedback for the other end.
     type Transmit = Feedback;
@@ -427,7 +478,7 @@ impl<T> Machine for Requester<T> {
 
     fn handle<O: Observer>(&mut self, now: Time, input: RequesterInput<T>, obs: &mut O) {
         match input {
-            RequesterInput::Datagram(head, item) => self.on_datagram(now, head, item, obs),
+            RequesterInput::Datagram(head, carried) => self.on_datagram(now, head, carried, obs),
             RequesterInput::Marker(head) => self.on_marker(now, &head),
             RequesterInput::Budget(budget) => self.budget = budget,
             RequesterInput::ReadLate => self.arrivals.retain(|(_, at)| *at < now),
@@ -447,6 +498,12 @@ impl<T> Machine for Requester<T> {
             self.give_up_below(end);
         }
         debug_assert!(self.gaps.len() <= MAX_GAPS);
+        for layer in self.restore.forget(self.counters.next) {
+            self.stats.surplus[layer] += 1;
+        }
+        if self.keep_until <= now {
+            self.restore.clear();
+        }
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<Feedback> {

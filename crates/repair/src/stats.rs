@@ -14,6 +14,12 @@ pub struct LayerRepairs {
     pub repairs: u64,
     /// Octets of the repairs.
     pub repair_octets: u64,
+    /// Of the repairs, parities.
+    pub parities: u64,
+    /// Of the parities, those that were sent before a loss was known.
+    pub ahead: u64,
+    /// Losses that the parities do not cover, where nothing is sent again (`--repair fec`).
+    pub uncovered: u64,
     /// Losses that were not repaired because a repair would arrive after the deadline of the frame.
     pub too_late: u64,
     /// Losses that were not repaired because the rate for repairs was used up.
@@ -30,6 +36,9 @@ impl LayerRepairs {
         self.lost += other.lost;
         self.repairs += other.repairs;
         self.repair_octets += other.repair_octets;
+        self.parities += other.parities;
+        self.ahead += other.ahead;
+        self.uncovered += other.uncovered;
         self.too_late += other.too_late;
         self.over_grant += other.over_grant;
         self.unsent += other.unsent;
@@ -104,10 +113,10 @@ pub struct RequestStats {
     pub feedback: u64,
     /// The reorder window in microseconds.
     pub window_us: u64,
-    /// Parities received, at a member of a group.
-    pub parities: u64,
-    /// Of these, parities that a member did not need: it lacked less than others.
-    pub surplus: u64,
+    /// Parities received, by layer.
+    pub parities: PerLayer<u64>,
+    /// Of these, parities in vain, by layer: nothing was missing, or not enough parities came to restore it.
+    pub surplus: PerLayer<u64>,
     /// Requests that a member did not send because repairs for others filled the gap before.
     pub suppressed: u64,
     /// Requests that waited because the members of a group share a rate for them.
@@ -120,17 +129,21 @@ impl RequestStats {
         self.received += other.received;
         self.gaps += other.gaps;
         self.requested += other.requested;
-        self.repaired.base += other.repaired.base;
-        self.repaired.e1 += other.repaired.e1;
-        self.repaired.e2 += other.repaired.e2;
+        add(&mut self.repaired, &other.repaired);
+        add(&mut self.parities, &other.parities);
+        add(&mut self.surplus, &other.surplus);
         self.spurious += other.spurious;
         self.given_up += other.given_up;
         self.duplicates += other.duplicates;
         self.strays += other.strays;
         self.feedback += other.feedback;
-        self.parities += other.parities;
-        self.surplus += other.surplus;
         self.suppressed += other.suppressed;
         self.put_off += other.put_off;
     }
+}
+
+fn add(to: &mut PerLayer<u64>, other: &PerLayer<u64>) {
+    to.base += other.base;
+    to.e1 += other.e1;
+    to.e2 += other.e2;
 }

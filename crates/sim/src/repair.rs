@@ -21,12 +21,17 @@ impl World<'_> {
                 return self.join_group(group, member);
             }
         }
-        if !self.net.links[link].repair {
+        let Some(means) = self.net.links[link].repair else {
             return;
-        }
+        };
         let sessions = [one, two].map(|wire| self.next_session(wire));
         for (place, ours) in [one, two].into_iter().zip([0, 1]) {
-            let role = RepairRole::Two(sessions[ours], sessions[1 - ours]);
+            let role = RepairRole::Two {
+                ours: sessions[ours],
+                theirs: sessions[1 - ours],
+                means,
+                codec: pdu_codec(),
+            };
             self.wires[place].repair.begin(Some(role));
         }
     }

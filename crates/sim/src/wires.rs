@@ -147,7 +147,7 @@ impl Wire {
             data_event: kernel.add(),
             signal_event: kernel.add(),
             repair: RepairEnd::new(&name, rate),
-            repair_event: (repair && head == place).then(|| kernel.add()),
+            repair_event: (repair.is_some() && head == place).then(|| kernel.add()),
             session: 0,
             head,
             fan,

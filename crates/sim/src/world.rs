@@ -184,7 +184,7 @@ impl<'a> World<'a> {
             }
         });
         let sinks = sinks.collect();
-        let repairs = net.links.iter().any(|link| link.repair);
+        let repairs = net.links.iter().any(|link| link.repair.is_some());
         let budgets_event = repairs.then(|| kernel.add());
         actors.extend(budgets_event.map(|_| Actor::Budgets));
         let down = LinkState {

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
     Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, LayerRepairs,
-    MemberConfig, MemberId, RepairConfig, RepairStats, Repairer, RepairerInput, RequestStats,
-    Requester, RequesterInput, Unit,
+    Means, MemberConfig, MemberId, RepairConfig, RepairStats, Repairer, RepairerInput,
+    RequestStats, Requester, RequesterInput, Unit,
 };
 use layercast_wire::{Carriage, Flags, FrameType, LinkPdu, LinkReport, decode_datagram};
 use serde::{Deserialize, Serialize};
@@ -44,8 +44,17 @@ enum Ends<T> {
 /// What repairs a link.
 #[derive(Clone, Copy, Debug)]
 pub enum RepairRole<T> {
-    /// Both ends repair: the session of the datagrams that we send, and of those that we receive.
-    Two(u16, u16),
+    /// Both ends repair.
+    Two {
+        /// The session of the datagrams that we send.
+        ours: u16,
+        /// Of those that we receive.
+        theirs: u16,
+        /// What is done about losses of those that we send.
+        means: Means,
+        /// How contents are made of parities.
+        codec: Codec<T>,
+    },
     /// We send to a group, with this session.
     Group(u16),
     /// We are a member of a group.
@@ -161,12 +170,19 @@ impl<T: Clone> LinkRepair<T> {
     pub fn new(name: &str, role: RepairRole<T>, rate: Option<Rate>) -> LinkRepair<T> {
         let name = name.to_owned();
         let ends = match role {
-            RepairRole::Two(session, theirs) => {
-                let requester = Requester::new(&name, theirs);
+            RepairRole::Two {
+                ours,
+                theirs,
+                means,
+                codec,
+            } => {
+                let requester = Requester::new(&name, theirs, codec);
                 let config = RepairConfig {
                     name,
-                    session,
+                    session: ours,
                     rate,
+                    means,
+                    codec: pdu_codec(),
                 };
                 Ends::Two(Repairer::new(config), requester)
             }
@@ -229,10 +245,10 @@ impl<T: Clone> LinkRepair<T> {
             (Ends::Two(repairer, _), Head::Feedback(feedback), _) => {
                 repairer.handle(now, RepairerInput::Feedback(feedback), obs);
             }
-            (Ends::Two(_, requester), head, Some(Carried::Item(item))) => {
-                requester.handle(now, RequesterInput::Datagram(head, item), obs);
+            (Ends::Two(_, requester), head, Some(carried)) => {
+                requester.handle(now, RequesterInput::Datagram(head, carried), obs);
             }
-            (Ends::Two(_, requester), head, _) => {
+            (Ends::Two(_, requester), head, None) => {
                 requester.handle(now, RequesterInput::Marker(head), obs);
             }
             (Ends::Group(group), Head::Feedback(feedback), _) => {
@@ -263,7 +279,7 @@ impl<T: Clone> LinkRepair<T> {
         let (head, content, ready) = match &mut self.ends {
             Ends::Two(repairer, _) => {
                 let out = repairer.poll_transmit(now, obs)?;
-                (out.head, out.item.map(Carried::Item), out.ready)
+                (out.head, out.item, out.ready)
             }
             Ends::Group(group) => {
                 let out = group.poll_transmit(now, obs)?;

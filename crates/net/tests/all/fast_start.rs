@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use layercast_core::{FlowId, FrameRate, Span};
 use layercast_media::{Clip, Synthetic};
 use layercast_mets::{AppFrame, PlayoutConfig};
-use layercast_net::{Frames, JoinConfig, NodeConfig, Output};
+use layercast_net::{Frames, JoinConfig, Means, NodeConfig, Output};
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -20,7 +20,7 @@ fn film() -> NodeConfig {
     let clip = Clip::synthetic(Synthetic::Lougher, rate, 120, 1);
     let mut config = server(DATAGRAMS, 1);
     config.switch.fast_start = true;
-    config.repair = true;
+    config.repair = Some(Means::Auto);
     let source = &mut config.sources[0];
     source.config.all_layers = true;
     source.config.flow.spec = clip.flow_spec();

@@ -14,7 +14,7 @@ use layercast_net::{
     Frames, GroupPort, Identity, JoinConfig, JoinSummary, LinkRepairStats, NodeConfig, NodeSummary,
     Output,
 };
-use layercast_repair::{Feedback, Head, LayerRepairs, Missing};
+use layercast_repair::{Feedback, Head, LayerRepairs, Means, Missing};
 use layercast_wire::{Carriage, Payload};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -48,7 +48,7 @@ fn film(joined: u32) -> (NodeConfig, Vec<Bytes>) {
     let sent = frames.iter().map(|frame| octets_of(&frame.payload));
     let sent = sent.collect();
     let mut config = server(DATAGRAMS, SECONDS);
-    config.repair = true;
+    config.repair = Some(Means::Auto);
     config.sources[0].frames = Frames::of(frames.into_iter());
     config.sources[0].start_when_joined = joined;
     (config, sent)
@@ -162,7 +162,7 @@ async fn each_hop_of_a_protected_path_repairs_its_own_losses() {
     let server = start(config).await;
     let mut middle = switch("middle", 2, DATAGRAMS, &[]);
     middle.upstreams = vec![trusted(server.addr, &own)];
-    middle.repair = true;
+    middle.repair = Some(Means::Auto);
     let middle_own = identity();
     let mut middle = protected(middle, &middle_own);
     lossy_port(&mut middle, "guest", 0.05);
@@ -348,7 +348,7 @@ async fn a_receiver_that_requests_everything_gets_no_more_than_its_port_grants()
     const TIME: Duration = Duration::from_secs(3);
     const CELLS: u64 = 3_000;
     let mut config = server(DATAGRAMS, 5);
-    config.repair = true;
+    config.repair = Some(Means::Auto);
     link_to(&mut config, "granted", port(DATAGRAMS, Some(CELLS)));
     let server = start(config).await;
     let mut victim = join_config(server.addr, sink("victim", 11, DATAGRAMS));

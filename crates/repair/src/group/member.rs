@@ -1,9 +1,9 @@
 use layercast_core::{Span, Time};
 
-use super::block::Block;
 use crate::calm::ROUND;
 use crate::hearing::Hearing;
 use crate::message::Feedback;
+use crate::parity::Block;
 use crate::seen::Seen;
 
 /// A member that loses a larger share than this is left to itself, until it loses less than half of it.

@@ -1,45 +1,34 @@
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use layercast_core::{
-    Cause, FlowId, Layer, Machine, Observer, Rate, Serial, Span, Subject, Time, TraceEvent,
-    earliest,
+    Cause, Layer, Machine, Observer, Rate, Serial, Span, Subject, Time, TraceEvent, earliest,
 };
-use layercast_fec::{BlockEncoder, Code, Scheme};
 
-use super::block::{Block, MAX_BLOCKS, contents};
 use super::member::Member;
-use super::{Carried, Codec};
 use crate::calm::{Calm, ROUND};
-use crate::message::{Beacon, Feedback, Head, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD};
+use crate::message::{Beacon, Feedback, Head, SPREAD};
 use crate::nominal::Nominal;
+use crate::parity::{Block, Blocks, Carried, Codec, Gathered, MAX_CONTENTS, extra, more_than};
 use crate::repairer::history::{Content, History, What};
 use crate::repairer::pacer::{Pacer, Waiting};
 use crate::repairer::{
-    CALM_PART, KEEP, MARKER, MARKER_AGAIN, MARKERS, Outgoing, RESIDUAL, Tail, Unit, lost, subject,
+    CALM_PART, KEEP, MARKER, MARKER_AGAIN, MARKERS, Outgoing, Tail, Unit, lost, subject,
 };
 use crate::seen::Seen;
 use crate::stats::RepairStats;
 
 /// Most members whose feedback is used; further ones get what others ask for.
 pub const MAX_MEMBERS: usize = 128;
-/// Most contents of a block.
-const MAX_CONTENTS: usize = 64;
-/// Most parities of a block: their number has 8 bits.
-const MAX_PARITIES: u32 = 255;
 /// Between the first request and the round that answers it: others come meanwhile.
 const GATHER: Span = Span::from_ms(4);
 /// Least time between two rounds.
 const LEAST_SPACING: Span = Span::from_ms(5);
-/// Most parities that a block gets beyond its deficit when no other round fits.
-const MAX_EXTRA: u32 = 4;
 /// Members of a group that have to ask for more than the first round gives, on average.
 const ASKING: f64 = 0.07;
 /// A beacon leaves at least this often while datagrams leave: members learn of one another by it.
 const BEACON: Span = Span::from_secs(1);
 /// In this time without losses the usual deficit decays to one.
 const FORGET_DEFICIT: Span = Span::from_secs(2);
-/// Octets that a parity is longer than the longest of its contents, at most.
-const PARITY_EXTRA: u32 = (PARITY_HEAD - SHARED_HEAD) as u32 + 3;
 
 /// A member, as the driver names it.
 pub type MemberId = u64;
@@ -87,7 +76,7 @@ pub enum GroupInput<T> {
 /// It numbers and paces datagrams as a [`Repairer`](crate::Repairer) does. What members report lost it repairs in rounds, at
 /// most one in a round trip: a block of lost datagrams gets as many parities as the member needs that lacks most of it.
 ///
-/// State is bounded: that of a [`Repairer`](crate::Repairer), [`MAX_BLOCKS`] blocks, and for each of [`MAX_MEMBERS`] members
+/// State is bounded: that of a [`Repairer`](crate::Repairer), [`MAX_BLOCKS`](crate::MAX_BLOCKS) blocks, and for each of [`MAX_MEMBERS`] members
 /// two bits for each counter of the history.
 #[derive(Debug)]
 pub struct GroupRepairer<T> {
@@ -104,17 +93,13 @@ pub struct GroupRepairer<T> {
     unformed: u64,
     /// The newest counter that a member knows of.
     newest: u64,
-    blocks: VecDeque<Block>,
-    next_block: u64,
-    code: Box<dyn Code>,
+    blocks: Blocks,
     /// When the next round is.
     round: Option<Time>,
     /// When the last round was, and how long the next one stays away from it.
     last_round: Option<(Time, Span)>,
     /// A mean of what the member with the most losses lacked, in eighths, and when it was last taken.
     deficit: (u32, Time),
-    /// Parities sent.
-    parities: u64,
     tail: Option<Tail>,
     beacon_at: Time,
     calm: Calm,
@@ -136,13 +121,10 @@ impl<T: Clone> GroupRepairer<T> {
             in_block: Seen::new(),
             unformed: 0,
             newest: 0,
-            blocks: VecDeque::new(),
-            next_block: 0,
-            code: Scheme::ReedSolomon.code(),
+            blocks: Blocks::new(),
             round: None,
             last_round: None,
             deficit: (0, Time::ZERO),
-            parities: 0,
             tail: None,
             beacon_at: Time::ZERO,
             calm: Calm::default(),
@@ -251,24 +233,24 @@ impl<T: Clone> GroupRepairer<T> {
         let mut longest = Span::ZERO;
         let mut worst = 0;
         let mut queued = false;
-        for at in 0..self.blocks.len() {
-            let Some(need) = self.need(now, at) else {
+        let numbers: Vec<u64> = self.blocks.iter().map(|block| block.number).collect();
+        for number in numbers {
+            let Some((need, room, unit)) = self.need(now, number) else {
                 continue;
             };
             longest = longest.max(need.rtt);
             worst = worst.max(need.missing);
-            let block = &mut self.blocks[at];
-            let room = MAX_PARITIES.saturating_sub(block.queued + block.sent.len() as u32);
-            let (number, unit) = (block.number, block.unit());
             for _ in 0..need.parities.min(room) {
                 if !self.pacer.spend(unit.octets) {
                     self.stats.layers[unit.layer].over_grant += 1;
                     self.lost(now, &unit, Cause::ShaperFull, obs);
                     continue;
                 }
-                self.blocks[at].queued += 1;
+                if let Some(block) = self.blocks.get_mut(number) {
+                    block.queued += 1;
+                }
                 queued = true;
-                let waiting = Waiting::Copy {
+                let waiting = Waiting::Parity {
                     at: now,
                     of: number,
                     unit,
@@ -299,9 +281,9 @@ impl<T: Clone> GroupRepairer<T> {
         decayed as u32
     }
 
-    /// What members need of a block now; `None` if nothing.
-    fn need(&mut self, now: Time, at: usize) -> Option<Need> {
-        let block = &self.blocks[at];
+    /// What members need of a block now, how many parities it can still have, and what they are to the pacer; `None` if nothing.
+    fn need(&mut self, now: Time, number: u64) -> Option<(Need, u32, Unit)> {
+        let block = self.blocks.get(number)?;
         let leaves = self.pacer.start(now, block.layer);
         let mut need = Need::default();
         let (mut last, mut loss) = (Time::ZERO, 0.0_f64);
@@ -342,7 +324,7 @@ impl<T: Clone> GroupRepairer<T> {
         if again > last || !is_first {
             need.parities += extra(need.parities, loss);
         }
-        Some(need)
+        Some((need, block.room(), block.unit()))
     }
 
     /// What the member with the most losses of `contents` probably lacks: members that lack less than it need not ask.
@@ -422,68 +404,37 @@ impl<T: Clone> GroupRepairer<T> {
     }
 
     fn form_block(&mut self, counters: &[u64]) {
-        let Some(&first) = counters.first() else {
-            return;
-        };
-        let mut payloads = Vec::with_capacity(counters.len());
-        let (mut octets, mut mask) = (0, 0_u128);
-        let mut of_block = None;
+        let mut gathered: Option<Gathered> = None;
         for &of in counters {
             let Some(content) = self.history.content(of) else {
                 return;
             };
             let Some(item) = &content.item else { return };
-            payloads.push((self.config.codec.encode)(item));
-            octets = octets.max(content.unit.octets);
-            mask |= 1 << (of - first);
-            of_block = Some((
-                content.unit,
-                content
-                    .nominal
-                    .max(of_block.map_or(Time::ZERO, |it: (Unit, Time)| it.1)),
-            ));
+            let payload = (self.config.codec.encode)(item);
+            let (unit, nominal) = (content.unit, content.nominal);
+            match &mut gathered {
+                None => gathered = Some(Gathered::new(of, unit, nominal, payload)),
+                Some(gathered) => {
+                    if gathered.add(of, unit, nominal, payload).is_err() {
+                        return;
+                    }
+                }
+            }
         }
-        let Some((unit, nominal)) = of_block else {
-            return;
-        };
         // A content that is too long for a parity is not repaired.
-        let Ok(encoder) = BlockEncoder::new(payloads) else {
-            return;
-        };
-        for of in counters {
-            self.in_block.set(*of);
+        if gathered.and_then(|it| self.blocks.form(it)).is_some() {
+            for of in counters {
+                self.in_block.set(*of);
+            }
         }
-        self.blocks.push_back(Block {
-            number: self.next_block,
-            first,
-            mask,
-            layer: unit.layer,
-            flow: unit.flow,
-            nominal,
-            lasts: unit.lasts,
-            encoder,
-            sent: Vec::new(),
-            queued: 0,
-            octets: octets.saturating_add(PARITY_EXTRA),
-        });
-        self.next_block += 1;
-        while self.blocks.len() > MAX_BLOCKS {
-            self.blocks.pop_front();
-        }
-    }
-
-    fn block(&mut self, number: u64) -> Option<&mut Block> {
-        let first = self.blocks.front()?.number;
-        let at = usize::try_from(number.checked_sub(first)?).ok()?;
-        self.blocks.get_mut(at)
     }
 
     /// A datagram was discarded in the queue.
     fn unsent<O: Observer>(&mut self, now: Time, dropped: &Waiting<T>, cause: Cause, obs: &mut O) {
         let unit = *dropped.unit();
         self.stats.layers[unit.layer].unsent += 1;
-        if let Waiting::Copy { of, .. } = dropped
-            && let Some(block) = self.block(*of)
+        if let Waiting::Parity { of, .. } = dropped
+            && let Some(block) = self.blocks.get_mut(*of)
         {
             block.queued = block.queued.saturating_sub(1);
         }
@@ -508,15 +459,15 @@ impl<T: Clone> GroupRepairer<T> {
                 let lasts = unit.lasts.unwrap_or(self.longest_budget());
                 start > nominal.saturating_add(lasts)
             }
-            Waiting::Copy { of, .. } => {
+            Waiting::Parity { of, .. } | Waiting::Copy { of, .. } => {
                 let budget = self.longest_budget();
-                let Some(block) = self.block(*of) else {
+                let Some(block) = self.blocks.get(*of) else {
                     return true;
                 };
                 let late = start > block.nominal.saturating_add(block.lasts.unwrap_or(budget));
                 let contents = (block.first, block.mask);
                 let lacks = |member: &Member| {
-                    let mut contents = self::contents(contents.0, contents.1);
+                    let mut contents = crate::parity::contents(contents.0, contents.1);
                     !member.left && contents.any(|of| member.lacks(of))
                 };
                 late || !self.members.values().any(lacks)
@@ -533,7 +484,7 @@ impl<T: Clone> GroupRepairer<T> {
     ) -> Option<Outgoing<Carried<T>>> {
         let counter = self.history.next();
         let (session, wire) = (self.config.session, Serial(counter as u32));
-        let parities = self.parities as u8;
+        let parities = self.blocks.parities();
         let sent = now.max(ready);
         let (head, item, tail) = match waiting {
             Waiting::Original {
@@ -560,31 +511,15 @@ impl<T: Clone> GroupRepairer<T> {
                 };
                 (head, Carried::Item(item), unit.last)
             }
-            Waiting::Copy { of, unit, .. } => {
-                let first = self.blocks.front()?.number;
-                let at = usize::try_from(of.checked_sub(first)?).ok()?;
-                let block = self.blocks.get_mut(at)?;
-                let index = block.sent.len();
-                let octets = block.encoder.parity(&mut *self.code, index).ok()?;
-                let head = Head::Parity(Parity {
-                    session,
-                    counter: wire,
-                    layer: unit.layer,
-                    parities,
-                    back: u16::try_from(counter - block.first).ok()?,
-                    index: u8::try_from(index).ok()?,
-                    until: u8::try_from(index + block.queued as usize).ok()?,
-                    contents: block.mask,
-                });
-                block.queued = block.queued.saturating_sub(1);
-                block.sent.push(counter);
-                self.parities += 1;
+            Waiting::Parity { of, unit, .. } | Waiting::Copy { of, unit, .. } => {
+                let (parity, octets) = self.blocks.parity(of, session, counter)?;
                 let counters = &mut self.stats.layers[unit.layer];
                 counters.repairs += 1;
+                counters.parities += 1;
                 counters.repair_octets += u64::from(unit.octets);
-                let tail = block.queued == 0;
-                self.history.push(sent, What::Copy(counter, unit.layer));
-                (head, Carried::Parity(octets), tail)
+                let tail = parity.until == parity.index + 1;
+                self.history.push(sent, What::Parity(of, unit.layer));
+                (Head::Parity(parity), Carried::Parity(octets), tail)
             }
         };
         let next = self.history.next();
@@ -629,7 +564,7 @@ impl<T: Clone> GroupRepairer<T> {
         let head = Head::Beacon(Beacon {
             session: self.config.session,
             hi: Serial(self.history.next().checked_sub(1)? as u32),
-            parities: self.parities as u8,
+            parities: self.blocks.parities(),
             members: u16::try_from(self.members.len().max(1)).unwrap_or(u16::MAX),
             deficit: u8::try_from(self.usual_deficit(now)).unwrap_or(u8::MAX),
             rtt_us: u32::try_from(rtt_us).unwrap_or(u32::MAX),
@@ -654,12 +589,11 @@ impl<T: Clone> GroupRepairer<T> {
         let keep = Span::from_ps(budget.as_ps().saturating_add(KEEP.0.as_ps())).min(KEEP.1);
         self.history.forget(now, keep);
         let base = self.history.base();
-        while self.blocks.front().is_some_and(|block| {
+        let is_over = |block: &Block| {
             let over = block.nominal.saturating_add(keep) <= now;
             block.queued == 0 && (over || block.first < base)
-        }) {
-            self.blocks.pop_front();
-        }
+        };
+        while self.blocks.pop_if(is_over).is_some() {}
         while self.wanted.first().is_some_and(|of| *of < base) {
             self.wanted.pop_first();
             self.stats.forgotten += 1;
@@ -676,28 +610,6 @@ struct Need {
     missing: u32,
     /// The longest round trip to a member that needs something.
     rtt: Span,
-}
-
-/// How many parities beyond `deficit` leave a member without one of them in fewer than [`RESIDUAL`] of all contents, if
-/// the share `loss` of them is lost.
-fn extra(deficit: u32, loss: f64) -> u32 {
-    let loss = loss.clamp(1e-4, 0.5);
-    let target = RESIDUAL / (7.5 * loss);
-    let fails = |sent: u32| 1.0 - more_than(deficit - 1, sent, 1.0 - loss);
-    let enough = |extra: &u32| fails(deficit + extra) <= target;
-    (0..MAX_EXTRA).find(enough).unwrap_or(MAX_EXTRA)
-}
-
-/// The probability that more than `few` of `all` happen, each with probability `each`.
-fn more_than(few: u32, all: u32, each: f64) -> f64 {
-    let each = each.clamp(1e-4, 1.0 - 1e-4);
-    let mut term: f64 = (0..all).map(|_| 1.0 - each).product();
-    let mut sum = 0.0;
-    for count in 0..=few.min(all) {
-        sum += term;
-        term *= f64::from(all - count) / f64::from(count + 1) * each / (1.0 - each);
-    }
-    (1.0 - sum).max(0.0)
 }
 
 impl<T: Clone> Machine for GroupRepairer<T> {
@@ -766,20 +678,5 @@ impl<T: Clone> Machine for GroupRepairer<T> {
     fn next_timeout(&self) -> Option<Time> {
         let queued = earliest(self.pacer.next_start(), self.round);
         earliest(queued, self.beacon_due())
-    }
-}
-
-impl Block {
-    /// What one of its parities is to the pacer.
-    fn unit(&self) -> Unit {
-        Unit {
-            flow: FlowId(self.flow.0),
-            layer: self.layer,
-            stamp_us: None,
-            octets: self.octets,
-            last: false,
-            repair: false,
-            lasts: self.lasts,
-        }
     }
 }

@@ -1,19 +1,18 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use layercast_core::{
-    FlowId, Layer, Machine, Observer, Serial, Span, Stream, Subject, Time, TraceEvent, earliest,
+    FlowId, Machine, Observer, Serial, Span, Stream, Subject, Time, TraceEvent, earliest,
 };
-use layercast_fec::{BlockDecoder, Code, Scheme};
 
-use super::block::contents;
 use super::holes::{Hole, Holes};
-use super::{Carried, Codec};
-use crate::arrivals::{Belief, MAX_GAP, Place, Window};
+use crate::arrivals::{MAX_GAP, Window};
 use crate::calm::ROUND;
+use crate::counters::Counters;
 use crate::message::{Arrival, Beacon, Feedback, Head, Missing, Parity, expand};
+use crate::parity::{Carried, Codec, Restore, Restored};
 use crate::requester::RequesterInput;
-use crate::seen::{SPAN, Seen};
+use crate::seen::SPAN;
 use crate::stats::RequestStats;
 
 /// Rate of the feedback of all members together, with the headers of UDP and IPv4 and the seal. Bursts come on top: 100 kbit/s
@@ -32,12 +31,6 @@ const REPORT: u64 = 100;
 /// Most ranges and arrival times in the feedback of a member.
 const RANGES: usize = 24;
 const ARRIVALS: usize = 2;
-/// Most blocks of which parities are kept.
-pub const MAX_OPEN: usize = 64;
-/// Most contents that are kept to restore others, and their octets.
-pub const MAX_KEPT: usize = 2_048;
-/// See [`MAX_KEPT`].
-pub const MAX_KEPT_OCTETS: usize = 4 << 20;
 /// The members of a group, as long as the sending end has not said how many there are.
 const FIRST_MEMBERS: u16 = 16;
 /// The budget as long as it is not known.
@@ -74,25 +67,20 @@ pub struct MemberConfig<T> {
 /// random time, longer the less is missing, and is not sent if parities for others have filled the gap by then. All members
 /// together send at most [`FEEDBACK_BPS`], besides short bursts.
 ///
-/// State is bounded: [`SPAN`] counters, [`MAX_HOLES`](super::MAX_HOLES) gaps, [`MAX_KEPT`] contents of [`MAX_KEPT_OCTETS`]
-/// octets, and the parities of [`MAX_OPEN`] blocks.
+/// State is bounded: [`SPAN`] counters, [`MAX_HOLES`](super::MAX_HOLES) gaps, [`MAX_KEPT`](crate::MAX_KEPT) contents of
+/// [`MAX_KEPT_OCTETS`](crate::MAX_KEPT_OCTETS) octets, and the parities of [`MAX_OPEN`](crate::MAX_OPEN) blocks.
 #[derive(Debug)]
 pub struct GroupRequester<T> {
     config: MemberConfig<T>,
     random: Stream,
-    /// The counter after the newest one that is known to have been sent; with the upper half of its bits of its own.
-    next: u64,
+    /// With the upper half of their bits of its own.
+    counters: Counters,
     /// A counter has arrived.
     begun: bool,
     /// Parities below `next`, modulo 2^8.
     parities: u8,
-    arrived: Seen,
-    delivered: Seen,
     holes: Holes,
-    /// Nothing is known of counters below.
-    floor: u64,
     window: Window,
-    belief: Belief,
     rtt: Option<Span>,
     members: u16,
     /// The sending end has said how many members there are.
@@ -100,10 +88,7 @@ pub struct GroupRequester<T> {
     /// What the member with the most losses lacks in a round.
     deficit: u32,
     budget: Option<Span>,
-    kept: BTreeMap<u64, T>,
-    kept_octets: usize,
-    open: VecDeque<Open>,
-    code: Box<dyn Code>,
+    restore: Restore<T>,
     arrivals: VecDeque<(u64, Time)>,
     /// Something arrived since the last report.
     news: bool,
@@ -127,40 +112,24 @@ struct Speak {
     again: bool,
 }
 
-/// A block of which parities are kept.
-#[derive(Debug)]
-struct Open {
-    first: u64,
-    mask: u128,
-    layer: Layer,
-    parities: Vec<(usize, Bytes)>,
-}
-
 impl<T: Clone> GroupRequester<T> {
     /// A member that has received nothing.
     pub fn new(config: MemberConfig<T>) -> GroupRequester<T> {
         let next = (1 << 32) + u64::from(config.first.0);
         GroupRequester {
             random: Stream::new(config.seed, &format!("{}/requests", config.name)),
+            restore: Restore::new(config.codec),
             config,
-            next,
+            counters: Counters::new(next),
             begun: false,
             parities: 0,
-            arrived: Seen::below(next),
-            delivered: Seen::below(next),
             holes: Holes::default(),
-            floor: next,
             window: Window::new(),
-            belief: Belief::default(),
             rtt: None,
             members: FIRST_MEMBERS,
             told: false,
             deficit: 1,
             budget: None,
-            kept: BTreeMap::new(),
-            kept_octets: 0,
-            open: VecDeque::new(),
-            code: Scheme::ReedSolomon.code(),
             arrivals: VecDeque::new(),
             news: false,
             report_at: Time::ZERO,
@@ -183,7 +152,8 @@ impl<T: Clone> GroupRequester<T> {
 
     /// Gaps, contents that are kept, and blocks of which parities are kept.
     pub fn held(&self) -> (usize, usize, usize) {
-        (self.holes.len(), self.kept.len(), self.open.len())
+        let (kept, open) = self.restore.held();
+        (self.holes.len(), kept, open)
     }
 
     fn on_datagram<O: Observer>(
@@ -226,18 +196,18 @@ impl<T: Clone> GroupRequester<T> {
         counter: Serial,
         (parities, is_parity): (u8, bool),
     ) -> Option<u64> {
-        let counter = expand(counter, self.next).filter(|_| session == self.config.session);
+        let counter =
+            expand(counter, self.counters.next).filter(|_| session == self.config.session);
         let Some(counter) = counter.and_then(|it| self.place(it)) else {
             self.stats.strays += 1;
             return None;
         };
-        let late = counter < self.next;
+        let late = counter < self.counters.next;
         self.note_sent(now, (counter + 1, counter), (parities, is_parity));
-        if !self.arrived.holds(counter) || counter < self.floor || self.arrived.get(counter) {
+        if !self.counters.arrive(counter) {
             self.stats.duplicates += 1;
             return None;
         }
-        self.arrived.set(counter);
         self.stats.received += 1;
         self.news = true;
         self.arrivals.push_front((counter, now));
@@ -249,12 +219,13 @@ impl<T: Clone> GroupRequester<T> {
     }
 
     fn on_content<O: Observer>(&mut self, now: Time, counter: u64, item: T, obs: &mut O) {
-        if self.delivered.get(counter) {
+        if self.counters.delivered.get(counter) {
             self.stats.spurious += 1;
             return;
         }
         self.deliver(counter, item);
-        self.restore_with(now, counter, obs);
+        let restored = self.restore.with(counter, &self.counters.delivered);
+        self.take_restored(now, restored, obs);
         self.reconsider();
     }
 
@@ -266,123 +237,51 @@ impl<T: Clone> GroupRequester<T> {
         octets: Bytes,
         obs: &mut O,
     ) {
-        self.stats.parities += 1;
-        let Some(first) = counter.checked_sub(parity.back.into()) else {
+        self.stats.parities[parity.layer] += 1;
+        let delivered = &self.counters.delivered;
+        let Some(restored) = self.restore.take(counter, parity, octets, delivered) else {
             self.stats.strays += 1;
             return;
         };
-        let mask = parity.contents;
-        // Contents that are no longer remembered cannot be distinguished from those that were delivered.
-        let known = contents(first, mask).all(|of| self.delivered.holds(of) && of < counter);
-        if !known || contents(first, mask).all(|of| self.delivered.get(of)) {
-            self.stats.surplus += 1;
-            return;
-        }
-        let is_it = |open: &Open| open.first == first && open.mask == mask;
-        let at = match self.open.iter().position(is_it) {
-            Some(at) => at,
-            None => {
-                if self.open.len() >= MAX_OPEN {
-                    self.open.pop_front();
-                }
-                self.open.push_back(Open {
-                    first,
-                    mask,
-                    layer: parity.layer,
-                    parities: Vec::new(),
-                });
-                self.open.len() - 1
-            }
-        };
-        let index = usize::from(parity.index);
-        let held = &mut self.open[at].parities;
-        if held.iter().all(|(other, _)| *other != index) {
-            held.push((index, octets));
-        }
-        let restored = self.restore(now, at, obs);
+        let was_needless = restored.needless;
         let more = parity.until > parity.index + 1;
-        self.hush = match (restored, more) {
-            (true, _) => None,
-            (false, true) => Some(now.saturating_add(HUSH)),
-            // It was the last one, and not enough.
-            (false, false) => Some(now),
-        };
+        if !was_needless {
+            self.hush = match (restored.complete, more) {
+                (true, _) => None,
+                (false, true) => Some(now.saturating_add(HUSH)),
+                // It was the last one, and not enough.
+                (false, false) => Some(now),
+            };
+        }
+        self.take_restored(now, restored, obs);
         self.reconsider();
     }
 
-    /// Tries the blocks that contain `of`.
-    fn restore_with<O: Observer>(&mut self, now: Time, of: u64, obs: &mut O) {
-        let mut at = 0;
-        while let Some(open) = self.open.get(at) {
-            let within = of.checked_sub(open.first).filter(|bit| *bit < 128);
-            let concerned = within.is_some_and(|bit| open.mask >> bit & 1 == 1);
-            if !(concerned && self.restore(now, at, obs)) {
-                at += 1;
-            }
+    fn take_restored<O: Observer>(&mut self, now: Time, restored: Restored<T>, obs: &mut O) {
+        for layer in restored.surplus {
+            self.stats.surplus[layer] += 1;
         }
-    }
-
-    /// Restores what is missing of a block if there are enough parities, and forgets the block then.
-    fn restore<O: Observer>(&mut self, now: Time, at: usize, obs: &mut O) -> bool {
-        let open = &self.open[at];
-        let counters: Vec<u64> = contents(open.first, open.mask).collect();
-        let missing = counters.iter().filter(|of| !self.delivered.get(**of));
-        let missing = missing.count();
-        if open.parities.len() < missing {
-            return false;
-        }
-        let Some(open) = self.open.remove(at) else {
-            return false;
-        };
-        if missing == 0 {
-            self.stats.surplus += open.parities.len() as u64;
-            return true;
-        }
-        let mut block = BlockDecoder::new(counters.len());
-        for (index, of) in counters.iter().enumerate() {
-            if let Some(item) = self.kept.get(of) {
-                block.put_source(index, (self.config.codec.encode)(item));
-            }
-        }
-        for (index, octets) in open.parities {
-            block.put_parity(&*self.code, index, octets);
-        }
-        // It fails if a content is no longer kept, or a parity is forged.
-        let Ok(decoded) = block.decode(&mut *self.code) else {
-            return true;
-        };
-        for index in decoded.recovered {
-            let octets = block.payload(index).cloned();
-            let item = octets.and_then(|octets| (self.config.codec.decode)(octets));
-            if let (Some(item), Some(&of)) = (item, counters.get(index))
-                && !self.delivered.get(of)
-            {
-                self.stats.repaired[open.layer] += 1;
+        for (of, layer, item) in restored.contents {
+            if !self.counters.delivered.get(of) {
+                self.stats.repaired[layer] += 1;
                 self.deliver(of, item);
                 self.trace(now, "repaired", of, obs);
             }
         }
-        true
     }
 
     fn deliver(&mut self, counter: u64, item: T) {
-        self.delivered.set(counter);
+        self.counters.delivered.set(counter);
         if let Some(hole) = self.holes.of(counter) {
             hole.lacking = hole.lacking.saturating_sub(1);
         }
-        self.kept_octets += (self.config.codec.len)(&item);
-        self.kept.insert(counter, item.clone());
-        while self.kept.len() > MAX_KEPT || self.kept_octets > MAX_KEPT_OCTETS {
-            let Some((_, old)) = self.kept.pop_first() else {
-                break;
-            };
-            self.kept_octets -= (self.config.codec.len)(&old);
-        }
+        self.restore.keep(counter, item.clone());
         self.ready.push_back(item);
     }
 
     fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
-        let hi = expand(beacon.hi, self.next).filter(|_| beacon.session == self.config.session);
+        let hi =
+            expand(beacon.hi, self.counters.next).filter(|_| beacon.session == self.config.session);
         let Some(hi) = hi.and_then(|hi| self.place(hi)) else {
             self.stats.strays += 1;
             return;
@@ -398,27 +297,19 @@ impl<T: Clone> GroupRequester<T> {
         if beacon.rtt_us > 0 {
             self.rtt = Some(Span::from_us(beacon.rtt_us.into()));
         }
-        self.news |= hi >= self.next;
+        self.news |= hi >= self.counters.next;
         self.note_sent(now, (hi + 1, hi + 1), (beacon.parities, false));
     }
 
     /// The counter, if it is believed.
     fn place(&mut self, counter: u64) -> Option<u64> {
-        match self.belief.place(counter, self.next)? {
-            Place::At(counter) => Some(counter),
-            Place::Back(counter) => {
-                self.next = counter;
-                self.floor = counter;
-                self.arrived = Seen::below(counter);
-                self.delivered = Seen::below(counter);
-                self.holes = Holes::default();
-                self.kept.clear();
-                self.kept_octets = 0;
-                self.open.clear();
-                self.arrivals.clear();
-                Some(counter)
-            }
+        let (counter, again) = self.counters.place(counter)?;
+        if again {
+            self.holes = Holes::default();
+            self.restore.clear();
+            self.arrivals.clear();
         }
+        Some(counter)
     }
 
     /// All counters below `next` were sent, of which those not known before and below `missing` did not arrive. `parities`
@@ -429,27 +320,24 @@ impl<T: Clone> GroupRequester<T> {
         (next, missing): (u64, u64),
         (parities, is_parity): (u8, bool),
     ) {
-        if next <= self.next {
+        let Some(first) = self.counters.advance(next) else {
             return;
-        }
-        let first = std::mem::replace(&mut self.next, next);
+        };
         let known = std::mem::replace(
             &mut self.parities,
             parities.wrapping_add(u8::from(is_parity)),
         );
-        self.arrived.advance(next);
-        self.delivered.advance(next);
-        self.floor = self.floor.max(next.saturating_sub(SPAN));
+        self.counters.floor = self.counters.floor.max(next.saturating_sub(SPAN));
         let gap = missing.saturating_sub(first);
         if !std::mem::replace(&mut self.begun, true) {
             // What was sent before the first arrival was not for this member.
-            self.floor = missing;
+            self.counters.floor = missing;
             return;
         }
         self.stats.gaps += gap;
         if gap > MAX_GAP {
             self.stats.given_up += gap;
-            self.floor = self.floor.max(missing);
+            self.counters.floor = self.counters.floor.max(missing);
             return;
         }
         if gap == 0 {
@@ -470,7 +358,7 @@ impl<T: Clone> GroupRequester<T> {
     fn give_up(&mut self, hole: Option<Hole>) {
         if let Some(hole) = hole {
             self.stats.given_up += hole.lacking;
-            self.floor = self.floor.max(hole.end);
+            self.counters.floor = self.counters.floor.max(hole.end);
         }
     }
 
@@ -478,7 +366,7 @@ impl<T: Clone> GroupRequester<T> {
     fn lacking(&self) -> u32 {
         let ripe = self.holes.iter().filter(|hole| hole.ripe);
         let lacking: u64 = ripe.map(|hole| hole.lacking).sum();
-        let held: usize = self.open.iter().map(|open| open.parities.len()).sum();
+        let held = self.restore.parities();
         u32::try_from(lacking.saturating_sub(held as u64)).unwrap_or(u32::MAX)
     }
 
@@ -557,8 +445,9 @@ impl<T: Clone> GroupRequester<T> {
         while let Some(hole) = self.holes.expire(now, keep) {
             self.give_up(Some(hole));
         }
-        let oldest = self.next.saturating_sub(SPAN / 2);
-        self.open.retain(|open| open.first >= oldest);
+        for layer in self.restore.forget(self.counters.next) {
+            self.stats.surplus[layer] += 1;
+        }
         self.reconsider();
     }
 
@@ -569,12 +458,11 @@ impl<T: Clone> GroupRequester<T> {
     }
 
     fn feedback(&mut self, now: Time) -> Feedback {
-        let hi = self.next - 1;
         let mut ranges: VecDeque<(u64, u64, bool)> = VecDeque::new();
-        let mut floor = self.floor;
+        let mut floor = self.counters.floor;
         for hole in self.holes.iter() {
-            for counter in hole.first.max(self.floor)..hole.end {
-                if self.arrived.get(counter) || self.delivered.get(counter) {
+            for counter in hole.first.max(self.counters.floor)..hole.end {
+                if self.counters.arrived.get(counter) || self.counters.delivered.get(counter) {
                     continue;
                 }
                 match ranges.back_mut() {
@@ -588,6 +476,7 @@ impl<T: Clone> GroupRequester<T> {
                 }
             }
         }
+        let (hi, known) = self.counters.known(floor);
         let back = |counter: u64| (hi - counter) as u16;
         let missing = ranges.iter().map(|&(first, end, requested)| Missing {
             back: back(first),
@@ -605,7 +494,7 @@ impl<T: Clone> GroupRequester<T> {
             session: self.config.session,
             tx_us: Serial(now.as_us() as u32),
             hi: Serial(hi as u32),
-            known: (self.next - floor).min(SPAN) as u16,
+            known,
             window_us: u32::try_from(self.window.get().as_us()).unwrap_or(u32::MAX),
             budget_ms: self
                 .budget
@@ -684,13 +573,13 @@ impl<T: Clone> GroupRequester<T> {
 }
 
 impl<T: Clone> Machine for GroupRequester<T> {
-    type Input = RequesterInput<Carried<T>>;
+    type Input = RequesterInput<T>;
     /// Feedback for the other end.
     type Transmit = Feedback;
     /// Content, each once.
     type Event = T;
 
-    fn handle<O: Observer>(&mut self, now: Time, input: RequesterInput<Carried<T>>, obs: &mut O) {
+    fn handle<O: Observer>(&mut self, now: Time, input: RequesterInput<T>, obs: &mut O) {
         match input {
             RequesterInput::Datagram(head, carried) => self.on_datagram(now, head, carried, obs),
             RequesterInput::Marker(Head::Beacon(beacon)) => self.on_beacon(now, &beacon),

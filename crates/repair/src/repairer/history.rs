@@ -35,8 +35,10 @@ struct Sent<T> {
 pub(crate) enum What<T> {
     /// A datagram that may be repaired.
     Original(Content<T>),
-    /// A repair of the content with this first counter; of several contents, with its own counter.
+    /// A repair of the content with this first counter.
     Copy(u64, Layer),
+    /// A parity of the block with this number.
+    Parity(u64, Layer),
     /// A datagram that is not repaired.
     Once(Layer),
 }
@@ -51,6 +53,8 @@ pub(crate) struct Content<T> {
     /// Copies whose fate is not known, the original among them.
     pub in_flight: u16,
     pub delivered: bool,
+    /// The block whose parities repair it.
+    pub block: Option<u64>,
 }
 
 impl<T> Content<T> {
@@ -62,7 +66,13 @@ impl<T> Content<T> {
             nominal,
             in_flight: 0,
             delivered: false,
+            block: None,
         }
+    }
+
+    /// It did not arrive, and no copy of it is on the way.
+    pub fn is_missing(&self) -> bool {
+        !self.delivered && self.in_flight == 0
     }
 
     /// Octets that it keeps in memory.
@@ -77,11 +87,23 @@ impl<T> Content<T> {
 /// A counter whose fate became known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fate {
-    /// First counter of its content.
-    pub of: u64,
+    pub of: Of,
     pub layer: Layer,
-    pub is_copy: bool,
-    pub repair: bool,
+    /// It was a copy or a parity.
+    pub is_repair: bool,
+    /// When it was sent.
+    pub sent: Time,
+}
+
+/// What a counter was of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    /// The content with this first counter.
+    Content(u64),
+    /// The block with this number.
+    Block(u64),
+    /// Something that is not repaired.
+    Nothing,
 }
 
 impl<T> History<T> {
@@ -133,7 +155,8 @@ impl<T> History<T> {
         if let Some(sent) = self.sent.pop_front() {
             if let What::Original(content) = &sent.what {
                 self.octets -= content.octets();
-                self.unresolved += u64::from(!content.delivered && content.in_flight > 0);
+                let open = content.in_flight > 0 || content.block.is_some();
+                self.unresolved += u64::from(!content.delivered && open);
             }
             self.base += 1;
             self.unhandled = self.unhandled.max(self.base);
@@ -188,7 +211,15 @@ impl<T> History<T> {
     pub fn content(&mut self, of: u64) -> Option<&mut Content<T>> {
         match &mut self.get_mut(of)?.what {
             What::Original(content) => Some(content),
-            What::Copy(..) | What::Once(_) => None,
+            What::Copy(..) | What::Parity(..) | What::Once(_) => None,
+        }
+    }
+
+    /// The same, to look at.
+    pub fn content_ref(&self, of: u64) -> Option<&Content<T>> {
+        match &self.get(of)?.what {
+            What::Original(content) => Some(content),
+            What::Copy(..) | What::Parity(..) | What::Once(_) => None,
         }
     }
 
@@ -196,21 +227,21 @@ impl<T> History<T> {
     pub fn nominal(&self, of: u64) -> Option<(Time, Option<Span>)> {
         match &self.get(of)?.what {
             What::Original(content) => Some((content.nominal, content.unit.lasts)),
-            What::Copy(..) | What::Once(_) => None,
+            What::Copy(..) | What::Parity(..) | What::Once(_) => None,
         }
     }
 
     /// Whether a counter is that of a repair.
     pub fn is_repair(&self, counter: u64) -> bool {
         let sent = self.get(counter);
-        sent.is_some_and(|sent| matches!(sent.what, What::Copy(..)))
+        sent.is_some_and(|sent| matches!(sent.what, What::Copy(..) | What::Parity(..)))
     }
 
     /// The layer of a counter.
     pub fn layer(&self, counter: u64) -> Option<Layer> {
         Some(match &self.get(counter)?.what {
             What::Original(content) => content.unit.layer,
-            What::Copy(_, layer) | What::Once(layer) => *layer,
+            What::Copy(_, layer) | What::Parity(_, layer) | What::Once(layer) => *layer,
         })
     }
 
@@ -229,16 +260,17 @@ impl<T> History<T> {
         if std::mem::replace(&mut sent.handled, true) {
             return None;
         }
-        let (of, layer, is_copy, repair) = match &sent.what {
-            What::Original(content) => (counter, content.unit.layer, false, true),
-            What::Copy(of, layer) => (*of, *layer, true, true),
-            What::Once(layer) => (counter, *layer, false, false),
+        let (of, layer, is_repair) = match &sent.what {
+            What::Original(content) => (Of::Content(counter), content.unit.layer, false),
+            What::Copy(of, layer) => (Of::Content(*of), *layer, true),
+            What::Parity(block, layer) => (Of::Block(*block), *layer, true),
+            What::Once(layer) => (Of::Nothing, *layer, false),
         };
         Some(Fate {
             of,
             layer,
-            is_copy,
-            repair,
+            is_repair,
+            sent: sent.at,
         })
     }
 
@@ -269,9 +301,9 @@ impl<T> History<T> {
             What::Original(content) => Some(content),
             What::Copy(of, _) => match &self.get(*of)?.what {
                 What::Original(content) => Some(content),
-                What::Copy(..) | What::Once(_) => None,
+                What::Copy(..) | What::Parity(..) | What::Once(_) => None,
             },
-            What::Once(_) => None,
+            What::Parity(..) | What::Once(_) => None,
         });
         let unresolved = content.filter(|it| it.in_flight > 0 && !it.delivered);
         unresolved.map(|content| content.nominal).max()

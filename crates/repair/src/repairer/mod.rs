@@ -1,27 +1,34 @@
+mod ahead;
 pub(crate) mod history;
+mod losses;
 pub(crate) mod pacer;
+mod repairs;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use layercast_core::{
     Cause, FlowId, Layer, Machine, Observer, Rate, Serial, Span, Subject, Time, TraceEvent,
     earliest,
 };
 
-use crate::calm::{Calm, ROUND};
+use crate::calm::Calm;
 use crate::hearing::Hearing;
 use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
+use crate::parity::{Block, Blocks, Carried, Codec};
 use crate::stats::RepairStats;
-use history::{Content, History, What};
+use ahead::Ahead;
+use history::{Content, History, Of, What};
 pub use history::{MAX_HISTORY, MAX_HISTORY_OCTETS};
+use losses::Losses;
+pub(crate) use losses::QUIET;
 pub use pacer::MAX_QUEUED;
 use pacer::{Pacer, Waiting};
 
 /// For how long content is kept at least and at most.
 pub(crate) const KEEP: (Span, Span) = (Span::from_ms(500), Span::from_secs(3));
-/// Longest time over which copies of one repair are spread.
+/// Time over which the copies of one repair are spread, if there is as much; over twice a burst if that is longer.
 const SPREAD: Span = Span::from_ms(10);
 /// A queue on the path at which copies would make things worse.
 const QUEUE: Span = Span::from_ms(20);
@@ -43,9 +50,21 @@ const UNHEARD: Span = Span::from_ms(4);
 /// Feedback is overdue when none came for this many of its periods beyond the round trip.
 const OVERDUE: u64 = 3;
 
+/// What a [`Repairer`] does about losses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Means {
+    /// What is requested is sent again, as copies or parities. What a request would come too late for gets parities ahead.
+    #[default]
+    Auto,
+    /// What is requested is sent again.
+    Requests,
+    /// Parities are sent ahead; nothing is sent again.
+    Parities,
+}
+
 /// How a [`Repairer`] works.
-#[derive(Clone, PartialEq, Debug)]
-pub struct RepairConfig {
+#[derive(Clone, Debug)]
+pub struct RepairConfig<T> {
     /// Name of the link in traces.
     pub name: String,
     /// Session of the counters: another one for each connection, so that datagrams of a former one are recognised.
@@ -53,6 +72,10 @@ pub struct RepairConfig {
     /// Rate of the port; everything that leaves is charged to it. `None`: not limited, and then repairs may take
     /// as many octets as the media.
     pub rate: Option<Rate>,
+    /// What it does about losses.
+    pub means: Means,
+    /// How parities are made of contents.
+    pub codec: Codec<T>,
 }
 
 /// What the sending end needs to know of a datagram.
@@ -114,11 +137,14 @@ pub struct Outgoing<T> {
 /// datagrams in the queues of the pacer.
 #[derive(Debug)]
 pub struct Repairer<T> {
-    config: RepairConfig,
+    config: RepairConfig<T>,
     history: History<T>,
     pacer: Pacer<T>,
-    /// Copies that leave later, by first counter of their content.
-    later: BinaryHeap<Reverse<(Time, u64)>>,
+    blocks: Blocks<Fates>,
+    ahead: Ahead,
+    losses: Losses,
+    /// Repairs that leave later.
+    later: BinaryHeap<Reverse<(Time, Repair)>>,
     nominal: Nominal,
     /// The other end.
     there: Hearing,
@@ -139,13 +165,52 @@ pub(crate) struct Tail {
     pub sent: u64,
 }
 
+/// What became of the parities of a block.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Fates {
+    arrived: u32,
+    lost: u32,
+    /// Parities that were sent before a loss was known.
+    ahead: u32,
+    /// It gets no more parities: there is no time for them, or nothing is sent again.
+    closed: bool,
+}
+
+impl Block<Fates> {
+    /// Parities that wait or are on the way.
+    fn under_way(&self) -> u32 {
+        let known = self.state.arrived + self.state.lost;
+        self.queued + (self.sent.len() as u32).saturating_sub(known)
+    }
+}
+
+/// A repair that waits for its time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Repair {
+    /// A copy of the content with this first counter.
+    Copy(u64),
+    /// A parity of the block with this number.
+    Parity(u64),
+}
+
+/// What has to be seen to after some fates became known.
+#[derive(Default, Debug)]
+struct Due {
+    /// Contents that are missing and in no block.
+    contents: Vec<u64>,
+    blocks: BTreeSet<u64>,
+}
+
 impl<T: Clone> Repairer<T> {
     /// A sending end whose first counter is 0.
-    pub fn new(config: RepairConfig) -> Repairer<T> {
+    pub fn new(config: RepairConfig<T>) -> Repairer<T> {
         Repairer {
             pacer: Pacer::new(config.rate),
             config,
             history: History::new(),
+            blocks: Blocks::new(),
+            ahead: Ahead::default(),
+            losses: Losses::new(),
             later: BinaryHeap::new(),
             nominal: Nominal::default(),
             there: Hearing::new(),
@@ -170,16 +235,19 @@ impl<T: Clone> Repairer<T> {
         self.there.heard().map(|_| self.there.budget)
     }
 
-    /// Datagrams that are kept for repair, and those that wait for the line.
-    pub fn held(&self) -> (usize, usize) {
-        (self.history.len(), self.pacer.len())
+    /// Datagrams that are kept for repair, those that wait for the line, and blocks.
+    pub fn held(&self) -> (usize, usize, usize) {
+        (self.history.len(), self.pacer.len(), self.blocks.len())
     }
 
     /// Whether nothing waits for the line, and nothing that was sent may still be repaired: its fate is known, or its
     /// deadline is over.
     pub fn is_idle(&self, now: Time) -> bool {
         let waits = self.pacer.len() > 0 || !self.later.is_empty();
-        let open = self.history.latest_unresolved();
+        let waits = waits || self.ahead.next_close().is_some();
+        let blocks = self.blocks.iter().filter(|block| block.under_way() > 0);
+        let blocks = blocks.map(|block| block.nominal).max();
+        let open = self.history.latest_unresolved().max(blocks);
         !waits && open.is_none_or(|nominal| self.look_at(nominal) <= now)
     }
 
@@ -197,6 +265,7 @@ impl<T: Clone> Repairer<T> {
         let sent_at = |counter| history.sent_exactly_at(counter);
         self.there.measure(now, hi, feedback, sent_at);
         let floor = (hi + 1).saturating_sub(feedback.known.into());
+        let mut due = Due::default();
         let mut ranges = feedback.missing.iter().peekable();
         for counter in self.history.unhandled().max(floor)..=hi {
             // Distances that reach below counter 0 are compared without subtraction.
@@ -208,7 +277,7 @@ impl<T: Clone> Repairer<T> {
             let range = ranges.peek().filter(|it| hi <= from(it));
             match range {
                 Some(range) if !range.requested => {}
-                range => self.settle(now, counter, range.is_some(), obs),
+                range => self.settle(now, counter, range.is_some(), &mut due),
             }
         }
         // What should have arrived before the feedback left; usually a marker has shown it before.
@@ -225,83 +294,53 @@ impl<T: Clone> Repairer<T> {
                 number: counter,
                 bytes: 0,
             });
-            self.settle(now, counter, true, obs);
+            self.settle(now, counter, true, &mut due);
         }
         self.history.skip_handled();
+        self.repair_due(now, due, obs);
     }
 
     /// The fate of a counter is known.
-    fn settle<O: Observer>(&mut self, now: Time, counter: u64, lost: bool, obs: &mut O) {
+    fn settle(&mut self, now: Time, counter: u64, lost: bool, due: &mut Due) {
         let Some(fate) = self.history.handle(counter) else {
             return;
         };
-        self.there.line.outcome(lost, fate.is_copy);
+        self.there.line.outcome(lost, fate.is_repair);
+        self.losses.outcome(now, (counter, fate.sent), lost);
         if lost {
             self.stats.layers[fate.layer].lost += 1;
             self.calm.on_gap(now);
         }
-        if !fate.repair {
-            return;
-        }
-        let Some(content) = self.history.content(fate.of) else {
-            self.stats.forgotten += u64::from(lost);
-            return;
-        };
-        content.in_flight = content.in_flight.saturating_sub(1);
-        content.delivered |= !lost;
-        if content.delivered {
-            self.history.release(fate.of);
-        } else if lost && content.in_flight == 0 {
-            self.repair(now, fate.of, obs);
-        }
-    }
-
-    /// Sends lost content again, once or more often, if that is of use.
-    fn repair<O: Observer>(&mut self, now: Time, of: u64, obs: &mut O) {
-        let Some(content) = self.history.content(of) else {
-            return;
-        };
-        let (unit, nominal) = (content.unit, content.nominal);
-        let deadline = self.deadline(&unit, nominal);
-        let leaves = self.pacer.start(now, unit.layer);
-        if leaves > deadline {
-            self.stats.layers[unit.layer].too_late += 1;
-            self.lost(now, &unit, Cause::Late, obs);
-            return;
-        }
-        let rtt = self.there.line.rtt().unwrap_or(ROUND.times(4));
-        let again = [rtt, self.there.window, ROUND]
-            .iter()
-            .fold(leaves, |at, span| at.saturating_add(*span));
-        let copies = match again > deadline && self.there.line.queue() < QUEUE {
-            true => self.there.line.copies(MAX_COPIES, RESIDUAL),
-            false => 1,
-        };
-        let slack = deadline.since(leaves).min(SPREAD);
-        for copy in 0..copies {
-            let after = slack.mul_div(copy.into(), copies.saturating_sub(1).max(1).into());
-            if !self.pacer.spend(unit.octets) {
-                self.stats.layers[unit.layer].over_grant += 1;
-                self.lost(now, &unit, Cause::ShaperFull, obs);
-                return;
+        match fate.of {
+            Of::Content(of) => {
+                let Some(content) = self.history.content(of) else {
+                    self.stats.forgotten += u64::from(lost);
+                    return;
+                };
+                content.in_flight = content.in_flight.saturating_sub(1);
+                content.delivered |= !lost;
+                let (missing, block) = (content.is_missing(), content.block);
+                if content.delivered {
+                    self.history.release(of);
+                }
+                let is_open = |block: &Block<Fates>| !block.state.closed;
+                match block.filter(|it| self.blocks.get(*it).is_some_and(is_open)) {
+                    Some(block) => drop(due.blocks.insert(block)),
+                    None if missing => due.contents.push(of),
+                    None => {}
+                }
             }
-            if let Some(content) = self.history.content(of) {
-                content.in_flight += 1;
+            Of::Block(number) => {
+                if let Some(block) = self.blocks.get_mut(number) {
+                    let count = match lost {
+                        true => &mut block.state.lost,
+                        false => &mut block.state.arrived,
+                    };
+                    *count += 1;
+                    due.blocks.insert(number);
+                }
             }
-            if copy == 0 {
-                self.queue_copy(now, now, of, unit, obs);
-            } else if self.later.len() < MAX_SCHEDULED {
-                self.later.push(Reverse((now.saturating_add(after), of)));
-            } else {
-                self.drop_copy(now, of, &unit, obs);
-            }
-        }
-    }
-
-    fn queue_copy<O: Observer>(&mut self, now: Time, at: Time, of: u64, unit: Unit, obs: &mut O) {
-        let waiting = Waiting::Copy { at, of, unit };
-        if let Some(dropped) = self.pacer.push(unit.layer, waiting) {
-            self.unsent(now, dropped, Cause::QueueFull, obs);
+            Of::Nothing => {}
         }
     }
 
@@ -313,17 +352,30 @@ impl<T: Clone> Repairer<T> {
                 self.lost(now, &unit, cause, obs);
             }
             Waiting::Copy { of, unit, .. } => {
-                self.drop_copy(now, of, &unit, obs);
+                self.drop_repair(now, Repair::Copy(of), &unit, obs);
+            }
+            Waiting::Parity { of, unit, .. } => {
+                self.drop_repair(now, Repair::Parity(of), &unit, obs);
             }
         }
     }
 
-    fn drop_copy<O: Observer>(&mut self, now: Time, of: u64, unit: &Unit, obs: &mut O) {
+    fn drop_repair<O: Observer>(&mut self, now: Time, repair: Repair, unit: &Unit, obs: &mut O) {
+        self.pacer.earn(unit.octets);
         self.stats.layers[unit.layer].unsent += 1;
-        if let Some(content) = self.history.content(of) {
-            content.in_flight = content.in_flight.saturating_sub(1);
-            if content.in_flight == 0 && !content.delivered {
-                self.lost(now, unit, Cause::Late, obs);
+        match repair {
+            Repair::Copy(of) => {
+                if let Some(content) = self.history.content(of) {
+                    content.in_flight = content.in_flight.saturating_sub(1);
+                    if content.is_missing() {
+                        self.lost(now, unit, Cause::Late, obs);
+                    }
+                }
+            }
+            Repair::Parity(of) => {
+                if let Some(block) = self.blocks.get_mut(of) {
+                    block.queued = block.queued.saturating_sub(1);
+                }
             }
         }
     }
@@ -339,31 +391,6 @@ impl<T: Clone> Repairer<T> {
     fn keep(&self) -> Span {
         let wanted = Span::from_ps(self.there.budget.as_ps().saturating_add(KEEP.0.as_ps()));
         wanted.min(KEEP.1)
-    }
-
-    /// Repeats what no feedback speaks of, shortly before its deadline, if feedback is overdue.
-    fn repeat_unheard<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while let Some(at) = self.unheard_at().filter(|at| *at <= now) {
-            let of = self.unheard;
-            self.unheard += 1;
-            let rtt = self.there.line.rtt().unwrap_or_default();
-            let quiet = Span::from_ps(rtt.as_ps() + self.there.period.times(OVERDUE).as_ps());
-            let overdue = self
-                .there
-                .heard()
-                .is_some_and(|heard| now.since(heard) > quiet);
-            let Some(content) = self
-                .history
-                .content(of)
-                .filter(|it| overdue && !it.delivered)
-            else {
-                continue;
-            };
-            // Late timers repair nothing.
-            if content.in_flight == 1 && now.since(at) < UNHEARD {
-                self.repair(now, of, obs);
-            }
-        }
     }
 
     /// When the next datagram without feedback is looked at.
@@ -389,7 +416,7 @@ impl<T: Clone> Repairer<T> {
         (self.history.unhandled() < self.history.next()).then_some(tail.marker)
     }
 
-    fn marker(&mut self, now: Time) -> Option<Outgoing<T>> {
+    fn marker(&mut self, now: Time) -> Option<Outgoing<Carried<T>>> {
         self.marker_at().filter(|at| *at <= now)?;
         if let Some(tail) = &mut self.tail {
             tail.sent += 1;
@@ -410,7 +437,12 @@ impl<T: Clone> Repairer<T> {
     }
 
     /// Numbers the datagram that leaves at `now`: after a stall later than when its turn was.
-    fn depart(&mut self, now: Time, ready: Time, waiting: Waiting<T>) -> Option<Outgoing<T>> {
+    fn depart(
+        &mut self,
+        now: Time,
+        ready: Time,
+        waiting: Waiting<T>,
+    ) -> Option<Outgoing<Carried<T>>> {
         let counter = self.history.next();
         let session = self.config.session;
         let wire = Serial(counter as u32);
@@ -440,7 +472,19 @@ impl<T: Clone> Repairer<T> {
                     counter: wire,
                     layer,
                 };
-                (head, item, unit.last)
+                (head, Carried::Item(item), unit.last)
+            }
+            Waiting::Parity { of, unit, .. } => {
+                let (parity, octets) = self.blocks.parity(of, session, counter)?;
+                let ahead = self.blocks.get(of).map_or(0, |block| block.state.ahead);
+                let counters = &mut self.stats.layers[unit.layer];
+                counters.repairs += 1;
+                counters.parities += 1;
+                counters.ahead += u64::from(u32::from(parity.index) < ahead);
+                counters.repair_octets += u64::from(unit.octets);
+                self.history.push(sent, What::Parity(of, unit.layer));
+                let is_last = parity.until == parity.index + 1;
+                (Head::Parity(parity), Carried::Parity(octets), is_last)
             }
             Waiting::Copy { of, unit, .. } => {
                 let item = self.history.content(of)?.item.clone()?;
@@ -455,7 +499,7 @@ impl<T: Clone> Repairer<T> {
                     // The history holds fewer counters than 16 bits count.
                     back: u16::try_from(counter - of).ok()?,
                 };
-                (head, item, true)
+                (head, Carried::Item(item), true)
             }
         };
         self.calm.on_traffic(now);
@@ -476,18 +520,53 @@ impl<T: Clone> Repairer<T> {
 
     /// Whether a datagram that leaves at `start` is too late to be useful. The base layer is promised: only its repairs are
     /// judged.
-    fn is_vain(&mut self, start: Time, waiting: &Waiting<T>) -> bool {
+    fn is_vain(&self, start: Time, waiting: &Waiting<T>) -> bool {
         let nominal = match waiting {
             Waiting::Original { unit, at, .. } if unit.layer == Layer::Base || *at >= start => {
                 return false;
             }
             Waiting::Original { nominal, .. } => *nominal,
-            Waiting::Copy { of, .. } => match self.history.content(*of) {
+            Waiting::Copy { of, .. } => match self.history.content_ref(*of) {
                 Some(content) if !content.delivered => content.nominal,
+                _ => return true,
+            },
+            Waiting::Parity { of, .. } => match self.blocks.get(*of) {
+                Some(block) if !self.is_complete(*of) => block.nominal,
                 _ => return true,
             },
         };
         start > self.deadline(waiting.unit(), nominal)
+    }
+
+    /// Whether all contents of a block are known to have arrived, or forgotten.
+    fn is_complete(&self, block: u64) -> bool {
+        let Some(block) = self.blocks.get(block) else {
+            return true;
+        };
+        let mut contents = block.contents();
+        !contents.any(|of| self.history.content_ref(of).is_some_and(|it| !it.delivered))
+    }
+
+    /// Whether what a repair is for is known to have arrived.
+    fn is_needless(&self, waiting: &Waiting<T>) -> bool {
+        match waiting {
+            Waiting::Copy { of, .. } => {
+                self.history.content_ref(*of).is_some_and(|it| it.delivered)
+            }
+            Waiting::Parity { of, .. } => self.is_complete(*of),
+            Waiting::Original { .. } => false,
+        }
+    }
+
+    fn forget(&mut self, now: Time) {
+        let keep = self.keep();
+        self.history.forget(now, keep);
+        let base = self.history.base();
+        let is_over = |block: &Block<Fates>| {
+            let over = block.nominal.saturating_add(keep) <= now;
+            block.queued == 0 && (over || block.first < base)
+        };
+        while self.blocks.pop_if(is_over).is_some() {}
     }
 }
 
@@ -517,7 +596,7 @@ pub(crate) fn lost<O: Observer>(
 
 impl<T: Clone> Machine for Repairer<T> {
     type Input = RepairerInput<T>;
-    type Transmit = Outgoing<T>;
+    type Transmit = Outgoing<Carried<T>>;
     type Event = std::convert::Infallible;
 
     fn handle<O: Observer>(&mut self, now: Time, input: RepairerInput<T>, obs: &mut O) {
@@ -536,27 +615,39 @@ impl<T: Clone> Machine for Repairer<T> {
     }
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        while let Some(Reverse((at, of))) = self.later.peek().copied().filter(|it| it.0.0 <= now) {
+        while let Some(Reverse((at, repair))) =
+            self.later.peek().copied().filter(|it| it.0.0 <= now)
+        {
             self.later.pop();
-            if let Some(unit) = self.history.content(of).map(|content| content.unit) {
-                self.queue_copy(now, at, of, unit, obs);
+            let unit = match repair {
+                Repair::Copy(of) => self.history.content(of).map(|content| content.unit),
+                Repair::Parity(of) => self.blocks.get(of).map(Block::unit),
+            };
+            if let Some(unit) = unit {
+                self.queue(now, at, repair, unit, obs);
             }
         }
+        self.send_ahead(now, obs);
         self.repeat_unheard(now, obs);
-        self.history.forget(now, self.keep());
+        self.forget(now);
     }
 
-    fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Outgoing<T>> {
+    fn poll_transmit<O: Observer>(
+        &mut self,
+        now: Time,
+        obs: &mut O,
+    ) -> Option<Outgoing<Carried<T>>> {
         while let Some((start, waiting)) = self.pacer.next(now) {
             if self.is_vain(start, &waiting) {
-                let known = match &waiting {
-                    Waiting::Copy { of, .. } => {
-                        self.history.content(*of).is_some_and(|it| it.delivered)
-                    }
-                    Waiting::Original { .. } => false,
-                };
-                if !known {
+                if !self.is_needless(&waiting) {
                     self.unsent(now, waiting, Cause::Late, obs);
+                    continue;
+                }
+                self.pacer.earn(waiting.unit().octets);
+                if let Waiting::Parity { of, .. } = waiting
+                    && let Some(block) = self.blocks.get_mut(of)
+                {
+                    block.queued = block.queued.saturating_sub(1);
                 }
                 continue;
             }
@@ -567,16 +658,22 @@ impl<T: Clone> Machine for Repairer<T> {
             };
             // One that an earlier hop repaired may leave after the time at which it would be looked at.
             self.repeat_unheard(now, obs);
-            if let Head::Repair { .. } = outgoing.head {
-                let counter = self.history.next() - 1;
-                obs.on(now, self.subject(), || TraceEvent::Packet {
-                    flow: unit.flow,
-                    sent: true,
-                    what: "repair",
-                    number: counter,
-                    bytes: unit.octets,
-                });
-            }
+            let counter = self.history.next() - 1;
+            let what = match outgoing.head {
+                Head::Repair { .. } => "repair",
+                Head::Parity(_) => "parity",
+                _ => {
+                    self.gather(now, counter, now.max(ready), obs);
+                    return Some(outgoing);
+                }
+            };
+            obs.on(now, self.subject(), || TraceEvent::Packet {
+                flow: unit.flow,
+                sent: true,
+                what,
+                number: counter,
+                bytes: unit.octets,
+            });
             return Some(outgoing);
         }
         self.marker(now)
@@ -588,7 +685,8 @@ impl<T: Clone> Machine for Repairer<T> {
 
     fn next_timeout(&self) -> Option<Time> {
         let later = self.later.peek().map(|it| it.0.0);
-        let queued = earliest(self.pacer.next_start(), later);
+        let planned = earliest(later, self.ahead.next_close());
+        let queued = earliest(self.pacer.next_start(), planned);
         earliest(queued, earliest(self.marker_at(), self.unheard_at()))
     }
 }

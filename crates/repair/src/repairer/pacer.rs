@@ -34,20 +34,26 @@ pub(crate) enum Waiting<T> {
         item: T,
         nominal: Time,
     },
-    /// A repair: another copy of the content with the first counter `of`, or a parity of the block with the number `of`.
+    /// A repair: another copy of the content with the first counter `of`.
     Copy { at: Time, of: u64, unit: Unit },
+    /// A parity of the block with the number `of`.
+    Parity { at: Time, of: u64, unit: Unit },
 }
 
 impl<T> Waiting<T> {
     pub fn unit(&self) -> &Unit {
         match self {
-            Waiting::Original { unit, .. } | Waiting::Copy { unit, .. } => unit,
+            Waiting::Original { unit, .. }
+            | Waiting::Copy { unit, .. }
+            | Waiting::Parity { unit, .. } => unit,
         }
     }
 
     fn at(&self) -> Time {
         match self {
-            Waiting::Original { at, .. } | Waiting::Copy { at, .. } => *at,
+            Waiting::Original { at, .. }
+            | Waiting::Copy { at, .. }
+            | Waiting::Parity { at, .. } => *at,
         }
     }
 }
@@ -82,7 +88,7 @@ impl<T> Pacer<T> {
         self.rate = rate;
     }
 
-    /// Media of `octets` allow as many octets of repairs.
+    /// Media of `octets`, or repairs that were not sent, allow as many octets of repairs.
     pub fn earn(&mut self, octets: u32) {
         self.allowance = (self.allowance + u64::from(octets)).min(BURST.1);
     }
@@ -100,6 +106,16 @@ impl<T> Pacer<T> {
             }
             None => false,
         }
+    }
+
+    /// How long what waits keeps the line busy.
+    pub fn backlog(&self, now: Time) -> Span {
+        let Some(rate) = self.rate else {
+            return Span::ZERO;
+        };
+        let all = self.copies.iter().chain(&self.originals).flatten();
+        let octets = all.map(|it| u64::from(it.unit().octets)).sum();
+        self.free.since(now) + rate.time_for(octets)
     }
 
     /// When a repair of `layer` that comes at `now` leaves, as far as is known.
@@ -136,7 +152,7 @@ impl<T> Pacer<T> {
     pub fn push(&mut self, layer: Layer, waiting: Waiting<T>) -> Option<Waiting<T>> {
         let queues = match &waiting {
             Waiting::Original { .. } => &mut self.originals,
-            Waiting::Copy { .. } => &mut self.copies,
+            Waiting::Copy { .. } | Waiting::Parity { .. } => &mut self.copies,
         };
         queues[layer.index()].push_back(waiting);
         self.waiting += 1;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Stream, Time, earliest};
 use layercast_repair::{
-    Feedback, Head, RepairConfig, RepairStats, Repairer, RepairerInput, RequestStats, Requester,
-    RequesterInput, Unit,
+    Carried, Codec, Feedback, Head, LayerRepairs, Means, RepairConfig, RepairStats, Repairer,
+    RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 
 /// A packet: frame, place in the frame, packets of the frame.
@@ -15,6 +15,48 @@ pub struct Packet {
     pub frame: u64,
     pub index: u32,
     pub of: u32,
+}
+
+/// What travels: a packet with its layer and time stamp, which the next hop needs.
+pub type Item = (Unit, Packet);
+
+/// Items as octets, for parities.
+pub fn codec() -> Codec<Item> {
+    Codec {
+        encode: |(unit, packet)| {
+            let mut octets = packet.frame.to_be_bytes().to_vec();
+            octets.extend_from_slice(&packet.index.to_be_bytes());
+            octets.extend_from_slice(&packet.of.to_be_bytes());
+            octets.extend_from_slice(&unit.stamp_us.unwrap_or_default().to_be_bytes());
+            octets.push(unit.layer.index() as u8);
+            octets.into()
+        },
+        len: |_| OCTETS as usize,
+        decode: |octets| {
+            let number = |from: usize| {
+                let octets = octets.get(from..from + 4)?.try_into().ok()?;
+                Some(u32::from_be_bytes(octets))
+            };
+            let frame = u64::from(number(0)?) << 32 | u64::from(number(4)?);
+            let (index, of) = (number(8)?, number(12)?);
+            let layer = *Layer::ALL.get(usize::from(*octets.get(20)?))?;
+            let packet = Packet { frame, index, of };
+            Some((unit(layer, number(16)?, index + 1 == of), packet))
+        },
+    }
+}
+
+/// A packet of this layer.
+pub fn unit(layer: Layer, stamp_us: u32, last: bool) -> Unit {
+    Unit {
+        flow: FlowId(1),
+        layer,
+        stamp_us: Some(stamp_us),
+        octets: OCTETS,
+        last,
+        repair: true,
+        lasts: None,
+    }
 }
 
 pub const OCTETS: u32 = 1_228;
@@ -121,9 +163,9 @@ impl<T: Clone> Channel<T> {
 
 /// One hop: sending end, channels, receiving end.
 pub struct Hop {
-    pub repairer: Repairer<(Unit, Packet)>,
-    pub requester: Requester<(Unit, Packet)>,
-    forward: Channel<(Head, Option<(Unit, Packet)>)>,
+    pub repairer: Repairer<Item>,
+    pub requester: Requester<Item>,
+    forward: Channel<(Head, Option<Carried<Item>>)>,
     back: Channel<Feedback>,
     /// Octets that left, with the end of their transmission.
     pub octets: u64,
@@ -131,15 +173,17 @@ pub struct Hop {
 }
 
 impl Hop {
-    pub fn new(how: Impairment, rate: Option<Rate>, seed: u64, name: &str) -> Hop {
+    pub fn new(how: Impairment, rate: Option<Rate>, seed: u64, name: &str, means: Means) -> Hop {
         let config = RepairConfig {
             name: name.into(),
             session: SESSION,
             rate,
+            means,
+            codec: codec(),
         };
         Hop {
             repairer: Repairer::new(config),
-            requester: Requester::new(name, SESSION),
+            requester: Requester::new(name, SESSION, codec()),
             forward: Channel::new(how, seed, &format!("{name}/forward")),
             back: Channel::new(how, seed, &format!("{name}/back")),
             octets: 0,
@@ -186,7 +230,7 @@ impl Hop {
     }
 
     /// Runs what is due; gives what arrived.
-    pub fn run(&mut self, now: Time) -> Vec<(Unit, Packet)> {
+    pub fn run(&mut self, now: Time) -> Vec<Item> {
         while let Some(feedback) = self.back.receive(now) {
             self.repairer
                 .handle(now, RepairerInput::Feedback(feedback), &mut Off);
@@ -220,7 +264,29 @@ pub struct Setup {
     pub rate: Option<Rate>,
     pub budget: Span,
     pub frames: u64,
+    /// Packets of a key frame, and of another one.
+    pub packets: (u32, u32),
+    /// Every second frame that is no key frame is of E1.
+    pub layered: bool,
+    pub means: Means,
     pub seed: u64,
+}
+
+impl Setup {
+    /// 25 frames a second of the base layer over one hop of 20 Mbit/s.
+    pub fn of(how: Impairment, budget_ms: u64) -> Setup {
+        Setup {
+            hops: 1,
+            how,
+            rate: Some(Rate::from_bps(20_000_000)),
+            budget: Span::from_ms(budget_ms),
+            frames: 4_000,
+            packets: (60, 8),
+            layered: false,
+            means: Means::Auto,
+            seed: 1,
+        }
+    }
 }
 
 /// What came of a run.
@@ -244,8 +310,9 @@ impl Outcome {
     /// Octets of repairs over octets of media, on the hop with the most.
     pub fn overhead(&self) -> f64 {
         let hops = self.hops.iter().map(|(sent, _)| {
-            let base = sent.layers.base;
-            base.repair_octets as f64 / base.octets as f64
+            let layers = [sent.layers.base, sent.layers.e1];
+            let sum = |of: fn(&LayerRepairs) -> u64| layers.iter().map(of).sum::<u64>() as f64;
+            sum(|it| it.repair_octets) / sum(|it| it.octets)
         });
         hops.fold(0.0, f64::max)
     }
@@ -260,10 +327,13 @@ impl Outcome {
     }
 }
 
-/// 25 frames a second; each 25th has 60 packets, the others 8.
+/// 25 frames a second; each 25th is a key frame.
 pub fn run(setup: &Setup) -> Outcome {
     let mut hops: Vec<Hop> = (0..setup.hops)
-        .map(|n| Hop::new(setup.how, setup.rate, setup.seed, &format!("hop{n}")))
+        .map(|n| {
+            let name = format!("hop{n}");
+            Hop::new(setup.how, setup.rate, setup.seed, &name, setup.means)
+        })
         .collect();
     let interval = Span::from_ms(40);
     let start = Time::ZERO + Span::from_secs(1);
@@ -276,17 +346,16 @@ pub fn run(setup: &Setup) -> Outcome {
     let end = start + interval.times(setup.frames) + Span::from_secs(1);
     while now < end {
         while frame < setup.frames && start + interval.times(frame) <= now {
-            let of = if frame % 25 == 0 { 60 } else { 8 };
+            let of = match frame % 25 {
+                0 => setup.packets.0,
+                _ => setup.packets.1,
+            };
             for index in 0..of {
-                let unit = Unit {
-                    flow: FlowId(1),
-                    layer: Layer::Base,
-                    stamp_us: Some(now.as_us() as u32),
-                    octets: OCTETS,
-                    last: index + 1 == of,
-                    repair: true,
-                    lasts: None,
+                let layer = match setup.layered && frame % 2 == 1 && frame % 25 > 0 {
+                    true => Layer::E1,
+                    false => Layer::Base,
                 };
+                let unit = unit(layer, now.as_us() as u32, index + 1 == of);
                 hops[0].send(now, unit, Packet { frame, index, of });
             }
             missing.insert(frame, of);
@@ -341,6 +410,9 @@ pub fn run(setup: &Setup) -> Outcome {
             .iter()
             .map(|hop| (hop.repairer.stats(), hop.requester.stats()))
             .collect(),
-        packets: (hops[0].repairer.stats().layers.base.sent, seen.len() as u64),
+        packets: {
+            let layers = hops[0].repairer.stats().layers;
+            (layers.base.sent + layers.e1.sent, seen.len() as u64)
+        },
     }
 }

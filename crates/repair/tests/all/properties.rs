@@ -2,23 +2,50 @@ use std::collections::BTreeSet;
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Serial, Span, Stream, Time};
 use layercast_repair::{
-    Arrival, Feedback, Head, MAX_GAPS, MAX_HISTORY, MAX_QUEUED, MAX_RANGES, Missing, RepairConfig,
-    Repairer, RepairerInput, Requester, RequesterInput, SPAN, Unit,
+    Arrival, Carried, Codec, Feedback, Head, LayerRepairs, MAX_BLOCKS, MAX_GAPS, MAX_HISTORY,
+    MAX_QUEUED, MAX_RANGES, Means, Missing, PARITY_HEAD, RepairConfig, Repairer, RepairerInput,
+    Requester, RequesterInput, SHARED_HEAD, SPAN, Unit,
 };
 use proptest::prelude::*;
 
 use crate::channel::{Impairment, OCTETS, SESSION, Setup, run};
+
+/// Octets of a parity on the line.
+const PARITY: u32 = OCTETS + (PARITY_HEAD - SHARED_HEAD) as u32 + 3;
 
 fn at(us: u64) -> Time {
     Time::ZERO + Span::from_secs(1) + Span::from_us(us)
 }
 
 fn repairer(rate: Option<Rate>) -> Repairer<u64> {
+    repairer_by(rate, Means::Auto)
+}
+
+fn repairer_by(rate: Option<Rate>, means: Means) -> Repairer<u64> {
     Repairer::new(RepairConfig {
         name: "a-b".into(),
         session: SESSION,
         rate,
+        means,
+        codec: numbers(),
     })
+}
+
+fn means() -> impl Strategy<Value = Means> {
+    prop_oneof![
+        Just(Means::Auto),
+        Just(Means::Requests),
+        Just(Means::Parities)
+    ]
+}
+
+/// Numbers as contents.
+fn numbers() -> Codec<u64> {
+    Codec {
+        encode: |number| number.to_be_bytes().to_vec().into(),
+        len: |_| 8,
+        decode: |octets| Some(u64::from_be_bytes(octets[..].try_into().ok()?)),
+    }
 }
 
 fn unit(layer: Layer, stamp_us: u32) -> Unit {
@@ -137,6 +164,8 @@ proptest! {
         rate in prop::option::of(4_u64..50),
         budget in 50..600_u64,
         hops in 1..3_usize,
+        layered in any::<bool>(),
+        means in means(),
         seed in any::<u64>(),
     ) {
         let how = Impairment {
@@ -150,16 +179,18 @@ proptest! {
         };
         let outcome = run(&Setup {
             hops,
-            how,
             rate: rate.map(|rate| Rate::from_bps(rate * 1_000_000)),
-            budget: Span::from_ms(budget),
             frames: 100,
+            layered,
+            means,
             seed,
+            ..Setup::of(how, budget)
         });
         prop_assert_eq!(outcome.twice, 0);
         let causes: u64 = outcome.hops.iter().map(|(sent, _)| {
-            let base = sent.layers.base;
-            base.too_late + base.over_grant + base.unsent + sent.forgotten + sent.unresolved
+            let layers = [sent.layers.base, sent.layers.e1];
+            let of = |it: &LayerRepairs| it.too_late + it.over_grant + it.unsent + it.uncovered;
+            layers.iter().map(of).sum::<u64>() + sent.forgotten + sent.unresolved
         }).sum();
         let duplicates: u64 = outcome.hops.iter().map(|(_, received)| received.duplicates).sum();
         let (sent, arrived) = outcome.packets;
@@ -173,18 +204,22 @@ proptest! {
     #[test]
     fn repairs_never_exceed_the_rate(
         rate in 1_u64..40,
+        means in means(),
+        budget_ms in 20..1_000_u16,
         steps in prop::collection::vec((0..3_usize, 0..4_000_u64, any::<bool>()), 50..400),
     ) {
         let rate = Rate::from_bps(rate * 1_000_000);
-        let tx = rate.time_for(OCTETS.into());
-        let mut repairer = repairer(Some(rate));
+        let mut repairer = repairer_by(Some(rate), means);
         let (mut us, mut sent, mut free) = (0, 0, Time::ZERO);
         for (layer, wait, asks) in steps {
             us += wait;
             let now = at(us);
             repairer.handle(now, send(now, Layer::ALL[layer], sent), &mut Off);
             if asks && sent > 0 {
-                let lost = all_lost(now, sent - 1, sent.min(2_000));
+                let lost = Feedback {
+                    budget_ms: Some(budget_ms),
+                    ..all_lost(now, sent - 1, sent.min(2_000))
+                };
                 repairer.handle(now, RepairerInput::Feedback(lost), &mut Off);
             }
             while let Some(out) = repairer.poll_transmit(now, &mut Off) {
@@ -192,7 +227,12 @@ proptest! {
                     continue;
                 }
                 sent += 1;
-                let start = out.ready.saturating_sub(tx);
+                // A parity is longer by its header and the length of a content.
+                let octets = match out.head {
+                    Head::Parity(_) => PARITY,
+                    _ => OCTETS,
+                };
+                let start = out.ready.saturating_sub(rate.time_for(octets.into()));
                 prop_assert!(start >= free && start <= now);
                 free = out.ready;
             }
@@ -201,8 +241,12 @@ proptest! {
 
     /// Without a rate, repairs take no more than the media and a burst.
     #[test]
-    fn without_a_rate_repairs_are_bounded_by_the_media(seed in any::<u64>()) {
-        let mut repairer = repairer(None);
+    fn without_a_rate_repairs_are_bounded_by_the_media(
+        seed in any::<u64>(),
+        means in means(),
+        budget_ms in 20..1_000_u16,
+    ) {
+        let mut repairer = repairer_by(None, means);
         let mut random = Stream::new(seed, "steps");
         let mut sent = 0;
         for step in 0..2_000_u64 {
@@ -211,7 +255,10 @@ proptest! {
                 repairer.handle(now, send(now, Layer::Base, step), &mut Off);
             }
             if sent > 0 {
-                let lost = all_lost(now, sent - 1, sent.min(2_000));
+                let lost = Feedback {
+                    budget_ms: Some(budget_ms),
+                    ..all_lost(now, sent - 1, sent.min(2_000))
+                };
                 repairer.handle(now, RepairerInput::Feedback(lost), &mut Off);
             }
             while let Some(out) = repairer.poll_transmit(now, &mut Off) {
@@ -220,13 +267,22 @@ proptest! {
         }
         let base = repairer.stats().layers.base;
         prop_assert!(base.repair_octets <= base.octets + (64 << 10));
-        prop_assert!(base.repairs > 0 && base.over_grant > 0);
+        prop_assert!(base.repairs > 0);
+        if means == Means::Parities {
+            // One for two contents, and one for the odd one of a block: it takes contents for half of the budget.
+            let blocks = 2 * 2_000 / u64::from(budget_ms) + base.sent / 64 + 2;
+            prop_assert!(base.ahead * 2 <= base.sent + blocks, "{base:?} {blocks}");
+            prop_assert_eq!(base.repairs, base.ahead);
+        }
     }
 
     /// Feedback from anybody moves no state beyond its bounds.
     #[test]
-    fn forged_feedback_is_harmless(forged in prop::collection::vec(any_feedback(), 1..60)) {
-        let mut repairer = repairer(Some(Rate::from_bps(10_000_000)));
+    fn forged_feedback_is_harmless(
+        forged in prop::collection::vec(any_feedback(), 1..60),
+        means in means(),
+    ) {
+        let mut repairer = repairer_by(Some(Rate::from_bps(10_000_000)), means);
         for (n, feedback) in forged.into_iter().enumerate() {
             let now = at(n as u64 * 5_000);
             for item in 0..40 {
@@ -236,24 +292,24 @@ proptest! {
             for _ in 0..20 {
                 repairer.poll_transmit(now, &mut Off);
             }
-            let (history, queued) = repairer.held();
-            prop_assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED);
+            let (history, queued, blocks) = repairer.held();
+            prop_assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED && blocks <= MAX_BLOCKS);
         }
     }
 
     /// Headers from anybody: content is given once, and the gaps stay bounded.
     #[test]
     fn forged_headers_are_harmless(forged in prop::collection::vec(any_head(), 1..300)) {
-        let mut requester = Requester::new("a-b", SESSION);
+        let mut requester = Requester::new("a-b", SESSION, numbers());
         let mut seen = BTreeSet::new();
         for (n, head) in forged.into_iter().enumerate() {
             let now = at(n as u64 * 1_000);
             let input = match &head {
                 Head::Marker { .. } => RequesterInput::Marker(head),
-                Head::Data { counter, .. } => RequesterInput::Datagram(head.clone(), counter.0),
+                Head::Data { counter, .. } => RequesterInput::Datagram(head.clone(), Carried::Item(counter.0.into())),
                 Head::Repair { counter, back, .. } => {
                     let content = counter.wrapping_sub((*back).into());
-                    RequesterInput::Datagram(head.clone(), content)
+                    RequesterInput::Datagram(head.clone(), Carried::Item(content.into()))
                 }
                 _ => unreachable!("no other header is made"),
             };
@@ -272,18 +328,18 @@ proptest! {
     }
 }
 
-fn data<T>(session: u16, counter: u32, item: T) -> RequesterInput<T> {
+fn data(session: u16, counter: u32, item: u64) -> RequesterInput<u64> {
     let head = Head::Data {
         session,
         counter: Serial(counter),
         layer: Layer::Base,
     };
-    RequesterInput::Datagram(head, item)
+    RequesterInput::Datagram(head, Carried::Item(item))
 }
 
 #[test]
 fn forged_counters_far_ahead_silence_no_sender() {
-    let mut requester = Requester::new("a-b", SESSION);
+    let mut requester = Requester::new("a-b", SESSION, numbers());
     let mut given = 0;
     for n in 0..300_u32 {
         let mut counters = vec![n];
@@ -291,7 +347,7 @@ fn forged_counters_far_ahead_silence_no_sender() {
             counters.extend([n + (1 << 30), n + (1 << 30) + 1]);
         }
         for counter in counters {
-            let input = data(SESSION, counter, counter);
+            let input = data(SESSION, counter, counter.into());
             requester.handle(at(u64::from(n) * 1_000), input, &mut Off);
         }
         given += std::iter::from_fn(|| requester.poll_event())
@@ -305,7 +361,7 @@ fn forged_counters_far_ahead_silence_no_sender() {
 
 #[test]
 fn nothing_of_a_former_session_is_believed() {
-    let mut requester = Requester::new("a-b", SESSION);
+    let mut requester = Requester::new("a-b", SESSION, numbers());
     requester.handle(at(0), data(SESSION - 1, 70_000, 1), &mut Off);
     requester.handle(at(1), data(SESSION, 0, 2), &mut Off);
     assert_eq!(requester.poll_event(), Some(2));
@@ -333,7 +389,7 @@ fn a_counter_is_handled_once_and_a_repair_has_a_new_one() {
         repairer.handle(at(n * 20_000), RepairerInput::Feedback(lost), &mut Off);
     }
     let out = repairer.poll_transmit(at(80_000), &mut Off).unwrap();
-    assert_eq!(out.item, Some(9));
+    assert_eq!(out.item, Some(Carried::Item(9)));
     let repair = Head::Repair {
         session: SESSION as u8,
         counter: 1,
@@ -438,7 +494,7 @@ fn feedback_after_a_long_pause_is_used_whatever_its_clock() {
 #[test]
 fn one_forged_marker_hides_no_datagram() {
     for ahead in [4_000, 60_000, 1 << 30] {
-        let mut end: Requester<u32> = Requester::new("link", SESSION);
+        let mut end: Requester<u64> = Requester::new("link", SESSION, numbers());
         let mut given = Vec::new();
         for counter in 0..200 {
             let head = Head::Data {
@@ -446,7 +502,11 @@ fn one_forged_marker_hides_no_datagram() {
                 counter: Serial(counter),
                 layer: Layer::Base,
             };
-            end.handle(at(0), RequesterInput::Datagram(head, counter), &mut Off);
+            end.handle(
+                at(0),
+                RequesterInput::Datagram(head, Carried::Item(u64::from(counter))),
+                &mut Off,
+            );
             given.extend(end.poll_event());
             if counter == 100 {
                 let marker = Head::Marker {
@@ -476,12 +536,12 @@ fn the_base_layer_leaves_before_enhancement_layers() {
             order.extend(out.item);
         }
     }
-    assert_eq!(order, [3, 2, 0, 1]);
+    assert_eq!(order, [3, 2, 0, 1].map(Carried::Item));
 }
 
 #[test]
 fn more_gaps_than_are_remembered_are_given_up() {
-    let mut requester = Requester::new("a-b", SESSION);
+    let mut requester = Requester::new("a-b", SESSION, numbers());
     let gaps = 2 * MAX_GAPS as u64;
     for n in 0..gaps {
         let head = Head::Data {
@@ -489,7 +549,11 @@ fn more_gaps_than_are_remembered_are_given_up() {
             counter: Serial(2 * n as u32 + 1),
             layer: Layer::Base,
         };
-        requester.handle(at(n), RequesterInput::Datagram(head, n), &mut Off);
+        requester.handle(
+            at(n),
+            RequesterInput::Datagram(head, Carried::Item(n)),
+            &mut Off,
+        );
     }
     assert_eq!(requester.missing(), MAX_GAPS as u64);
     let stats = requester.stats();
@@ -597,7 +661,7 @@ fn what_left_late_because_the_host_was_held_up_is_not_taken_for_lost() {
 fn what_was_read_late_lets_nothing_behind_it_look_overdue() {
     let lost = |is_told: bool| {
         let mut repairer = repairer(None);
-        let mut requester: Requester<u64> = Requester::new("a-b", SESSION);
+        let mut requester: Requester<u64> = Requester::new("a-b", SESSION, numbers());
         let mut cross = |sent: Time, read: Time, n: u64, late: bool| {
             repairer.handle(sent, send(sent, Layer::E1, n), &mut Off);
             let mut heads = Vec::new();
@@ -605,7 +669,11 @@ fn what_was_read_late_lets_nothing_behind_it_look_overdue() {
                 heads.push(out.head);
             }
             for head in heads {
-                requester.handle(read, RequesterInput::Datagram(head, n), &mut Off);
+                requester.handle(
+                    read,
+                    RequesterInput::Datagram(head, Carried::Item(n)),
+                    &mut Off,
+                );
             }
             if late && is_told {
                 requester.handle(read, RequesterInput::ReadLate, &mut Off);

@@ -1,7 +1,7 @@
 //! What repair on a hop reaches: 25 frames a second with key frames of 60 packets, a round trip of 40 to 50 ms.
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Time};
-use layercast_repair::{RequesterInput, Unit};
+use layercast_repair::{Means, RequesterInput, Unit};
 
 use crate::channel::{Hop, Impairment, Outcome, Packet, Setup, run};
 
@@ -14,13 +14,16 @@ fn case(how: Impairment, budget_ms: u64, hops: usize) -> Outcome {
 fn case_of(frames: u64, how: Impairment, budget_ms: u64, hops: usize) -> Outcome {
     let setup = Setup {
         hops,
-        how,
-        rate: Some(Rate::from_bps(20_000_000)),
-        budget: Span::from_ms(budget_ms),
         frames,
-        seed: 1,
+        ..Setup::of(how, budget_ms)
     };
-    let outcome = run(&setup);
+    case_with(&setup)
+}
+
+fn case_with(setup: &Setup) -> Outcome {
+    let Setup { how, hops, .. } = *setup;
+    let budget_ms = setup.budget.as_ms();
+    let outcome = run(setup);
     println!(
         "{how:?} B={budget_ms} hops={hops}: lost {:.2e}, overhead {:.2} %, spurious {:.2} %, feedback {} kbit/s\n  {:?}",
         outcome.share_lost(),
@@ -53,13 +56,19 @@ fn holds(outcome: &Outcome, lost: f64, overhead: f64) {
 
 #[test]
 fn without_loss_nothing_is_repaired() {
-    let outcome = case(Impairment::loss(0.0), 200, 1);
-    holds(&outcome, 0.0, 0.0);
-    assert!(
-        outcome.feedback_rate <= 100_000,
-        "{}",
-        outcome.feedback_rate
-    );
+    for means in [Means::Auto, Means::Requests, Means::Parities] {
+        let setup = Setup {
+            means,
+            ..Setup::of(Impairment::loss(0.0), 200)
+        };
+        let outcome = case_with(&setup);
+        holds(&outcome, 0.0, 0.0);
+        assert!(
+            outcome.feedback_rate <= 100_000,
+            "{}",
+            outcome.feedback_rate
+        );
+    }
 }
 
 #[test]
@@ -68,7 +77,7 @@ fn large_datagrams_on_a_slow_line_are_not_lost() {
         jitter: Span::ZERO,
         ..Impairment::loss(0.0)
     };
-    let mut hop = Hop::new(how, Some(Rate::from_bps(300_000)), 1, "slow");
+    let mut hop = Hop::new(how, Some(Rate::from_bps(300_000)), 1, "slow", Means::Auto);
     let start = Time::ZERO + Span::from_secs(1);
     let mut packet = Packet {
         frame: 0,
@@ -133,6 +142,107 @@ fn bursts() {
 }
 
 #[test]
+fn bursts_that_take_the_feedback_use_up_no_rate() {
+    // Without a rate, as `serve` has none: what no feedback speaks of is repeated once, not in four copies.
+    let (mut lost, mut frames) = (0, 0);
+    for seed in 1..=6 {
+        let how = Impairment {
+            burst: 20.0,
+            jitter: Span::ZERO,
+            ..Impairment::loss(0.05)
+        };
+        let outcome = case_with(&Setup {
+            rate: None,
+            frames: 4_500,
+            packets: (70, 5),
+            seed,
+            ..Setup::of(how, 520)
+        });
+        let base = outcome.hops[0].0.layers.base;
+        assert_eq!(base.over_grant, 0);
+        assert!(outcome.overhead() <= 0.09, "{}", outcome.overhead());
+        (lost, frames) = (lost + outcome.lost, frames + outcome.frames);
+    }
+    assert!(lost * 1_000 <= frames, "{lost} of {frames}");
+}
+
+/// A round trip of 120 ms, and 80 ms from the usual arrival to the screen: every request comes too late.
+fn too_far(means: Means, loss: f64, layered: bool) -> Outcome {
+    let how = Impairment {
+        delay: Span::from_ms(60),
+        ..Impairment::loss(loss)
+    };
+    case_with(&Setup {
+        means,
+        layered,
+        ..Setup::of(how, 140)
+    })
+}
+
+#[test]
+fn where_a_request_comes_too_late_parities_are_sent_ahead() {
+    let requests = too_far(Means::Requests, 0.05, false);
+    assert!(requests.share_lost() > 0.3, "{}", requests.share_lost());
+    for means in [Means::Auto, Means::Parities] {
+        let outcome = too_far(means, 0.05, false);
+        holds(&outcome, 0.01, 0.5);
+        let (sent, received) = outcome.hops[0];
+        let base = sent.layers.base;
+        assert!(base.ahead * 10 > base.repairs * 9, "{base:?}");
+        assert!(received.parities.base > received.surplus.base);
+    }
+    // A tenth of the loss needs fewer.
+    holds(&too_far(Means::Auto, 0.005, false), 0.01, 0.3);
+}
+
+#[test]
+fn enhancement_layers_have_parities_ahead_too() {
+    let outcome = too_far(Means::Auto, 0.05, true);
+    holds(&outcome, 0.03, 0.5);
+    let layers = outcome.hops[0].0.layers;
+    assert!(
+        layers.e1.ahead > 0 && layers.e1.ahead * 3 < layers.e1.sent,
+        "{layers:?}"
+    );
+}
+
+#[test]
+fn parities_alone_follow_no_request() {
+    let setup = Setup {
+        means: Means::Parities,
+        ..Setup::of(Impairment::loss(0.05), 300)
+    };
+    let outcome = case_with(&setup);
+    holds(&outcome, 2e-3, 0.3);
+    let base = outcome.hops[0].0.layers.base;
+    assert!(base.repairs == base.ahead && base.uncovered > 0, "{base:?}");
+}
+
+#[test]
+fn at_the_last_chance_parities_are_fewer_than_copies() {
+    let of = |means| {
+        run(&Setup {
+            means,
+            packets: (60, 30),
+            ..Setup::of(Impairment::loss(0.1), 120)
+        })
+    };
+    let (copies, parities) = (of(Means::Requests), of(Means::Auto));
+    assert!(
+        parities.overhead() < copies.overhead() * 0.95,
+        "{} {}",
+        parities.overhead(),
+        copies.overhead()
+    );
+    assert!(
+        parities.lost <= copies.lost.max(4),
+        "{} {}",
+        parities.lost,
+        copies.lost
+    );
+}
+
+#[test]
 fn reordering_causes_few_repairs() {
     let how = Impairment {
         reorder: 0.05,
@@ -161,7 +271,7 @@ fn lost_on_a_calm_link(budget_ms: u64, frames_follow: bool, back: f64) -> (Optio
         jitter: Span::ZERO,
         ..Impairment::loss(0.0)
     };
-    let mut hop = Hop::new(how, None, 1, "calm");
+    let mut hop = Hop::new(how, None, 1, "calm", Means::Auto);
     let budget = RequesterInput::Budget(Some(Span::from_ms(budget_ms)));
     hop.requester.handle(Time::ZERO, budget, &mut Off);
     let start = Time::ZERO + Span::from_secs(1);

@@ -88,6 +88,23 @@ fn words<T: Serialize>(values: &[(T, &str)]) -> Schema {
     json_schema!({ "oneOf": forms.collect::<Vec<_>>() })
 }
 
+pub fn repair(_: &mut SchemaGenerator) -> Schema {
+    let words = [
+        word(
+            "auto",
+            "the same as `true`: what is lost is sent again, or parities of it; where a request would come too late, parities \
+             are sent ahead",
+        ),
+        word("arq", "what is lost is sent again; no parities"),
+        word("fec", "parities are sent ahead; nothing is sent again"),
+        word("off", "the same as `false`: no repair"),
+    ];
+    let on =
+        json!({ "type": "boolean", "description": "`true` is `\"auto\"`, `false` is `\"off\"`" });
+    let forms = std::iter::once(on).chain(words);
+    json_schema!({ "oneOf": forms.collect::<Vec<_>>() })
+}
+
 pub fn carriage(_: &mut SchemaGenerator) -> Schema {
     words(&[
         (Carriage::Cells, "ATM cells"),

@@ -92,7 +92,7 @@ fn port_config(
             accepted,
         ));
     }
-    if link.repair && scenario.carriage != Carriage::Datagrams {
+    if link.repair.0.is_some() && scenario.carriage != Carriage::Datagrams {
         let accepted =
             "false on links of cells: set `carriage = \"datagrams\"`, or leave out `repair`";
         return Err(ScenarioError::value(field("repair"), true, accepted));
@@ -222,7 +222,7 @@ pub(super) fn links(topology: &Topology, specs: &[LinkSpec]) -> Vec<NetLink> {
         Some(NetLink {
             ends: [a, b],
             ports: [topology.port(a, b)?, topology.port(b, a)?],
-            repair: spec.repair,
+            repair: spec.repair.0,
         })
     })
     .collect()

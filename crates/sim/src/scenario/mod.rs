@@ -12,6 +12,7 @@ pub(crate) mod names;
 mod network;
 pub(crate) mod read;
 mod receivers;
+mod repair;
 mod requests;
 mod resolve;
 mod schema;
@@ -25,6 +26,7 @@ pub use error::ScenarioError;
 pub use host::{HostChoice, HostProfile};
 pub use layercast_core::quantity as units;
 pub use network::{Asked, Fault, Flow, NetLink, Network, Node, Port, Receiver, Request};
+pub use repair::LinkRepair;
 pub use schema::{
     ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
     LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec, Scenario,

@@ -7,6 +7,7 @@ use layercast_link::LinkConfig;
 use layercast_media::Clip;
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_mets::{AppFrame, SinkConfig, SourceConfig};
+use layercast_repair::Means;
 use layercast_wire::{Carriage, Payload};
 
 use super::{FaultKind, HostProfile, NodeKind, Ties};
@@ -93,8 +94,8 @@ pub struct NetLink {
     pub ends: [usize; 2],
     /// Their ports of this link.
     pub ports: [PortId; 2],
-    /// Whether both ends repair losses.
-    pub repair: bool,
+    /// What both ends do about losses.
+    pub repair: Option<Means>,
 }
 
 /// A flow.

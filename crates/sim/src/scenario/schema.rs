@@ -16,6 +16,7 @@ use super::defaults;
 use super::form::{self, time_to};
 use super::host::HostChoice;
 use super::limits::{MOST_FRAMES, MOST_HEADROOM, MOST_MARGIN, MOST_NAME, MOST_SPARE};
+use super::repair::LinkRepair;
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
 use crate::internet::scenario::{Text, above_zero};
@@ -212,9 +213,10 @@ pub struct LinkSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub adapter_loss: f64,
-    /// Whether both ends repair losses. Datagrams only.
+    /// Repair of losses at both ends; a multicast group has parities upon requests whatever the means are. Datagrams only.
     #[serde(default)]
-    pub repair: bool,
+    #[schemars(schema_with = "form::repair")]
+    pub repair: LinkRepair,
     /// Multicast group: the links of `a` with the same name are one port of `a`. A datagram to it is sent once; each link
     /// delays it and loses it on its own. `b` is a host of receivers. Datagrams only.
     #[serde(default, skip_serializing_if = "Option::is_none")]

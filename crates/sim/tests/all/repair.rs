@@ -71,6 +71,76 @@ fn each_hop_repairs_its_losses() {
 }
 
 #[test]
+fn where_a_request_comes_too_late_parities_are_sent_ahead() {
+    // A round trip of 120 ms, and a playout delay that leaves 60 ms.
+    let of = |repair: &str| {
+        let text = format!(
+            r#"
+            name = "far"
+            carriage = "datagrams"
+            duration = "30s"
+            wire_check = true
+            node = [{{ name = "server", kind = "host" }}, {{ name = "guest", kind = "host" }}]
+            link = [{{
+                a = "server", b = "guest", rate = "20 Mbit/s", delay = "60 ms", queue = "500 ms",
+                loss = {{ bernoulli = 0.03 }}, repair = "{repair}",
+            }}]
+            flow = [{{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = 24, start = "1s" }}]
+            receiver = [{{ node = "guest", flow = "film", playout = {{ delay = "120ms" }} }}]
+            "#
+        );
+        let summary = run(&Scenario::from_toml(&text, "".as_ref()).unwrap());
+        assert_eq!(summary.wire_errors, 0);
+        let receiver = summary.receiver("guest").unwrap();
+        let (frames, lost) = (sum(&receiver.frames), sum(&receiver.lost) + receiver.late);
+        let layers = summary.queues[0].repair.unwrap_or_default().sending.layers;
+        let all = [layers.base, layers.e1, layers.e2];
+        let octets: u64 = all.iter().map(|layer| layer.octets).sum();
+        let repairs: u64 = all.iter().map(|layer| layer.repair_octets).sum();
+        let share = repairs as f64 / octets as f64;
+        println!("{repair}: {lost} of {frames} lost or late, repairs {share:.3}, {layers:?}");
+        (lost as f64 / frames as f64, share, layers)
+    };
+    let requests = of("arq");
+    assert!(requests.0 > 0.05, "{requests:?}");
+    for repair in ["auto", "fec"] {
+        let (lost, share, layers) = of(repair);
+        assert!(
+            lost * 10.0 < requests.0 && share < 0.5,
+            "{repair}: {lost} {share}"
+        );
+        assert!(layers.base.ahead > 0 && layers.e1.ahead > 0, "{layers:?}");
+    }
+}
+
+#[test]
+fn the_means_of_repair_have_names() {
+    let of = |repair: &str| {
+        let text = format!(
+            r#"
+            name = "names"
+            carriage = "datagrams"
+            duration = "2s"
+            node = [{{ name = "server", kind = "host" }}, {{ name = "guest", kind = "host" }}]
+            link = [{{ a = "server", b = "guest", rate = "20 Mbit/s", repair = {repair} }}]
+            flow = [{{ name = "film", source = "server", clip = {{ synthetic = "canyon" }}, frame_rate = 24 }}]
+            receiver = [{{ node = "guest", flow = "film" }}]
+            "#
+        );
+        Scenario::from_toml(&text, "".as_ref())
+    };
+    let same = [("true", "\"auto\""), ("false", "\"off\"")];
+    for (one, other) in same {
+        assert_eq!(of(one).unwrap(), of(other).unwrap());
+    }
+    let error = of("\"fcc\"").unwrap_err().to_string();
+    assert!(
+        error.contains("link[0].repair") && error.contains("\"arq\""),
+        "{error}"
+    );
+}
+
+#[test]
 fn links_of_cells_have_no_repair() {
     let text = r#"
         name = "cells"
@@ -235,7 +305,7 @@ fn parities_repair_the_losses_of_all_members_of_a_group() {
     let member = summary.queues.iter().find(|queue| queue.node == "guest07");
     let receiving = member.unwrap().repair.unwrap().receiving;
     assert!(
-        sum(&receiving.repaired) > 0 && receiving.parities > 0,
+        sum(&receiving.repaired) > 0 && sum(&receiving.parities) > 0,
         "{receiving:?}"
     );
 }
