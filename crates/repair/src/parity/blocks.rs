@@ -218,6 +218,8 @@ impl<S: Default> Blocks<S> {
         let place = usize::try_from(number.checked_sub(first)?).ok()?;
         let block = self.list.get_mut(place)?;
         let index = block.sent.len();
+        let until = index + block.queued as usize;
+        block.queued = block.queued.saturating_sub(1);
         let octets = block.encoder.parity(&mut *self.code, index).ok()?;
         let parity = Parity {
             session,
@@ -226,10 +228,9 @@ impl<S: Default> Blocks<S> {
             parities: self.parities as u8,
             back: u16::try_from(counter - block.first).ok()?,
             index: u8::try_from(index).ok()?,
-            until: u8::try_from(index + block.queued as usize).ok()?,
+            until: u8::try_from(until).ok()?,
             contents: block.mask,
         };
-        block.queued = block.queued.saturating_sub(1);
         block.sent.push(counter);
         self.parities += 1;
         Some((parity, octets))

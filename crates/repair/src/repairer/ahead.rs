@@ -41,7 +41,7 @@ pub(crate) struct Path {
     pub loss: f64,
     /// Datagrams in a burst of losses.
     pub burst: Option<u32>,
-    /// How long the line is busy with what waits.
+    /// How long the datagrams that wait keep the line busy.
     pub backlog: Span,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn parities(block: &Gathered, path: &Path) -> u32 {
 }
 
 impl Path {
-    /// Whether a request for what leaves at `sent` comes too late for `deadline`.
+    /// Whether a request for a datagram that leaves at `sent` comes too late for `deadline`.
     pub fn is_too_long(&self, sent: Time, deadline: Time) -> bool {
         let spans = [self.rtt, self.window, REQUEST];
         let again = spans.iter().fold(sent, |at, span| at.saturating_add(*span));

@@ -108,7 +108,7 @@ impl<T> Pacer<T> {
         }
     }
 
-    /// How long what waits keeps the line busy.
+    /// How long the datagrams that wait keep the line busy.
     pub fn backlog(&self, now: Time) -> Span {
         let Some(rate) = self.rate else {
             return Span::ZERO;

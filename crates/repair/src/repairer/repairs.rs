@@ -1,4 +1,4 @@
-//! How losses are repaired: what is sent again, as copies or parities, and what gets parities before its loss is known.
+//! How losses are repaired: which contents are sent again, as copies or parities, and which get parities before their loss is known.
 
 use std::cmp::Reverse;
 
@@ -104,27 +104,25 @@ impl<T: Clone> Repairer<T> {
         wanted.min(deadline.since(leaves))
     }
 
-    /// Sends so many parities of a block at once, and so many until shortly before `deadline`.
+    /// Sends parities of a block: the first number of them now, the second one spread over time until `deadline`.
     fn send_parities<O: Observer>(
         &mut self,
         now: Time,
         number: u64,
-        (at_once, spread): (u32, u32),
+        (now_due, spread): (u32, u32),
         deadline: Time,
         obs: &mut O,
     ) {
-        let Some((unit, ahead)) = self
-            .blocks
-            .get(number)
-            .map(|it| (it.unit(), it.state.ahead))
-        else {
+        let Some(block) = self.blocks.get(number) else {
             return;
         };
+        let unit = block.unit();
+        let is_ahead = block.sent.len() as u32 + block.queued < block.state.ahead;
         let span = self.spread(self.pacer.start(now, unit.layer), deadline);
-        for parity in 0..at_once + spread {
+        for parity in 0..now_due + spread {
             if !self.pacer.spend(unit.octets) {
                 // One that is sent ahead, or as a further one, repairs no loss that is known.
-                if parity < at_once && ahead == 0 {
+                if parity < now_due && !is_ahead {
                     self.stats.layers[unit.layer].over_grant += 1;
                     self.lost(now, &unit, Cause::ShaperFull, obs);
                 }
@@ -133,7 +131,7 @@ impl<T: Clone> Repairer<T> {
             if let Some(block) = self.blocks.get_mut(number) {
                 block.queued += 1;
             }
-            let after = (parity + 1).saturating_sub(at_once);
+            let after = (parity + 1).saturating_sub(now_due);
             let after = span.mul_div(after.into(), spread.max(1).into());
             self.plan(now, after, Repair::Parity(number), unit, obs);
         }
@@ -228,7 +226,7 @@ impl<T: Clone> Repairer<T> {
         Some(number)
     }
 
-    /// Sends a content again, so many times.
+    /// Sends a content again, in this number of copies.
     fn send_copies<O: Observer>(&mut self, now: Time, of: u64, copies: u32, obs: &mut O) {
         let Some(content) = self.history.content(of) else {
             return;
@@ -290,6 +288,9 @@ impl<T: Clone> Repairer<T> {
             block.state.ahead = how.0 + how.1;
         }
         self.send_parities(now, number, how, deadline, obs);
+        if let Some(block) = self.blocks.get_mut(number) {
+            block.state.ahead = block.sent.len() as u32 + block.queued;
+        }
     }
 
     fn path(&self, now: Time) -> Path {
