@@ -192,6 +192,8 @@ fn where_a_request_comes_too_late_parities_are_sent_ahead() {
         assert!(received.parities.base > received.surplus.base);
     }
     // A tenth of the loss needs fewer.
+    let requests = too_far(Means::Requests, 0.005, false);
+    assert!(requests.share_lost() > 0.03, "{}", requests.share_lost());
     holds(&too_far(Means::Auto, 0.005, false), 0.01, 0.3);
 }
 
