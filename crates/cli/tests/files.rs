@@ -220,3 +220,33 @@ fn ctrl_c_keeps_what_is_here() {
     );
     assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
 }
+
+#[test]
+fn members_that_cannot_be_meant_are_wrong_use() {
+    let folder = folder("files-members");
+    let file = folder.join("file");
+    fs::write(&file, "x").unwrap();
+    for (options, said) in [
+        (
+            &["--members", "bob,bob"][..],
+            "--members has bob twice: name each receiver once",
+        ),
+        (
+            &["--members", "bob,ann", "--key-members", "zed"],
+            "--key-members has zed, which is not in --members",
+        ),
+        (
+            &["--members", "bob\u{202e}gnp"],
+            "is U+202E, which changes the direction of writing",
+        ),
+    ] {
+        let output = layercast()
+            .args(["send", file.to_str().unwrap(), "--to", "127.0.0.1"])
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        let told = complaint(&output);
+        assert!(told.contains(said), "{told}");
+    }
+}

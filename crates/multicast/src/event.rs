@@ -87,7 +87,7 @@ pub enum Failure {
     #[error("every receiver refused it")]
     Refused,
     /// The group violates its completion condition.
-    #[error("the group violates its completion condition: required receivers are missing")]
+    #[error("receivers that the completion condition requires are missing")]
     Integrity,
     /// In two passes nothing reached any receiver, although shorter packets do.
     #[error(

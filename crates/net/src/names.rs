@@ -1,12 +1,12 @@
-use layercast_wire::MAX_NAME;
 use layercast_wire::multicast::MemberId;
+use layercast_wire::{MAX_NAME, changes_direction};
 use thiserror::Error;
 
 /// Why a text cannot be the name of a node, a flow or a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NameError {
-    /// It has no characters.
-    #[error("it is empty; give at least one character")]
+    /// It has no character, or blanks alone.
+    #[error("it is empty; give at least one character that is not blank")]
     Empty,
     /// It has this number of bytes.
     #[error("it has {0} bytes; the session protocol carries {most} at most", most = MAX_NAME)]
@@ -19,24 +19,38 @@ pub enum NameError {
         /// The character.
         found: char,
     },
+    /// A character that changes the direction of writing: the name looks like another one.
+    #[error("its character {at} is U+{:04X}, which changes the direction of writing; leave it out", u32::from(*.found))]
+    Direction {
+        /// The place of the character, from 1.
+        at: usize,
+        /// The character.
+        found: char,
+    },
 }
 
-/// Checks a name of a node, a flow or a member: 1 to [`MAX_NAME`] bytes, no control characters. Neighbours refuse
+/// Checks a name of a node, a flow or a member: 1 to [`MAX_NAME`] bytes, no control characters, and none that change the direction of
+/// writing. Neighbours refuse
 /// messages with other names.
 ///
 /// # Errors
 /// The limit that it exceeds.
 pub fn check_name(name: &str) -> Result<(), NameError> {
-    if name.is_empty() {
+    if name.trim().is_empty() {
         return Err(NameError::Empty);
     }
     if name.len() > MAX_NAME {
         return Err(NameError::TooLong(name.len()));
     }
-    match (1..).zip(name.chars()).find(|(_, c)| c.is_control()) {
-        Some((at, found)) => Err(NameError::Control { at, found }),
-        None => Ok(()),
+    for (at, found) in (1..).zip(name.chars()) {
+        if found.is_control() {
+            return Err(NameError::Control { at, found });
+        }
+        if changes_direction(found) {
+            return Err(NameError::Direction { at, found });
+        }
     }
+    Ok(())
 }
 
 /// The number that stands for the name of a receiver of files on the wire: the beginning of its BLAKE3 digest.
@@ -59,6 +73,14 @@ mod tests {
             ("Häschen in der Grube", None),
             (&long[1..], None),
             ("", Some(NameError::Empty)),
+            ("  ", Some(NameError::Empty)),
+            (
+                "bob\u{202e}gnp",
+                Some(NameError::Direction {
+                    at: 4,
+                    found: '\u{202e}',
+                }),
+            ),
             (&long, Some(NameError::TooLong(MAX_NAME + 1))),
             (
                 "a\x1b[2J",
@@ -84,7 +106,11 @@ mod tests {
             let flow = layercast_core::FlowId(1);
             let sent = Signal::Leave { flow, member }.to_line();
             // An empty name is well-formed, but belongs to no one.
-            assert_eq!(sent.is_ok(), error.is_none() || name.is_empty(), "{name:?}");
+            assert_eq!(
+                sent.is_ok(),
+                error.is_none() || name.trim().is_empty(),
+                "{name:?}"
+            );
         }
     }
 }

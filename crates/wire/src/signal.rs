@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::{
     BasePackets, BaseParities, Carriage, Downward, Epoch, Identity, MAX_PROOF, Mark, Opaque,
-    Refusal, Secret, Upward,
+    Refusal, Secret, Upward, changes_direction,
 };
 
 /// Longest line of the session protocol in bytes, newline included.
@@ -770,6 +770,8 @@ fn text(field: &'static str, value: &str, bound: usize) -> Result<(), SignalErro
     } else if value.chars().any(char::is_control) {
         // They end up in terminals and logs.
         "has control characters"
+    } else if value.chars().any(changes_direction) {
+        "has characters that change the direction of writing"
     } else {
         return Ok(());
     };

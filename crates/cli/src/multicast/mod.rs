@@ -49,7 +49,7 @@ fn words(reason: Reason) -> &'static str {
     match reason {
         Reason::Normal => "it ended",
         Reason::User => "stopped by its user",
-        Reason::Integrity => "too few receivers were left",
+        Reason::Integrity => "receivers that --enough or --key-members requires are missing",
         Reason::Slow => "too slow for the others",
         Reason::Silent => "it does not answer",
         Reason::Corrupt => "the digest was wrong twice",

@@ -152,7 +152,29 @@ fn tell_plan(say: &Say, plan: &SendPlan) -> Outcome {
     Ok(())
 }
 
+/// Names that are given twice, or that cannot have what is sent.
+fn check_members(args: &Send) -> Result<(), Failure> {
+    for (option, names) in [
+        ("--members", &args.members),
+        ("--key-members", &args.key_members),
+    ] {
+        let twice = (1..names.len()).find(|&at| names[..at].contains(&names[at]));
+        if let Some(at) = twice {
+            let what = format!("{option} has {} twice: name each receiver once", names[at]);
+            return Err(Failure::Usage(what));
+        }
+    }
+    let stranger = |name: &&String| !args.members.is_empty() && !args.members.contains(name);
+    match args.key_members.iter().find(stranger) {
+        Some(name) => Err(Failure::Usage(format!(
+            "--key-members has {name}, which is not in --members and so gets nothing: add it there"
+        ))),
+        None => Ok(()),
+    }
+}
+
 async fn config(args: &Send) -> Result<SendConfig, Failure> {
+    check_members(args)?;
     let to = match args.group {
         Some(group) => Destination::Group {
             group,

@@ -1,5 +1,6 @@
 //! What `layercast send` says at its end.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
@@ -264,7 +265,7 @@ impl<'a> Summary<'a> {
     fn why_absent(&self, hosts: &[SocketAddr]) -> String {
         let known = |host: &&SocketAddr| self.why_unreached(host) != NEVER;
         let shown = |host: &SocketAddr| match self.why_unreached(host) {
-            NEVER => host.to_string(),
+            why if why == NEVER => host.to_string(),
             why => format!("{host} ({why})"),
         };
         match hosts.len() {
@@ -280,21 +281,36 @@ impl<'a> Summary<'a> {
         }
     }
 
+    /// The receiver at an address, if one was heard there, or the address.
+    fn called(&self, host: &SocketAddr) -> String {
+        let mut there = self.totals.values();
+        there
+            .find(|it| it.address == Some(*host))
+            .map_or_else(|| host.to_string(), |it| it.shown.clone())
+    }
+
     /// Why nothing reached this address.
-    fn why_unreached(&self, host: &SocketAddr) -> &str {
+    fn why_unreached(&self, host: &SocketAddr) -> Cow<'_, str> {
         if let Some(why) = self.report.unroutable.get(host) {
-            return why;
+            return why.into();
+        }
+        let answers = self.report.manifest.iter().chain(&self.report.sent);
+        if let Some(name) = answers.rev().find_map(|it| it.other_name.get(host)) {
+            return match name {
+                Some(name) => format!("it answers as {name}, which is not in --members").into(),
+                None => "it answers under no name of --members (receive --name)".into(),
+            };
         }
         let mut sessions = self.report.manifest.iter().chain(&self.report.sent);
         if self.totals.values().any(|it| it.address == Some(*host)) {
             // It did in another session.
-            words(Reason::Silent)
+            words(Reason::Silent).into()
         } else if sessions.clone().any(|it| it.in_use.contains(host)) {
-            words(Reason::InUse)
+            words(Reason::InUse).into()
         } else if sessions.any(|it| it.other_key.contains(host)) {
-            "it has another key, or none"
+            "it has another key, or none".into()
         } else {
-            NEVER
+            NEVER.into()
         }
     }
 
@@ -436,10 +452,10 @@ impl<'a> Summary<'a> {
         }
         match (complete, some.saturating_sub(complete)) {
             (0, 0) => "no file reached a receiver".into(),
-            (0, some) => format!("{} reached some receivers, none all", count(some, "file")),
+            (0, some) => format!("{} reached some of the receivers only", count(some, "file")),
             (complete, 0) => format!("{} reached all receivers", count(complete, "file")),
             (complete, some) => format!(
-                "{} reached all receivers, {some} some",
+                "{} reached all receivers, {some} some of them only",
                 count(complete, "file")
             ),
         }
@@ -612,8 +628,8 @@ impl<'a> Summary<'a> {
         }
         for host in Self::nameless(file) {
             let none = || "0".to_owned();
-            let outcome = self.why_unreached(host).to_owned();
-            table.row([host.to_string(), none(), none(), "-".to_owned(), outcome]);
+            let outcome = self.why_unreached(host).into_owned();
+            table.row([self.called(host), none(), none(), "-".to_owned(), outcome]);
         }
         text.push_str(&table.fit(self.width));
         text
@@ -663,6 +679,7 @@ mod tests {
             unreached: Vec::new(),
             other_key: Vec::new(),
             in_use: Vec::new(),
+            other_name: BTreeMap::new(),
             stats: SenderStats {
                 data,
                 octets: data * 1_000_000,
@@ -803,6 +820,24 @@ mod tests {
         let line = summary.line();
         assert_eq!(line.receivers[0].name, Some("ann"));
         assert_eq!(line.files[0].receivers[0].seconds, Some(1e-3));
+    }
+
+    #[test]
+    fn a_host_that_answers_under_another_name_is_told_so() {
+        let host: SocketAddr = "192.0.2.7:7600".parse().unwrap();
+        let mut file = delivered("a", 0);
+        file.receivers[0].outcome = Fate::NeverConnected;
+        file.unreached.push(host);
+        file.other_name.insert(host, Some("alice".into()));
+        let report = SendReport {
+            files: 1,
+            sent: vec![file],
+            ..SendReport::default()
+        };
+        let names = Names::from([(MemberId(1), "bob".to_owned())]);
+        let text = Summary::new(&names, &report, false).human();
+        let told = "192.0.2.7:7600 (it answers as alice, which is not in --members)";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl Roll {
 }
 
 /// The name of a receiver: its member number is the digest of it, so that no receiver has the name of another one.
-fn name_of(accept: &Accept) -> Option<Arc<str>> {
+pub fn name_of(accept: &Accept) -> Option<Arc<str>> {
     let name = str::from_utf8(accept.name.as_ref()?).ok()?;
     let is_own = check_name(name).is_ok() && member_of(name) == accept.member;
     is_own.then(|| name.into())

@@ -138,6 +138,8 @@ pub struct SentFile {
     pub other_key: Vec<SocketAddr>,
     /// Receivers that were refused because another one has their name.
     pub in_use: Vec<SocketAddr>,
+    /// Hosts that were to be sent to and that answer as receivers which are not among the listed members, with the name.
+    pub other_name: BTreeMap<SocketAddr, Option<Arc<str>>>,
     /// What was counted.
     pub stats: SenderStats,
     /// Datagrams that were handed to the system.

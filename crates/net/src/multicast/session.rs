@@ -20,7 +20,7 @@ use super::keys::{Inbox, Keys};
 use super::link::{Link, Routes};
 use super::outgoing::Outgoing;
 use super::peers::Peers;
-use super::roll::Admission;
+use super::roll::{Admission, name_of};
 use super::send::{ReceiverReport, SendEvent, SendProgress, SentFile};
 use crate::clock::Clock;
 use crate::error::NetError;
@@ -108,6 +108,7 @@ impl<'a, S: Source> Session<'a, S> {
                 unreached: Vec::new(),
                 other_key: Vec::new(),
                 in_use: Vec::new(),
+                other_name: BTreeMap::new(),
                 stats: SenderStats::default(),
                 datagrams: link.udp.stats().sent,
                 malformed: 0,
@@ -268,8 +269,11 @@ impl<'a, S: Source> Session<'a, S> {
         }
         if let Body::Accept(accept) = &packet.body {
             if self.is_listed && self.sender.delivery(accept.member).is_none() {
-                // It is not one of the members.
                 self.strangers += 1;
+                if self.link.roll.is_listed(from) {
+                    let others = &mut self.report.other_name;
+                    others.insert(from, name_of(accept));
+                }
                 return;
             }
             let is_known = self.link.roll.is_listed(from) || self.link.budgets.is_validated(&from);
@@ -324,7 +328,9 @@ impl<'a, S: Source> Session<'a, S> {
             PathBody::Response(token) if token == self.link.tokens.of(from, self.id) => {
                 self.link.budgets.validate(from);
                 for (member, refused) in self.link.roll.is_there(from) {
-                    self.refuse(member, refused);
+                    if !self.refuse(member, refused) {
+                        continue;
+                    }
                     let _ = events.try_send(SendEvent::NameInUse {
                         member,
                         holder: from,
@@ -346,8 +352,8 @@ impl<'a, S: Source> Session<'a, S> {
         }
     }
 
-    /// Another receiver has the name of the one at this address, which is notified.
-    fn refuse(&mut self, member: MemberId, at: SocketAddr) {
+    /// Another receiver has the name of the one at this address, which is notified; whether that is news.
+    fn refuse(&mut self, member: MemberId, at: SocketAddr) -> bool {
         let packet = Packet {
             session: self.id,
             body: Body::Eject(Eject {
@@ -363,9 +369,11 @@ impl<'a, S: Source> Session<'a, S> {
                 .push(&Arc::from([at]), len, |out| keys.put(&packet, out));
         }
         let addresses = &mut self.report.in_use;
-        if !addresses.contains(&at) && addresses.len() < MOST_REPORTED {
+        let is_news = !addresses.contains(&at) && addresses.len() < MOST_REPORTED;
+        if is_news {
             addresses.push(at);
         }
+        is_news
     }
 
     /// Sends a check of a path, if the address may get it.

@@ -14,7 +14,7 @@ use layercast_multicast::{Failure, Members, Outcome, RateControl, SenderConfig, 
 use layercast_net::{
     CancellationToken, Destination, EmulateConfig, Emulated, Ended, FileReceiver, Folder, NetError,
     RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport, Reception,
-    SendConfig, SentFile, emulate_receivers, send_files,
+    SendConfig, SentFile, emulate_receivers, member_of, send_files,
 };
 use layercast_wire::Payload;
 use layercast_wire::multicast::{

@@ -296,6 +296,28 @@ async fn a_name_in_use_is_refused_aloud() {
     }
 }
 
+/// A host that was named answers as a receiver that is no listed member.
+#[real_time(tokio)]
+async fn a_host_that_answers_under_another_name_is_told_with_it() {
+    let folder = folder("other-name");
+    let (path, _) = make(&folder, "film", 10_000);
+    fs::create_dir_all(folder.join("r1")).unwrap();
+    let it = begin(ReceiveConfig {
+        name: "alice".into(),
+        member: member_of("alice"),
+        ..receiver_at(1, &folder.join("r1"), localhost(), u64::MAX)
+    });
+    let mut config = config(&[&path], vec![it.addr], 20);
+    config.members = Members::Listed(vec![(member_of("bob"), None)]);
+    config.machine.opening.tries = 2;
+    let sent = send(config).await;
+    let other = &sent[0].other_name;
+    assert_eq!(other.len(), 1, "{sent:#?}");
+    assert_eq!(other[&it.addr].as_deref(), Some("alice"));
+    it.stop.cancel();
+    let _ = timeout(LONG, it.task).await;
+}
+
 /// One sender has two files, another one: the receiver waits for all three.
 #[real_time(tokio)]
 async fn files_are_counted_for_each_sender() {

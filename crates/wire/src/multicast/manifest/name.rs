@@ -1,6 +1,7 @@
 use thiserror::Error;
 
 use super::MAX_FILE_NAME;
+use crate::changes_direction;
 
 /// Why a name is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
@@ -44,11 +45,7 @@ pub fn check_name(name: &[u8]) -> Result<(), NameFault> {
             '/' => return Err(NameFault::Slash),
             '\u{2028}' | '\u{2029}' => return Err(NameFault::Control(c)),
             _ if c.is_control() => return Err(NameFault::Control(c)),
-            '\u{61c}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => return Err(NameFault::Direction(c)),
+            _ if changes_direction(c) => return Err(NameFault::Direction(c)),
             _ => {}
         }
     }
