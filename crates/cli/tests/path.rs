@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{complaint, folder, json, real_time, run};
+use common::{complaint, folder, json, real_time, run, signal};
 use layercast_sync_index::pdu::{Control, Probe};
 use layercast_sync_index::{Format, ServiceMap};
 use serde_json::Value;
@@ -287,4 +287,19 @@ while True: peer.send(bytes(65536))
         busy > 5.0 * idle && busy > 1.0,
         "{busy} ms beside {idle} ms"
     );
+}
+
+#[real_time]
+fn a_train_without_a_result_is_no_success() {
+    let mut receiver = receiver(&[]);
+    let to = receiver.address.clone();
+    let output = run(&["path", "send", &to, "--for", "300ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = complaint(&output);
+    assert!(
+        said.contains("too short for a result") && said.contains("3.0 s"),
+        "{said}"
+    );
+    signal(&receiver.child, "-INT");
+    assert_eq!(receiver.child.wait().expect("an end").code(), Some(130));
 }

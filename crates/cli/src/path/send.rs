@@ -82,9 +82,23 @@ pub fn run(args: &Send) -> Outcome {
             .run(over, |event| said.tell(clock.now(), event))
             .await;
         let stats = stats.map_err(super::failed)?;
+        let results = said.results;
         said.finish(stats)?;
-        stop.outcome()
+        stop.outcome()?;
+        match results {
+            0 => Err(too_short(block)),
+            _ => Ok(()),
+        }
     })
+}
+
+/// A train that ended before the receiver had a result; `block` is how long it takes by default.
+fn too_short(block: Span) -> Failure {
+    Failure::new("the train was too short for a result").hint(format!(
+        "a result takes 300 probes that arrive in time ({:.1} s), or as many as path recv states by -m and -n: give a longer \
+         --for",
+        block.as_secs_f64()
+    ))
 }
 
 /// The train that options state.
