@@ -4,7 +4,7 @@ use layercast_core::{FrameRate, Span, Time};
 
 use crate::jitter_config::{GUARD, LOSSY_LEAST};
 use crate::outage::OutageDetector;
-use crate::recent::RecentDelays;
+use crate::recent::{COMMON, RecentDelays};
 use crate::stall::StallDetector;
 use crate::{JitterConfig, Margin, SignedSpan, SourceTime};
 
@@ -79,9 +79,11 @@ pub struct JitterFilter {
     repairs: Span,
     /// How much longer than others the first frames of GOPs may take, of which none has shown it yet.
     spread: Span,
-    /// What the source is late with the next frame, and for how long it then queues it.
+    /// What the source is late with the next frame, and for how long it then queues it; `None` for longer than it can state.
     source_late: Span,
-    source_queued: Span,
+    source_queued: Option<Span>,
+    /// When a frame came to the source in time last.
+    in_time: Option<Time>,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -148,7 +150,8 @@ impl JitterFilter {
             repairs: Span::ZERO,
             spread: Span::ZERO,
             source_late: Span::ZERO,
-            source_queued: Span::ZERO,
+            source_queued: Some(Span::ZERO),
+            in_time: None,
             play: None,
             next: None,
             late_in_period: 0,
@@ -179,15 +182,22 @@ impl JitterFilter {
         let in_outage = self
             .play
             .is_some_and(|play| self.outages.on_arrival(now, delay, play.delay.as_ps()));
+        if self.source_late == Span::ZERO {
+            self.in_time = Some(now);
+        } else if now.since(*self.in_time.get_or_insert(now)) > COMMON {
+            self.outages.no_outage();
+        }
         let mut play = match self.play {
             None => self.first(now, delay, emission),
-            Some(play) if held_up || is_smallest && in_outage => play,
-            Some(play) => {
-                self.estimate_from(now, delay);
+            Some(mut play) => {
+                play.floor = play.floor.min(self.of_path(delay));
+                let is_spared = held_up || is_smallest && in_outage;
+                if !is_spared {
+                    self.estimate_from(now, delay, play.floor);
+                }
                 play
             }
         };
-        play.floor = play.floor.min(self.of_path(delay));
         let gop = self.config.frame_rate.due(u64::from(self.config.gop_n));
         let overdue = emission.since(play.period_start) > gop.times(2);
         if gop_start || overdue {
@@ -288,10 +298,11 @@ impl JitterFilter {
     fn first(&mut self, now: Time, delay: i64, emission: SourceTime) -> Schedule {
         self.d = delay as f64;
         self.s = (self.d.abs() / 2.0).min(FIRST_DEVIATION_MOST);
-        self.note(now, delay);
+        let floor = self.of_path(delay);
+        self.note(now, delay, floor);
         let mut play = Schedule {
             delay: SignedSpan::ZERO,
-            floor: self.of_path(delay),
+            floor,
             newest: emission,
             deadline: Time::ZERO,
             period_start: emission,
@@ -307,16 +318,20 @@ impl JitterFilter {
         delay.saturating_sub(ps(self.source_late))
     }
 
-    fn note(&mut self, now: Time, delay: i64) {
-        let (late, queued) = (ps(self.source_late), ps(self.source_queued));
+    fn note(&mut self, now: Time, delay: i64, floor: i64) {
+        let late = ps(self.source_late);
+        let queued = self.source_queued.map_or(i64::MAX, ps);
+        let held = late
+            .saturating_add(queued)
+            .min(delay.saturating_sub(floor).max(late));
         if let Some(recent) = &mut self.recent {
-            recent.push(now, delay, late, queued);
+            recent.push(now, delay, late, held);
         }
     }
 
     /// Jacobson's estimator: the error against the old mean in both lines.
-    fn estimate_from(&mut self, now: Time, delay: i64) {
-        self.note(now, delay);
+    fn estimate_from(&mut self, now: Time, delay: i64, floor: i64) {
+        self.note(now, delay, floor);
         let mut err = delay as f64 - self.d;
         if err.abs() > HUGE {
             let most = (OUTLIER_DEVIATIONS * self.s).clamp(OUTLIER_LEAST, HUGE);
@@ -447,12 +462,12 @@ impl JitterFilter {
         self.spread = spread.min(FARTHEST);
     }
 
-    /// The next frame came to its source `late` after the time that it is stamped with, and left `queued` later. The path has no
-    /// part in that: the longest playout delay is longer by what it was late. If the source was behind with all frames, the
-    /// playout delay is longer by both, and for some seconds after that.
-    pub fn on_source(&mut self, late: Span, queued: Span) {
+    /// The next frame came to its source `late` after the time that it is stamped with, and left `queued` later; `None` for longer
+    /// than it can state. The path has no part in that: the longest playout delay is longer by what it was late. If the source was
+    /// behind with all frames, the playout delay is longer by both, and for some seconds after that.
+    pub fn on_source(&mut self, late: Span, queued: Option<Span>) {
         self.source_late = late.min(FARTHEST);
-        self.source_queued = queued.min(FARTHEST);
+        self.source_queued = queued.map(|it| it.min(FARTHEST));
     }
 
     /// From the next frame on the source stamps its frames `by` later than before: delays are shorter by that, and the
@@ -463,7 +478,9 @@ impl JitterFilter {
         if let Some(recent) = &mut self.recent {
             recent.begin_again(by.as_ps());
         }
-        (self.stalls, self.outages) = (self.stalls.shifted(earlier), self.outages.shifted(earlier));
+        self.stalls = self.stalls.shifted(earlier);
+        // The source stayed behind until now.
+        self.outages.no_outage();
         if let Some(play) = &mut self.play {
             play.period_start =
                 SourceTime::from_ps(play.period_start.as_ps().saturating_add(by.as_ps()));

@@ -713,7 +713,7 @@ fn frames_of_a_source_that_is_too_slow_are_played_and_its_timeline_may_begin_aga
                 }
             }
             if follows {
-                filter.on_source(ms(f64::max(arrival - due, 0.0)), Span::ZERO);
+                filter.on_source(ms(f64::max(arrival - due, 0.0)), Some(Span::ZERO));
             }
             // A path of 5 ms; a frame that is not late leaves when it is due.
             let came = Time::ZERO + ms(f64::max(arrival, due) + 5.0);
@@ -747,7 +747,7 @@ fn behind(seconds: u64, late: impl Fn(f64) -> f64) -> (Vec<f64>, u64) {
         } else {
             0.0
         };
-        filter.on_source(ms(late), ms(queued));
+        filter.on_source(ms(late), Some(ms(queued)));
         let came = emission + ms(late + queued + 5.0 + (k * 7 % 4) as f64);
         filter.on_arrival(came, emission.into(), k % GOP == 0);
         filter.playout().as_ms_f64()
@@ -792,4 +792,70 @@ fn frames_that_a_source_in_time_holds_up_now_and_then_are_kept_to_as_those_of_th
     });
     // 60 ms, up to 79 in the queue, 8 on the path, and the guard of 10.
     assert!(least > 130.0 && most < 158.0, "{least} to {most}");
+}
+
+/// A source whose stamps begin again after a phase at 0.85 of real time. The last frame before that is sent when the first one
+/// after it comes, which is longer than it can state.
+#[test]
+fn the_delay_is_short_10_s_after_a_slow_source_was_restarted() {
+    for pause in [100.0, 850.0] {
+        let mut filter = JitterFilter::new(JitterConfig {
+            longest: Some(ms(2_000.0)),
+            ..smallest()
+        });
+        // In milliseconds: 8 s at 0.85, of which the timeline takes up 150 ms, then real time.
+        let mut playouts = Vec::new();
+        for k in 0..24 * 60u64 {
+            let due = k as f64 * 1_000.0 / 24.0;
+            let slow = due < 8_000.0;
+            let late = if slow {
+                (due * 0.15 / 0.85 - 150.0).max(0.0)
+            } else {
+                0.0
+            };
+            let queued = match k {
+                192 => None,
+                _ if slow => Some((k * 31 % 160) as f64),
+                _ => Some(2.0),
+            };
+            let emission = SourceTime::from(Time::ZERO + ms(1_000.0 + due));
+            let held = late + queued.unwrap_or(pause + 250.0);
+            let came = Time::ZERO + ms(1_000.0 + due + held + 5.0 + (k * 7 % 4) as f64);
+            filter.on_source(ms(late), queued.map(ms));
+            filter.on_arrival(came, emission, k % GOP == 0);
+            playouts.push(filter.playout().as_ms_f64());
+        }
+        assert_eq!(filter.late(), 0);
+        for second in 19..60 {
+            let playout = playouts[24 * second];
+            assert!(playout < 25.0, "{pause}: {second}: {playout}");
+        }
+    }
+}
+
+/// A source that is restarted holds up the last frame before that.
+#[test]
+fn the_delay_is_short_10_s_after_a_source_in_time_was_restarted() {
+    for pause in [60.0, 850.0] {
+        let mut filter = JitterFilter::new(smallest());
+        let mut playouts = Vec::new();
+        for k in 0..24 * 60u64 {
+            // Smaller moves of the playout point before that are no reason to take it for jitter.
+            let queued = match k {
+                200 | 390 => 20.0,
+                480 => pause,
+                485 => pause / 2.0,
+                _ => 2.0,
+            };
+            let emission = SourceTime::from(Time::ZERO + FPS.due(k));
+            let came = Time::ZERO + FPS.due(k) + ms(queued + 5.0 + (k * 7 % 4) as f64);
+            filter.on_source(Span::ZERO, (queued < 250.0).then(|| ms(queued)));
+            filter.on_arrival(came, emission, k % GOP == 0);
+            playouts.push(filter.playout().as_ms_f64());
+        }
+        for second in 30..60 {
+            let playout = playouts[24 * second];
+            assert!(playout < 40.0, "{pause}: {second}: {playout}");
+        }
+    }
 }

@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use layercast_core::{Span, Time};
 
 /// Outages further apart than this are single events; closer together they are jitter of the path.
@@ -6,16 +8,20 @@ const APART: Span = Span::from_secs(30);
 const SETTLED: Span = Span::from_secs(5);
 /// Delays that are high for longer are a path that has become longer.
 const LONGEST: Span = Span::from_secs(4);
+/// Delays that are high again within this time are the same outage.
+const TOGETHER: Span = Span::from_secs(1);
+/// Outages that are remembered.
+const REMEMBERED: usize = 16;
 
 /// Tells single outages of a path from its jitter.
 ///
 /// In an outage the delay rises above the playout delay and falls back to what it was before. The frames that it held up
-/// say nothing of the jitter before and after it.
-#[derive(Clone, Copy, Default, Debug)]
+/// say nothing of the jitter before and after it. Outages of less than half the height are no reason to take it for jitter.
+#[derive(Clone, Default, Debug)]
 pub(crate) struct OutageDetector {
     start: Option<Time>,
-    /// When delays were high last.
-    last: Option<Time>,
+    /// The ends of earlier outages and their heights in picoseconds; later ones are lower.
+    earlier: VecDeque<(Time, i64)>,
     running: Option<Running>,
 }
 
@@ -25,7 +31,10 @@ struct Running {
     began: Time,
     /// The playout delay before, in picoseconds.
     level: i64,
-    is_single: bool,
+    /// When delays were high last, and by how much at most.
+    last: Time,
+    height: i64,
+    is_settled: bool,
 }
 
 impl OutageDetector {
@@ -33,34 +42,52 @@ impl OutageDetector {
     /// `playout` (both in picoseconds).
     pub fn on_arrival(&mut self, now: Time, delay: i64, playout: i64) -> bool {
         let start = *self.start.get_or_insert(now);
-        if let Some(running) = self.running {
-            if delay > running.level && now.since(running.began) < LONGEST {
-                return running.is_single;
+        let Some(mut running) = self.running else {
+            if delay <= playout {
+                return false;
             }
-            (self.running, self.last) = (None, Some(now));
-            return false;
-        }
-        if delay <= playout {
-            return false;
-        }
-        let is_single = match self.last {
-            Some(last) => now.since(last) >= APART,
-            None => now.since(start) >= SETTLED,
+            let running = Running {
+                began: now,
+                level: playout,
+                last: now,
+                height: delay.saturating_sub(playout),
+                is_settled: now.since(start) >= SETTLED,
+            };
+            self.running = Some(running);
+            return self.is_single(now, running);
         };
-        self.running = Some(Running {
-            began: now,
-            level: playout,
-            is_single,
-        });
-        is_single
+        let is_high = delay > running.level;
+        if now.since(running.began) >= LONGEST || !is_high && now.since(running.last) >= TOGETHER {
+            self.end(if is_high { now } else { running.last }, running.height);
+            return false;
+        }
+        if is_high {
+            running.last = now;
+            running.height = running.height.max(delay.saturating_sub(running.level));
+            self.running = Some(running);
+        }
+        is_high && self.is_single(running.began, running)
     }
 
-    /// The same with delays that count from elsewhere.
-    pub fn shifted(self, shifted: impl Fn(i64) -> i64) -> OutageDetector {
-        let running = self.running.map(|running| Running {
-            level: shifted(running.level),
-            ..running
-        });
-        OutageDetector { running, ..self }
+    fn is_single(&self, now: Time, running: Running) -> bool {
+        let is_like =
+            |&(at, height): &(Time, i64)| now.since(at) < APART && height >= running.height / 2;
+        running.is_settled && !self.earlier.iter().any(is_like)
+    }
+
+    fn end(&mut self, at: Time, height: i64) {
+        self.running = None;
+        while self.earlier.back().is_some_and(|it| it.1 <= height) {
+            self.earlier.pop_back();
+        }
+        if self.earlier.len() == REMEMBERED {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back((at, height));
+    }
+
+    /// Delays are high because the source is behind: that is no outage.
+    pub fn no_outage(&mut self) {
+        self.running = None;
     }
 }

@@ -7,17 +7,36 @@ use layercast_core::{Span, Time};
 /// Frames that come late to their source arrive late whatever the path does. Where all frames do so for [`COMMON`] before or
 /// after a frame, the source is behind, as one that is slower than real time: the lateness of the frame is no part of its
 /// delay here, and is needed for [`BEHIND`] only. So is its time in the queue of the source: what is late is not sent as evenly
-/// as what is in time. Lateness of single frames is jitter like that of the path.
+/// as what is in time. The same holds for all frames of [`BEHIND`] before and after that: a source falls behind by and by, and
+/// one that is restarted holds up the last frame of before. Lateness of single frames at other times is jitter like that of the
+/// path.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentDelays {
     permille: usize,
     window: usize,
-    delays: VecDeque<i64>,
+    delays: VecDeque<Delay>,
     ranked: Vec<i64>,
-    /// The last of these frames, with which it is not decided what their lateness is.
+    /// The last of these frames, with which it is not decided whether the source is behind.
     newest: VecDeque<Newest>,
+    /// When the source was behind last.
+    was_behind: Option<Time>,
     /// When the source was behind in the last [`BEHIND`], and by how much: later ones are smaller, by a millisecond or more.
     behind: VecDeque<(Time, i64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    at: Time,
+    delay: i64,
+    /// The part of it that is the time at the source.
+    held: i64,
+}
+
+impl Delay {
+    /// What it is without the time at the source.
+    fn settle(&mut self) {
+        self.delay = self.delay.saturating_sub(std::mem::take(&mut self.held));
+    }
 }
 
 /// A frame of the last [`COMMON`].
@@ -25,14 +44,10 @@ pub(crate) struct RecentDelays {
 struct Newest {
     at: Time,
     late: i64,
-    /// Its lateness and its time in the queue of the source.
-    held: i64,
-    /// They are counted as those of a source that is behind.
-    is_behind: bool,
 }
 
 /// For how long all frames come late to a source that is behind, and most frames that are looked at for that.
-const COMMON: Span = Span::from_ms(500);
+pub(crate) const COMMON: Span = Span::from_ms(500);
 const COMMON_FRAMES: usize = WINDOW.0;
 /// How long after that the lateness of a source is kept to.
 const BEHIND: Span = Span::from_secs(5);
@@ -53,50 +68,54 @@ impl RecentDelays {
             delays: VecDeque::with_capacity(window),
             ranked: Vec::with_capacity(window),
             newest: VecDeque::new(),
+            was_behind: None,
             behind: VecDeque::new(),
         }
     }
 
-    /// Takes a frame that arrived at `now` with `delay`, of which it was `late` when it came to its source, and then `queued`
-    /// there; all in picoseconds.
-    pub fn push(&mut self, now: Time, delay: i64, late: i64, queued: i64) {
+    /// Takes a frame that arrived at `now` with `delay`, of which it was `late` when it came to its source, and `held` at the source
+    /// with that; all in picoseconds.
+    pub fn push(&mut self, now: Time, delay: i64, late: i64, held: i64) {
         if self.delays.len() == self.window {
             self.delays.pop_front();
         }
-        let is_behind = late > 0 && self.newest.iter().all(|it| it.late > 0);
-        let held = late.saturating_add(queued);
-        let own = if is_behind { held } else { 0 };
-        self.delays.push_back(delay.saturating_sub(own));
+        let at = now;
+        self.delays.push_back(Delay { at, delay, held });
         debug_assert!(self.delays.len() <= self.window);
-        self.newest.push_back(Newest {
-            at: now,
-            late,
-            held,
-            is_behind,
-        });
-        self.note_behind(now, own);
+        self.newest.push_back(Newest { at, late });
+        let is_late = self.newest.iter().all(|it| it.late > 0);
+        let since = self.newest.front().map_or(now, |it| it.at);
+        let is_long = now.since(since) >= COMMON || self.newest.len() > COMMON_FRAMES;
+        if is_late && is_long {
+            self.was_behind = Some(now);
+        }
+        if self.is_near(now) {
+            let before = self.settle(now);
+            self.note_behind(now, before);
+        }
         while let Some(first) = self.newest.front()
-            && (now.since(first.at) > COMMON || self.newest.len() > COMMON_FRAMES)
+            && (now.since(first.at) >= COMMON || self.newest.len() > COMMON_FRAMES)
         {
-            self.settle();
+            self.newest.pop_front();
         }
     }
 
-    /// Decides what the lateness of the oldest frame of `newest` is.
-    fn settle(&mut self) {
-        let all_late = self.newest.iter().all(|it| it.late > 0);
-        let place = self.delays.len().checked_sub(self.newest.len());
-        let last = self.newest.back().map(|it| it.at);
-        let (Some(first), Some(now)) = (self.newest.pop_front(), last) else {
-            return;
-        };
-        if !all_late || first.is_behind {
-            return;
+    /// Whether the source was behind in the last [`BEHIND`].
+    fn is_near(&self, now: Time) -> bool {
+        self.was_behind.is_some_and(|at| now.since(at) <= BEHIND)
+    }
+
+    /// The frames of the last seconds are those of a source that is behind. Gives how long they were held there at most.
+    fn settle(&mut self, now: Time) -> i64 {
+        let mut most = 0;
+        for delay in self.delays.iter_mut().rev() {
+            if now.since(delay.at) > BEHIND {
+                break;
+            }
+            most = most.max(delay.held);
+            delay.settle();
         }
-        if let Some(delay) = place.and_then(|place| self.delays.get_mut(place)) {
-            *delay = delay.saturating_sub(first.held);
-        }
-        self.note_behind(now, first.held);
+        most
     }
 
     fn note_behind(&mut self, at: Time, by: i64) {
@@ -120,9 +139,12 @@ impl RecentDelays {
 
     /// From the next frame on lateness counts from `by` later than before.
     pub fn begin_again(&mut self, by: i64) {
-        while !self.newest.is_empty() {
-            self.settle();
+        if let Some(last) = self.delays.back().map(|it| it.at) {
+            // The timeline begins again since the source stays behind.
+            self.was_behind = Some(last);
+            self.settle(last);
         }
+        self.newest.clear();
         for (_, behind) in &mut self.behind {
             *behind = behind.saturating_sub(by);
         }
@@ -132,7 +154,7 @@ impl RecentDelays {
     /// As [`quantile`](RecentDelays::quantile); the largest of them as long as they are too few to tell.
     pub fn kept_to(&mut self) -> Option<i64> {
         self.quantile()
-            .or_else(|| self.delays.iter().max().copied())
+            .or_else(|| self.delays.iter().map(|it| it.delay).max())
     }
 
     /// The least delay that all but `permille` of these frames kept to; `None` as long as they are too few
@@ -144,7 +166,7 @@ impl RecentDelays {
             return None;
         }
         self.ranked.clear();
-        self.ranked.extend(&self.delays);
+        self.ranked.extend(self.delays.iter().map(|it| it.delay));
         let place = count - 1 - late.min(count - 1);
         let (_, delay, _) = self.ranked.select_nth_unstable(place);
         Some(*delay)
@@ -200,9 +222,12 @@ mod tests {
         for k in 0..frames {
             now = Time::ZERO + Span::from_ms(1_000 + 40 * k);
             let queued = if late(k) > 0 { 40 } else { 0 };
-            recent.push(now, late(k) + queued + 7, late(k), queued);
+            recent.push(now, late(k) + queued + 7, late(k), late(k) + queued);
         }
-        (recent.delays.iter().max().copied(), recent.behind(now))
+        (
+            recent.delays.iter().map(|it| it.delay).max(),
+            recent.behind(now),
+        )
     }
 
     #[test]
@@ -229,12 +254,12 @@ mod tests {
         let mut recent = RecentDelays::new(1);
         let mut at = (0..).map(|k| Time::ZERO + Span::from_ms(40 * k));
         for late in (0..1_200).step_by(6) {
-            recent.push(at.next().unwrap(), late + 7, late, 0);
+            recent.push(at.next().unwrap(), late + 7, late, late);
         }
         recent.begin_again(1_234);
         let now = at.next().unwrap();
         assert_eq!(recent.behind(now), 0);
         recent.push(now, 7, 0, 0);
-        assert_eq!(recent.delays.iter().max(), Some(&7));
+        assert_eq!(recent.kept_to(), Some(7));
     }
 }

@@ -689,8 +689,9 @@ impl Receiver {
             },
             false => {
                 let emission = self.on_the_timeline(came, &header, emission);
-                self.jitter
-                    .on_source(header.waited.late(), header.waited.queued());
+                let queued = header.waited.queued();
+                let queued = (queued < Waited::LONGEST_QUEUED).then_some(queued);
+                self.jitter.on_source(header.waited.late(), queued);
                 self.jitter.on_arrival(came, emission, whole.gop_start())
             }
         };
