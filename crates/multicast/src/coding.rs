@@ -142,14 +142,7 @@ impl Rebuilder {
                 debug_assert!(self.octets <= self.most, "a failed attempt adds no parity");
                 Ok(Rebuilt::Lacks((needed - have).min(n) as u16))
             }
-            _ => {
-                // One of the parities was invalid; without them everything missing is needed again.
-                let missing = held
-                    .gaps(first, end)
-                    .map(|(from, to)| to - from)
-                    .sum::<u64>();
-                Ok(Rebuilt::Lacks(missing as u16))
-            }
+            _ => Ok(Rebuilt::Wrong),
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum Rebuilt {
     Whole,
     /// This many further symbols are needed (RaptorQ at times; a code that is no longer kept).
     Lacks(u16),
+    /// A parity or a packet that is present is wrong; the parities are not kept.
+    Wrong,
 }
 
 /// Result of verifying the digest.

@@ -209,6 +209,8 @@ pub struct ReceiverStats {
     pub malformed: u64,
     /// Packets dropped: of another session, or from another peer.
     pub strangers: u64,
+    /// Packets whose pass was neither the current one nor the next, and not that of the packet before.
+    pub doubted: u64,
     /// Packets dropped: no room, or out of order.
     pub overflow: u64,
     /// Reports sent.

@@ -58,8 +58,8 @@ impl<T: Store> Receiver<T> {
         // The session is already running: the receiver must join first.
         self.accept_now();
         self.count_loss(poll);
-        if poll.round < self.object.round {
-            // About a former pass: what is missing is already on its way.
+        if !self.follow(poll.round) && poll.round < self.object.pass.number() {
+            // About a former pass: what is missing is already on its way. If not, the poll is repeated.
             return;
         }
         if poll.separate != self.postponed && !poll.handshake {
@@ -72,9 +72,6 @@ impl<T: Store> Receiver<T> {
         self.upto = poll.upto;
         if let Some(stream) = &mut self.stream {
             stream.end = poll.closing.then_some(poll.upto);
-        }
-        if poll.round > self.object.round {
-            self.object.round = poll.round;
         }
         let complete = self.phase == Phase::Complete;
         if complete && self.object.reported && !poll.handshake {
@@ -211,7 +208,7 @@ impl<T: Store> Receiver<T> {
         let Some(terms) = self.session.as_ref().map(|session| session.terms) else {
             return;
         };
-        let round = self.object.round;
+        let round = self.object.pass.number();
         let complete = self.phase == Phase::Complete && !self.object.reported;
         if !terms.unasked || self.busy || (self.object.answered == Some(round) && !complete) {
             return;
@@ -269,7 +266,7 @@ impl<T: Store> Receiver<T> {
             let levels = stream.levels(self.upto, in_order);
             return self.report(asked, levels, false);
         }
-        self.object.answered = Some(self.object.round);
+        self.object.answered = Some(self.object.pass.number());
         if self.busy {
             return self.report(asked, State::Busy, false);
         }
@@ -338,7 +335,7 @@ impl<T: Store> Receiver<T> {
         self.stats.reports += 1;
         let report = Report {
             sync: asked.sync,
-            round: self.object.round,
+            round: self.object.pass.number(),
             stamp: asked.stamp,
             held_us: asked.held_us,
             loss,

@@ -2,6 +2,7 @@
 
 mod answer;
 mod object;
+mod pass;
 mod session;
 mod stream;
 mod watch;

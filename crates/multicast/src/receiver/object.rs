@@ -1,9 +1,11 @@
 use core::ops::Range;
 
 use super::answer::Asked;
+use super::pass::Pass;
 use super::*;
 use crate::{Bits, Rebuilt, Verdict};
 use layercast_wire::multicast::{DataFlags, Object, Symbol};
+use std::collections::BTreeSet;
 
 /// Time to wait for reordered packets after the last of a pass (specs/rmtp-large-scale.md 2.3).
 const REORDERED: Span = Span::from_ms(10);
@@ -20,8 +22,7 @@ pub(super) struct ObjectState {
     there: Box<[u16]>,
     /// Numbers of the parities present, of incomplete blocks, sorted.
     parities: Vec<(u32, u32)>,
-    /// Number of the current pass.
-    pub round: u16,
+    pub pass: Pass,
     /// The last pass that was reported.
     pub answered: Option<u16>,
     /// Whether the pending answer is caused by a lack of data.
@@ -34,6 +35,9 @@ pub(super) struct ObjectState {
     /// How often the digest was wrong, and whether the sender must be informed.
     wrong: u32,
     pub tell_corrupt: bool,
+    /// Blocks whose packets contradicted the parities once, and whether they did again with other parities.
+    doubtful: BTreeSet<u32>,
+    is_wrong: bool,
 }
 
 impl ObjectState {
@@ -75,7 +79,7 @@ impl ObjectState {
 
     /// Resets what the sender of a former session knew.
     pub fn new_session(&mut self) {
-        (self.round, self.answered, self.reported) = (0, None, false);
+        (self.pass, self.answered, self.reported) = (Pass::default(), None, false);
     }
 
     fn begin(&mut self, geometry: Geometry, held: Bits, coded: bool) {
@@ -96,6 +100,8 @@ impl ObjectState {
         );
         self.held = held;
         self.parities.clear();
+        self.doubtful.clear();
+        self.is_wrong = false;
     }
 }
 
@@ -148,9 +154,8 @@ impl<T: Store> Receiver<T> {
         if separate {
             self.was_busy = false;
         }
-        if data.round > self.object.round {
-            self.object.round = data.round;
-        }
+        // The content is of use in any pass.
+        self.follow(data.round);
         self.data_came(now);
         let kept = match data.symbol {
             Symbol::Source(number) => self.keep_source(number, data),
@@ -160,11 +165,21 @@ impl<T: Store> Receiver<T> {
             self.leave(reason);
             return;
         }
+        if self.object.is_wrong {
+            return self.wrong(now);
+        }
         self.all_there(now);
-        let current = data.round == self.object.round;
+        let current = data.round == self.object.pass.number();
         if data.flags.has(DataFlags::LAST) && current && separate == self.postponed {
             self.pass_over(now, REORDERED);
         }
+    }
+
+    /// Notes the pass of a packet; `false` if it is not followed.
+    pub(super) fn follow(&mut self, pass: u16) -> bool {
+        let follows = self.object.pass.follow(pass);
+        self.stats.doubted += u64::from(!follows);
+        follows
     }
 
     fn keep_source(&mut self, number: u64, data: &Data) -> Result<(), Reason> {
@@ -238,6 +253,15 @@ impl<T: Store> Receiver<T> {
                     self.object.there[block as usize] = all.saturating_sub(more.max(1));
                     return Ok(());
                 }
+                Rebuilt::Wrong => {
+                    // A parity was wrong, or a packet that is kept: then no further parity helps.
+                    self.object.is_wrong = !self.object.doubtful.insert(block);
+                    self.object.forget_parities(block);
+                    let gaps = self.object.held.gaps(first, end);
+                    let missing: u64 = gaps.map(|(from, to)| to - from).sum();
+                    self.object.there[block as usize] = all.saturating_sub(missing as u16);
+                    return Ok(());
+                }
             }
         }
         debug_assert!(
@@ -280,6 +304,11 @@ impl<T: Store> Receiver<T> {
             self.pass_over(now, Span::ZERO);
             return;
         }
+        self.wrong(now);
+    }
+
+    /// The content is not what was announced: everything is needed again, once.
+    fn wrong(&mut self, now: Time) {
         self.object.wrong += 1;
         self.events.push_back(ReceiverEvent::Corrupt);
         // No further packet can repair an empty object.

@@ -1,12 +1,15 @@
-//! One address that answers in the name of invented members: it delays the others no longer than a host that dies.
+//! What one stranger can do without a key: an address that answers in the name of invented members delays the others no
+//! longer than a host that dies, and one forged packet costs no receiver its file.
+
+use core::ops::Range;
 
 use layercast_core::{Rate, Span, Stream, Time};
 use layercast_fec::Scheme;
 use layercast_multicast::{
-    Members, Memory, MemoryStore, Outcome, Peer, Sender, SenderConfig, SenderEvent,
+    Members, Memory, MemoryStore, Outcome, Peer, ReceiverEvent, Sender, SenderConfig, SenderEvent,
 };
 use layercast_wire::multicast::{
-    Accept, Body, MemberId, Needs, Packet, Poll, Report, Spans, State,
+    Accept, Body, MemberId, Needs, Packet, Poll, Reason, Report, Spans, State, Symbol,
 };
 
 use crate::net::{Net, PERFECT};
@@ -17,6 +20,8 @@ const SESSION: u64 = 9;
 const HOSTILE: u32 = 2;
 const OCTETS: usize = 150_000;
 const ATTACK: Span = Span::from_secs(25);
+/// Of a session with forged packets: 358 of the sender.
+const FORGED_OCTETS: usize = 500_000;
 
 type Hostile = Net<Memory, MemoryStore>;
 
@@ -162,4 +167,100 @@ fn an_address_of_invented_members_delays_the_others_no_longer_than_one_that_dies
     for (case, took) in took {
         assert!(took <= dead, "{case}: {took:?}");
     }
+}
+
+/// Changes a packet, if it is one that this forger changes.
+type Forge = fn(&mut Body) -> bool;
+
+/// A session with two receivers, of which the first gets some packets changed: `forge` changes a packet, if it is one of
+/// those, and the `times` count those.
+fn forged(times: Range<u32>, forge: Forge) -> Hostile {
+    let config = SenderConfig::layercast(Rate::from_bps(10_000_000));
+    let scheme = Scheme::from_number(config.scheme);
+    let source = Memory::new("film", content(FORGED_OCTETS), scheme);
+    let members = Members::Anyone {
+        expect: Some(2),
+        most: 100,
+        late: true,
+    };
+    let sender = Sender::object(SESSION, config, members, source).unwrap();
+    let mut net = Net::new(sender, stores(2), PERFECT, 1);
+    net.delay = Span::from_ms(1);
+    let mut seen = 0;
+    net.form = Box::new(move |_, to, packet| {
+        let mut changed = packet.clone();
+        if to != 1 || !forge(&mut changed.body) {
+            return vec![packet.clone()];
+        }
+        seen += 1;
+        match times.contains(&seen) {
+            true => vec![changed],
+            false => vec![packet.clone()],
+        }
+    });
+    net.start();
+    net.run();
+    net
+}
+
+fn pass_of_data(body: &mut Body) -> bool {
+    let Body::Data(data) = body else { return false };
+    data.round = u16::MAX;
+    true
+}
+
+fn pass_of_poll(body: &mut Body) -> bool {
+    let Body::Poll(poll) = body else { return false };
+    poll.round = u16::MAX;
+    true
+}
+
+fn number(body: &mut Body) -> bool {
+    let Body::Data(data) = body else { return false };
+    data.symbol = Symbol::Source(255);
+    true
+}
+
+/// The content of packet 254 always comes as that of 255.
+fn number_of_254(body: &mut Body) -> bool {
+    matches!(body, Body::Data(data) if data.symbol == Symbol::Source(254)) && number(body)
+}
+
+#[test]
+fn one_forged_packet_costs_no_receiver_its_file() {
+    let forgeries: [(&str, Forge, u32); 4] = [
+        ("the pass of a data packet", pass_of_data, 50),
+        ("the pass of the last data packet", pass_of_data, 358),
+        ("the pass of a poll", pass_of_poll, 1),
+        ("a wrong packet, in a block that lacks one", number, 255),
+    ];
+    for (case, forge, nth) in forgeries {
+        // Two forged packets move a receiver, and two of the sender move it back.
+        for times in 1..=2 {
+            let net = forged(nth..nth + times, forge);
+            let took = net.now.since(Time::ZERO + Span::from_secs(1));
+            assert!(took < Span::from_secs(2), "{case}, {times}: {took:?}");
+            for member in [MemberId(1), MemberId(2)] {
+                let it = net.sender.delivery(member).unwrap();
+                assert_eq!(it.outcome, Outcome::Delivered, "{case}, {times}");
+            }
+            let bytes = net.receivers[0].as_ref().unwrap().store().bytes();
+            assert_eq!(bytes, &content(FORGED_OCTETS)[..], "{case}, {times}");
+        }
+    }
+}
+
+#[test]
+fn wrong_content_is_requested_once_more_and_then_named() {
+    let net = forged(1..u32::MAX, number_of_254);
+    let failed = net.sender.delivery(MemberId(1)).unwrap().outcome;
+    assert_eq!(failed, Outcome::Failed(Reason::Corrupt));
+    let events = &net.receiver_events[0];
+    let wrong = events.iter().filter(|it| **it == ReceiverEvent::Corrupt);
+    assert_eq!(wrong.count(), 2, "{events:?}");
+    let closed = ReceiverEvent::Closed {
+        complete: false,
+        reason: Reason::Corrupt,
+    };
+    assert_eq!(events.last(), Some(&closed));
 }

@@ -179,6 +179,7 @@ impl Member {
             duplicates: past.duplicates + now.duplicates,
             malformed: past.malformed + now.malformed,
             strangers: past.strangers + now.strangers,
+            doubted: past.doubted + now.doubted,
             overflow: past.overflow + now.overflow,
             reports: past.reports + now.reports,
             suppressed: past.suppressed + now.suppressed,
