@@ -1,7 +1,7 @@
 //! What a receiver misses, and why, from its figures of each second.
 
-use layercast_core::{Span, Time};
-use layercast_media::{PaceMeter, TOO_SLOW};
+use layercast_core::Span;
+use layercast_media::{PaceChange, TOO_SLOW};
 use layercast_mets::{CutStarts, LateMs};
 use layercast_net::{Loss, Progress, is_source_late};
 
@@ -23,8 +23,6 @@ const HELD: Span = Span::from_ms(800);
 const HELD_FOR: u32 = 10;
 /// Packets state a longer wait as 4095 ms.
 pub const STATED_WAIT_MS: u64 = 4_000;
-/// Packets do not state a lateness of the source above 8.19 s.
-const STATED_MS: f64 = 8_190.0;
 
 /// Whether packets come, whether frames are played, and how many are lost.
 #[derive(Default)]
@@ -45,8 +43,8 @@ pub struct Arrivals {
     reported: bool,
     /// The flow was joined since the last look.
     begins: bool,
-    /// The pace of the source, by how late its media come to it.
-    pace: PaceMeter,
+    /// Media per second of a source that is slower than real time, as it advertised last.
+    slow: Option<f64>,
     /// The least mean time of a second that media waited at the source, and seconds since they waited for long.
     least_wait: Option<Span>,
     held: u32,
@@ -161,6 +159,7 @@ impl Arrivals {
                 played: now,
                 shown: now,
                 overloaded: self.overloaded,
+                slow: self.slow,
                 ..Arrivals::default()
             };
             return None;
@@ -172,7 +171,7 @@ impl Arrivals {
         self.seconds += 1;
         self.silent = if new.packets > 0 { 0 } else { self.silent + 1 };
         let pace = self.look_at_source(progress);
-        now.slow = self.pace.ratio().filter(|_| self.pace.is_slow());
+        now.slow = self.slow;
         self.unplayed += 1;
         if new.played > 0 {
             (self.unplayed, self.played) = (0, now);
@@ -265,16 +264,14 @@ impl Arrivals {
         })
     }
 
-    /// Tells that the source becomes slower than real time, or keeps it again.
+    /// Tells that the source becomes slower than real time, or keeps it again, as it advertises.
     fn look_at_source(&mut self, progress: &Progress) -> Option<String> {
-        // Without packets this is how late the last ones came.
-        let stated = progress.source_late_ms.filter(|_| self.silent == 0);
-        let late = stated.filter(|&it| it < STATED_MS)?;
-        let second = Time::ZERO + Span::from_secs_f64(progress.t.max(0.0));
-        // A timeline that begins again forgets how late media came before.
-        let behind = late + progress.source_skipped_ms;
-        let change = self.pace.push(second, progress.t * 1e3 - behind)?;
-        Some(live::pace(&change))
+        let ratio = progress.media_ms_per_s.map(|ms| f64::from(ms) / 1e3);
+        match (std::mem::replace(&mut self.slow, ratio), ratio) {
+            (None, Some(ratio)) => Some(live::pace(&PaceChange::Slow(ratio))),
+            (Some(_), None) => Some(live::pace(&PaceChange::RealTime(1.0))),
+            _ => None,
+        }
     }
 }
 
@@ -350,7 +347,7 @@ pub mod tests {
             cut_starts: CutStarts::default(),
             late_ms: None,
             source_late_ms: None,
-            source_skipped_ms: 0.0,
+            media_ms_per_s: None,
             output_dropped: 0,
             output_broken: false,
         }
@@ -427,6 +424,7 @@ pub mod tests {
                 p99: 150.0 * n as f64,
             }),
             source_late_ms: Some(150.0 * n as f64),
+            media_ms_per_s: (n > 11).then_some(850),
             ..second(25 * n.min(7), 0, 100 * n)
         };
         let said = reported((1..40).map(slow));
@@ -472,19 +470,30 @@ pub mod tests {
     }
 
     #[test]
-    fn the_pace_of_a_source_is_measured_across_restarts_of_its_timeline() {
-        let slow = |n: u64| Progress {
-            t: n as f64,
-            source_late_ms: Some((150 * n % 1_200) as f64),
-            source_skipped_ms: (150 * n / 1_200 * 1_200) as f64,
+    fn that_a_source_is_slow_is_told_and_taken_back_when_the_source_says_so() {
+        let pace = |n: u64| Progress {
+            media_ms_per_s: (5..15).contains(&n).then_some(840 + n as u16),
+            // What is late for a while is no news.
+            source_late_ms: Some(150.0 * n.min(20) as f64),
             ..second(25 * n, 0, 100 * n)
         };
-        let said = reported((1..40).map(slow));
-        assert_eq!(said.len(), 1, "{said:?}");
+        let mut arrivals = Arrivals::default();
+        let mut said = Vec::new();
+        for n in 1..40 {
+            said.extend(arrivals.look(&pace(n)).map(|text| (n, text)));
+            // The flow is joined again.
+            if n == 10 {
+                arrivals.joined();
+            }
+        }
+        let [(5, slow), (15, over)] = &said[..] else {
+            panic!("{said:?}");
+        };
         assert!(
-            said[0].contains("delivers 0.85 s of media per second"),
-            "{said:?}"
+            slow.contains("delivers 0.84 s of media per second"),
+            "{slow}"
         );
+        assert!(over.contains("in real time again"), "{over}");
     }
 
     #[test]

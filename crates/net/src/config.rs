@@ -350,8 +350,8 @@ pub struct Progress {
     pub late_ms: Option<LateMs>,
     /// How long after their time live frames came to the source in the last seconds; 0 if they came in time.
     pub source_late_ms: Option<f64>,
-    /// By how much the source moved its timeline since the start, when it began it again since frames stayed late.
-    pub source_skipped_ms: f64,
+    /// Milliseconds of media that the source delivers per second, as advertised, if it is slower than real time.
+    pub media_ms_per_s: Option<u16>,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.

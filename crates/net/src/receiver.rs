@@ -44,6 +44,8 @@ pub(crate) struct Receiver {
     station: Station,
     /// The life of the flow that was advertised last.
     life: Option<(FlowId, Epoch)>,
+    /// The pace of a slow source that was advertised last.
+    media_ms_per_s: Option<u16>,
     upstream: Option<Upstream>,
     egress: Egress,
     /// Whether losses on the link are repaired, if the neighbour does so.
@@ -166,6 +168,7 @@ impl Receiver {
                 ..StationConfig::default()
             }),
             life: None,
+            media_ms_per_s: None,
             upstream: None,
             events,
             stop_if_refused: config.stop_if_refused,
@@ -272,6 +275,7 @@ impl Receiver {
 
     /// The flow is advertised: for the first time, or again, perhaps in another life.
     fn advertised<O: Observer>(&mut self, now: Time, flow: &FlowInfo, obs: &mut O) {
+        self.media_ms_per_s = flow.media_ms_per_s;
         let life = Some((flow.id, flow.epoch));
         if std::mem::replace(&mut self.life, life) == life {
             return;
@@ -492,7 +496,7 @@ impl Receiver {
             cut_starts: stats.cut_starts,
             late_ms: stats.late_ms,
             source_late_ms: stats.source_late_ms,
-            source_skipped_ms: stats.source_skipped_ms,
+            media_ms_per_s: self.media_ms_per_s,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

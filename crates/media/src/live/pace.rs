@@ -5,6 +5,8 @@ use layercast_core::{Span, Time};
 /// Length of a part of the window, and the number of parts.
 const PART: Span = Span::from_secs(2);
 const PARTS: usize = 5;
+/// Parts after which a slow source is known to keep real time again.
+const RECOVERED: usize = 4;
 /// A step of the media that differs by this from the time that passed is a pause, a jump or a restart.
 const BREAK_MS: f64 = 2_000.0;
 /// Media per second below which the source is too slow, and from which it is not.
@@ -19,7 +21,8 @@ pub const TOO_SLOW: &str = "the encoder is too slow (a faster preset or a lower 
 ///
 /// The window has five parts. The least delayed frame of each counts, so that jitter and bursts do not show. The part with
 /// the largest loss of time is left out of the judgement, so that one pause whose media do not follow is no slow source.
-/// After a pause of more than 2 s, a jump or a restart the window begins again.
+/// After a pause of more than 2 s, a jump or a restart the window begins again. A source that was too slow keeps real time again
+/// once the last parts show it: what came before them no longer counts.
 #[derive(Clone, Debug, Default)]
 pub struct PaceMeter {
     origin: Option<Time>,
@@ -104,6 +107,11 @@ impl PaceMeter {
 
     /// Looks at the window, if it is whole.
     fn judge(&mut self) -> Option<PaceChange> {
+        if let Some(ratio) = self.recovers() {
+            (self.ratio, self.slow) = (Some(ratio), false);
+            self.parts.drain(..self.parts.len() - 1);
+            return Some(PaceChange::RealTime(ratio));
+        }
         let (first, last) = (self.parts.front()?.best, self.parts.back()?.best);
         if self.parts.len() < PARTS {
             return None;
@@ -122,17 +130,24 @@ impl PaceMeter {
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let (rise, took) = largest?;
         let steady = (last.media - first.media - took + rise) / (time - took);
-        let slow = match self.slow {
-            true => ratio < REAL_TIME,
-            false => ratio < SLOW && steady < SLOW,
+        let slow = self.slow || ratio < SLOW && steady < SLOW;
+        let was_slow = std::mem::replace(&mut self.slow, slow);
+        (slow && !was_slow).then_some(PaceChange::Slow(ratio))
+    }
+
+    /// The media per second of a slow source over the last parts, if it keeps real time in each of them.
+    fn recovers(&self) -> Option<f64> {
+        let begin = self.parts.len().checked_sub(RECOVERED)?;
+        let last = self.parts.range(begin..);
+        let pace = |from: &Part, to: &Part| {
+            let (from, to) = (from.best, to.best);
+            (to.media - from.media) / (to.arrived - from.arrived)
         };
-        if slow == std::mem::replace(&mut self.slow, slow) {
-            return None;
-        }
-        Some(match slow {
-            true => PaceChange::Slow(ratio),
-            false => PaceChange::RealTime(ratio),
-        })
+        let mut each = last.clone().zip(last.clone().skip(1));
+        let (first, newest) = (self.parts.get(begin)?, self.parts.back()?);
+        let ratio = pace(first, newest);
+        let keeps = ratio >= REAL_TIME && each.all(|(from, to)| pace(from, to) >= SLOW);
+        (self.slow && keeps).then_some(ratio)
     }
 }
 
@@ -167,7 +182,8 @@ mod tests {
         };
         assert!((9..13).contains(&at), "{all:?}");
         assert!((ratio - 0.85).abs() < 0.02, "{all:?}");
-        assert!((40..50).contains(&over), "{all:?}");
+        // Real time begins after 35.3 s.
+        assert!((41..45).contains(&over), "{all:?}");
         assert!(!meter.is_slow());
         assert!(meter.ratio().is_some_and(|it| (it - 1.0).abs() < 0.02));
         for permille in [500, 700, 950, 965] {
@@ -218,5 +234,20 @@ mod tests {
         }
         assert!(matches!(told[..], [PaceChange::Slow(_)]), "{told:?}");
         assert!(meter.is_slow());
+        // With another restart it is fast enough.
+        let over = (0..500u64).find_map(|k| {
+            let now = Time::ZERO + Span::from_ms(75_000 + k * 40);
+            let change = meter.push(now, (k * 40) as f64)?;
+            matches!(change, PaceChange::RealTime(_)).then_some(k * 40)
+        });
+        assert!(over.is_some_and(|ms| ms <= 8_000), "{over:?}");
+    }
+
+    #[test]
+    fn a_source_that_is_too_slow_now_and_then_is_told_rarely() {
+        // 5 s at 0.7, then 5 s at real time.
+        let lost = |ms: u64| (ms / 10_000 * 5_000 + (ms % 10_000).min(5_000)) * 3 / 7;
+        let (all, _) = changes(120, |ms| ms + lost(ms));
+        assert!(matches!(all[..], [(_, PaceChange::Slow(_))]), "{all:?}");
     }
 }
