@@ -74,7 +74,9 @@ impl<T: Store> Receiver<T> {
             stream.end = poll.closing.then_some(poll.upto);
         }
         let complete = self.phase == Phase::Complete;
-        if complete && self.object.reported && !poll.handshake {
+        // The report without a poll may have been lost.
+        let may_know = !core::mem::take(&mut self.object.volunteered);
+        if complete && self.object.reported && may_know && !poll.handshake {
             return;
         }
         self.rearm(now);
@@ -222,6 +224,21 @@ impl<T: Store> Receiver<T> {
         });
     }
 
+    /// The digest is right after all: reports it without a poll, since the next one waits for all receivers.
+    pub(super) fn volunteer(&mut self, now: Time) {
+        if !core::mem::take(&mut self.object.told) || self.answer.is_some() {
+            return;
+        }
+        let spread = self.session.as_ref().map_or(0, |it| it.terms.spread_us);
+        let delay = self.uniform(spread);
+        self.object.volunteered = true;
+        self.answer = Some(Answer {
+            at: now + delay,
+            asked: now,
+            what: What::Report { sync: 0, stamp: 0 },
+        });
+    }
+
     /// Answers the announcement immediately, if that is pending.
     pub(super) fn accept_now(&mut self) {
         if matches!(&self.answer, Some(it) if matches!(it.what, What::Accept(_)))
@@ -305,6 +322,7 @@ impl<T: Store> Receiver<T> {
             }
             if lacking.is_empty() {
                 // Everything is present, and the digest is being verified.
+                self.object.told = true;
                 self.report(asked, State::Need(Needs::new()), false);
             }
             return;

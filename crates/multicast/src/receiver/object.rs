@@ -30,8 +30,12 @@ pub(super) struct ObjectState {
     /// Whether the digest is being verified, or will be.
     pub verifying: bool,
     pub verified: bool,
-    /// Whether the sender knows that everything is present.
+    /// Whether it reported that nothing is missing while the digest was being verified: it does not poll again
+    /// before the end of the round.
+    pub told: bool,
+    /// Whether the sender knows that everything is present, and whether that was reported without a poll.
     pub reported: bool,
+    pub volunteered: bool,
     /// How often the digest was wrong, and whether the sender must be informed.
     wrong: u32,
     pub tell_corrupt: bool,
@@ -79,7 +83,8 @@ impl ObjectState {
 
     /// Resets what the sender of a former session knew.
     pub fn new_session(&mut self) {
-        (self.pass, self.answered, self.reported) = (Pass::default(), None, false);
+        (self.pass, self.answered) = (Pass::default(), None);
+        (self.told, self.reported, self.volunteered) = (false, false, false);
     }
 
     fn begin(&mut self, geometry: Geometry, held: Bits, coded: bool) {
@@ -302,6 +307,7 @@ impl<T: Store> Receiver<T> {
             self.data_wait = None;
             self.events.push_back(ReceiverEvent::Complete);
             self.pass_over(now, Span::ZERO);
+            self.volunteer(now);
             return;
         }
         self.wrong(now);

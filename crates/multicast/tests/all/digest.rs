@@ -2,10 +2,11 @@
 
 use layercast_core::{Rate, Span, Time};
 use layercast_multicast::{
-    Bits, Geometry, Outcome, Rebuilt, ReceiverEvent, Sender, SenderConfig, Store, Verdict, Virtual,
+    Bits, Geometry, Outcome, Rebuilt, ReceiverEvent, Sender, SenderConfig, SenderEvent, Store,
+    Verdict, Virtual,
 };
 use layercast_wire::Payload;
-use layercast_wire::multicast::{Body, Object, Reason};
+use layercast_wire::multicast::{Body, MemberId, Object, Reason};
 
 use crate::net::{Net, PERFECT};
 use crate::object::listed;
@@ -82,6 +83,36 @@ fn slow_verification_is_waited_for() {
     net.run();
     let mut outcomes = net.sender.deliveries().map(|it| it.outcome);
     assert!(outcomes.all(|it| it == Outcome::Delivered));
+}
+
+#[test]
+fn a_receiver_is_complete_when_it_has_verified_also_while_a_silent_one_is_waited_for() {
+    let source = Virtual::new(100_000, 3);
+    let config = SenderConfig::layercast(Rate::from_bps(8_000_000));
+    let sender = Sender::object(3, config, listed(2), source).unwrap();
+    let mut net = Net::new(sender, vec![Slow, Slow], PERFECT, 21);
+    net.start();
+    net.run_until(Time::ZERO + Span::from_ms(1_150));
+    net.crash(2);
+    let looked = Time::ZERO + Span::from_secs(3);
+    net.run_until(looked);
+    net.receivers[0].as_mut().unwrap().verified(looked, true);
+    net.run();
+    let is_about = |event: &SenderEvent, member| match *event {
+        SenderEvent::Delivered(it) | SenderEvent::Failed { member: it, .. } => {
+            it == MemberId(member)
+        }
+        _ => false,
+    };
+    let at = |member| {
+        let mut events = net.sender_events.iter();
+        events.find(|(_, it)| is_about(it, member)).unwrap()
+    };
+    let ((complete, delivered), (gone, failed)) = (at(1), at(2));
+    assert_eq!(*delivered, SenderEvent::Delivered(MemberId(1)));
+    assert!(complete.since(looked) < Span::from_ms(200), "{complete:?}");
+    assert!(matches!(failed, SenderEvent::Failed { .. }), "{failed:?}");
+    assert!(gone.since(looked) > Span::from_secs(20), "{gone:?}");
 }
 
 /// A store that reports the result of the verification later.
