@@ -445,6 +445,10 @@ async fn receive(
                 }
                 let (report, kind) = match &event {
                     JoinEvent::Second(progress) if joined => (arrivals.look(progress), "missing media"),
+                    JoinEvent::Second(progress) => {
+                        arrivals.apart(progress);
+                        (None, "")
+                    }
                     JoinEvent::Sink(SinkEvent::Playout { from, to, cause }) => {
                         (playout.look(*from, *to, *cause), PLAYOUT)
                     }

@@ -16,6 +16,10 @@ const DARK: u32 = 2;
 const OVERLOADED: u32 = 5;
 /// Seconds over which losses are looked at.
 const LOSS_WINDOW: u32 = 5;
+/// Seconds with packets after which a single one without is an outage; packets of the base layer may be rare.
+const STEADY: u32 = 30;
+/// Seconds after a silence, or after the flow was joined again, in which what is missing is put down to that.
+const AROUND: u32 = 10;
 /// Lost frames of a window, per mille and at least, that are worth a word; at the base level a few frames are all there are.
 const WORTH: (u64, u64) = (50, 3);
 /// Media that wait at the source for this time longer than before are worth a word, once until they have not for some seconds.
@@ -43,11 +47,48 @@ pub struct Arrivals {
     reported: bool,
     /// The flow was joined since the last look.
     begins: bool,
+    /// Seconds without a packet before the flow was joined again.
+    away: u32,
+    /// Seconds with packets since one without.
+    steady: u32,
+    /// Frames of the flow were looked at before.
+    is_known: bool,
+    /// Packets come again.
+    outage: Option<Outage>,
     /// Media per second of a source that is slower than real time, as it advertised last.
     slow: Option<f64>,
     /// The least mean time of a second that media waited at the source, and seconds since they waited for long.
     least_wait: Option<Span>,
     held: u32,
+}
+
+/// The source or a node on the path was away, and packets come again.
+#[derive(Clone, Copy)]
+struct Outage {
+    /// Seconds without a packet; 0 if the flow was joined again meanwhile.
+    silent: u32,
+    /// Seconds for which it still counts.
+    left: u32,
+    /// That frames were lost is reported.
+    is_told: bool,
+}
+
+impl Outage {
+    fn new(silent: u32) -> Outage {
+        Outage {
+            silent,
+            left: AROUND,
+            is_told: false,
+        }
+    }
+
+    fn cause(self) -> String {
+        const AWAY: &str = "the source or a node on the path was away";
+        match self.silent {
+            0 => format!("the flow was joined again after {AWAY}"),
+            silent => format!("no packet came for {silent} s: {AWAY}"),
+        }
+    }
 }
 
 /// Counts since the start.
@@ -70,6 +111,7 @@ struct Seen {
     /// Media per second of a source that is slower than real time.
     slow: Option<f64>,
     overloaded: bool,
+    outage: Option<Outage>,
 }
 
 impl Seen {
@@ -90,6 +132,7 @@ impl Seen {
             source_late_ms: progress.source_late_ms,
             slow: None,
             overloaded: false,
+            outage: None,
         }
     }
 
@@ -120,14 +163,19 @@ impl Seen {
         self.lost + self.late + self.cut.starts
     }
 
-    fn loss(self) -> Loss {
-        Loss {
+    /// Why frames are lost, and what helps.
+    fn loss(self) -> String {
+        if let Some(outage) = self.outage {
+            return outage.cause();
+        }
+        let loss = Loss {
             base: self.lost_base,
             marked: self.marked,
             repaired: self.repaired,
             on_link: self.on_link,
             overloaded: self.overloaded,
-        }
+        };
+        loss.to_string()
     }
 }
 
@@ -142,6 +190,13 @@ impl Arrivals {
     /// The flow is joined, perhaps once more: what came before, and the silence since, say nothing of the way now.
     pub fn joined(&mut self) {
         self.begins = true;
+    }
+
+    /// A second has passed in which the flow was not joined; packets may come all the same.
+    pub fn apart(&mut self, progress: &Progress) {
+        let came = progress.packets > self.last.packets;
+        self.last.packets = progress.packets;
+        self.silent = if came { 0 } else { self.silent + 1 };
     }
 
     /// Seconds without a packet: while they last, nothing is known of the path.
@@ -160,6 +215,9 @@ impl Arrivals {
                 shown: now,
                 overloaded: self.overloaded,
                 slow: self.slow,
+                away: self.away + self.silent,
+                outage: self.is_known.then(|| Outage::new(self.away + self.silent)),
+                is_known: true,
                 ..Arrivals::default()
             };
             return None;
@@ -169,7 +227,9 @@ impl Arrivals {
         let new = now.since(self.last);
         self.last = now;
         self.seconds += 1;
-        self.silent = if new.packets > 0 { 0 } else { self.silent + 1 };
+        self.note_outage(new.packets > 0);
+        now.outage = self.outage;
+        self.is_known = true;
         let pace = self.look_at_source(progress);
         now.slow = self.slow;
         self.unplayed += 1;
@@ -229,8 +289,10 @@ impl Arrivals {
         self.window = now;
         let all = seen.played + seen.lost;
         let heavy = seen.lost >= WORTH.1 && seen.lost * 1_000 >= all * WORTH.0;
-        let news = heavy && !self.reported;
-        self.reported = heavy;
+        let news = match &mut self.outage {
+            Some(outage) => heavy && !std::mem::replace(&mut outage.is_told, true),
+            None => !std::mem::replace(&mut self.reported, heavy) && heavy,
+        };
         news.then(|| {
             format!(
                 "{} of {} lost in {seconds} s; {}",
@@ -243,6 +305,23 @@ impl Arrivals {
 }
 
 impl Arrivals {
+    /// Notes that packets came in the last second, or none.
+    fn note_outage(&mut self, came: bool) {
+        if !came {
+            self.silent += 1;
+            return;
+        }
+        let silent = std::mem::take(&mut self.away) + std::mem::take(&mut self.silent);
+        let steady = self.steady >= STEADY;
+        self.steady = if silent > 0 { 0 } else { self.steady + 1 };
+        if silent > 1 || silent > 0 && steady {
+            self.outage = Some(Outage::new(silent));
+        } else if let Some(outage) = &mut self.outage {
+            outage.left = outage.left.saturating_sub(1);
+            self.outage = self.outage.filter(|it| it.left > 0);
+        }
+    }
+
     /// Tells once that media wait at the source for longer than before, until they have not for some time.
     fn look_at_what_waits(&mut self, progress: &Progress) -> Option<String> {
         let wait = progress.end_to_end.as_ref()?.ingest;
@@ -389,10 +468,56 @@ pub mod tests {
         };
         let said = reported((1..40).map(again));
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(
-            said[1].starts_with("40 of 215 frames lost in 20 s"),
-            "{said:?}"
+        assert_eq!(
+            said[1],
+            "40 of 215 frames lost in 20 s; no packet came for 15 s: the source or a node on the path was away"
         );
+    }
+
+    #[test]
+    fn frames_lost_around_an_outage_of_a_node_are_not_the_loss_of_the_path() {
+        // Ten seconds of media; 2 s without a packet; then frames of which none can be played for 5 s.
+        let switch = |n: u64, lost: u64| match n {
+            0..10 => second(25 * n, 0, 100 * n),
+            10..12 => second(225, 0, 900),
+            12..17 => second(225, 4 + n / 16, 900 + 100 * (n - 11)),
+            _ => second(
+                225 + 25 * (n - 16),
+                5 + lost * (n - 16),
+                900 + 100 * (n - 11),
+            ),
+        };
+        let run = |rejoins: bool, lost: u64| {
+            let mut arrivals = Arrivals::default();
+            let mut said = Vec::new();
+            arrivals.joined();
+            for n in 0..60 {
+                let progress = switch(n, lost);
+                match rejoins && (10..12).contains(&n) {
+                    true => arrivals.apart(&progress),
+                    false => said.extend(arrivals.look(&progress)),
+                }
+                if rejoins && n == 11 {
+                    arrivals.joined();
+                }
+            }
+            said
+        };
+        for rejoins in [false, true] {
+            let said = run(rejoins, 0);
+            assert!(!said.is_empty());
+            for text in &said {
+                assert!(
+                    text.contains("no packet came for 2 s"),
+                    "{rejoins}: {said:?}"
+                );
+                assert!(!text.contains("link repair"), "{rejoins}: {said:?}");
+            }
+            // What is lost later is that of the path.
+            let said = run(rejoins, 5);
+            let last = said.last().expect("a message");
+            assert!(last.contains("the path itself loses packets"), "{said:?}");
+        }
     }
 
     #[test]
