@@ -294,7 +294,14 @@ impl<S: Source> Sender<S> {
                 // time.
                 let patient = matches!(self.config.deadline, Deadline::Adaptive { .. });
                 let tries = self.round.tries;
-                for _ in 0..if patient { tries.min(10) } else { 1 } {
+                let rest = self.brief_rest(silent).filter(|_| patient);
+                let copies = match (patient, rest) {
+                    (false, _) => 1,
+                    (true, None) => tries.min(10),
+                    // As many in less time.
+                    (true, Some(_)) => (2 * tries).min(10),
+                };
+                for _ in 0..copies {
                     self.polls.extend(silent.iter().map(|&at| at as u32));
                 }
                 let asked = self.polls.len() as u32;
@@ -311,7 +318,8 @@ impl<S: Source> Sender<S> {
                     let left = all.saturating_sub(tries).min(32);
                     let least = self.config.sender_wait.mul_div(1, 8 << left);
                     let longer = wait.times(1 << (tries - 1).min(10)).min(most);
-                    wait = wait.max(longer).max(least);
+                    let longest = rest.unwrap_or(Span::MAX).max(wait);
+                    wait = wait.max(longer).max(least).min(longest);
                 }
                 wait = wait.max((wait + hold).min(most));
                 self.round.deadline = now + paced + wait;

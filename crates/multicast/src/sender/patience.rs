@@ -15,6 +15,9 @@ const ALONE: u64 = 8;
 const VERIFIED: u64 = 10_000_000;
 /// A peer that has used up its time gets this share of it in the next session of a transfer: 1 / 2^n.
 const LESS: u32 = 4;
+/// The silence of a peer in a session that the receivers can do without, and its least in multiples of the wait for answers.
+const BRIEF: Span = Span::from_secs(4);
+const BRIEF_WAITS: u64 = 4;
 
 /// What a peer has cost the others.
 #[derive(Clone, Copy, Default, Debug)]
@@ -22,6 +25,8 @@ struct Charge {
     /// How long the session has waited for it, and until when that is counted.
     held: Span,
     upto: Time,
+    /// The part of that since its last answer.
+    silent: Span,
     turns: u32,
     packets: u64,
     /// How often it used up its time in earlier sessions, and whether it did in this one.
@@ -35,12 +40,19 @@ pub(super) struct Patience {
     charges: BTreeMap<Peer, Charge>,
     /// When the wait began that is not charged yet.
     pub since: Time,
+    is_brief: bool,
 }
 
 impl<S: Source> Sender<S> {
     /// A peer used up the time of the others in this number of earlier sessions of the same transfer: it gets less.
     pub fn used_up(&mut self, peer: Peer, times: u32) {
         self.patience.charges.entry(peer).or_default().before = times;
+    }
+
+    /// The receivers can do without this content, as without the list of the files that follow it: the others do not
+    /// wait long for a peer that does not answer.
+    pub fn be_brief(&mut self) {
+        self.patience.is_brief = true;
     }
 
     /// Peers that have used up the time for which they may hold up the others.
@@ -76,13 +88,33 @@ impl<S: Source> Sender<S> {
         all.mul_div(1, 1 << (LESS * before).min(40))
     }
 
+    /// How long it may still do so, where that is short.
+    fn rest_of(&self, charge: Charge) -> Option<Span> {
+        let rest = self.allowed(charge.before).saturating_sub(charge.held);
+        let brief = BRIEF.max(self.clock.wait(Span::ZERO).times(BRIEF_WAITS));
+        match self.patience.is_brief {
+            true => Some(rest.min(brief.saturating_sub(charge.silent))),
+            false => (charge.before > 0).then_some(rest),
+        }
+    }
+
     /// The session has waited for this member until now.
     pub(super) fn charge(&mut self, now: Time, at: usize) {
         if let Some(peer) = self.roster.get(at).peer.filter(|_| self.is_limited()) {
             let since = self.patience.since;
             let charge = self.patience.charges.entry(peer).or_default();
-            charge.held += now.since(since.max(charge.upto).min(now));
+            let held = now.since(since.max(charge.upto).min(now));
+            charge.held += held;
+            charge.silent += held;
             charge.upto = now;
+        }
+    }
+
+    /// The member has answered.
+    pub(super) fn answered(&mut self, at: usize) {
+        let peer = self.roster.get(at).peer;
+        if let Some(charge) = peer.and_then(|it| self.patience.charges.get_mut(&it)) {
+            charge.silent = Span::ZERO;
         }
     }
 
@@ -111,12 +143,28 @@ impl<S: Source> Sender<S> {
         rest
     }
 
+    /// The time that is left to the most patiently awaited of these members, where it is short: the last wait for an answer
+    /// ends with it.
+    pub(super) fn brief_rest(&self, members: &[usize]) -> Option<Span> {
+        let peers = members.iter().filter_map(|&at| self.roster.get(at).peer);
+        let rest = peers.map(|peer| {
+            let charge = self.patience.charges.get(&peer).copied();
+            let rest = self.rest_of(charge.unwrap_or_default());
+            (rest.unwrap_or(Span::MAX), peer)
+        });
+        let (rest, peer) = rest.max()?;
+        let counts = self.is_limited() && rest < Span::MAX && self.has_others(peer);
+        counts.then_some(rest)
+    }
+
     /// Whether a peer has held up the others for too long.
     fn is_over(&mut self, peer: Peer) -> bool {
         let Some(charge) = self.patience.charges.get(&peer).copied() else {
             return false;
         };
-        let is_over = charge.held >= self.allowed(charge.before) && self.has_others(peer);
+        let rest = self.rest_of(charge);
+        let is_long = charge.held >= self.allowed(charge.before);
+        let is_over = (is_long || rest == Some(Span::ZERO)) && self.has_others(peer);
         if is_over {
             self.spend(peer);
         }

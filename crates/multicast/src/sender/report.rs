@@ -53,6 +53,7 @@ impl<S: Source> Sender<S> {
             self.stats.late += u64::from(self.round.tries > 0);
             self.charge(now, at);
         }
+        self.answered(at);
         self.stats.reports += 1;
         let record = self.roster.get_mut(at);
         record.lately_lost(report.loss, self.stats.data);

@@ -6,14 +6,15 @@ use core::ops::Range;
 use layercast_core::{Rate, Span, Stream, Time};
 use layercast_fec::Scheme;
 use layercast_multicast::{
-    Members, Memory, MemoryStore, Outcome, Peer, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+    Members, Memory, MemoryStore, Opening, Outcome, Peer, ReceiverEvent, Sender, SenderConfig,
+    SenderEvent,
 };
 use layercast_wire::multicast::{
     Accept, Body, MemberId, Needs, Packet, Poll, Reason, Report, Spans, State, Symbol,
 };
 
-use crate::net::{Net, PERFECT};
-use crate::object::{content, stores};
+use crate::net::{Faults, Net, PERFECT};
+use crate::object::{content, listed, stores};
 
 const SESSION: u64 = 9;
 /// Number of the hostile peer; the receivers before it are honest.
@@ -166,6 +167,55 @@ fn an_address_of_invented_members_delays_the_others_no_longer_than_one_that_dies
     });
     for (case, took) in took {
         assert!(took <= dead, "{case}: {took:?}");
+    }
+}
+
+#[test]
+fn a_mute_host_delays_a_session_that_can_be_missed_by_seconds() {
+    let mut net = net();
+    net.sender.be_brief();
+    let began = net.now;
+    net.start();
+    say(&mut net, accept(0, 1));
+    net.run();
+    let took = net.now.since(began);
+    let honest = net.sender.delivery(MemberId(1)).unwrap();
+    assert_eq!(honest.outcome, Outcome::Delivered);
+    let mute = net.sender.delivery(MemberId(100)).unwrap();
+    assert_eq!(mute.outcome, Outcome::Failed(Reason::Silent));
+    // Not before it was asked for seconds, either.
+    assert!(
+        took > Span::from_secs(4) && took < Span::from_secs(5),
+        "{took:?}"
+    );
+    assert_eq!(net.sender.spent().collect::<Vec<_>>(), [Peer(HOSTILE)]);
+}
+
+#[test]
+fn half_loss_each_way_is_no_silence_in_such_a_session() {
+    let faults = Faults {
+        loss: 0.5,
+        ..PERFECT
+    };
+    for seed in 0..400 {
+        let config = SenderConfig::layercast(Rate::from_bps(10_000_000));
+        let scheme = Scheme::from_number(config.scheme);
+        let config = SenderConfig {
+            opening: Opening {
+                tries: 20,
+                ..config.opening
+            },
+            ..config
+        };
+        let source = Memory::new("list", content(3_000), scheme);
+        let mut sender = Sender::object(SESSION, config, listed(2), source).unwrap();
+        sender.be_brief();
+        let mut net = Net::new(sender, stores(2), faults, seed);
+        net.delay = Span::from_ms(1);
+        net.start();
+        net.run();
+        let mut outcomes = net.sender.deliveries().map(|it| it.outcome);
+        assert!(outcomes.all(|it| it == Outcome::Delivered), "{seed}");
     }
 }
 

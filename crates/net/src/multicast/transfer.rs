@@ -136,7 +136,7 @@ impl Transfer {
                     }
                     let is_last = index == self.report.files;
                     let file = self
-                        .session(source, name.name.clone(), is_last, obs)
+                        .session(source, name.name.clone(), (false, is_last), obs)
                         .await?;
                     let late = |it: &MemberId| !self.listed.contains(it);
                     let is_late = delivered(&file).any(|it| late(&it));
@@ -175,7 +175,7 @@ impl Transfer {
         // It is sent before the files, and behind them where some were withdrawn; or there are none.
         let is_last = self.report.files == 0 || self.report.manifest.is_some();
         let file = self
-            .session(source, "list of files".into(), is_last, obs)
+            .session(source, "list of files".into(), (true, is_last), obs)
             .await?;
         // A receiver that cannot use the list can take files.
         self.listed = answering(&file).collect();
@@ -229,7 +229,7 @@ impl Transfer {
         &mut self,
         source: FileSource,
         name: String,
-        is_last: bool,
+        (is_list, is_last): (bool, bool),
         obs: &mut impl Observer,
     ) -> Result<SentFile, NetError> {
         let mut machine = self.config.machine.clone();
@@ -256,7 +256,10 @@ impl Transfer {
             let session = Session::new(&mut self.link, sender, Some(feed), name, kind, &object);
             session.run(is_last, shutdown, events, obs).await
         } else {
-            let sender = Sender::object(number, machine, members, source)?;
+            let mut sender = Sender::object(number, machine, members, source)?;
+            if is_list && self.report.files > 0 {
+                sender.be_brief();
+            }
             let session = Session::new(&mut self.link, sender, None, name, kind, &object);
             session.run(is_last, shutdown, events, obs).await
         }
