@@ -90,7 +90,7 @@ pub struct PromiseSpec {
     /// Largest share of base-layer bits that are late or lost at a port, as a fraction.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub late: f64,
-    /// Time in the queue and on the line after which a bit is late.
+    /// Time in the queue and on the line after which a bit is late, at least 10 us and shorter than the period.
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>", extend("pattern" = form::time_to(form::DAY)))]
     pub within: Span,
