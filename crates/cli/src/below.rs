@@ -1,6 +1,6 @@
 //! Why a receiver stays below the level it asked for.
 
-use layercast_core::{CellRate, FlowSpec, Level, Rate};
+use layercast_core::Level;
 use layercast_net::Progress;
 use layercast_wire::FlowInfo;
 
@@ -73,7 +73,7 @@ impl Below {
             spec.measured_above_base(next),
         );
         let base = spec.layers.base.mean.rate();
-        let busiest = peak(spec, next);
+        let busiest = spec.peak_at(next).rate();
         let reason = if level >= self.allowed {
             Reason::Token
         } else if has < needs {
@@ -116,21 +116,9 @@ impl Below {
     }
 }
 
-/// What a flow takes up to `level` while every layer has its busiest GOP.
-fn peak(spec: &FlowSpec, level: Level) -> Rate {
-    let layers = spec
-        .layers
-        .iter()
-        .filter(|(layer, _)| level.includes(*layer));
-    let sum = layers.fold(CellRate(0), |sum, (_, layer)| {
-        sum.saturating_add(layer.peak)
-    });
-    sum.rate()
-}
-
 #[cfg(test)]
 mod tests {
-    use layercast_core::Layer;
+    use layercast_core::{CellRate, Layer};
 
     use super::*;
     use crate::reasons::tests::second;

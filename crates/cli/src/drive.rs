@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use layercast_core::{Layer, Level, PerLayer, Time};
+use layercast_core::{Level, PerLayer, Time};
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::SwitchEvent;
 use layercast_net::{Clock, LayerRepairs, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
@@ -293,10 +293,7 @@ impl Unsent {
         else {
             return;
         };
-        let sum = self.0.entry(flow.clone()).or_default();
-        for layer in Layer::ALL {
-            sum[layer] += frames[layer];
-        }
+        *self.0.entry(flow.clone()).or_default() += *frames;
     }
 
     /// What to report of them.
@@ -469,7 +466,7 @@ fn in_words(summary: &NodeSummary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::CellRate;
+    use layercast_core::{CellRate, Layer};
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use layercast_core::{CellRate, Layer, Level, PerLayer, Rate, Refusal, Resource, Span};
+use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
 use layercast_media::Undecodable;
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
@@ -723,13 +723,9 @@ fn in_words(summary: &JoinSummary) -> String {
             "\n  packets repaired on the link: {} BL, {} E1, {} E2; {} requested, {} repaired in vain",
             repaired.base, repaired.e1, repaired.e2, got.requested, got.spurious
         );
-        let sum = |of: PerLayer<u64>| of.base + of.e1 + of.e2;
-        if sum(got.parities) > 0 {
-            text += &format!(
-                "; {} parities, {} in vain",
-                sum(got.parities),
-                sum(got.surplus)
-            );
+        let (parities, surplus) = (got.parities.total(), got.surplus.total());
+        if parities > 0 {
+            text += &format!("; {parities} parities, {surplus} in vain");
         }
     }
     text

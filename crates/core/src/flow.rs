@@ -258,6 +258,13 @@ impl FlowSpec {
         self.layers.base.mean.saturating_add(self.above_base(level))
     }
 
+    /// Declared peaks of all layers of `level` together, in cells/s: what it takes while each has its busiest GOP.
+    pub fn peak_at(&self, level: Level) -> CellRate {
+        let layers = self.layers.iter().filter(|(it, _)| level.includes(*it));
+        let peaks = layers.map(|(_, rate)| rate.peak);
+        peaks.fold(CellRate(0), CellRate::saturating_add)
+    }
+
     /// Frames per second delivered at `level`: of a GOP one of the base layer, the other anchors of E1.
     pub fn frames_at(&self, level: Level) -> FrameRate {
         let n = u32::from(self.gop_n.max(1));

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::ops::{Index, IndexMut};
+use std::ops::{AddAssign, Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,14 @@ impl PerLayer<u64> {
     /// The sum of all layers.
     pub fn total(&self) -> u64 {
         self.base + self.e1 + self.e2
+    }
+}
+
+impl AddAssign for PerLayer<u64> {
+    fn add_assign(&mut self, other: PerLayer<u64>) {
+        self.base += other.base;
+        self.e1 += other.e1;
+        self.e2 += other.e2;
     }
 }
 

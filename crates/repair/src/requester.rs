@@ -233,9 +233,7 @@ impl<T: Clone> Requester<T> {
     }
 
     fn take_restored<O: Observer>(&mut self, now: Time, restored: Restored<T>, obs: &mut O) {
-        for layer in restored.surplus {
-            self.stats.surplus[layer] += 1;
-        }
+        self.stats.in_vain(restored.surplus);
         for (of, layer, item) in restored.contents {
             if !self.counters.delivered.get(of) {
                 self.stats.repaired[layer] += 1;
@@ -498,9 +496,7 @@ impl<T: Clone> Machine for Requester<T> {
             self.give_up_below(end);
         }
         debug_assert!(self.gaps.len() <= MAX_GAPS);
-        for layer in self.restore.forget(self.counters.next) {
-            self.stats.surplus[layer] += 1;
-        }
+        self.stats.in_vain(self.restore.forget(self.counters.next));
         if self.keep_until <= now {
             self.restore.clear();
         }

@@ -1,4 +1,4 @@
-use layercast_core::PerLayer;
+use layercast_core::{Layer, PerLayer};
 use serde::{Deserialize, Serialize};
 
 /// Counters of the sending end for one layer.
@@ -124,14 +124,21 @@ pub struct RequestStats {
 }
 
 impl RequestStats {
+    /// Counts parities of these layers that were in vain.
+    pub(crate) fn in_vain(&mut self, layers: impl IntoIterator<Item = Layer>) {
+        for layer in layers {
+            self.surplus[layer] += 1;
+        }
+    }
+
     /// Adds the counters of a former connection of the same link; the reorder window stays.
     pub fn add(&mut self, other: &RequestStats) {
         self.received += other.received;
         self.gaps += other.gaps;
         self.requested += other.requested;
-        add(&mut self.repaired, &other.repaired);
-        add(&mut self.parities, &other.parities);
-        add(&mut self.surplus, &other.surplus);
+        self.repaired += other.repaired;
+        self.parities += other.parities;
+        self.surplus += other.surplus;
         self.spurious += other.spurious;
         self.given_up += other.given_up;
         self.duplicates += other.duplicates;
@@ -140,10 +147,4 @@ impl RequestStats {
         self.suppressed += other.suppressed;
         self.put_off += other.put_off;
     }
-}
-
-fn add(to: &mut PerLayer<u64>, other: &PerLayer<u64>) {
-    to.base += other.base;
-    to.e1 += other.e1;
-    to.e2 += other.e2;
 }

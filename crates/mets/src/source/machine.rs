@@ -322,9 +322,7 @@ impl Source {
 
     fn dropped(&self) -> PerLayer<u64> {
         let mut dropped = self.pacer.dropped();
-        for layer in Layer::ALL {
-            dropped[layer] += self.stats.dropped[layer];
-        }
+        dropped += self.stats.dropped;
         dropped
     }
 

@@ -232,9 +232,7 @@ impl Pacer {
     pub fn dropped(&self) -> PerLayer<u64> {
         let mut dropped = self.serial.dropped();
         if let Some(shaper) = self.shaper.stats(self.flow) {
-            for layer in Layer::ALL {
-                dropped[layer] += shaper.dropped[layer];
-            }
+            dropped += shaper.dropped;
         }
         dropped
     }

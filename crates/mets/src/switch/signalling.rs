@@ -1,6 +1,4 @@
-use layercast_core::{
-    CellRate, FlowId, Level, Observer, PortId, Rate, Resource, Serial, Time, TraceEvent,
-};
+use layercast_core::{FlowId, Level, Observer, PortId, Rate, Resource, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
 use crate::switch::fast_start::Recent;
@@ -505,11 +503,7 @@ impl Switch {
     fn bursts(&self, flow: &Flow, port: PortId, level: Level) -> Option<Limit> {
         let config = &self.ports.get(port)?.config;
         let available = config.adapt_capacity.or(config.rate.map(Rate::cells))?;
-        let next = level.up();
-        let layers = flow.info.spec.layers.iter();
-        let needed = layers
-            .filter(|(layer, _)| next.includes(*layer))
-            .fold(CellRate(0), |sum, (_, rate)| sum.saturating_add(rate.peak));
+        let needed = flow.info.spec.peak_at(level.up());
         (needed > available).then_some(Limit::Bursts {
             level,
             needed,

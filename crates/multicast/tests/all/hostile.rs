@@ -26,9 +26,10 @@ const FORGED_OCTETS: usize = 500_000;
 
 type Hostile = Net<Memory, MemoryStore>;
 
-fn net() -> Hostile {
+/// A session with two receivers, over paths of 1 ms.
+fn session(octets: usize) -> Hostile {
     let config = SenderConfig::layercast(Rate::from_bps(10_000_000));
-    let source = Memory::new("film", content(OCTETS), Scheme::from_number(config.scheme));
+    let source = Memory::new("film", content(octets), Scheme::from_number(config.scheme));
     let members = Members::Anyone {
         expect: Some(2),
         most: 100,
@@ -37,6 +38,11 @@ fn net() -> Hostile {
     let sender = Sender::object(SESSION, config, members, source).unwrap();
     let mut net = Net::new(sender, stores(2), PERFECT, 1);
     net.delay = Span::from_ms(1);
+    net
+}
+
+fn net() -> Hostile {
+    let mut net = session(OCTETS);
     net.crash(HOSTILE);
     net
 }
@@ -225,17 +231,7 @@ type Forge = fn(&mut Body) -> bool;
 /// A session with two receivers, of which the first gets some packets changed: `forge` changes a packet, if it is one of
 /// those, and the `times` count those.
 fn forged(times: Range<u32>, forge: Forge) -> Hostile {
-    let config = SenderConfig::layercast(Rate::from_bps(10_000_000));
-    let scheme = Scheme::from_number(config.scheme);
-    let source = Memory::new("film", content(FORGED_OCTETS), scheme);
-    let members = Members::Anyone {
-        expect: Some(2),
-        most: 100,
-        late: true,
-    };
-    let sender = Sender::object(SESSION, config, members, source).unwrap();
-    let mut net = Net::new(sender, stores(2), PERFECT, 1);
-    net.delay = Span::from_ms(1);
+    let mut net = session(FORGED_OCTETS);
     let mut seen = 0;
     net.form = Box::new(move |_, to, packet| {
         let mut changed = packet.clone();

@@ -459,7 +459,9 @@ impl<T: Clone> GroupRepairer<T> {
                 let lasts = unit.lasts.unwrap_or(self.longest_budget());
                 start > nominal.saturating_add(lasts)
             }
-            Waiting::Parity { of, .. } | Waiting::Copy { of, .. } => {
+            // A group gets parities only.
+            Waiting::Copy { .. } => true,
+            Waiting::Parity { of, .. } => {
                 let budget = self.longest_budget();
                 let Some(block) = self.blocks.get(*of) else {
                     return true;
@@ -511,7 +513,8 @@ impl<T: Clone> GroupRepairer<T> {
                 };
                 (head, Carried::Item(item), unit.last)
             }
-            Waiting::Parity { of, unit, .. } | Waiting::Copy { of, unit, .. } => {
+            Waiting::Copy { .. } => return None,
+            Waiting::Parity { of, unit, .. } => {
                 let (parity, octets) = self.blocks.parity(of, session, counter)?;
                 let counters = &mut self.stats.layers[unit.layer];
                 counters.repairs += 1;

@@ -258,9 +258,7 @@ impl<T: Clone> GroupRequester<T> {
     }
 
     fn take_restored<O: Observer>(&mut self, now: Time, restored: Restored<T>, obs: &mut O) {
-        for layer in restored.surplus {
-            self.stats.surplus[layer] += 1;
-        }
+        self.stats.in_vain(restored.surplus);
         for (of, layer, item) in restored.contents {
             if !self.counters.delivered.get(of) {
                 self.stats.repaired[layer] += 1;
@@ -445,9 +443,7 @@ impl<T: Clone> GroupRequester<T> {
         while let Some(hole) = self.holes.expire(now, keep) {
             self.give_up(Some(hole));
         }
-        for layer in self.restore.forget(self.counters.next) {
-            self.stats.surplus[layer] += 1;
-        }
+        self.stats.in_vain(self.restore.forget(self.counters.next));
         self.reconsider();
     }
 
