@@ -53,7 +53,7 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// The number that stands for the name of a receiver of files on the wire: the beginning of its BLAKE3 digest.
+/// The member number of a receiver of files: the first 8 octets of the BLAKE3 digest of its name, big-endian.
 pub fn member_of(name: &str) -> MemberId {
     let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(name.as_bytes()).as_bytes();
     MemberId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
