@@ -292,8 +292,8 @@ pub struct Serve {
     #[arg(long, value_name = "BL[,E1[,E2]]", value_delimiter = ',', num_args = 1..=3, value_parser = units::rate)]
     pub rates: Option<Vec<Rate>>,
     /// Live: most that frames wait so that they leave evenly spaced: absorbs the jitter of the encoder; 0 sends each
-    /// frame as it arrives [default: 40ms]
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    /// frame as it arrives; at most 10s [default: 40ms]
+    #[arg(long, value_name = "TIME", value_parser = units::span_within(Span::from_secs(10)))]
     pub lead: Option<Span>,
     /// Live: fail if no media arrive for this time at the start [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]

@@ -11,6 +11,7 @@ use layercast_net::{
 };
 
 use crate::failure::{Failure, Outcome};
+use crate::host_port;
 use crate::line::{EdgeStatus, Line};
 use crate::node::{Stop, runtime};
 use crate::output::Lines;
@@ -51,12 +52,12 @@ pub struct FecEdge {
     /// of the peer
     #[arg(long, value_name = "[SCHEME:]N+M|auto", default_value = "auto")]
     pub code: ParityConfig,
-    /// Close an incomplete block after this time [default: 50ms for each block of --interleave]
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    /// Close an incomplete block after this time, at most 10s [default: 50ms for each block of --interleave]
+    #[arg(long, value_name = "TIME", value_parser = units::span_within(LONGEST_WAIT))]
     pub flush: Option<Span>,
     /// Longest time that a received datagram waits for one sent before it: at least the --flush of the peer and the
-    /// jitter of the path; 0 hands datagrams over as they come [default: --flush and 50 ms]
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    /// jitter of the path, and at most 10s; 0 hands datagrams over as they come [default: --flush and 50 ms]
+    #[arg(long, value_name = "TIME", value_parser = units::span_within(LONGEST_WAIT))]
     pub order: Option<Span>,
     /// Number of blocks that are filled in turn: a burst of losses takes one packet of each; recovery takes as many
     /// times longer
@@ -76,6 +77,8 @@ pub struct FecEdge {
     pub json: bool,
 }
 
+/// Longest `--flush` and `--order`: datagrams are kept for that long.
+const LONGEST_WAIT: Span = Span::from_secs(10);
 /// Time after which an incomplete block is closed by default, for each block that is filled.
 const FLUSH: Span = Span::from_ms(50);
 /// Time beyond `--flush` that datagrams wait for others by default.
@@ -168,9 +171,6 @@ fn inside(args: &FecEdge) -> Result<SocketAddr, Failure> {
     let any = SocketAddr::new(any, 0);
     let inside = args.inside.unwrap_or(any);
     match args.out {
-        Some(out) if out.port() == 0 || out.ip().is_unspecified() => {
-            usage("--out takes the address and the port of a program, such as 127.0.0.1:6000")
-        }
         Some(out) if out == inside => {
             usage("--in and --out are the same address: packets would come back immediately")
         }
@@ -197,12 +197,13 @@ async fn resolve(args: &FecEdge) -> Result<SocketAddr, Failure> {
         Failure::new(format!("{peer} has no address that {listen} can speak to"))
             .hint("listen on IPv6 for a peer with IPv6: --listen '[::]:7800'")
     })?;
-    if addr.port() == 0 || addr.ip().is_unspecified() || addr == args.listen {
-        let what =
-            format!("--peer {peer} is not the other end: give the address that it listens on");
-        return Err(Failure::Usage(what));
+    let own = (addr == args.listen).then_some("is the address of --listen");
+    match host_port::no_destination(addr).or(own) {
+        Some(problem) => Err(Failure::Usage(format!(
+            "--peer {peer} {problem}: give the address at which the other end listens"
+        ))),
+        None => Ok(addr),
     }
-    Ok(addr)
 }
 
 /// A share, or a dash where nothing is known.

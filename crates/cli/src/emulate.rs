@@ -70,9 +70,6 @@ pub fn run(args: &args::Emulate) -> Outcome {
 fn check(args: &args::Emulate, to: SocketAddr) -> Outcome {
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
     let listen = args.listen;
-    if to.port() == 0 || to.ip().is_unspecified() {
-        return usage("--to takes the address and the port of a program, such as 127.0.0.1:9001");
-    }
     let same_host = listen.ip() == to.ip() || listen.ip().is_unspecified() && to.ip().is_loopback();
     if same_host && listen.port() == to.port() {
         return usage("--listen and --to are the same address: the path would lead to itself");

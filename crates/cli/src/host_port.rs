@@ -1,6 +1,6 @@
 //! Addresses as users write them: `HOST:PORT`.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 /// What is wrong with a text that is no `HOST:PORT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +55,17 @@ pub fn split(text: &str) -> Result<(&str, u16), Incomplete> {
             let problem = format!("has the port {port:?}, which is no number from 0 to 65535");
             wrong(&problem, host, None)
         }
+    }
+}
+
+/// Why nothing can be sent to an address: the predicate of a sentence about it.
+pub fn no_destination(address: SocketAddr) -> Option<&'static str> {
+    if address.port() == 0 {
+        Some("has the port 0, at which no program receives")
+    } else if address.ip().is_unspecified() {
+        Some("stands for all addresses of a host: it is one to listen on")
+    } else {
+        None
     }
 }
 

@@ -106,7 +106,14 @@ pub fn output(out: &Path) -> Result<Option<(SocketAddr, bool)>, Failure> {
         return Ok(None);
     };
     match address_of(text) {
-        Some(address) => Ok(Some((resolve(text, address)?, text.starts_with("rtp://")))),
+        Some(address) => {
+            let to = resolve(text, address)?;
+            if let Some(problem) = host_port::no_destination(to) {
+                return Err(Failure::wrong_use(format!("{text} {problem}"))
+                    .hint("give the address of the player, such as udp://127.0.0.1:6000"));
+            }
+            Ok(Some((to, text.starts_with("rtp://"))))
+        }
         None => Ok(None),
     }
 }
@@ -337,6 +344,11 @@ mod tests {
             said.contains("rtp://:1 has no address") && said.contains("rtp://127.0.0.1:1"),
             "{said}"
         );
+        for out in ["udp://127.0.0.1:0", "rtp://0.0.0.0:5004"] {
+            let failure = output(Path::new(out)).unwrap_err();
+            assert_eq!(failure.code(), 2, "{out}");
+            assert!(failure.to_string().contains(out), "{failure}");
+        }
         let out = output(Path::new("rtp://127.0.0.1:5004")).unwrap();
         assert_eq!(out, Some(("127.0.0.1:5004".parse().unwrap(), true)));
         assert_eq!(output(Path::new("got.ts")).unwrap(), None);

@@ -83,9 +83,16 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
 
 /// Reads the address of another program, such as `192.0.2.7:9400`.
 pub fn destination(text: &str) -> Result<SocketAddr, String> {
-    address(text, |port| {
-        format!("127.0.0.1:{port} for a program on this host")
-    })
+    let with = |port| format!("127.0.0.1:{port} for a program on this host");
+    let address = address(text, with)?;
+    let port = Some(address.port()).filter(|port| *port > 0);
+    match host_port::no_destination(address) {
+        Some(problem) => Err(format!(
+            "it {problem}: write {}",
+            with(port.unwrap_or(PORT))
+        )),
+        None => Ok(address),
+    }
 }
 
 /// Reads `HOST:PORT` of a tunnel on another host; the host is looked up later.
@@ -149,6 +156,14 @@ pub fn duration(text: &str) -> Result<Span, String> {
     match span(text)? {
         Span::ZERO => Err("it is 0: give a time above 0, such as 10s".into()),
         duration => Ok(duration),
+    }
+}
+
+/// Reads a time up to `longest`: it bounds what is kept, or how long something is held up.
+pub fn span_within(longest: Span) -> impl Fn(&str) -> Result<Span, String> + Clone {
+    move |text| match span(text)? {
+        time if time > longest => Err(format!("give at most {} s", longest.as_secs_f64())),
+        time => Ok(time),
     }
 }
 

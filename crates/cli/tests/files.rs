@@ -129,6 +129,12 @@ fn exit_codes_tell_all_some_and_none() {
     let sent = run(&[&args[..], &[&here, "--to", &nobody]].concat());
     assert_eq!(sent.status.code(), Some(3), "{}", complaint(&sent));
     assert_eq!(summary(&sent)["files"][0]["unreached"][0], nobody);
+    let why = &summary(&sent)["why_unreached"][&nobody];
+    assert!(
+        why.as_str()
+            .is_some_and(|why| why.contains("never answered")),
+        "{why}"
+    );
     assert_eq!(ends_within(&mut receiver, SOON), Some(0));
 
     let mut receiver = receive(&here, &folder.join("enough"));

@@ -120,7 +120,8 @@ impl FromStr for JoinUrl {
         };
         let wrong = || UrlError::Address(text.to_owned());
         let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
-        if name.is_empty() || port.parse::<u16>().is_err() || flow.is_some_and(str::is_empty) {
+        let port = port.parse().ok().filter(|port: &u16| *port > 0);
+        if name.is_empty() || port.is_none() || flow.is_some_and(str::is_empty) {
             return Err(wrong());
         }
         let mut url = JoinUrl {
@@ -311,6 +312,7 @@ mod tests {
             "localhost",
             "localhost:",
             "localhost:99999",
+            "localhost:0",
             "localhost:1/",
             ":1",
             "http://localhost:1/",
@@ -337,7 +339,7 @@ mod tests {
         #[test]
         fn a_url_reads_back(
             protected: bool,
-            port: u16,
+            port in 1..=u16::MAX,
             flow in prop::option::of(".{1,20}"),
             expect in prop::option::of(prop::option::of(any::<[u8; 4]>())),
             source: Option<[u8; 32]>,

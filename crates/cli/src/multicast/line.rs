@@ -1,6 +1,7 @@
 //! What `send`, `receive` and `emulate-receivers` print with `--json`: one object a line
 //! (docs/src/reference/json-send.md and json-receive.md, which are generated from these types).
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
 
 use serde::Serialize;
@@ -186,6 +187,8 @@ pub struct SendSummary<'a> {
     pub receivers: Vec<ReceiverTotal<'a>>,
     /// Addresses of `--to` that never answered.
     pub unreached: &'a [SocketAddr],
+    /// Why nothing reached these addresses, by address.
+    pub why_unreached: BTreeMap<SocketAddr, String>,
     /// Files that were not sent.
     pub withheld: Vec<WithheldFile<'a>>,
     /// Why the transfer ended early.

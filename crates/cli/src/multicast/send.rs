@@ -267,8 +267,8 @@ async fn resolve(hosts: &[String]) -> Result<Vec<SocketAddr>, Failure> {
             Some(address) => address,
             None => lookup(host).await?,
         };
-        if address.port() == 0 || address.ip().is_unspecified() {
-            let what = format!("--to {host} is no address of a receiver: give its host and port");
+        if let Some(problem) = host_port::no_destination(address) {
+            let what = format!("--to {host} {problem}: give host and port of a receiver");
             return Err(Failure::Usage(what));
         }
         if address.ip().is_multicast() {

@@ -352,6 +352,7 @@ impl<'a> Summary<'a> {
             size: it.size,
             why: &it.why,
         });
+        let why = |host: &SocketAddr| (*host, self.why_unreached(host).into_owned());
         SendSummary {
             files: report.sent.iter().map(|file| self.file(file)).collect(),
             of: report.files,
@@ -359,6 +360,7 @@ impl<'a> Summary<'a> {
             seconds: report.took.as_secs_f64(),
             receivers: totals.collect(),
             unreached: self.unreached(),
+            why_unreached: self.unreached().iter().map(why).collect(),
             withheld: withheld.collect(),
             error: report.error.as_ref().map(ToString::to_string),
         }

@@ -15,6 +15,7 @@ use layercast_sync_index::{EstimatorConfig, Filter, Mode, OutcomeKind, Record, S
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
+use crate::host_port;
 use crate::scenario;
 
 use args::{Estimation, PathCommand};
@@ -142,8 +143,8 @@ async fn resolve(to: &str) -> Result<SocketAddr, Failure> {
     let found = found
         .next()
         .ok_or_else(|| unknown("it has no address".to_owned()))?;
-    match found.port() == 0 || found.ip().is_unspecified() {
-        true => Err(unknown("it is the address of no host".to_owned())),
-        false => Ok(found),
+    match host_port::no_destination(found) {
+        Some(problem) => Err(unknown(format!("it {problem}"))),
+        None => Ok(found),
     }
 }

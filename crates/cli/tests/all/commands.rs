@@ -84,7 +84,7 @@ fn wrong_use_names_all_that_is_missing_and_the_help_of_the_command() {
         (
             2,
             &["emulate", "--to", "127.0.0.1:0"],
-            &["--to takes the address", "see layercast emulate --help"],
+            &["has the port 0", "127.0.0.1:7400", "'--help'"],
         ),
         (
             2,
@@ -96,7 +96,7 @@ fn wrong_use_names_all_that_is_missing_and_the_help_of_the_command() {
                 "--out",
                 "127.0.0.1:0",
             ],
-            &["such as 127.0.0.1:6000", "see layercast fec edge --help"],
+            &["has the port 0", "'--help'"],
         ),
         (
             2,
