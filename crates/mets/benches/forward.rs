@@ -23,7 +23,12 @@ fn prepare(carriage: Carriage, branches: u16) -> (Switch, Vec<(Time, LinkPdu)>) 
     let flow = FlowId(1);
     let signal = |port, signal| SwitchInput::Signal { port, signal };
     let flow_info = source.info.clone();
-    let advertise = signal(local, Signal::Advertise { flow: flow_info });
+    let advertise = signal(
+        local,
+        Signal::Advertise {
+            flow: Box::new(flow_info),
+        },
+    );
     switch.handle(now, advertise, &mut Off);
     let info = source.info.clone();
     let adapter = |kind, port| SwitchInput::Pdu {

@@ -253,7 +253,9 @@ fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
     let trust = identity.map(|identity| Trust::Node(identity.fingerprint()));
     let remote = Remote::new(node_addr, Bearer::new(trust, Control::Tcp));
     let mut upstream = Neighbour::call(&remote, "generator", 1, &source)?;
-    upstream.say(&Signal::Advertise { flow: flow() })?;
+    upstream.say(&Signal::Advertise {
+        flow: Box::new(flow()),
+    })?;
     let mut downstream = Neighbour::call(&remote, "counter", 2, &sink)?;
     downstream.wait_for(|signal| matches!(signal, Signal::Advertise { .. }))?;
     downstream.say(&Signal::Join {

@@ -66,7 +66,7 @@ pub enum Signal {
     /// A flow exists; travels away from the source.
     Advertise {
         /// The flow.
-        flow: FlowInfo,
+        flow: Box<FlowInfo>,
     },
     /// A flow exists no more.
     Withdraw {
@@ -215,7 +215,7 @@ pub enum Signal {
         /// The member.
         member: Member,
         /// The figures.
-        report: MemberReport,
+        report: Box<MemberReport>,
     },
     /// Asks for the flows a node knows.
     ListFlows,

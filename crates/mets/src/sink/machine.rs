@@ -241,9 +241,9 @@ impl Sink {
                 let changed = self.active.is_some()
                     && self.flow.as_ref().is_some_and(|known| flow.succeeds(known));
                 if changed {
-                    self.renegotiated(now, flow.clone(), None);
+                    self.renegotiated(now, (*flow).clone(), None);
                 }
-                self.on_advertise(now, flow, obs);
+                self.on_advertise(now, *flow, obs);
             }
             Signal::Advertise { .. } => {}
             Signal::JoinAck { flow, vci, .. } if ours(flow) => self.on_join_ack(now, vci, obs),

@@ -179,7 +179,9 @@ impl Source {
         source.info.path_delay_us = source.first_delay(&source.info.spec).as_us();
         source.info.spread_us = source.pacer.spread(&source.info.spec).as_us();
         let flow = source.info.clone();
-        source.signals.push_back(Signal::Advertise { flow });
+        source
+            .signals
+            .push_back(Signal::Advertise { flow: flow.into() });
         if source.config.registered {
             source.events.push_back(SourceEvent::NeedFrames(capacity));
         }
@@ -302,7 +304,8 @@ impl Source {
         }
         if self.phase == Phase::Live {
             let flow = self.info.clone();
-            self.signals.push_back(Signal::Advertise { flow });
+            self.signals
+                .push_back(Signal::Advertise { flow: flow.into() });
         }
     }
 

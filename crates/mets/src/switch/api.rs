@@ -183,3 +183,6 @@ impl SwitchEvent {
         }
     }
 }
+
+// Each packet is moved with these enums several times at a node: what only signals need is boxed in `Signal`.
+const _: () = assert!(size_of::<SwitchTransmit>() <= 160 && size_of::<SwitchInput>() <= 160);

@@ -24,7 +24,7 @@ impl Switch {
             return;
         }
         match signal {
-            Signal::Advertise { flow } => self.on_advertise(now, from, flow, obs),
+            Signal::Advertise { flow } => self.on_advertise(now, from, *flow, obs),
             Signal::Withdraw { flow, reason } => self.on_end(now, from, flow, None, Some(reason)),
             Signal::Close { flow, .. } => self.on_end(now, from, flow, Some(signal), None),
             Signal::Join {
@@ -49,7 +49,7 @@ impl Switch {
                 flow,
                 member,
                 report,
-            } => self.on_report(now, from, flow, member, report),
+            } => self.on_report(now, from, flow, member, *report),
             Signal::ToSource { flow, member, body } => {
                 self.on_to_source(now, from, flow, member, body);
             }
@@ -237,7 +237,7 @@ impl Switch {
             .collect::<Vec<_>>()
         {
             if let Some(flow) = self.flow_towards(id, port) {
-                self.signal(port, Signal::Advertise { flow });
+                self.signal(port, Signal::Advertise { flow: flow.into() });
             }
         }
     }
@@ -434,7 +434,7 @@ impl Switch {
             self.tell_source(id, |flow| Signal::Report {
                 flow,
                 member,
-                report,
+                report: Box::new(report),
             });
         }
     }

@@ -228,7 +228,7 @@ fn a_member_that_stops_reporting_is_stale_and_one_that_only_reports_is_known() {
             name: "behind a switch".into(),
             id: NodeId(8),
         },
-        report: MemberReport::default(),
+        report: Box::new(MemberReport::default()),
     };
     world.send_to_source(SourceInput::Signal(report));
     world.run_until(ms(6_000));
@@ -399,7 +399,9 @@ fn a_second_flow_of_the_name_is_joined_when_the_first_is_withdrawn() {
     let first = world.source.flow().clone();
     let mut second = first.clone();
     second.id = FlowId(8);
-    world.input(SinkInput::Signal(Signal::Advertise { flow: second }));
+    world.input(SinkInput::Signal(Signal::Advertise {
+        flow: Box::new(second),
+    }));
     assert!(world.sink.joined());
     let reason = "gone".to_owned();
     let flow = first.id;

@@ -148,7 +148,9 @@ fn signal() -> impl Strategy<Value = Signal> {
             if !named {
                 flow.name = "other".into();
             }
-            Signal::Advertise { flow }
+            Signal::Advertise {
+                flow: Box::new(flow),
+            }
         }),
         flow_id().prop_map(|flow| Signal::Withdraw {
             flow,
@@ -204,7 +206,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Report {
             flow,
             member,
-            report: MemberReport::default(),
+            report: Box::new(MemberReport::default()),
         }),
         Just(Signal::ListFlows),
         prop::option::of(flow_id()).prop_map(|flow| Signal::GetStats { flow }),
@@ -358,7 +360,7 @@ fn a_flow_whose_pictures_are_centuries_apart_harms_no_receiver() {
         });
         let signals = [
             Signal::Advertise {
-                flow: offered.clone(),
+                flow: Box::new(offered.clone()),
             },
             Signal::JoinAck {
                 flow: offered.id,

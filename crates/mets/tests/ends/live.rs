@@ -103,7 +103,9 @@ fn joined(source: &Source) -> Sink {
     let id = flow.id;
     sink.handle(
         ms(HOUR),
-        SinkInput::Signal(Signal::Advertise { flow }),
+        SinkInput::Signal(Signal::Advertise {
+            flow: Box::new(flow),
+        }),
         &mut Off,
     );
     while sink.poll_transmit(ms(HOUR), &mut Off).is_some() {}

@@ -192,7 +192,7 @@ fn whoever_knows_nothing_of_parities_loses_nothing_by_them() {
     flow.parities = None;
     world.run_until(ms(0));
     world.cut = false;
-    world.input(SinkInput::Signal(Signal::Advertise { flow }));
+    world.input(SinkInput::Signal(Signal::Advertise { flow: flow.into() }));
     world.run_until(ms(8_000));
     let stats = world.sink.stats();
     assert_eq!((stats.played.base, stats.lost.base), (10, 0));

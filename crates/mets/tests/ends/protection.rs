@@ -330,7 +330,7 @@ fn who_leaves_reads_no_more_and_who_stays_loses_nothing() {
         world.send_to_source(SourceInput::Signal(Signal::Report {
             flow,
             member,
-            report,
+            report: Box::new(report),
         }));
         world.run_until(ms(1_000 + 1_000 * second));
     }

@@ -42,7 +42,7 @@ fn signal() -> impl Strategy<Value = Signal> {
     let flow = || (0u32..5).prop_map(FlowId);
     prop_oneof![
         4 => (0u32..5, any::<bool>()).prop_map(|(id, first)| Signal::Advertise {
-            flow: info(id, if first { Mark::First } else { Mark::Last }),
+            flow: Box::new(info(id, if first { Mark::First } else { Mark::Last })),
         }),
         8 => (flow(), member(), level())
             .prop_map(|(flow, member, level)| Signal::Join { flow, epoch: layercast_wire::Epoch::default(), member, level, proof: None, again: false, }),
@@ -81,7 +81,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         2 => (flow(), member()).prop_map(|(flow, member)| Signal::Report {
             flow,
             member,
-            report: MemberReport::default(),
+            report: Box::new(MemberReport::default()),
         }),
         1 => flow().prop_map(|flow| Signal::Close { flow, undelivered: 1, last: None }),
         1 => flow().prop_map(|flow| Signal::Withdraw { flow, reason: "why".into() }),
@@ -218,7 +218,12 @@ fn sensible() -> impl Strategy<Value = Vec<SwitchInput>> {
             }]
         };
         match what {
-            0 => signal(upstream, Signal::Advertise { flow: info }),
+            0 => signal(
+                upstream,
+                Signal::Advertise {
+                    flow: Box::new(info),
+                },
+            ),
             1 => signal(
                 down,
                 Signal::Join {

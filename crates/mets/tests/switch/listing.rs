@@ -19,7 +19,7 @@ impl Bench {
             Signal::Report {
                 flow,
                 member,
-                report,
+                report: Box::new(report),
             },
         );
     }
@@ -96,7 +96,7 @@ fn a_member_that_asks_for_less_after_congestion_is_listed_with_the_link_that_is_
             Signal::Report {
                 flow,
                 member,
-                report,
+                report: Box::new(report),
             },
         );
         let needed = CellRate(4_500);

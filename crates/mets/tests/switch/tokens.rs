@@ -79,7 +79,7 @@ fn bench(identity: bool) -> Bench {
     }
     let mut bench = Bench { switch, info };
     let flow = bench.info.clone();
-    bench.signal(UP, Signal::Advertise { flow });
+    bench.signal(UP, Signal::Advertise { flow: flow.into() });
     bench
 }
 
@@ -352,7 +352,7 @@ fn a_member_that_starts_anew_behind_a_switch_that_speaks_for_it_leaves_once() {
             Signal::Report {
                 flow,
                 member: member("dwp", id),
-                report,
+                report: Box::new(report),
             },
         );
     }
@@ -390,7 +390,7 @@ fn a_proof_that_is_renewed_goes_upstream_and_serves_to_join_again() {
         bench.switch.handle(Time::ZERO, input, &mut Off);
     }
     let flow = bench.info.clone();
-    let out = bench.signal(UP, Signal::Advertise { flow });
+    let out = bench.signal(UP, Signal::Advertise { flow: flow.into() });
     assert!(has_newer(&out), "{out:?}");
 }
 
@@ -416,7 +416,7 @@ fn a_flood_of_joins_behind_one_port_is_bounded_and_cheap() {
             .handle(Time::ZERO, SwitchInput::PortUp { port }, &mut Off);
     }
     let flow = bench.info.clone();
-    bench.signal(UP, Signal::Advertise { flow });
+    bench.signal(UP, Signal::Advertise { flow: flow.into() });
     let join = |bench: &mut Bench, port, id: u32| {
         let proof = Some(id.to_be_bytes().to_vec().into());
         bench.join(port, member(&format!("m{id}"), id), proof)
@@ -462,7 +462,9 @@ fn a_flow_whose_neighbour_upstream_stays_away_is_given_up_after_three_eras() {
                 let up = SwitchInput::PortUp { port: UP };
                 bench.switch.handle(next, up, &mut Off);
                 let (port, flow) = (UP, bench.info.clone());
-                let signal = Signal::Advertise { flow };
+                let signal = Signal::Advertise {
+                    flow: Box::new(flow),
+                };
                 bench
                     .switch
                     .handle(next, SwitchInput::Signal { port, signal }, &mut Off);

@@ -166,7 +166,7 @@ impl Sink {
             self.signals.push_back(Signal::Report {
                 flow,
                 member,
-                report,
+                report: Box::new(report),
             });
         }
         if self.config.policy.mode == MaintMode::Maint {

@@ -41,7 +41,7 @@ impl Source {
                 member,
                 report,
             } if ours(flow) => {
-                self.on_report(now, member, report);
+                self.on_report(now, member, *report);
                 None
             }
             Signal::ChangeAck { flow, change, .. } if ours(flow) => {

@@ -30,7 +30,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         })
     };
     prop_oneof![
-        4 => (0u32..4).prop_map(|flow| Signal::Advertise { flow: info(flow) }),
+        4 => (0u32..4).prop_map(|flow| Signal::Advertise { flow: Box::new(info(flow)) }),
         6 => (flow(), member()).prop_map(|(flow, member)| Signal::Join {
             flow,
             epoch: Epoch::default(),

@@ -280,7 +280,7 @@ impl<'a> World<'a> {
 
     pub fn advertise(&mut self) {
         let flow = self.source.flow().clone();
-        self.input(SinkInput::Signal(Signal::Advertise { flow }));
+        self.input(SinkInput::Signal(Signal::Advertise { flow: flow.into() }));
     }
 
     pub fn levels(&self) -> Vec<(Time, Level)> {

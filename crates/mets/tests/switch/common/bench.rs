@@ -173,7 +173,7 @@ impl Bench {
 
     /// Advertises a flow on a port.
     pub fn advertise(&mut self, port: PortId, flow: FlowInfo) -> Vec<SwitchTransmit> {
-        self.signal(port, Signal::Advertise { flow })
+        self.signal(port, Signal::Advertise { flow: flow.into() })
     }
 
     /// Loses the channel of a port, and has it back.

@@ -372,7 +372,7 @@ impl Receiver {
         match signal {
             Signal::Advertise { flow } if flow.id.0 == self.flow => {
                 let (id, epoch) = (flow.id, flow.epoch);
-                self.info = Some(flow);
+                self.info = Some(*flow);
                 Some(Signal::Join {
                     flow: id,
                     epoch,

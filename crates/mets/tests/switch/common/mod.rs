@@ -130,7 +130,7 @@ impl Net {
     pub fn source(&mut self, node: usize, source: Source) {
         let index = self.sources.len();
         let signal = Signal::Advertise {
-            flow: source.info.clone(),
+            flow: Box::new(source.info.clone()),
         };
         self.nodes[node].sources.push(index);
         self.sources.push((node, source));

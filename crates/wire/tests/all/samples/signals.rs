@@ -115,7 +115,9 @@ pub fn signals() -> Vec<Signal> {
             group: Some("239.1.2.3:7700".parse().unwrap()),
             group_repair: Some(9),
         },
-        Signal::Advertise { flow: info.clone() },
+        Signal::Advertise {
+            flow: Box::new(info.clone()),
+        },
         Signal::Withdraw {
             flow,
             reason: "the source has gone".into(),
@@ -192,7 +194,7 @@ pub fn signals() -> Vec<Signal> {
         Signal::Report {
             flow,
             member: member.clone(),
-            report,
+            report: Box::new(report),
         },
         Signal::ListFlows,
         Signal::Flows {
