@@ -31,10 +31,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A line whose end is missing is taken as a whole when it has not changed for this time: its writer is done.
 const SETTLED: Duration = Duration::from_secs(1);
 /// The longest URL that is read from a file, in bytes: a token takes some hundreds.
-const MAX_URL: u64 = 8_192;
+const MAX_URL: usize = 8_192;
+/// How far a URL is looked for in a file, in bytes: the messages of a node before it take some hundreds.
+const MAX_READ: u64 = 65_536;
 
-/// Reads `layercasts://HOST:PORT[/FLOW][?fp=..]`, `layercast://HOST:PORT[/FLOW]` or `HOST:PORT[/FLOW]`; `@FILE` is the first
-/// line of that file, for which it waits up to [`URL_WITHIN`] (it blocks the thread meanwhile).
+/// Reads `layercasts://HOST:PORT[/FLOW][?fp=..]`, `layercast://HOST:PORT[/FLOW]` or `HOST:PORT[/FLOW]`; `@FILE` is the
+/// line of that file that holds one, for which it waits up to [`URL_WITHIN`] (it blocks the thread meanwhile).
 pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
     let file = text.strip_prefix('@');
     let line = match file {
@@ -91,7 +93,7 @@ pub fn renewal(
     let (ca, token) = (ca.map(Path::to_owned), token.map(str::to_owned));
     let last = Mutex::new(url.clone());
     Some(Renewal::new(move || {
-        let (line, _) = first_line(&file).ok()?;
+        let (line, _) = url_line(&file).ok()?;
         let url = read(&line).ok()?;
         if std::mem::replace(
             &mut *last.lock().unwrap_or_else(PoisonError::into_inner),
@@ -114,19 +116,38 @@ pub fn renewal(
     }))
 }
 
-/// The first line of a file, and whether its end is there.
-fn first_line(file: &Path) -> io::Result<(String, bool)> {
-    let mut text = String::new();
-    File::open(file)?.take(MAX_URL).read_to_string(&mut text)?;
-    Ok(match text.split_once('\n') {
-        Some((line, _)) => (line.trim().to_owned(), true),
-        // Too long for a URL.
-        None if text.len() as u64 >= MAX_URL => (String::new(), false),
-        None => (text.trim().to_owned(), false),
-    })
+/// The line of a file that holds the URL, and whether its end is there: the first with a scheme, since a node whose messages
+/// go to the same file prints some before; or the first line, if it is one word, such as `HOST:PORT/FLOW`. Empty if there is
+/// none.
+fn url_line(file: &Path) -> io::Result<(String, bool)> {
+    let mut octets = Vec::new();
+    File::open(file)?.take(MAX_READ).read_to_end(&mut octets)?;
+    let text = match std::str::from_utf8(&octets) {
+        Ok(text) => text,
+        // The last character is cut.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&octets[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(error) => return Err(io::Error::new(ErrorKind::InvalidData, error)),
+    };
+    let mut lines = text.split_inclusive('\n');
+    let is_url = |line: &&str| {
+        ["layercast://", "layercasts://"]
+            .iter()
+            .any(|it| line.trim().starts_with(it))
+    };
+    let is_word = |line: &&str| !line.trim().contains(char::is_whitespace);
+    let line = lines
+        .clone()
+        .find(is_url)
+        .or_else(|| lines.next().filter(is_word));
+    let line = line
+        .filter(|line| line.len() <= MAX_URL)
+        .unwrap_or_default();
+    Ok((line.trim().to_owned(), line.ends_with('\n')))
 }
 
-/// The first line of a file, once it is complete; waits for the file for the first of two times, for the line for the
+/// The line of a file that holds the URL, once it is complete; waits for the file for the first of two times, for the line for the
 /// second.
 fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Failure> {
     let begun = Instant::now();
@@ -134,7 +155,7 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
     // The line without an end, and since when it has not changed.
     let mut open: Option<(String, Instant)> = None;
     loop {
-        let (what, within) = match first_line(file) {
+        let (what, within) = match url_line(file) {
             Ok((line, true)) => return Ok(line),
             Ok((line, false)) if !line.is_empty() => {
                 let same = open.take().filter(|(before, _)| *before == line);
@@ -324,6 +345,15 @@ mod tests {
         std::fs::write(&file, "layercast://127.0.0.1:7400/film").unwrap();
         let url = parse(&format!("@{}", file.display())).unwrap();
         assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/film");
+        // The messages of the node go to the same file.
+        let log = "    0.00 s  waiting for media at 127.0.0.1:5000\n    4.05 s  2 whole GOPs seen \u{b7}\n";
+        std::fs::write(&file, log).unwrap();
+        let error = wait_for_line(&file, (Duration::ZERO, Duration::ZERO)).unwrap_err();
+        assert!(error.to_string().contains("holds no URL"), "{error}");
+        let all = format!("{log}layercast://127.0.0.1:7400/live\n  MPEG-TS, 25.00 frames/s\n");
+        std::fs::write(&file, all).unwrap();
+        let url = parse(&format!("@{}", file.display())).unwrap();
+        assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/live");
         std::fs::write(&file, "nonsense\n").unwrap();
         let error = parse(&format!("@{}", file.display())).unwrap_err();
         assert!(error.to_string().contains("server.url"), "{error}");

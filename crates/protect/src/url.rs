@@ -121,7 +121,8 @@ impl FromStr for JoinUrl {
         let wrong = || UrlError::Address(text.to_owned());
         let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().ok().filter(|port: &u16| *port > 0);
-        if name.is_empty() || port.is_none() || flow.is_some_and(str::is_empty) {
+        let is_word = !name.contains(|it: char| it.is_whitespace() || it.is_control());
+        if name.is_empty() || !is_word || port.is_none() || flow.is_some_and(str::is_empty) {
             return Err(wrong());
         }
         let mut url = JoinUrl {
@@ -313,6 +314,7 @@ mod tests {
             "localhost:",
             "localhost:99999",
             "localhost:0",
+            "waiting for media at 127.0.0.1:5000",
             "localhost:1/",
             ":1",
             "http://localhost:1/",

@@ -109,7 +109,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (
             &["--peer", peer, "--out", "127.0.0.1:0"],
             2,
-            "the port of a program",
+            "has the port 0",
         ),
         (
             &[
@@ -152,7 +152,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
                 "127.0.0.1:0",
             ],
             2,
-            "not the other end",
+            "is the address of --listen",
         ),
     ];
     for (args, code, part) in wrong {
