@@ -122,20 +122,15 @@ pub fn renewal(
 fn url_line(file: &Path) -> io::Result<(String, bool)> {
     let mut octets = Vec::new();
     File::open(file)?.take(MAX_READ).read_to_end(&mut octets)?;
-    let text = match std::str::from_utf8(&octets) {
-        Ok(text) => text,
-        // The last character is cut.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&octets[..error.valid_up_to()]).unwrap_or_default()
-        }
-        Err(error) => return Err(io::Error::new(ErrorKind::InvalidData, error)),
-    };
+    // The last character may be cut.
+    let cut = std::str::from_utf8(&octets)
+        .err()
+        .filter(|it| it.error_len().is_none());
+    octets.truncate(cut.map_or(octets.len(), |it| it.valid_up_to()));
+    let text =
+        std::str::from_utf8(&octets).map_err(|it| io::Error::new(ErrorKind::InvalidData, it))?;
     let mut lines = text.split_inclusive('\n');
-    let is_url = |line: &&str| {
-        ["layercast://", "layercasts://"]
-            .iter()
-            .any(|it| line.trim().starts_with(it))
-    };
+    let is_url = |line: &&str| scheme::is_taken(line.trim(), scheme::Place::Node);
     let is_word = |line: &&str| !line.trim().contains(char::is_whitespace);
     let line = lines
         .clone()

@@ -105,16 +105,14 @@ pub fn output(out: &Path) -> Result<Option<(SocketAddr, bool)>, Failure> {
     let Some(text) = out.to_str() else {
         return Ok(None);
     };
-    match address_of(text) {
-        Some(address) => {
-            let to = resolve(text, address)?;
-            if let Some(problem) = host_port::no_destination(to) {
-                return Err(Failure::wrong_use(format!("{text} {problem}"))
-                    .hint("give the address of the player, such as udp://127.0.0.1:6000"));
-            }
-            Ok(Some((to, text.starts_with("rtp://"))))
-        }
-        None => Ok(None),
+    let Some(address) = address_of(text) else {
+        return Ok(None);
+    };
+    let to = resolve(text, address)?;
+    match host_port::no_destination(to) {
+        Some(problem) => Err(Failure::wrong_use(format!("{text} {problem}"))
+            .hint("give the address and the port of the player, such as 127.0.0.1:6000")),
+        None => Ok(Some((to, text.starts_with("rtp://")))),
     }
 }
 

@@ -25,6 +25,20 @@ pub fn scheme(text: &str) -> Option<&str> {
         .then_some(scheme)
 }
 
+/// The schemes that are taken at a place.
+fn taken(place: Place) -> &'static [&'static str] {
+    match place {
+        Place::Input | Place::Output => &["udp", "rtp"],
+        Place::Node => &["layercasts", "layercast", "xtp+daemon"],
+        Place::File => &[],
+    }
+}
+
+/// Whether a text begins as a URL that is taken at a place.
+pub fn is_taken(text: &str, place: Place) -> bool {
+    scheme(text).is_some_and(|given| taken(place).contains(&given))
+}
+
 /// Refuses a path that is a URL which `place` does not take.
 pub fn check_path(path: &Path, place: Place) -> Result<(), Failure> {
     match path.to_str() {
@@ -38,11 +52,7 @@ pub fn check(text: &str, place: Place) -> Result<(), Failure> {
     let Some(given) = scheme(text) else {
         return Ok(());
     };
-    let taken: &[&str] = match place {
-        Place::Input | Place::Output => &["udp", "rtp"],
-        Place::Node => &["layercasts", "layercast", "xtp+daemon"],
-        Place::File => &[],
-    };
+    let taken = taken(place);
     if taken.contains(&given) {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
 use clap::builder::TypedValueParser;
@@ -85,12 +86,9 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
 pub fn destination(text: &str) -> Result<SocketAddr, String> {
     let with = |port| format!("127.0.0.1:{port} for a program on this host");
     let address = address(text, with)?;
-    let port = Some(address.port()).filter(|port| *port > 0);
+    let port = NonZeroU16::new(address.port()).map_or(PORT, NonZeroU16::get);
     match host_port::no_destination(address) {
-        Some(problem) => Err(format!(
-            "it {problem}: write {}",
-            with(port.unwrap_or(PORT))
-        )),
+        Some(problem) => Err(format!("it {problem}: write {}", with(port))),
         None => Ok(address),
     }
 }

@@ -1,4 +1,5 @@
 use std::fmt::{self, Write};
+use std::num::NonZeroU16;
 use std::str::FromStr;
 
 use base64::Engine;
@@ -120,9 +121,9 @@ impl FromStr for JoinUrl {
         };
         let wrong = || UrlError::Address(text.to_owned());
         let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
-        let port = port.parse().ok().filter(|port: &u16| *port > 0);
+        let is_port = port.parse::<NonZeroU16>().is_ok();
         let is_word = !name.contains(|it: char| it.is_whitespace() || it.is_control());
-        if name.is_empty() || !is_word || port.is_none() || flow.is_some_and(str::is_empty) {
+        if name.is_empty() || !is_word || !is_port || flow.is_some_and(str::is_empty) {
             return Err(wrong());
         }
         let mut url = JoinUrl {
