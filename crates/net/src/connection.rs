@@ -32,10 +32,6 @@ pub(crate) struct PeerId(pub u64);
 
 /// What happens on the connections of a node.
 #[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a signal is moved by value, as through the machines"
-)]
 pub(crate) enum PeerEvent {
     /// A neighbour said hello.
     Opened(Box<Newcomer>),

@@ -77,10 +77,6 @@ pub(crate) struct Inbox<C> {
     pub commands: Option<mpsc::Receiver<C>>,
 }
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "one at a time, passed on immediately"
-)]
 enum Said<C> {
     Peer(PeerEvent),
     User(C),

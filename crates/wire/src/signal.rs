@@ -24,10 +24,6 @@ pub const MAX_TEXT: usize = 1024;
 /// distinguishes them (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "signals are few, and none waits in large numbers"
-)]
 pub enum Signal {
     /// First message in both directions.
     Hello {

@@ -35,10 +35,6 @@ use super::PlayedFrame;
 
 /// An input of a [`Sink`].
 #[derive(Clone, PartialEq, Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
-)]
 pub enum SinkInput {
     /// From the data path.
     Pdu(LinkPdu),
@@ -56,10 +52,6 @@ pub enum SinkInput {
 
 /// What a [`Sink`] sends.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
-)]
 pub enum SinkTransmit {
     /// RES.
     Pdu(LinkPdu),

@@ -178,10 +178,8 @@ impl Source {
         };
         source.info.path_delay_us = source.first_delay(&source.info.spec).as_us();
         source.info.spread_us = source.pacer.spread(&source.info.spec).as_us();
-        let flow = source.info.clone();
-        source
-            .signals
-            .push_back(Signal::Advertise { flow: flow.into() });
+        let flow = Box::new(source.info.clone());
+        source.signals.push_back(Signal::Advertise { flow });
         if source.config.registered {
             source.events.push_back(SourceEvent::NeedFrames(capacity));
         }
@@ -303,9 +301,8 @@ impl Source {
             change.flow.media_ms_per_s = media_ms_per_s;
         }
         if self.phase == Phase::Live {
-            let flow = self.info.clone();
-            self.signals
-                .push_back(Signal::Advertise { flow: flow.into() });
+            let flow = Box::new(self.info.clone());
+            self.signals.push_back(Signal::Advertise { flow });
         }
     }
 

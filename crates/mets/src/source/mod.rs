@@ -25,10 +25,6 @@ use super::AppFrame;
 
 /// An input of a [`Source`] from the switch of its node.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
-)]
 pub enum SourceInput {
     /// RES, from the data path.
     Pdu(LinkPdu),
@@ -38,10 +34,6 @@ pub enum SourceInput {
 
 /// What a [`Source`] hands to the switch of its node.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
-)]
 pub enum SourceTransmit {
     /// Media or ADAPT.
     Pdu(LinkPdu),

@@ -228,7 +228,6 @@ fn control() -> impl Strategy<Value = Control> {
     prop_oneof![data, taken]
 }
 
-#[allow(clippy::large_enum_variant, reason = "steps are few")]
 #[derive(Clone, Debug)]
 enum Step {
     Pdu(LinkPdu),

@@ -131,12 +131,7 @@ fn every_limit_has_a_refusal_of_its_own() {
     bench.signal(B, join(flow, 2));
     assert_eq!(bench.refusals(), [Resource::TooManyMembers]);
     let second = Source::canyon(2, Carriage::Datagrams).info;
-    bench.signal(
-        UP,
-        Signal::Advertise {
-            flow: Box::new(second),
-        },
-    );
+    bench.advertise(UP, second);
     assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
     let config = SwitchConfig {
         cpu_per_cell: Some(Span::from_ms(1)),
@@ -157,7 +152,7 @@ fn every_limit_has_a_refusal_of_its_own() {
     let mut bench = self::bench(slow, SwitchConfig::default());
     bench.info.spec.delay_max_ms = 100;
     let flow = bench.info.clone();
-    bench.signal(UP, Signal::Advertise { flow: flow.into() });
+    bench.advertise(UP, flow);
     bench.signal(A, join(FlowId(1), 1));
     assert_eq!(
         bench.refusals(),
@@ -170,15 +165,10 @@ fn every_limit_has_a_refusal_of_its_own() {
 fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
     let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
     let flow = bench.info.clone();
-    bench.signal(
-        B,
-        Signal::Advertise {
-            flow: Box::new(flow.clone()),
-        },
-    );
+    bench.advertise(B, flow.clone());
     assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
     bench.give(SwitchInput::PortDown { port: UP });
-    bench.signal(B, Signal::Advertise { flow: flow.into() });
+    bench.advertise(B, flow);
     let out = bench.signal(
         A,
         Signal::Join {
@@ -204,12 +194,7 @@ fn another_life_of_a_flow_takes_the_place_of_the_first() {
     let mut flow = bench.info.clone();
     flow.epoch = Epoch(9);
     let id = flow.id;
-    let out = bench.signal(
-        UP,
-        Signal::Advertise {
-            flow: Box::new(flow.clone()),
-        },
-    );
+    let out = bench.advertise(UP, flow.clone());
     assert!(told_to_ask_again(&out), "{out:?}");
     assert_eq!(signals_to(&out, UP), [] as [&Signal; 0], "nothing to leave");
     assert_eq!(bench.flows(), [(id, Epoch(9))], "listed once");
@@ -232,21 +217,11 @@ fn another_life_of_a_flow_takes_the_place_of_the_first() {
     );
     // What another neighbour still tells of the first life counts for nothing, of a third one it does.
     let old = bench.info.clone();
-    bench.signal(
-        B,
-        Signal::Advertise {
-            flow: Box::new(old),
-        },
-    );
+    bench.advertise(B, old);
     assert_eq!(bench.flows(), [(id, Epoch(9))]);
     assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
     flow.epoch = Epoch(12);
-    let out = bench.signal(
-        B,
-        Signal::Advertise {
-            flow: Box::new(flow.clone()),
-        },
-    );
+    let out = bench.advertise(B, flow.clone());
     assert_eq!(bench.flows(), [(id, Epoch(12))]);
     assert!(
         matches!(
@@ -257,7 +232,7 @@ fn another_life_of_a_flow_takes_the_place_of_the_first() {
     );
     // The node upstream is believed even if the clock of the source was set back.
     flow.epoch = Epoch(3);
-    bench.signal(B, Signal::Advertise { flow: flow.into() });
+    bench.advertise(B, flow);
     assert_eq!(bench.flows(), [(id, Epoch(3))]);
 }
 
@@ -307,7 +282,7 @@ fn a_flow_that_the_node_upstream_does_not_confirm_is_given_up() {
     bench.give(SwitchInput::PortDown { port: UP });
     bench.give(SwitchInput::PortUp { port: UP });
     let flow = bench.info.clone();
-    bench.signal(UP, Signal::Advertise { flow: flow.into() });
+    bench.advertise(UP, flow);
     bench.run(ms(10_000));
     assert_eq!(bench.flows().len(), 1);
     // A flow without a member below is abandoned too.
@@ -324,7 +299,7 @@ fn a_flow_whose_way_is_lost_is_not_listed_beside_its_successor() {
     assert_eq!(bench.flows().len(), 1, "it may come back");
     let mut flow = bench.info.clone();
     flow.id = FlowId(77);
-    bench.signal(A, Signal::Advertise { flow: flow.into() });
+    bench.advertise(A, flow);
     assert_eq!(bench.flows(), [(FlowId(77), Epoch::default())]);
 }
 
@@ -377,7 +352,7 @@ fn media_that_overtake_the_answer_to_a_join_are_the_answer() {
     let mut source = Source::canyon(2, Carriage::Datagrams);
     let flow = source.info.clone();
     bench.info = flow.clone();
-    bench.signal(local, Signal::Advertise { flow: flow.into() });
+    bench.advertise(local, flow);
     let join = bench.join_of(Epoch::default());
     bench.signal(A, join);
     let pdu = source.emit(Time::ZERO).remove(0).1;
@@ -397,7 +372,7 @@ fn headroom_costs_no_level_that_the_stream_as_measured_fits() {
         let mut flow = bench.info.clone();
         flow.epoch = Epoch(1);
         flow.spec.headroom_permille = permille;
-        bench.signal(UP, Signal::Advertise { flow: flow.into() });
+        bench.advertise(UP, flow);
         let join = bench.join_of(Epoch(1));
         bench.signal(A, join);
         let (flow, vci) = (bench.info.id, 64);
@@ -481,7 +456,7 @@ fn overload(carriage: Carriage, discard: Discard, seconds: u32) -> ([u32; 3], [u
     );
     bench.run(ms(4_000));
     bench.source.start = bench.now;
-    bench.signal(UP, Signal::Advertise { flow: flow.into() });
+    bench.advertise(UP, flow);
     bench.join(A, 1);
     let (mut offered, mut got) = ([0; 3], [0; 3]);
     let mut cells = Reassembler::new(Mark::Last);
@@ -672,7 +647,7 @@ fn media_that_nobody_wants_is_no_fault() {
         let local = PortId::LOCAL;
         let mut source = Source::canyon(2, carriage);
         let flow = source.info.clone();
-        bench.signal(local, Signal::Advertise { flow: flow.into() });
+        bench.advertise(local, flow);
         let frame = source.emit(Time::ZERO);
         let units = frame.len() as u64;
         for (_, pdu) in frame {
@@ -729,12 +704,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
     // Before it has said anything, another base layer takes room.
     let guest = Source::canyon(2, Carriage::Datagrams).info;
     let (id, member) = (guest.id, member(2));
-    bench.signal(
-        UP,
-        Signal::Advertise {
-            flow: Box::new(guest),
-        },
-    );
+    bench.advertise(UP, guest);
     let level = Level::FULL;
     bench.signal(
         A,
@@ -819,6 +789,6 @@ fn a_farewell_that_waits_for_data_is_said_before_the_flow_comes_anew() {
         out.iter()
             .all(|out| !matches!(out, SwitchTransmit::Signal { .. }))
     );
-    out.extend(bench.signal(UP, Signal::Advertise { flow: flow.into() }));
+    out.extend(bench.advertise(UP, flow));
     assert!(told_to_ask_again(&out), "{out:?}");
 }
