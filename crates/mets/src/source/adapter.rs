@@ -23,6 +23,9 @@ pub(super) struct SourceAdapter {
     last_res: Option<Time>,
     /// When the shaper follows a raise, if no GOP start came before.
     raise_at: Option<Time>,
+    /// Nobody has heard what is advertised: the next demand is answered, and has not been, although it is no news.
+    unheard: bool,
+    owed: bool,
 }
 
 /// What the source gives: a level, and what its layers take.
@@ -74,6 +77,8 @@ impl SourceAdapter {
             last_adapt: None,
             last_res: None,
             raise_at: None,
+            unheard: false,
+            owed: false,
         }
     }
 
@@ -89,6 +94,12 @@ impl SourceAdapter {
     pub fn on_res(&mut self, now: Time, wanted: Target) {
         self.last_res = Some(now);
         self.wanted = wanted;
+        self.owed |= std::mem::take(&mut self.unheard);
+    }
+
+    /// The last receiver has left. Whoever comes next waits for an answer to its demand, which may be that of the former one.
+    pub fn on_empty(&mut self) {
+        self.unheard = true;
     }
 
     /// Whether RES just ran out: three eras without any.
@@ -105,10 +116,11 @@ impl SourceAdapter {
 
     /// The ADAPT that is due at `now`: a new level, at most once per RES interval.
     pub fn due(&mut self, now: Time) -> Option<Announcement> {
-        if !self.wanted.is_news(self.advertised) || self.next_slot().is_some_and(|slot| now < slot)
-        {
+        let in_slot = self.next_slot().is_none_or(|slot| now >= slot);
+        if !(self.owed || in_slot && self.wanted.is_news(self.advertised)) {
             return None;
         }
+        self.owed = false;
         let from = std::mem::replace(&mut self.advertised, self.wanted);
         let raised = self.advertised.level > from.level || self.advertised.rate > from.rate;
         self.raise_at = raised.then(|| now.saturating_add(self.res_interval));
@@ -217,6 +229,19 @@ mod tests {
         assert_eq!(adapter.next_timeout(), Some(at(250)));
         assert_eq!(due(&mut adapter, 250), Some((2, 1)));
         assert_eq!(due(&mut adapter, 600), None);
+    }
+
+    #[test]
+    fn the_demand_of_a_new_receiver_is_answered_at_once_though_the_former_one_had_the_same() {
+        let mut adapter = adapter();
+        adapter.on_res(at(0), level(Level::FULL));
+        assert_eq!(due(&mut adapter, 0), Some((0, 2)));
+        adapter.on_empty();
+        assert_eq!(due(&mut adapter, 100), None);
+        adapter.on_res(at(110), level(Level::FULL));
+        assert_eq!(due(&mut adapter, 110), Some((2, 2)));
+        adapter.on_res(at(120), level(Level::FULL));
+        assert_eq!(due(&mut adapter, 400), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@ mod manage;
 mod media;
 mod session;
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use layercast_core::{
@@ -410,14 +411,20 @@ impl Source {
             self.shape(now);
             self.send_adapt(now, message);
             let rate = self.rate_of(self.adapter.advertised());
-            self.events
-                .push_back(SourceEvent::RateChanged { from, to, rate });
+            if announcement.from != self.adapter.advertised() {
+                self.events
+                    .push_back(SourceEvent::RateChanged { from, to, rate });
+            }
             let flow = self.info.id;
             obs.on(now, self.subject(), || TraceEvent::Decision {
                 flow,
                 what: "adapt",
                 value: i64::from(to.get()),
-                reason: if to > from { "raise" } else { "lower" },
+                reason: match to.cmp(&from) {
+                    Ordering::Greater => "raise",
+                    Ordering::Equal => "a new receiver",
+                    Ordering::Less => "lower",
+                },
             });
         }
         self.shape(now);

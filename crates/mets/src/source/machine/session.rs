@@ -110,6 +110,9 @@ impl Source {
         if self.members.leave(&member) {
             self.events.push_back(SourceEvent::MemberLeft(member));
         }
+        if self.members.len() == 0 {
+            self.adapter.on_empty();
+        }
     }
 
     /// Sends a message on the control socket of a member: reliably, in order (specs/mets.md 2.2).
