@@ -24,6 +24,7 @@ pub fn repair(data: &[u8]) {
         name: "fuzz".into(),
         session: SESSION,
         rate: Some(Rate::from_bps(8_000_000)),
+        measures: true,
         means: [Means::Auto, Means::Requests, Means::Parities][data.len() % 3],
         codec,
     };

@@ -263,7 +263,8 @@ Examples:
   ffmpeg -nostdin -re -i any.mp4 -c:v libx264 -g 25 -bf 2 \\
       -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
   layercast serve udp://127.0.0.1:5000                # live, with sound
-  layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s")]
+  layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s
+  layercast serve udp://127.0.0.1:5000 --rate auto    # finds out what the paths to the receivers carry")]
 pub struct Serve {
     /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
     /// input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, or a transport stream at `-`
@@ -498,12 +499,13 @@ pub enum JoinFastStart {
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
-    /// Rate of every link towards receivers, e.g. 10Mbit/s [default: unlimited]
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
-    pub rate: Option<Rate>,
+    /// Rate of every link towards receivers, e.g. 10Mbit/s; or auto: the node finds out what the path carries, by the reports
+    /// of link repair [default: unlimited]
+    #[arg(long, value_name = "RATE|auto", value_parser = units::link_rate)]
+    pub rate: Option<units::LinkRate>,
     /// Rate, delay, queue, loss and rate schedule (times count from the start of the node) of the link to one
     /// neighbour (a cell of the queue holds 48 bytes); repeatable:
-    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
+    /// NAME=RATE|auto[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
     /// Maximum number of connected receivers and switches; further ones are refused

@@ -18,7 +18,7 @@ use layercast_wire::{Carriage, FlowInfo, Payload};
 use tokio::sync::mpsc;
 
 use crate::address;
-use crate::args::{self, IdentityArgs, LinkArgs};
+use crate::args::{self, IdentityArgs, LinkArgs, RepairMode};
 use crate::drive::{self, Drive};
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -30,6 +30,7 @@ use crate::probe::{describe, notes};
 use crate::reporter::Reporter;
 use crate::scheme;
 use crate::signals;
+use crate::units::LinkRate;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
 const QUEUE: Span = Span::from_secs(1);
@@ -166,8 +167,7 @@ fn too_slow(config: &NodeConfig, link: &LinkArgs) -> Option<String> {
     let flow = source.flow();
     let burst = flow.spec.layers.base.burst;
     let bytes = f64::from(burst) * 48.0;
-    let rates = link.ports.iter().map(|port| port.rate).chain(link.rate);
-    let line = rates.min_by_key(|rate| rate.as_bps());
+    let line = known_rates(link).min_by_key(|rate| rate.as_bps());
     let on_line = line.map_or(Span::ZERO, |rate| {
         rate.time_for(CELL_SIZE as u64).times(u64::from(burst))
     });
@@ -334,6 +334,7 @@ pub fn node(
         clock: wall_clock(),
         ..SwitchConfig::default()
     };
+    check_auto(link)?;
     let measured = promise(link)?;
     let port = |name: &str, rate, queue| PortConfig {
         measured,
@@ -370,6 +371,30 @@ pub fn node(
     Ok(config)
 }
 
+/// The rates of links that are known.
+fn known_rates(link: &LinkArgs) -> impl Iterator<Item = Rate> {
+    let rates = link.ports.iter().map(|port| port.rate).chain(link.rate);
+    rates.filter_map(LinkRate::known)
+}
+
+/// Whether the rate of a link is to be found out, and what speaks against that.
+fn check_auto(link: &LinkArgs) -> Result<(), Failure> {
+    let mut rates = link.ports.iter().map(|port| port.rate).chain(link.rate);
+    let is_auto = rates.any(|rate| rate == LinkRate::Auto);
+    if is_auto && link.repair == RepairMode::Off {
+        return Err(Failure::Usage(
+            "a link with the rate auto is measured by the reports of link repair: leave out --repair off, or give a rate".to_owned(),
+        ));
+    }
+    if is_auto && link.admission == args::Admission::Measured {
+        return Err(Failure::Usage(
+            "--admission measured needs links with known rates: give a rate instead of auto"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// The promise of links that admit base layers by measurement.
 fn promise(link: &LinkArgs) -> Result<Option<LatePromise>, Failure> {
     let given = link.late_target.is_some() || link.within.is_some() || link.period.is_some();
@@ -395,7 +420,7 @@ fn promise(link: &LinkArgs) -> Result<Option<LatePromise>, Failure> {
         };
         Failure::Usage(format!("{option} {}", error.problem))
     })?;
-    if link.rate.is_none() && link.ports.is_empty() {
+    if known_rates(link).next().is_none() {
         return Err(Failure::Usage(
             "--admission measured needs links with a rate: add --rate RATE or --port NAME=RATE"
                 .to_owned(),
@@ -426,11 +451,14 @@ pub fn cells_of(queue: QueueSize, rate: Option<Rate>) -> u32 {
     cells.clamp(8, 1 << 20) as u32
 }
 
-fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig {
+fn port(name: &str, rate: Option<LinkRate>, queue: Option<QueueSize>) -> PortConfig {
+    let estimated = rate == Some(LinkRate::Auto);
+    let rate = rate.and_then(LinkRate::known);
     let limit = cells_of(queue.unwrap_or(QueueSize::Time(QUEUE)), rate);
     PortConfig {
         name: name.to_owned(),
         rate,
+        estimated,
         // An I picture alone fills a quarter of such a queue; that is no congestion yet.
         queue: QueueConfig {
             efci_on: limit / 2,

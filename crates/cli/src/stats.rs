@@ -5,7 +5,7 @@ use std::io::stdout;
 use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
-use layercast_wire::{FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
+use layercast_wire::{FlowInfo, Limit, LinkReport, MemberReport, MemberStats, PathReport};
 use serde::Serialize;
 
 use crate::address;
@@ -131,6 +131,7 @@ fn link_table(links: &[LinkReport]) -> Table {
         "over the rate",
         "repaired from there",
         "round trip",
+        "path",
     ]);
     for link in links {
         let layers = |counts: &PerLayer<u64>| {
@@ -151,9 +152,20 @@ fn link_table(links: &[LinkReport]) -> Table {
             0 => "-".to_owned(),
             rtt => format!("{:.1} ms", rtt as f64 / 1e3),
         });
+        cells.push(link.path.as_ref().map_or_else(|| "-".to_owned(), path_text));
         table.row(cells);
     }
     table
+}
+
+/// What a port estimates of its path.
+fn path_text(path: &PathReport) -> String {
+    let Some(rate) = path.rate_bps else {
+        return "not full yet".to_owned();
+    };
+    let queue = path.queue_us as f64 / 1e3;
+    let shared = if path.competes { ", shared" } else { "" };
+    format!("{}, queue {queue:.0} ms{shared}", Rate::from_bps(rate))
 }
 
 fn flow_table(flows: &[FlowInfo], width: Option<usize>) -> String {

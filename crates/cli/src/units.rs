@@ -26,7 +26,7 @@ pub struct NamedPort {
     /// The neighbour.
     pub name: String,
     /// Rate of the link.
-    pub rate: Rate,
+    pub rate: LinkRate,
     /// Propagation delay that is added.
     pub delay: Span,
     /// Size of the queue.
@@ -35,6 +35,25 @@ pub struct NamedPort {
     pub loss: f64,
     /// How the rate changes.
     pub schedule: RateSchedule,
+}
+
+/// The rate of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkRate {
+    /// What the node finds that the path carries.
+    Auto,
+    /// This one.
+    Known(Rate),
+}
+
+impl LinkRate {
+    /// The rate, if it is known.
+    pub fn known(self) -> Option<Rate> {
+        match self {
+            LinkRate::Auto => None,
+            LinkRate::Known(rate) => Some(rate),
+        }
+    }
 }
 
 /// What `--multicast GROUP:PORT=NAME,..` says.
@@ -170,6 +189,16 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     quantity(text)
 }
 
+/// Reads a rate such as `10Mbit/s`, or `auto`.
+pub fn link_rate(text: &str) -> Result<LinkRate, String> {
+    match text.trim() {
+        "auto" => Ok(LinkRate::Auto),
+        text => rate(text)
+            .map(LinkRate::Known)
+            .map_err(|error| format!("{error}, or auto")),
+    }
+}
+
 /// Reads what carries the control in the clear: `tcp` or `xtp`.
 pub fn control(text: &str) -> Result<Control, String> {
     text.parse().map_err(|error: UrlError| error.to_string())
@@ -211,12 +240,12 @@ pub fn level(text: &str) -> Result<Level, String> {
 /// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
     let usage =
-        "expected NAME=RATE[,delay=5ms][,queue=500ms][,loss=0.01][,schedule=10s:60%,20s:100%]";
+        "expected NAME=RATE|auto[,delay=5ms][,queue=500ms][,loss=0.01][,schedule=10s:60%,20s:100%]";
     let (name, rest) = text.split_once('=').ok_or(usage)?;
     let mut parts = rest.split(',');
     let mut port = NamedPort {
         name: name.trim().to_owned(),
-        rate: rate(parts.next().unwrap_or_default())?,
+        rate: link_rate(parts.next().unwrap_or_default())?,
         delay: Span::ZERO,
         queue: None,
         loss: 0.0,
@@ -247,6 +276,17 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         }
     }
     port.schedule = steps(&step_texts)?;
+    let of_rate = [
+        ("queue", port.queue.is_some()),
+        ("schedule", !step_texts.is_empty()),
+    ];
+    if port.rate == LinkRate::Auto
+        && let Some((key, _)) = of_rate.iter().find(|(_, is_given)| *is_given)
+    {
+        return Err(format!(
+            "{key}= belongs to a link with a known rate, and this one is auto"
+        ));
+    }
     Ok(port)
 }
 
@@ -464,7 +504,7 @@ mod tests {
             named_port("rook=10Mbit/s,delay=2ms,schedule=10s:60%,20s:100%,queue=64cells,loss=0.01")
                 .unwrap();
         assert_eq!(port.name, "rook");
-        assert_eq!(port.rate, Rate::from_bps(10_000_000));
+        assert_eq!(port.rate, LinkRate::Known(Rate::from_bps(10_000_000)));
         assert_eq!(port.delay, Span::from_ms(2));
         assert_eq!(port.queue, Some(QueueSize::Cells(64)));
         assert_eq!(port.loss, 0.01);

@@ -302,6 +302,7 @@ async fn become_neighbour(target: &Remote, socket: &UdpSocket) -> Result<(), Fai
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     };
     let (mut receiver, mut sender) = channel.split();
     sender.send(&[hello.signal()]).await?;

@@ -332,6 +332,7 @@ impl Neighbour {
             repair: None,
             group: None,
             group_repair: None,
+            prompt: false,
         };
         let (say, to_say) = mpsc::channel(16);
         let (told, heard) = std::sync::mpsc::channel();

@@ -3,6 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::{Buf, Bytes};
 use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
 use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkStats, RepairEnd, carried};
+use layercast_mets::switch::PortConfig;
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
 use layercast_repair::{CONTENT_HEAD, Head, HeadError, MemberId, PARITY_HEAD};
 use layercast_wire::{DATAGRAM_CELLS, DATAGRAM_PAYLOAD, LinkPdu, METS_HEADER};
@@ -44,13 +45,14 @@ impl Egress {
     /// The way to `to`, or to nowhere for a neighbour that takes no datagrams.
     pub fn new(
         to: Option<SocketAddr>,
-        rate: Option<Rate>,
+        port: &PortConfig,
         link: LinkConfig,
         seed: u64,
         name: &str,
     ) -> Egress {
+        let rate = port.rate;
         // Without rate and impairments nothing is ever under way.
-        let wanted = rate.is_some() || link != LinkConfig::default();
+        let wanted = rate.is_some() || port.estimated || link != LinkConfig::default();
         Egress {
             link: wanted.then(|| Link::new(link, seed, name)),
             repair: RepairEnd::new(name, rate),

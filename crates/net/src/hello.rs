@@ -29,6 +29,8 @@ pub struct Hello {
     /// It reads the headers of a group with repair; in an answer, the datagrams of the link go to one, and this is their next
     /// counter.
     pub group_repair: Option<u32>,
+    /// It measures the path to its neighbour by the reports of link repair: they have to be frequent.
+    pub prompt: bool,
 }
 
 impl Hello {
@@ -45,6 +47,7 @@ impl Hello {
             repair: self.repair,
             group: self.group,
             group_repair: self.group_repair,
+            prompt: self.prompt,
         }
     }
 
@@ -62,6 +65,7 @@ impl Hello {
                 repair,
                 group,
                 group_repair,
+                prompt,
             } if !node.is_empty() => {
                 let link_key = link_key.map(|key| key.0.parse()).transpose();
                 Ok(Hello {
@@ -74,6 +78,7 @@ impl Hello {
                     repair,
                     group,
                     group_repair,
+                    prompt,
                 })
             }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),

@@ -66,6 +66,7 @@ pub async fn run_join(
         repair: (config.repair && config.group.is_none()).then_some(0),
         group: None,
         group_repair: Some(0),
+        prompt: false,
     };
     let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());

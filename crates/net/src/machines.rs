@@ -156,6 +156,10 @@ impl Machines {
             let input = StationInput::PortRate { port, rate };
             self.station.handle(now, input, obs);
         }
+        while let Some((port, rate)) = self.ports.poll_rate() {
+            self.station
+                .handle(now, StationInput::PortRate { port, rate }, obs);
+        }
         if let Some(host) = &mut self.host {
             host.on_timeout(now, &mut self.station);
         }

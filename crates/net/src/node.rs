@@ -164,6 +164,7 @@ impl Node {
             repair: config.repair.map(|_| 0),
             group: None,
             group_repair: Some(0),
+            prompt: false,
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);

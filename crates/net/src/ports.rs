@@ -31,6 +31,8 @@ pub(crate) struct Port {
     down_since: Option<u64>,
     /// Known by configuration: kept forever.
     configured: bool,
+    /// Its rate follows from the reports of the neighbour.
+    estimated: bool,
     group: bool,
 }
 
@@ -322,17 +324,32 @@ impl Ports {
     }
 
     /// Repairs losses on the link of a port with these sessions, ours first; or does not.
-    pub fn repair(&mut self, port: PortId, sessions: Option<(u16, u16)>) {
+    /// `prompt`: the neighbour needs frequent reports. Gives whether we do.
+    pub fn repair(&mut self, port: PortId, sessions: Option<(u16, u16)>, prompt: bool) -> bool {
         let means = self.means;
-        if let Some(port) = self.port_mut(port) {
-            let role = sessions.map(|(ours, theirs)| RepairRole::Two {
-                ours,
-                theirs,
-                means,
-                codec: octet_codec(),
-            });
-            port.egress.repair.begin(role);
-        }
+        let Some(port) = self.port_mut(port) else {
+            return false;
+        };
+        let measures = port.estimated && sessions.is_some();
+        let role = sessions.map(|(ours, theirs)| RepairRole::Two {
+            ours,
+            theirs,
+            means,
+            measures,
+            prompt,
+            codec: octet_codec(),
+        });
+        port.egress.repair.begin(role);
+        measures
+    }
+
+    /// A port whose path carries more or less than before, and its rate.
+    pub fn poll_rate(&mut self) -> Option<(PortId, Rate)> {
+        let mut slots = self.slots.iter_mut().enumerate();
+        slots.find_map(|(index, slot)| {
+            let rate = slot.as_mut()?.egress.repair.poll_rate()?;
+            Some((PortId(index as u16), rate))
+        })
     }
 
     /// Takes a neighbour into the repair of the group of its port, which begins with the first one, under `session`. Gives
@@ -366,8 +383,8 @@ impl Ports {
     /// Sends a neighbour the counters of the links with repair.
     pub fn report_links(&self, to: PeerId) {
         let reports = self.iter().filter_map(|(_, port)| {
-            let stats = port.egress.repair.stats()?;
-            Some(stats.report(&port.name))
+            let repair = &port.egress.repair;
+            Some(repair.stats()?.report(&port.name, repair.estimate()))
         });
         let reports: Vec<LinkReport> = reports.collect();
         for part in reports.chunks(LINKS_PER_MESSAGE) {

@@ -177,6 +177,7 @@ async fn converse<C: SignalChannel>(
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     };
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())

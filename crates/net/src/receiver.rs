@@ -6,6 +6,7 @@ use layercast_core::{
     Status, Time, earliest,
 };
 use layercast_link::{LinkRepairStats, RepairRole, octet_codec};
+use layercast_mets::switch::PortConfig;
 use layercast_mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
 };
@@ -139,8 +140,12 @@ impl Receiver {
     ) -> Result<Receiver, NetError> {
         let link_name = format!("{}-upstream", config.sink.node);
         let seed = config.sink.seed;
+        let line = PortConfig {
+            rate: config.rate,
+            ..PortConfig::default()
+        };
         Ok(Receiver {
-            egress: Egress::new(None, config.rate, config.link, seed, &link_name),
+            egress: Egress::new(None, &line, config.link, seed, &link_name),
             log: FlowLog::new(&config.sink.node, &config.link_name, config.epoch),
             out: FrameOut::open(
                 &config.output,
@@ -215,6 +220,8 @@ impl Receiver {
                 theirs,
                 // A receiver sends single messages: parities of them are no fewer than copies.
                 means: Means::Requests,
+                measures: false,
+                prompt: hello.prompt,
                 codec: octet_codec(),
             }),
         });

@@ -2,7 +2,7 @@ use layercast_core::{Serial, Span, Time};
 
 use crate::calm::ROUND;
 use crate::estimate::Estimates;
-use crate::message::{Feedback, expand};
+use crate::message::{Arrival, Feedback, expand};
 
 /// The budget as long as the other end has not given one.
 const FIRST_BUDGET: Span = Span::from_ms(500);
@@ -30,6 +30,12 @@ pub(crate) struct Hearing {
     due: Time,
     /// Zero of one-way delays.
     zero: Option<Serial>,
+}
+
+/// The one-way delay of a datagram that left at `sent`, in microseconds from an arbitrary zero.
+pub(crate) fn one_way(feedback: &Feedback, arrival: &Arrival, sent: Time) -> Serial {
+    let arrived = feedback.tx_us.0.wrapping_sub(arrival.ago_us);
+    Serial(arrived.wrapping_sub(sent.as_us() as u32))
 }
 
 impl Hearing {
@@ -104,8 +110,7 @@ impl Hearing {
                 let ago = Span::from_us(arrival.ago_us.into());
                 self.line.sample(now.since(sent).saturating_sub(ago));
             }
-            let arrived = Serial(feedback.tx_us.0.wrapping_sub(arrival.ago_us));
-            let delay = Serial(arrived.0.wrapping_sub(sent.as_us() as u32));
+            let delay = one_way(feedback, arrival, sent);
             let zero = *self.zero.get_or_insert(delay);
             let delay = i64::from(delay.diff(zero));
             least = Some(least.map_or(delay, |least: i64| least.min(delay)));

@@ -78,6 +78,8 @@ pub struct Requester<T> {
     /// From the last report to the next one.
     period: Span,
     calm: Calm,
+    /// The other end measures its path by the reports.
+    prompt: bool,
     scheduled: VecDeque<Time>,
     ready: VecDeque<T>,
     stats: RequestStats,
@@ -113,9 +115,19 @@ impl<T: Clone> Requester<T> {
             reported: None,
             period: PERIOD,
             calm: Calm::default(),
+            prompt: false,
             scheduled: VecDeque::new(),
             ready: VecDeque::new(),
             stats: RequestStats::default(),
+        }
+    }
+
+    /// The same, with reports that are as frequent on a link without loss as on one with it: the other end measures its path
+    /// by them.
+    pub fn prompt(self) -> Requester<T> {
+        Requester {
+            prompt: true,
+            ..self
         }
     }
 
@@ -516,7 +528,10 @@ impl<T: Clone> Machine for Requester<T> {
         self.news = false;
         self.reported = Some(now);
         let path = (self.budget, self.rtt);
-        self.period = self.calm.wait(now, PERIOD, CALM_PART, path);
+        self.period = match self.prompt {
+            true => PERIOD,
+            false => self.calm.wait(now, PERIOD, CALM_PART, path),
+        };
         self.stats.feedback += 1;
         Some(self.feedback(now))
     }

@@ -30,6 +30,8 @@ impl World<'_> {
                 ours: sessions[ours],
                 theirs: sessions[1 - ours],
                 means,
+                measures: false,
+                prompt: false,
                 codec: pdu_codec(),
             };
             self.wires[place].repair.begin(Some(role));

@@ -72,7 +72,7 @@ pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
     EndToEndMs, FlowEnd, FlowInfo, Limit, LinkReport, MAX_LINE, MAX_NAME, MAX_TEXT, Member,
-    MemberReport, MemberStats, Signal, SignalError, Via,
+    MemberReport, MemberStats, PathReport, Signal, SignalError, Via,
 };
 pub use signal_reader::SignalReader;
 pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};

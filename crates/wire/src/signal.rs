@@ -53,6 +53,9 @@ pub enum Signal {
         /// group; this counter is the next one, and `repair` their session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group_repair: Option<u32>,
+        /// It measures the path to the neighbour by the reports of link repair: they have to be frequent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        prompt: bool,
     },
     /// The sender protects its datagrams with another key from soon on.
     LinkKey {
@@ -505,6 +508,23 @@ pub struct LinkReport {
     pub spurious: u64,
     /// Smoothed round trip in microseconds; 0: unknown.
     pub rtt_us: u64,
+    /// What the port estimates of its path, where the rate of the port is `auto`.
+    #[serde(default)]
+    pub path: Option<PathReport>,
+}
+
+/// What a port estimates of its path.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct PathReport {
+    /// Rate at which packets leave, in bit/s, link headers below UDP excluded; `null`: the path has not been full, and nothing
+    /// limits them.
+    pub rate_bps: Option<u64>,
+    /// Other flows keep a queue on the path: the port takes its share of it.
+    pub competes: bool,
+    /// How long packets wait in queues of the path now, in microseconds.
+    pub queue_us: u64,
+    /// How often the rate was cut because of a queue.
+    pub cuts: u64,
 }
 
 /// A member as a node knows it.

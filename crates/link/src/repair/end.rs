@@ -1,5 +1,5 @@
 use layercast_core::{Observer, Rate, Span, Time};
-use layercast_repair::{Carried, Head, MemberId};
+use layercast_repair::{Carried, Head, MemberId, PathEstimate};
 use layercast_wire::LinkPdu;
 
 use super::{Framed, LinkRepair, LinkRepairStats, RepairRole};
@@ -28,7 +28,9 @@ impl<T: Clone> RepairEnd<T> {
     /// Repairs losses from now on, or does not.
     pub fn begin(&mut self, role: Option<RepairRole<T>>) {
         self.former = self.stats();
-        let begin = |role| Box::new(LinkRepair::new(&self.name, role, self.rate));
+        // What the path carried before is a better beginning than nothing.
+        let known = self.estimate().and_then(|it| it.rate).or(self.rate);
+        let begin = |role| Box::new(LinkRepair::new(&self.name, role, known));
         self.running = role.map(begin);
     }
 
@@ -126,6 +128,16 @@ impl<T: Clone> RepairEnd<T> {
         if let Some(repair) = &mut self.running {
             repair.set_rate(now, rate, obs);
         }
+    }
+
+    /// As [`LinkRepair::poll_rate`].
+    pub fn poll_rate(&mut self) -> Option<Rate> {
+        self.running.as_mut()?.poll_rate()
+    }
+
+    /// As [`LinkRepair::estimate`].
+    pub fn estimate(&self) -> Option<PathEstimate> {
+        self.running.as_ref()?.estimate()
     }
 
     /// As [`LinkRepair::budget`].

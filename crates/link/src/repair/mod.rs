@@ -5,10 +5,12 @@ use bytes::Bytes;
 use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
     Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, LayerRepairs,
-    Means, MemberConfig, MemberId, RepairConfig, RepairStats, Repairer, RepairerInput,
-    RequestStats, Requester, RequesterInput, Unit,
+    Means, MemberConfig, MemberId, PathEstimate, RepairConfig, RepairStats, Repairer,
+    RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
-use layercast_wire::{Carriage, Flags, FrameType, LinkPdu, LinkReport, decode_datagram};
+use layercast_wire::{
+    Carriage, Flags, FrameType, LinkPdu, LinkReport, PathReport, decode_datagram,
+};
 use serde::{Deserialize, Serialize};
 
 pub use budgets::{SHARE_BUDGETS, share_budgets};
@@ -52,6 +54,10 @@ pub enum RepairRole<T> {
         theirs: u16,
         /// What is done about losses of those that we send.
         means: Means,
+        /// Nobody says what the path to the neighbour carries: the rate of the port follows from its reports.
+        measures: bool,
+        /// The neighbour measures the path to us: it needs frequent reports.
+        prompt: bool,
         /// How contents are made of parities.
         codec: Codec<T>,
     },
@@ -174,13 +180,19 @@ impl<T: Clone> LinkRepair<T> {
                 ours,
                 theirs,
                 means,
+                measures,
+                prompt,
                 codec,
             } => {
-                let requester = Requester::new(&name, theirs, codec);
+                let mut requester = Requester::new(&name, theirs, codec);
+                if prompt {
+                    requester = requester.prompt();
+                }
                 let config = RepairConfig {
                     name,
                     session: ours,
                     rate,
+                    measures,
                     means,
                     codec: pdu_codec(),
                 };
@@ -419,6 +431,22 @@ impl<T: Clone> LinkRepair<T> {
         matches!(self.ends, Ends::Group(_))
     }
 
+    /// Another rate of the port, since its path carries more or less.
+    pub fn poll_rate(&mut self) -> Option<Rate> {
+        match &mut self.ends {
+            Ends::Two(repairer, _) => repairer.poll_event(),
+            Ends::Group(_) | Ends::Member(_) => None,
+        }
+    }
+
+    /// What is known of the path, where the rate of the port follows from it.
+    pub fn estimate(&self) -> Option<PathEstimate> {
+        match &self.ends {
+            Ends::Two(repairer, _) => repairer.estimate(),
+            Ends::Group(_) | Ends::Member(_) => None,
+        }
+    }
+
     /// What it counted.
     pub fn stats(&self) -> LinkRepairStats {
         let mut stats = LinkRepairStats::default();
@@ -468,7 +496,7 @@ fn unit(pdu: &LinkPdu) -> Option<Unit> {
 
 impl LinkRepairStats {
     /// The counters of the link to `neighbour`, as a node tells them to others.
-    pub fn report(&self, neighbour: &str) -> LinkReport {
+    pub fn report(&self, neighbour: &str, path: Option<PathEstimate>) -> LinkReport {
         let sent = |of: fn(&LayerRepairs) -> u64| {
             let layers = &self.sending.layers;
             PerLayer {
@@ -488,6 +516,12 @@ impl LinkRepairStats {
             requested: self.receiving.requested,
             spurious: self.receiving.spurious,
             rtt_us: self.sending.rtt_us,
+            path: path.map(|path| PathReport {
+                rate_bps: path.rate.map(Rate::as_bps),
+                competes: path.competes,
+                queue_us: path.queue.as_us(),
+                cuts: path.cuts,
+            }),
         }
     }
 

@@ -67,6 +67,8 @@ pub struct PortConfig {
     pub name: String,
     /// Line rate; `None`: units leave immediately.
     pub rate: Option<Rate>,
+    /// The rate is what the repair of the link estimates of its path, and its pacer keeps to it: the queue of the port does not.
+    pub estimated: bool,
     /// Cells, or whole METS packets.
     pub carriage: Carriage,
     /// The queue in front of the line.
@@ -125,6 +127,7 @@ impl Default for PortConfig {
         PortConfig {
             name: String::new(),
             rate: None,
+            estimated: false,
             carriage: Carriage::Datagrams,
             queue: QueueConfig::default(),
             delay: Span::ZERO,
@@ -143,6 +146,11 @@ impl PortConfig {
         self.rate.map_or(CellRate(u32::MAX), Rate::cells)
     }
 
+    /// The rate at which units leave the queue.
+    pub fn queue_rate(&self) -> Option<Rate> {
+        self.rate.filter(|_| !self.estimated)
+    }
+
     /// Cells/s that METS flows may use.
     pub fn capacity(&self) -> CellRate {
         self.adapt_capacity
@@ -152,7 +160,7 @@ impl PortConfig {
 
     /// Checks that the thresholds lie within the queue.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        self.queue.validate(self.rate)?;
+        self.queue.validate(self.queue_rate())?;
         if self.bl_permille > 1_000 {
             return Err(ConfigError {
                 field: "bl_permille",

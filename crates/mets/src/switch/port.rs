@@ -28,7 +28,7 @@ impl Port {
             up: false,
             regrant: false,
             residual: CellRate(0),
-            queue: Queue::new(config.queue, config.discard, config.rate),
+            queue: Queue::new(config.queue, config.discard, config.queue_rate()),
             next_vci: FIRST_VCI,
             config,
         }
@@ -43,8 +43,8 @@ impl Port {
 
     /// Changes the rate of the line, and with it what the port shares out.
     pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
-        self.queue.set_rate(now, rate);
         self.config.rate = rate;
+        self.queue.set_rate(now, self.config.queue_rate());
         self.regrant = true;
     }
 

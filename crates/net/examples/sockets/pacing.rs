@@ -113,6 +113,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     };
     session.write_all(&hello.to_line()?)?;
     let flow = loop {

@@ -65,6 +65,7 @@ fn hello(udp_port: u16, link_key: Option<LinkKey>) -> Hello {
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     }
 }
 

@@ -81,6 +81,7 @@ impl Machines {
         let repairs = greeting.repair.is_some() && attached.carriage == Carriage::Datagrams;
         let mut repair = hello.repair.filter(|_| repairs).map(|_| session);
         let mut group_repair = None;
+        let mut prompt = false;
         if attached.group.is_some() && repairs {
             if upstream || hello.group_repair.is_none() && hello.udp_port != 0 {
                 return self.refuse_member(now, (peer, addr), greeting, &hello, obs);
@@ -92,7 +93,7 @@ impl Machines {
             repair = None;
         } else {
             let sessions = repair.zip(hello.repair);
-            self.ports.repair(port, sessions);
+            prompt = self.ports.repair(port, sessions, hello.prompt);
         }
         let (key, next) = attached.keys;
         let told = match upstream {
@@ -104,6 +105,7 @@ impl Machines {
                     repair,
                     group: attached.group,
                     group_repair,
+                    prompt,
                     ..greeting.clone()
                 };
                 self.ports.signal_peer(peer, greeting.signal());

@@ -25,6 +25,7 @@ fn hello(node: &str) -> Hello {
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     }
 }
 

@@ -42,10 +42,11 @@ impl Ports {
         self.slots[usize::from(id.0)] = Some(Port {
             name: name.to_owned(),
             carriage: link.port.carriage,
-            egress: Egress::new(to, link.port.rate, link.link, self.seed, &link_name),
+            egress: Egress::new(to, &link.port, link.link, self.seed, &link_name),
             peers: Vec::new(),
             down_since: None,
             configured: is_configured,
+            estimated: link.port.estimated,
             group: group.is_some(),
         });
         self.by_name.insert(name.to_owned(), id);

@@ -175,6 +175,7 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     };
     let join = Signal::Join {
         flow: FlowId(1),

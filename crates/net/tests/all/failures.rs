@@ -204,6 +204,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

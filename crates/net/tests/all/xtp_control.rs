@@ -245,6 +245,7 @@ fn hello(name: &str) -> Vec<u8> {
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     };
     hello.to_line().unwrap()
 }
@@ -332,6 +333,7 @@ async fn callers_beyond_the_limit_are_turned_away() {
         repair: None,
         group: None,
         group_repair: None,
+        prompt: false,
     })
     .unwrap();
     sender.send(&[hello.signal()]).await.unwrap();

@@ -487,7 +487,8 @@ impl<T: Clone> GroupRepairer<T> {
         let counter = self.history.next();
         let (session, wire) = (self.config.session, Serial(counter as u32));
         let parities = self.blocks.parities();
-        let sent = now.max(ready);
+        let sent = (now.max(ready), Span::ZERO);
+        let charged = waiting.unit().octets;
         let (head, item, tail) = match waiting {
             Waiting::Original {
                 unit,
@@ -504,7 +505,7 @@ impl<T: Clone> GroupRepairer<T> {
                     false => What::Once(layer),
                 };
                 self.latest = self.latest.max(Some(nominal));
-                self.history.push(sent, what);
+                self.history.push(sent, charged, what);
                 let head = Head::Shared {
                     session,
                     counter: wire,
@@ -521,7 +522,8 @@ impl<T: Clone> GroupRepairer<T> {
                 counters.parities += 1;
                 counters.repair_octets += u64::from(unit.octets);
                 let tail = parity.until == parity.index + 1;
-                self.history.push(sent, What::Parity(of, unit.layer));
+                self.history
+                    .push(sent, charged, What::Parity(of, unit.layer));
                 (Head::Parity(parity), Carried::Parity(octets), tail)
             }
         };
@@ -655,7 +657,7 @@ impl<T: Clone> Machine for GroupRepairer<T> {
                 continue;
             }
             let unit = *waiting.unit();
-            let ready = self.pacer.occupy(start, unit.octets);
+            let (ready, _) = self.pacer.occupy(start, unit.octets);
             let Some(outgoing) = self.depart(now, ready, waiting) else {
                 continue;
             };

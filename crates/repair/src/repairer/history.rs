@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use layercast_core::{Layer, Span, Time};
 
 use super::Unit;
+use crate::path::Left;
 
 /// Most counters that are remembered.
 pub const MAX_HISTORY: usize = 16_384;
@@ -17,7 +18,10 @@ pub(crate) struct History<T> {
     base: u64,
     /// The fate of all counters below is known, or forgotten.
     unhandled: u64,
+    /// Of the contents that are kept.
     octets: u64,
+    /// Of all that was sent.
+    total: u64,
     /// Contents that were forgotten before their fate was known.
     pub unresolved: u64,
 }
@@ -25,6 +29,9 @@ pub(crate) struct History<T> {
 #[derive(Debug)]
 struct Sent<T> {
     at: Time,
+    /// Its octets, and those of all counters up to and including it.
+    octets: u32,
+    total: u64,
     /// It left at some time before `at`.
     is_vague: bool,
     what: What<T>,
@@ -113,6 +120,7 @@ impl<T> History<T> {
             base: 0,
             unhandled: 0,
             octets: 0,
+            total: 0,
             unresolved: 0,
         }
     }
@@ -136,13 +144,17 @@ impl<T> History<T> {
         self.sent.len()
     }
 
-    pub fn push(&mut self, at: Time, what: What<T>) {
+    /// Notes a datagram of `octets` octets that leaves at `at`, or passes the narrowest line as if it had left up to `held` later.
+    pub fn push(&mut self, (at, held): (Time, Span), octets: u32, what: What<T>) {
         if let What::Original(content) = &what {
             self.octets += content.octets();
         }
+        self.total += u64::from(octets);
         self.sent.push_back(Sent {
-            at,
-            is_vague: false,
+            at: at.saturating_add(held),
+            octets,
+            total: self.total,
+            is_vague: held > Span::ZERO,
             what,
             handled: false,
         });
@@ -187,6 +199,16 @@ impl<T> History<T> {
     /// When a counter was sent at the latest, if that is remembered.
     pub fn sent_at(&self, counter: u64) -> Option<Time> {
         self.get(counter).map(|sent| sent.at)
+    }
+
+    /// What the path of a counter is judged by, if that is remembered.
+    pub fn left(&self, counter: u64) -> Option<Left> {
+        let sent = self.get(counter)?;
+        Some(Left {
+            at: (!sent.is_vague).then_some(sent.at),
+            octets: sent.octets,
+            total: sent.total,
+        })
     }
 
     /// The same, if the time is exact.

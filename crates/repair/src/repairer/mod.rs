@@ -17,6 +17,7 @@ use crate::hearing::Hearing;
 use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
 use crate::parity::{Block, Blocks, Carried, Codec};
+use crate::path::{PathEstimate, PathEstimator, Report, TRAIN};
 use crate::stats::RepairStats;
 use ahead::Ahead;
 use history::{Content, History, Of, What};
@@ -72,6 +73,9 @@ pub struct RepairConfig<T> {
     /// Rate of the port; everything that leaves is charged to it. `None`: not limited, and then repairs may take
     /// as many octets as the media.
     pub rate: Option<Rate>,
+    /// Nobody says what the path carries: the rate is that of the beginning and follows from the feedback, and each news of it is
+    /// an event.
+    pub measures: bool,
     /// What it does about losses.
     pub means: Means,
     /// How parities are made of contents.
@@ -148,6 +152,8 @@ pub struct Repairer<T> {
     nominal: Nominal,
     /// The other end.
     there: Hearing,
+    /// What the path carries, where nobody says it.
+    path: Option<Box<PathEstimator>>,
     /// The last datagram that left, if it asks for markers.
     tail: Option<Tail>,
     calm: Calm,
@@ -206,6 +212,9 @@ impl<T: Clone> Repairer<T> {
     pub fn new(config: RepairConfig<T>) -> Repairer<T> {
         Repairer {
             pacer: Pacer::new(config.rate),
+            path: config
+                .measures
+                .then(|| Box::new(PathEstimator::new(config.rate))),
             config,
             history: History::new(),
             blocks: Blocks::new(),
@@ -228,6 +237,11 @@ impl<T: Clone> Repairer<T> {
             rtt_us: self.there.line.rtt().map_or(0, Span::as_us),
             ..self.stats
         }
+    }
+
+    /// What is known of the path, where the rate follows from it.
+    pub fn estimate(&self) -> Option<PathEstimate> {
+        self.path.as_ref().map(|path| path.estimate())
     }
 
     /// For how long after its usual arrival a datagram is of use at the other end; `None` before feedback.
@@ -264,6 +278,7 @@ impl<T: Clone> Repairer<T> {
         let history = &self.history;
         let sent_at = |counter| history.sent_exactly_at(counter);
         self.there.measure(now, hi, feedback, sent_at);
+        self.measure_path(now, hi, feedback);
         let floor = (hi + 1).saturating_sub(feedback.known.into());
         let mut due = Due::default();
         let mut ranges = feedback.missing.iter().peekable();
@@ -298,6 +313,33 @@ impl<T: Clone> Repairer<T> {
         }
         self.history.skip_handled();
         self.repair_due(now, due, obs);
+    }
+
+    /// Learns what the path carries.
+    fn measure_path(&mut self, now: Time, hi: u64, feedback: &Feedback) {
+        let Some(path) = &mut self.path else { return };
+        let history = &self.history;
+        let report = Report {
+            feedback,
+            hi,
+            rtt: self.there.line.rtt().unwrap_or_default(),
+            sent: &|counter| history.left(counter),
+        };
+        if path.hear(now, &report) {
+            self.pacer.set_rate(path.pacer_rate());
+        }
+    }
+
+    /// Lets datagrams that wait leave as a train, if the path is to be measured by one.
+    fn begin_train(&mut self, now: Time) {
+        if let Some(path) = &mut self.path
+            && self.pacer.len() >= TRAIN as usize
+            && path.wants_train(now)
+            && self.pacer.is_free(now)
+        {
+            self.pacer.begin_train(TRAIN);
+            path.train_leaves(now, self.history.next());
+        }
     }
 
     /// The fate of a counter is known.
@@ -440,14 +482,15 @@ impl<T: Clone> Repairer<T> {
     fn depart(
         &mut self,
         now: Time,
-        ready: Time,
+        (ready, held): (Time, Span),
         waiting: Waiting<T>,
     ) -> Option<Outgoing<Carried<T>>> {
         let counter = self.history.next();
         let session = self.config.session;
         let wire = Serial(counter as u32);
         // Delays count from the last bit: on a slow line the first one is several milliseconds earlier in large datagrams.
-        let sent = now.max(ready);
+        let sent = (now.max(ready), held);
+        let charged = waiting.unit().octets;
         let (head, item, tail) = match waiting {
             Waiting::Original {
                 unit,
@@ -466,7 +509,7 @@ impl<T: Clone> Repairer<T> {
                     }),
                     false => What::Once(layer),
                 };
-                self.history.push(sent, what);
+                self.history.push(sent, charged, what);
                 let head = Head::Data {
                     session,
                     counter: wire,
@@ -482,7 +525,8 @@ impl<T: Clone> Repairer<T> {
                 counters.parities += 1;
                 counters.ahead += u64::from(u32::from(parity.index) < ahead);
                 counters.repair_octets += u64::from(unit.octets);
-                self.history.push(sent, What::Parity(of, unit.layer));
+                self.history
+                    .push(sent, charged, What::Parity(of, unit.layer));
                 let is_last = parity.until == parity.index + 1;
                 (Head::Parity(parity), Carried::Parity(octets), is_last)
             }
@@ -491,7 +535,7 @@ impl<T: Clone> Repairer<T> {
                 let counters = &mut self.stats.layers[unit.layer];
                 counters.repairs += 1;
                 counters.repair_octets += u64::from(unit.octets);
-                self.history.push(sent, What::Copy(of, unit.layer));
+                self.history.push(sent, charged, What::Copy(of, unit.layer));
                 let head = Head::Repair {
                     session: session as u8,
                     counter: counter as u32 & 0xFF_FFFF,
@@ -597,7 +641,8 @@ pub(crate) fn lost<O: Observer>(
 impl<T: Clone> Machine for Repairer<T> {
     type Input = RepairerInput<T>;
     type Transmit = Outgoing<Carried<T>>;
-    type Event = std::convert::Infallible;
+    /// The port has another rate, since its path carries more or less.
+    type Event = Rate;
 
     fn handle<O: Observer>(&mut self, now: Time, input: RepairerInput<T>, obs: &mut O) {
         match input {
@@ -637,6 +682,7 @@ impl<T: Clone> Machine for Repairer<T> {
         now: Time,
         obs: &mut O,
     ) -> Option<Outgoing<Carried<T>>> {
+        self.begin_train(now);
         while let Some((start, waiting)) = self.pacer.next(now) {
             if self.is_vain(start, &waiting) {
                 if !self.is_needless(&waiting) {
@@ -651,9 +697,9 @@ impl<T: Clone> Machine for Repairer<T> {
                 }
                 continue;
             }
-            let ready = self.pacer.occupy(start, waiting.unit().octets);
+            let (ready, held) = self.pacer.occupy(start, waiting.unit().octets);
             let unit = *waiting.unit();
-            let Some(outgoing) = self.depart(now, ready, waiting) else {
+            let Some(outgoing) = self.depart(now, (ready, held), waiting) else {
                 continue;
             };
             // One that an earlier hop repaired may leave after the time at which it would be looked at.
@@ -679,8 +725,8 @@ impl<T: Clone> Machine for Repairer<T> {
         self.marker(now)
     }
 
-    fn poll_event(&mut self) -> Option<std::convert::Infallible> {
-        None
+    fn poll_event(&mut self) -> Option<Rate> {
+        self.path.as_mut()?.news()
     }
 
     fn next_timeout(&self) -> Option<Time> {

@@ -23,6 +23,9 @@ pub(crate) struct Pacer<T> {
     allowance: u64,
     /// The media limit repairs although there is a rate.
     limited: bool,
+    /// Datagrams that still leave without a pause, and the octets of those that did.
+    train: u32,
+    owed: u64,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,8 @@ impl<T> Pacer<T> {
             free: Time::ZERO,
             allowance: BURST.0,
             limited: false,
+            train: 0,
+            owed: 0,
         }
     }
 
@@ -86,6 +91,16 @@ impl<T> Pacer<T> {
 
     pub fn set_rate(&mut self, rate: Option<Rate>) {
         self.rate = rate;
+    }
+
+    /// Whether the line is free.
+    pub fn is_free(&self, now: Time) -> bool {
+        self.free <= now
+    }
+
+    /// The next `count` datagrams leave without a pause; the line is busy with all of them afterwards.
+    pub fn begin_train(&mut self, count: u32) {
+        self.train = count;
     }
 
     /// Media of `octets`, or repairs that were not sent, allow as many octets of repairs.
@@ -199,13 +214,25 @@ impl<T> Pacer<T> {
         }
     }
 
-    /// Marks the line as busy with `octets` octets from `start` on; returns the end.
-    pub fn occupy(&mut self, start: Time, octets: u32) -> Time {
+    /// Marks the line as busy with `octets` octets from `start` on; returns when their last bit leaves, and for how long the
+    /// narrowest line may hold them up since others left with them.
+    pub fn occupy(&mut self, start: Time, octets: u32) -> (Time, Span) {
+        self.owed += u64::from(octets);
         let busy = self
             .rate
-            .map_or(Span::ZERO, |rate| rate.time_for(octets.into()));
+            .map_or(Span::ZERO, |rate| rate.time_for(self.owed));
+        let in_train = self.train > 0;
+        self.train = self.train.saturating_sub(1);
+        if self.train > 0 {
+            self.free = start;
+            return (start, busy);
+        }
+        self.owed = 0;
         self.free = start.saturating_add(busy);
-        self.free
+        match in_train {
+            true => (start, busy),
+            false => (self.free, Span::ZERO),
+        }
     }
 
     /// When the next transmission begins.

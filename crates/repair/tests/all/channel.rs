@@ -101,6 +101,11 @@ pub struct Channel<T> {
     items: BTreeMap<u64, T>,
     number: u64,
     pub sent: u64,
+    /// A line in front of the delay: its rate, the longest time in its queue, and when it is free.
+    line: Option<(Rate, Span)>,
+    free: Time,
+    /// Datagrams that its queue had no room for.
+    pub dropped: u64,
 }
 
 impl<T: Clone> Channel<T> {
@@ -114,7 +119,28 @@ impl<T: Clone> Channel<T> {
             items: BTreeMap::new(),
             number: 0,
             sent: 0,
+            line: None,
+            free: Time::ZERO,
+            dropped: 0,
         }
+    }
+
+    /// How long a datagram of now would wait for the line.
+    pub fn queue(&self, now: Time) -> Span {
+        self.free.since(now)
+    }
+
+    /// Occupies the line with `octets` octets from `ready` on; gives when they have left, `None` if they are dropped.
+    fn pass(&mut self, ready: Time, octets: u64) -> Option<Time> {
+        let Some((rate, most)) = self.line else {
+            return Some(ready);
+        };
+        if self.free.since(ready) > most {
+            self.dropped += 1;
+            return None;
+        }
+        self.free = self.free.max(ready) + rate.time_for(octets);
+        Some(self.free)
     }
 
     fn is_lost(&mut self) -> bool {
@@ -129,8 +155,11 @@ impl<T: Clone> Channel<T> {
         self.bad
     }
 
-    pub fn send(&mut self, ready: Time, item: T) {
+    pub fn send(&mut self, ready: Time, octets: u32, item: T) {
         self.sent += 1;
+        let Some(ready) = self.pass(ready, octets.into()) else {
+            return;
+        };
         if self.is_lost() {
             return;
         }
@@ -165,7 +194,7 @@ impl<T: Clone> Channel<T> {
 pub struct Hop {
     pub repairer: Repairer<Item>,
     pub requester: Requester<Item>,
-    forward: Channel<(Head, Option<Carried<Item>>)>,
+    pub forward: Channel<(Head, Option<Carried<Item>>)>,
     back: Channel<Feedback>,
     /// Octets that left, with the end of their transmission.
     pub octets: u64,
@@ -178,6 +207,7 @@ impl Hop {
             name: name.into(),
             session: SESSION,
             rate,
+            measures: false,
             means,
             codec: codec(),
         };
@@ -201,6 +231,34 @@ impl Hop {
         self.drain(now);
     }
 
+    /// A hop that measures its path.
+    pub fn measured(how: Impairment, seed: u64, name: &str) -> Hop {
+        let hop = Hop::new(how, None, seed, name, Means::Auto);
+        let config = RepairConfig {
+            name: name.into(),
+            session: SESSION,
+            rate: None,
+            measures: true,
+            means: Means::Auto,
+            codec: codec(),
+        };
+        Hop {
+            repairer: Repairer::new(config),
+            requester: hop.requester.prompt(),
+            ..hop
+        }
+    }
+
+    /// The path has a line of this rate with a queue of this time from now on.
+    pub fn narrow(&mut self, rate: Rate, queue: Span) {
+        self.forward.line = Some((rate, queue));
+    }
+
+    /// Somebody else sends `octets` octets over the line now; gives when they have left, `None` if they are dropped.
+    pub fn disturb(&mut self, now: Time, octets: u64) -> Option<Time> {
+        self.forward.pass(now, octets)
+    }
+
     /// Loses this share of what is sent from now on, to the receiving end and back.
     pub fn lose(&mut self, forward: f64, back: f64) {
         self.forward.how.loss = forward;
@@ -217,7 +275,8 @@ impl Hop {
             out.head.encode_into(&mut wire);
             let (head, rest) = Head::decode(&wire).expect("what is encoded decodes");
             assert!(rest.is_empty() && head == out.head);
-            self.forward.send(out.ready, (head, out.item));
+            let octets = if out.item.is_some() { OCTETS } else { 60 };
+            self.forward.send(out.ready, octets, (head, out.item));
         }
         while let Some(feedback) = self.requester.poll_transmit(now, &mut Off) {
             let mut wire = Vec::new();
@@ -225,7 +284,7 @@ impl Hop {
             self.feedback_octets += wire.len() as u64;
             let (head, _) = Head::decode(&wire).expect("what is encoded decodes");
             assert_eq!(head, Head::Feedback(feedback.clone()));
-            self.back.send(now, feedback);
+            self.back.send(now, 100, feedback);
         }
     }
 

@@ -160,7 +160,7 @@ impl Group {
             for member in &mut self.members {
                 member
                     .forward
-                    .send(out.ready, (head.clone(), out.item.clone()));
+                    .send(out.ready, OCTETS, (head.clone(), out.item.clone()));
             }
         }
     }
@@ -194,7 +194,7 @@ impl Group {
                 if member.lie.is_none() {
                     assert_eq!(decoded, Ok(Head::Feedback(feedback.clone())));
                 }
-                member.back.send(now, feedback);
+                member.back.send(now, 100, feedback);
             }
             while let Some(piece) = member.requester.poll_event() {
                 member.twice += u64::from(!member.seen.insert(piece));

@@ -3,6 +3,7 @@
 mod channel;
 mod codec;
 mod group;
+mod path;
 mod properties;
 mod reachable;
 mod replay;

@@ -26,6 +26,7 @@ fn repairer_by(rate: Option<Rate>, means: Means) -> Repairer<u64> {
         name: "a-b".into(),
         session: SESSION,
         rate,
+        measures: false,
         means,
         codec: numbers(),
     })

@@ -107,6 +107,7 @@ fn names_texts_and_figures_are_bounded() {
                 repair,
                 group,
                 group_repair,
+                prompt,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -121,6 +122,7 @@ fn names_texts_and_figures_are_bounded() {
                     repair,
                     group,
                     group_repair,
+                    prompt,
                 };
                 assert!(matches!(
                     long.to_line(),

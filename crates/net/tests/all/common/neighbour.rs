@@ -182,6 +182,7 @@ impl Neighbour {
             repair,
             group: None,
             group_repair: None,
+            prompt: false,
         };
         let (mut receiver, mut sender) = channel.split();
         sender.send(&[hello.signal()]).await.unwrap();

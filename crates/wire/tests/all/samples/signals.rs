@@ -5,8 +5,8 @@ use layercast_core::{
 };
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, Control, Downward, EndToEndMs, Epoch, FlowEnd, FlowInfo,
-    Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats, Refusal, Resource,
-    Secret, Signal, Upward, Via,
+    Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats, PathReport, Refusal,
+    Resource, Secret, Signal, Upward, Via,
 };
 
 /// One of each session message.
@@ -114,6 +114,7 @@ pub fn signals() -> Vec<Signal> {
             repair: Some(7),
             group: Some("239.1.2.3:7700".parse().unwrap()),
             group_repair: Some(9),
+            prompt: true,
         },
         Signal::Advertise {
             flow: Box::new(info.clone()),
@@ -216,6 +217,12 @@ pub fn signals() -> Vec<Signal> {
                 requested: 4,
                 spurious: 5,
                 rtt_us: 40_000,
+                path: Some(PathReport {
+                    rate_bps: Some(2_800_000),
+                    competes: false,
+                    queue_us: 3_100,
+                    cuts: 4,
+                }),
             }],
         },
         Signal::NameInUse {

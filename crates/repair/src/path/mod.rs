@@ -1,0 +1,381 @@
+//! What the path of a link carries, when nobody says it.
+
+mod arrivals;
+mod trains;
+
+use layercast_core::{Rate, Span, Time};
+
+use crate::estimate::LeastOf;
+use arrivals::{Arrivals, Arrived};
+pub(crate) use arrivals::{Left, Report};
+pub(crate) use trains::TRAIN;
+use trains::Trains;
+
+/// Queue on the path from which on it is too long, and from which on it is so at once.
+const LONG: Span = Span::from_ms(20);
+const VERY_LONG: Span = Span::from_ms(60);
+/// For how long a queue is long before that counts; one report says little.
+const TWICE: Span = Span::from_ms(12);
+/// A queue that is shorter by this than it was [`TWICE`] ago drains.
+const FALLING: Span = Span::from_ms(2);
+/// Queue up to which the rate grows.
+const SHORT: Span = Span::from_ms(12);
+/// Between two cuts, and the round trip: the first one shows no effect earlier.
+const GUARD: Span = Span::from_ms(150);
+/// A cut goes below what arrives by this share, and by as much more as this time of a queue is of the queue.
+const CUT: (f64, f64, f64) = (0.05, 300.0, 0.35);
+/// Growth in a second, as a share: up to the first share of the capacity at the last cut, up to the second one, and above.
+const GROWTH: [f64; 3] = [0.5, 0.01, 0.08];
+const NEAR: (f64, f64) = (0.93, 1.05);
+/// Most time for which the rate grows at once: reports were missing before.
+const STEP: Span = Span::from_ms(100);
+/// For how long the capacity at a cut is remembered at least.
+const REMEMBERED: Span = Span::from_secs(10);
+/// For how long trains that arrive as before the cut say nothing after it, at the start and at most.
+const HOLD: (Span, Span) = (Span::from_secs(3), Span::from_secs(60));
+/// Trains arrive otherwise than before from this factor on.
+const OTHER: f64 = 1.25;
+/// A cut this soon after the rate was raised against the memory shows that the raise was wrong.
+const REGRET: Span = Span::from_secs(5);
+/// The rate is at most this multiple of what arrived lately, unless trains show more.
+const ABOVE: f64 = 1.5;
+/// What arrived is measured over this time, and the most of it holds for the second time.
+const MEASURED: (Span, Span) = (Span::from_ms(100), Span::from_secs(2));
+/// A queue that stays in spite of cuts for this time is that of other flows, until it is short for the second time.
+const STANDING: (Span, Span) = (Span::from_ms(1_200), Span::from_ms(600));
+/// Beside such flows: growth in a second, and the factor of the rate after a loss beyond that of the link by this share.
+const COMPETING: (f64, f64, f64) = (0.06, 0.85, 0.03);
+/// The rate of the port is told again when it has grown by this share.
+const NEWS: f64 = 1.05;
+/// Least and most rate.
+const LEAST: f64 = 64e3;
+const MOST: f64 = 100e9;
+/// Datagrams over which the loss of the link, and the loss of now, are averaged.
+const LOSS_OVER: (f64, f64) = (512.0, 64.0);
+
+/// What a port knows of its path.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PathEstimate {
+    /// The rate at which datagrams leave; `None`: no queue has shown what the path carries, and nothing limits them.
+    pub rate: Option<Rate>,
+    /// Other flows keep a queue on the path: the port takes its share of it.
+    pub competes: bool,
+    /// How long datagrams wait in queues of the path.
+    pub queue: Span,
+    /// How often the rate was cut.
+    pub cuts: u64,
+}
+
+/// Estimates what a path carries from the arrival times in the feedback of its other end.
+///
+/// A queue on the path shows as one-way delay beyond the least one. While there is a queue, datagrams arrive at the rate
+/// that the path has left for them; the port is set to somewhat less, so that the queue goes and stays away. Rules and
+/// numbers: `docs/src/explanation/unknown-paths.md`.
+///
+/// State is bounded, and so is what wrong feedback does: the rate is between 64 kbit/s and one and a half times what arrived,
+/// by the clock of this host, or grows by half in a second at most.
+#[derive(Debug)]
+pub(crate) struct PathEstimator {
+    arrivals: Arrivals,
+    trains: Trains,
+    /// Rate of the pacer in bit/s; `None`: it has none.
+    rate: Option<f64>,
+    /// The rate that the port was told.
+    told: Option<f64>,
+    /// What the path carried at the last cut.
+    cap: Option<Cap>,
+    /// For how long trains say nothing after a cut, and the capacity is remembered: longer each time the rate was raised in vain.
+    hold: Span,
+    /// At what rate trains have arrived since the last cut: that of the narrowest line, which others may share.
+    line: Option<f64>,
+    /// When the rate was last raised against the memory.
+    raised: Option<Time>,
+    guard: Time,
+    queue: Span,
+    /// A queue before [`TWICE`], at most.
+    earlier: Option<(Time, Span)>,
+    /// Since when the queue is long without a pause, and short.
+    long_since: Option<Time>,
+    short_since: Option<Time>,
+    competing: bool,
+    grown: Time,
+    /// Octets that arrived since a time, of the measurement that runs, and the most of those before, negative.
+    measuring: Option<(Time, u64)>,
+    most: LeastOf,
+    /// Loss of the link without a queue, and loss of now.
+    loss: (f64, f64),
+    cuts: u64,
+}
+
+/// What a path carried.
+#[derive(Clone, Copy, Debug)]
+struct Cap {
+    bps: f64,
+    at: Time,
+    /// Nothing speaks for more.
+    holds: bool,
+}
+
+impl PathEstimator {
+    /// For a path of which nothing is known but perhaps what it carried in a former connection.
+    pub fn new(rate: Option<Rate>) -> PathEstimator {
+        PathEstimator {
+            arrivals: Arrivals::new(),
+            trains: Trains::default(),
+            rate: rate.map(|rate| (rate.as_bps() as f64).clamp(LEAST, MOST)),
+            told: None,
+            cap: None,
+            hold: HOLD.0,
+            line: None,
+            raised: None,
+            guard: Time::ZERO,
+            queue: Span::ZERO,
+            earlier: None,
+            long_since: None,
+            short_since: None,
+            competing: false,
+            grown: Time::ZERO,
+            measuring: None,
+            most: LeastOf::default(),
+            loss: (0.0, 0.0),
+            cuts: 0,
+        }
+    }
+
+    /// What is known of the path.
+    pub fn estimate(&self) -> PathEstimate {
+        PathEstimate {
+            rate: self.pacer_rate(),
+            competes: self.competing,
+            queue: self.queue,
+            cuts: self.cuts,
+        }
+    }
+
+    /// At what rate datagrams leave.
+    pub fn pacer_rate(&self) -> Option<Rate> {
+        self.rate.map(|bps| Rate::from_bps(bps as u64))
+    }
+
+    /// The rate of the port, if it is another one than when this was last asked: lower at once, higher in steps. While the capacity
+    /// at the last cut holds, it is a part of that: the port need not follow the pacer, which drains a queue for a moment.
+    pub fn news(&mut self) -> Option<Rate> {
+        let rate = match self.holding() {
+            Some(cap) if !self.competing => (cap.bps * NEAR.0).max(LEAST),
+            _ => self.rate?,
+        };
+        let is_news = self
+            .told
+            .is_none_or(|told| rate < told || rate > told * NEWS);
+        is_news.then(|| {
+            self.told = Some(rate);
+            Rate::from_bps(rate as u64)
+        })
+    }
+
+    /// What the path carried at the last cut, as long as nothing speaks for more.
+    fn holding(&self) -> Option<Cap> {
+        self.cap.filter(|cap| cap.holds)
+    }
+
+    /// There may be more.
+    fn release(&mut self, now: Time) {
+        self.cap = self.cap.map(|cap| Cap {
+            holds: false,
+            ..cap
+        });
+        self.raised = Some(now);
+    }
+
+    /// Whether the next [`TRAIN`] datagrams may leave at once, to see how far apart they arrive.
+    pub fn wants_train(&self, now: Time) -> bool {
+        self.rate.is_some() && self.queue < SHORT && now >= self.guard && self.trains.is_due(now)
+    }
+
+    /// Datagrams of a train leave, the first of them with the counter `first`.
+    pub fn train_leaves(&mut self, now: Time, first: u64) {
+        self.trains.leave(now, first);
+    }
+
+    /// Takes a report. Gives whether the rate of the pacer changed.
+    pub fn hear(&mut self, now: Time, report: &Report<'_>) -> bool {
+        let arrived = self.arrivals.take(now, report);
+        let spacing = self.trains.take(report);
+        let Some(arrived) = arrived else {
+            return false;
+        };
+        self.measure(now, arrived.octets);
+        let before = self.rate;
+        if let Some(queue) = arrived.queue {
+            self.note_queue(now, queue);
+        }
+        self.note_loss(&arrived);
+        if arrived.queue.is_some() {
+            self.control(now, report.rtt);
+        }
+        if let Some(bps) = spacing {
+            self.raise(now, bps);
+        }
+        debug_assert!(self.rate.is_none_or(|bps| (LEAST..=MOST).contains(&bps)));
+        self.rate != before
+    }
+
+    /// Measures what arrives by the clock of this host: that of the other end may lie.
+    fn measure(&mut self, now: Time, octets: u64) {
+        let (since, sum) = self.measuring.get_or_insert((now, 0));
+        *sum += octets;
+        let passed = now.since(*since);
+        if passed >= MEASURED.0 {
+            let bps = *sum as f64 * 8.0 / passed.as_secs_f64();
+            self.most.add(now, -(bps as i64), MEASURED.1);
+            self.measuring = Some((now, 0));
+        }
+    }
+
+    /// The most that arrived lately.
+    fn delivered(&self) -> f64 {
+        self.most.get().map_or(0.0, |most| -most as f64)
+    }
+
+    fn note_queue(&mut self, now: Time, queue: Span) {
+        match self.earlier {
+            Some((at, _)) if now.since(at) < TWICE => {}
+            _ => self.earlier = Some((now, self.queue)),
+        }
+        self.queue = queue;
+        if queue > LONG {
+            self.long_since.get_or_insert(now);
+            self.short_since = None;
+        } else {
+            self.long_since = None;
+            self.short_since.get_or_insert(now);
+        }
+    }
+
+    fn note_loss(&mut self, arrived: &Arrived) {
+        if arrived.datagrams == 0 {
+            return;
+        }
+        let count = f64::from(arrived.datagrams);
+        let share = f64::from(arrived.lost) / count;
+        let blend = |old: f64, over: f64| old + (share - old) * (count / over).min(1.0);
+        self.loss.1 = blend(self.loss.1, LOSS_OVER.1);
+        if self.queue < LONG {
+            self.loss.0 = blend(self.loss.0, LOSS_OVER.0);
+        }
+    }
+
+    fn control(&mut self, now: Time, rtt: Span) {
+        let passed = now.since(self.grown).min(STEP).as_secs_f64();
+        self.grown = now;
+        let stands = |since: Option<Time>, span| since.is_some_and(|at| now.since(at) >= span);
+        match self.competing {
+            false if self.rate.is_some() && stands(self.long_since, STANDING.0) => {
+                self.competing = true;
+            }
+            true if stands(self.short_since, STANDING.1) => self.competing = false,
+            _ => {}
+        }
+        if self.competing {
+            return self.compete(now, rtt, passed);
+        }
+        let falls = self
+            .earlier
+            .is_some_and(|(_, earlier)| self.queue <= earlier.saturating_sub(FALLING));
+        let is_long = self.queue > VERY_LONG || stands(self.long_since, TWICE) && !falls;
+        if is_long {
+            if now >= self.guard {
+                self.cut(now, rtt);
+            }
+        } else if self.queue < SHORT {
+            self.grow(now, passed);
+        }
+    }
+
+    fn cut(&mut self, now: Time, rtt: Span) {
+        let Some(capacity) = self.arrivals.capacity() else {
+            return;
+        };
+        // What the link loses took its time on the narrowest line, or in front of it.
+        let capacity = capacity / (1.0 - self.loss.0.min(0.5));
+        let known = self
+            .cap
+            .filter(|cap| (1.0 / OTHER..OTHER).contains(&(capacity / cap.bps)));
+        // One run is short, and losses make it vary.
+        let capacity = known.map_or(capacity, |cap| (cap.bps + capacity) / 2.0);
+        let waits = self.queue.as_secs_f64() * 1e3;
+        let cut = (CUT.0 + waits / CUT.1).min(CUT.2);
+        let wanted = (1.0 - cut) * capacity;
+        let rate = match self.rate {
+            Some(rate) => wanted.max(rate / 2.0).min(rate),
+            None => wanted,
+        };
+        let regrets = self.raised.take().is_some_and(|at| now.since(at) < REGRET);
+        self.hold = match regrets {
+            true => self.hold.times(2).min(HOLD.1),
+            false if known.is_some() => self.hold,
+            false => HOLD.0,
+        };
+        self.rate = Some(rate.clamp(LEAST, MOST));
+        self.cap = Some(Cap {
+            bps: capacity.max(LEAST),
+            at: now,
+            holds: true,
+        });
+        self.guard = now.saturating_add(GUARD).saturating_add(rtt.min(GUARD));
+        self.trains.forget();
+        self.line = None;
+        self.cuts += 1;
+    }
+
+    fn grow(&mut self, now: Time, passed: f64) {
+        let Some(rate) = self.rate else { return };
+        let is_old = |cap: Cap| now.since(cap.at) >= REMEMBERED.max(self.hold);
+        if self.holding().is_some_and(is_old) {
+            self.release(now);
+        }
+        let (growth, most) = match self.holding() {
+            Some(cap) if rate < NEAR.0 * cap.bps => (GROWTH[0], NEAR.0 * cap.bps),
+            Some(cap) if rate < NEAR.1 * cap.bps => (GROWTH[1], NEAR.1 * cap.bps),
+            Some(_) | None => (GROWTH[2], MOST),
+        };
+        let most = most.min(self.delivered() * ABOVE);
+        let grown = (rate * (1.0 + growth * passed)).min(most);
+        self.rate = Some(grown.max(rate));
+    }
+
+    /// Beside flows that keep a queue: cuts would only leave them more.
+    fn compete(&mut self, now: Time, rtt: Span, passed: f64) {
+        let Some(rate) = self.rate else { return };
+        let (growth, cut, beyond) = COMPETING;
+        let most = rate.max(self.delivered() * ABOVE);
+        let mut rate = (rate * (1.0 + growth * passed)).min(most);
+        if self.loss.1 > self.loss.0 + beyond && now >= self.guard {
+            rate *= cut;
+            self.loss.1 = self.loss.0;
+            self.guard = now.saturating_add(GUARD).saturating_add(rtt.min(GUARD));
+            self.cuts += 1;
+        }
+        self.rate = Some(rate.clamp(LEAST, MOST));
+    }
+
+    /// Two trains have arrived at this rate: the path carries it when nobody else sends. Soon after a cut it has to be another rate
+    /// than before, since a line that others share shows the same one all the time.
+    fn raise(&mut self, now: Time, bps: f64) {
+        let Some(rate) = self.rate else { return };
+        let is_other = self.line.is_some_and(|line| bps > OTHER * line);
+        self.line = Some(bps);
+        if is_other {
+            self.hold = HOLD.0;
+        }
+        let may = self.holding().is_none_or(|cap| {
+            bps > OTHER * cap.bps && (is_other || now.since(cap.at) >= self.hold)
+        });
+        let wanted = (0.85 * bps).min(ABOVE * rate).min(MOST);
+        if self.competing || !may || wanted <= rate {
+            return;
+        }
+        self.rate = Some(wanted);
+        self.release(now);
+    }
+}

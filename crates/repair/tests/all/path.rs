@@ -1,0 +1,345 @@
+//! What a port learns of a path whose rate nobody says: 25 layered frames a second, levels that follow the rate of the port at
+//! key frames.
+
+use layercast_core::{Layer, Machine, Off, Rate, Span, Time, earliest};
+use layercast_repair::RequesterInput;
+
+use crate::channel::{Hop, Impairment, OCTETS, Packet, unit};
+
+const FRAME: Span = Span::from_ms(40);
+const GOP: u64 = 25;
+/// Time for which a frame is of use.
+const BUDGET: Span = Span::from_ms(500);
+const START: Time = Time::from_ps(1_000_000_000_000);
+
+/// Packets of each frame of BL, E1 and E2, and of a key frame of BL.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    each: [u32; 3],
+    key: u32,
+}
+
+impl Stream {
+    /// The mean rate up to a level.
+    fn rate(&self, level: usize) -> f64 {
+        let packets = f64::from(self.each[..=level].iter().sum::<u32>());
+        let key = f64::from(self.key - self.each[0]) / GOP as f64;
+        (packets + key) * f64::from(OCTETS) * 8.0 * 25.0
+    }
+}
+
+/// Somebody else on the line of the path.
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    Nobody,
+    /// A flow with a window in the manner of CUBIC: it grows until it loses, and keeps 0.7 of it then.
+    Window,
+}
+
+struct Run {
+    hop: Hop,
+    stream: Stream,
+    now: Time,
+    frame: u64,
+    level: usize,
+    told: Option<Rate>,
+    /// Packets left of each frame, by layer, and those sent.
+    left: Vec<[u32; 3]>,
+    sent: Vec<[u32; 3]>,
+    other: Other,
+    window: Window,
+    /// Time, rate of the port, queue of the line, level; every 10 ms.
+    log: Vec<(Time, Option<Rate>, Span, usize)>,
+    arrived: Vec<(Time, u32)>,
+    changes: u32,
+}
+
+#[derive(Default)]
+struct Window {
+    packets: f64,
+    flying: std::collections::VecDeque<(Time, bool)>,
+    lost_at: Option<Time>,
+    most: f64,
+    octets: u64,
+}
+
+impl Run {
+    fn new(how: Impairment, stream: Stream) -> Run {
+        Run {
+            hop: Hop::measured(how, 1, "path"),
+            stream,
+            now: START,
+            frame: 0,
+            level: 2,
+            told: None,
+            left: Vec::new(),
+            sent: Vec::new(),
+            other: Other::Nobody,
+            window: Window {
+                packets: 10.0,
+                ..Window::default()
+            },
+            log: Vec::new(),
+            arrived: Vec::new(),
+            changes: 0,
+        }
+    }
+
+    fn line(&mut self, bps: f64) {
+        self.hop
+            .narrow(Rate::from_bps(bps as u64), Span::from_ms(600));
+    }
+
+    /// A frame of each layer leaves; at a key frame the level follows the rate of the port.
+    fn send_frame(&mut self) {
+        if self.frame.is_multiple_of(GOP) {
+            let carries = |level: &usize| {
+                let rate = self.told.map_or(f64::MAX, |rate| rate.as_bps() as f64);
+                self.stream.rate(*level) <= rate
+            };
+            let level = [2, 1].into_iter().find(carries).unwrap_or(0);
+            self.changes += u32::from(level != self.level && self.frame > 0);
+            self.level = level;
+        }
+        let mut sent = [0; 3];
+        let mut index = 0;
+        let stamp = self.now.as_us() as u32;
+        for (at, layer) in Layer::ALL.into_iter().enumerate().take(self.level + 1) {
+            let count = match (at, self.frame % GOP) {
+                (0, 0) => self.stream.key,
+                _ => self.stream.each[at],
+            };
+            sent[at] = count;
+            for n in 0..count {
+                let packet = Packet {
+                    frame: self.frame,
+                    index,
+                    of: at as u32,
+                };
+                index += 1;
+                self.hop
+                    .send(self.now, unit(layer, stamp, n + 1 == count), packet);
+            }
+        }
+        self.left.push(sent);
+        self.sent.push(sent);
+        self.frame += 1;
+    }
+
+    fn run(&mut self, seconds: f64) {
+        let end = self.now + Span::from_us((seconds * 1e6) as u64);
+        while self.now < end {
+            let now = self.now;
+            while START + FRAME.times(self.frame) <= now {
+                self.send_frame();
+            }
+            if let Other::Window = self.other {
+                self.send_window();
+            }
+            let budget = RequesterInput::Budget(Some(BUDGET));
+            self.hop.requester.handle(now, budget, &mut Off);
+            for (unit, packet) in self.hop.run(now) {
+                self.arrived.push((now, unit.octets));
+                let due = START + FRAME.times(packet.frame) + BUDGET;
+                if now <= due {
+                    self.left[packet.frame as usize][packet.of as usize] -= 1;
+                }
+            }
+            if let Some(rate) = self.hop.repairer.poll_event() {
+                self.told = Some(rate);
+            }
+            let rate = self.hop.repairer.estimate().unwrap().rate;
+            if self
+                .log
+                .last()
+                .is_none_or(|it| now.since(it.0) >= Span::from_ms(10))
+            {
+                self.log
+                    .push((now, rate, self.hop.forward.queue(now), self.level));
+            }
+            let next = earliest(self.hop.next(), Some(START + FRAME.times(self.frame)));
+            let next = next.unwrap_or(end).min(now + Span::from_ms(5)).min(end);
+            self.now = next.max(now + Span::from_us(1));
+        }
+    }
+
+    /// A round trip of 40 ms and the queue, a packet for each that arrives.
+    fn send_window(&mut self) {
+        let (now, window) = (self.now, &mut self.window);
+        while let Some((_, lost)) = window.flying.pop_front_if(|(at, _)| *at <= now) {
+            if lost {
+                if window
+                    .lost_at
+                    .is_none_or(|at| now.since(at) > Span::from_ms(300))
+                {
+                    (window.lost_at, window.most) = (Some(now), window.packets);
+                    window.packets = (window.packets * 0.7).max(2.0);
+                }
+            } else {
+                window.octets += 1_500;
+                let since = window.lost_at.map_or(0.0, |at| now.since(at).as_secs_f64());
+                let k = (window.most * 0.3 / 0.4).cbrt();
+                let cubic = 0.4 * (since - k).powi(3) + window.most;
+                let wanted = match window.lost_at {
+                    Some(_) => cubic.clamp(window.packets, window.packets + 1.0),
+                    None => window.packets + 1.0,
+                };
+                window.packets += (wanted - window.packets) / window.packets;
+            }
+        }
+        while (window.flying.len() as f64) < window.packets {
+            match self.hop.disturb(now, 1_500) {
+                Some(left) => window.flying.push_back((left + Span::from_ms(40), false)),
+                None => {
+                    window.flying.push_back((now + Span::from_ms(640), true));
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Share of frames of a layer that were complete in time, of those sent from `from` on; and how many were sent.
+    fn complete(&self, layer: usize, from: f64, to: f64) -> (f64, usize) {
+        let frames = (from * 25.0) as usize..(to * 25.0) as usize;
+        let sent: Vec<usize> = frames.filter(|&it| self.sent[it][layer] > 0).collect();
+        let whole = sent.iter().filter(|&&it| self.left[it][layer] == 0).count();
+        (whole as f64 / sent.len().max(1) as f64, sent.len())
+    }
+
+    fn throughput(&self, from: f64, to: f64) -> f64 {
+        let (from, to) = (seconds(from), seconds(to));
+        let octets = self
+            .arrived
+            .iter()
+            .filter(|(at, _)| (from..to).contains(at));
+        octets
+            .map(|(_, octets)| f64::from(*octets) * 8.0)
+            .sum::<f64>()
+            / to.since(from).as_secs_f64()
+    }
+
+    fn show(&self, every: usize) {
+        for (at, rate, queue, level) in self.log.iter().step_by(every) {
+            let rate = rate.map_or(0.0, |it| it.as_bps() as f64 / 1e6);
+            println!(
+                "{:7.2} rate {rate:.2} told {:.2} queue {:.0} level {level}",
+                at.since(START).as_secs_f64(),
+                self.told.map_or(0.0, |it| it.as_bps() as f64 / 1e6),
+                queue.as_secs_f64() * 1e3
+            );
+        }
+        println!(
+            "{:?} changes {}",
+            self.hop.repairer.estimate(),
+            self.changes
+        );
+    }
+}
+
+fn seconds(at: f64) -> Time {
+    START + Span::from_us((at * 1e6) as u64)
+}
+
+/// 1.1, 1.6 and 2.9 Mbit/s.
+const STREAM: Stream = Stream {
+    each: [4, 2, 5],
+    key: 20,
+};
+/// More than any line here carries, all of it base layer.
+const GREEDY: Stream = Stream {
+    each: [20, 0, 0],
+    key: 20,
+};
+
+fn how(loss: f64) -> Impairment {
+    Impairment {
+        jitter: Span::from_ms(2),
+        ..Impairment::loss(loss)
+    }
+}
+
+/// specs/live-media.md section 3: a line at 60 % for 20 s, with loss, with half a second for each frame.
+#[test]
+fn a_drop_to_sixty_percent_loses_no_base_frame_and_the_levels_follow() {
+    for loss in [0.0, 0.03, 0.05] {
+        let mut run = Run::new(how(loss), STREAM);
+        let full = STREAM.rate(2) / 0.85;
+        run.line(full);
+        run.run(20.0);
+        let before = run.changes;
+        run.line(full * 0.6);
+        run.run(20.0);
+        let down = run.changes - before;
+        run.line(full);
+        run.run(20.0);
+        run.show(40);
+        let after = |from: f64| run.log.iter().filter(move |it| it.0 >= seconds(from));
+        let fits = |rate: Option<Rate>| rate.is_some_and(|it| it.as_bps() as f64 <= full * 0.6);
+        let reacted = after(20.0)
+            .find(|it| fits(it.1))
+            .unwrap()
+            .0
+            .since(seconds(20.0));
+        let longest = after(21.0).map(|it| it.2).max().unwrap();
+        let back = after(40.0)
+            .find(|it| it.3 == 2)
+            .unwrap()
+            .0
+            .since(seconds(40.0));
+        let complete = [0, 1].map(|layer| run.complete(layer, 5.0, 59.0));
+        let stats = run.hop.repairer.stats().layers;
+        let sum = |of: fn(&layercast_repair::LayerRepairs) -> u64| {
+            [stats.base, stats.e1, stats.e2].iter().map(of).sum::<u64>() as f64
+        };
+        let repairs = sum(|it| it.repair_octets) / sum(|it| it.octets);
+        let drops = run.hop.forward.dropped as f64 / run.hop.forward.sent as f64;
+        println!(
+            "loss {loss}: reacts in {reacted}, longest queue after 1 s {longest}, back in {back}, \
+             complete {complete:?}, repairs {repairs:.3}, drops {drops:.4}, changes {before} {down} {}",
+            run.changes
+        );
+        assert_eq!(complete[0].0, 1.0, "base");
+        assert!(complete[1].0 >= 0.95, "E1 {complete:?}");
+        assert!(reacted <= Span::from_ms(300), "{reacted}");
+        assert!(longest < Span::from_ms(100), "{longest}");
+        assert!(back <= Span::from_secs(8), "{back}");
+        assert!(drops <= 0.005 && repairs <= 0.15);
+        assert!(before == 0 && down <= 1 && run.changes <= 2);
+    }
+}
+
+#[test]
+fn a_line_of_any_rate_is_used() {
+    for mbps in [0.5, 1.0, 3.0, 4.5] {
+        let mut run = Run::new(how(0.0), GREEDY);
+        run.line(mbps * 1e6);
+        run.run(60.0);
+        run.show(200);
+        let used = run.throughput(10.0, 60.0) / (mbps * 1e6);
+        println!("{mbps} Mbit/s: {used}");
+        assert!(used >= 0.85, "{used} of {mbps} Mbit/s");
+    }
+}
+
+#[test]
+fn half_a_load_with_loss_is_no_congestion() {
+    let mut run = Run::new(how(0.03), STREAM);
+    run.line(STREAM.rate(2) * 2.0);
+    run.run(60.0);
+    run.show(100);
+    assert_eq!(run.changes, 0);
+    assert_eq!(run.complete(2, 1.0, 59.0).0, 1.0);
+}
+
+#[test]
+fn a_share_is_left_beside_a_flow_that_keeps_a_queue() {
+    let mut run = Run::new(how(0.0), GREEDY);
+    run.other = Other::Window;
+    run.line(4e6);
+    run.run(120.0);
+    run.show(200);
+    let share = run.throughput(30.0, 120.0) / 4e6;
+    let other = run.window.octets as f64 * 8.0 / 120.0 / 4e6;
+    println!("share {share}, other {other}");
+    assert!((0.25..0.75).contains(&share), "{share}");
+}
