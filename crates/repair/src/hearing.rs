@@ -121,8 +121,9 @@ impl Hearing {
     }
 
     /// Whether a datagram that left at `sent` should have arrived before `feedback` left, which is read now. What is sent in the
-    /// turn in which the feedback is read may leave after the feedback did, however long that is.
-    pub fn is_overdue(&self, now: Time, sent: Time, feedback: &Feedback) -> bool {
+    /// turn in which the feedback is read may leave after the feedback did, however long that is. A queue may have grown by
+    /// `growth` since the last feedback.
+    pub fn is_overdue(&self, now: Time, sent: Time, feedback: &Feedback, growth: Span) -> bool {
         let Some((zero, usual)) = self.zero.zip(self.line.usual_delay()) else {
             return false;
         };
@@ -130,7 +131,8 @@ impl Hearing {
             .line
             .margin()
             .as_ps()
-            .saturating_add(self.window.as_ps());
+            .saturating_add(self.window.as_ps())
+            .saturating_add(growth.as_ps());
         let due = (sent.as_us() as u32)
             .wrapping_add(zero.0)
             .wrapping_add(usual as u32);

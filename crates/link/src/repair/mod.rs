@@ -54,7 +54,7 @@ pub enum RepairRole<T> {
         theirs: u16,
         /// What is done about losses of those that we send.
         means: Means,
-        /// Nobody says what the path to the neighbour carries: the rate of the port follows from its reports.
+        /// What the path to the neighbour carries is not known: the rate of the port follows from its reports.
         measures: bool,
         /// The neighbour measures the path to us: it needs frequent reports.
         prompt: bool,

@@ -23,7 +23,7 @@ pub(super) struct SourceAdapter {
     last_res: Option<Time>,
     /// When the shaper follows a raise, if no GOP start came before.
     raise_at: Option<Time>,
-    /// Nobody has heard what is advertised: the next demand is answered, and has not been, although it is no news.
+    /// No receiver has heard what is advertised: the next demand is answered, and has not been, although it is no news.
     unheard: bool,
     owed: bool,
 }
@@ -97,7 +97,7 @@ impl SourceAdapter {
         self.owed |= std::mem::take(&mut self.unheard);
     }
 
-    /// The last receiver has left. Whoever comes next waits for an answer to its demand, which may be that of the former one.
+    /// The last receiver has left. The next one waits for an answer to its demand, which may be that of the former one.
     pub fn on_empty(&mut self) {
         self.unheard = true;
     }

@@ -85,7 +85,7 @@ impl Member {
         }
         let mut later = hi + 1;
         while let Some(sent) = sent_at(later)
-            && self.there.is_overdue(now, sent, feedback)
+            && self.there.is_overdue(now, sent, feedback, Span::ZERO)
         {
             if !self.lost.get(later) {
                 self.lost.set(later);

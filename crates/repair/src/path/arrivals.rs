@@ -109,7 +109,7 @@ impl Arrivals {
         })
     }
 
-    /// The rate of what arrives while the path is busy, in bit/s.
+    /// The rate of arrivals while the path is busy, in bit/s.
     pub fn capacity(&self) -> Option<f64> {
         let (first, last) = (self.run.front()?, self.run.back()?);
         let span = last.0.abs_diff(first.0);

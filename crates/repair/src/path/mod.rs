@@ -1,4 +1,4 @@
-//! What the path of a link carries, when nobody says it.
+//! What the path of a link carries, where its rate is not given.
 
 mod arrivals;
 mod trains;
@@ -11,9 +11,11 @@ pub(crate) use arrivals::{Left, Report};
 pub(crate) use trains::TRAIN;
 use trains::Trains;
 
-/// Queue on the path from which on it is too long, and from which on it is so at once.
+/// Queue on the path from which on it is too long after [`TWICE`], and from which on it is so immediately.
 const LONG: Span = Span::from_ms(20);
 const VERY_LONG: Span = Span::from_ms(60);
+/// By how much a queue may grow until the rate follows: until then, datagrams are late and not lost.
+pub(crate) const QUEUE_GROWTH: Span = VERY_LONG;
 /// For how long a queue is long before that counts; one report says little.
 const TWICE: Span = Span::from_ms(12);
 /// A queue that is shorter by this than it was [`TWICE`] ago drains.
@@ -22,12 +24,13 @@ const FALLING: Span = Span::from_ms(2);
 const SHORT: Span = Span::from_ms(12);
 /// Between two cuts, and the round trip: the first one shows no effect earlier.
 const GUARD: Span = Span::from_ms(150);
-/// A cut goes below what arrives by this share, and by as much more as this time of a queue is of the queue.
+/// A cut goes below the rate of arrivals by this share, by another one that is the queue in milliseconds over the second
+/// number, and by the third one at most.
 const CUT: (f64, f64, f64) = (0.05, 300.0, 0.35);
 /// Growth in a second, as a share: up to the first share of the capacity at the last cut, up to the second one, and above.
 const GROWTH: [f64; 3] = [0.5, 0.01, 0.08];
 const NEAR: (f64, f64) = (0.93, 1.05);
-/// Most time for which the rate grows at once: reports were missing before.
+/// Most time for which the rate grows in one step: reports were missing before.
 const STEP: Span = Span::from_ms(100);
 /// For how long the capacity at a cut is remembered at least.
 const REMEMBERED: Span = Span::from_secs(10);
@@ -39,13 +42,13 @@ const OTHER: f64 = 1.25;
 const REGRET: Span = Span::from_secs(5);
 /// The rate is at most this multiple of what arrived lately, unless trains show more.
 const ABOVE: f64 = 1.5;
-/// What arrived is measured over this time, and the most of it holds for the second time.
+/// The rate of arrivals is measured over this time, and the highest one holds for the second time.
 const MEASURED: (Span, Span) = (Span::from_ms(100), Span::from_secs(2));
 /// A queue that stays in spite of cuts for this time is that of other flows, until it is short for the second time.
 const STANDING: (Span, Span) = (Span::from_ms(1_200), Span::from_ms(600));
 /// Beside such flows: growth in a second, and the factor of the rate after a loss beyond that of the link by this share.
 const COMPETING: (f64, f64, f64) = (0.06, 0.85, 0.03);
-/// The rate of the port is told again when it has grown by this share.
+/// The rate of the port is reported again when it has grown by this factor.
 const NEWS: f64 = 1.05;
 /// Least and most rate.
 const LEAST: f64 = 64e3;
@@ -80,8 +83,8 @@ pub(crate) struct PathEstimator {
     trains: Trains,
     /// Rate of the pacer in bit/s; `None`: it has none.
     rate: Option<f64>,
-    /// The rate that the port was told.
-    told: Option<f64>,
+    /// The rate that was reported to the port.
+    reported: Option<f64>,
     /// What the path carried at the last cut.
     cap: Option<Cap>,
     /// For how long trains say nothing after a cut, and the capacity is remembered: longer each time the rate was raised in vain.
@@ -123,7 +126,7 @@ impl PathEstimator {
             arrivals: Arrivals::new(),
             trains: Trains::default(),
             rate: rate.map(|rate| (rate.as_bps() as f64).clamp(LEAST, MOST)),
-            told: None,
+            reported: None,
             cap: None,
             hold: HOLD.0,
             line: None,
@@ -157,7 +160,7 @@ impl PathEstimator {
         self.rate.map(|bps| Rate::from_bps(bps as u64))
     }
 
-    /// The rate of the port, if it is another one than when this was last asked: lower at once, higher in steps. While the capacity
+    /// The rate of the port, if it is another one than when this was last asked: lower immediately, higher in steps. While the capacity
     /// at the last cut holds, it is a part of that: the port need not follow the pacer, which drains a queue for a moment.
     pub fn news(&mut self) -> Option<Rate> {
         let rate = match self.holding() {
@@ -165,10 +168,10 @@ impl PathEstimator {
             _ => self.rate?,
         };
         let is_news = self
-            .told
-            .is_none_or(|told| rate < told || rate > told * NEWS);
+            .reported
+            .is_none_or(|last| rate < last || rate > last * NEWS);
         is_news.then(|| {
-            self.told = Some(rate);
+            self.reported = Some(rate);
             Rate::from_bps(rate as u64)
         })
     }
@@ -187,7 +190,7 @@ impl PathEstimator {
         self.raised = Some(now);
     }
 
-    /// Whether the next [`TRAIN`] datagrams may leave at once, to see how far apart they arrive.
+    /// Whether the next [`TRAIN`] datagrams may leave without a pause, to see how far apart they arrive.
     pub fn wants_train(&self, now: Time) -> bool {
         self.rate.is_some() && self.queue < SHORT && now >= self.guard && self.trains.is_due(now)
     }
@@ -220,7 +223,7 @@ impl PathEstimator {
         self.rate != before
     }
 
-    /// Measures what arrives by the clock of this host: that of the other end may lie.
+    /// Measures the rate of arrivals by the clock of this host: that of the other end may lie.
     fn measure(&mut self, now: Time, octets: u64) {
         let (since, sum) = self.measuring.get_or_insert((now, 0));
         *sum += octets;
@@ -359,7 +362,7 @@ impl PathEstimator {
         self.rate = Some(rate.clamp(LEAST, MOST));
     }
 
-    /// Two trains have arrived at this rate: the path carries it when nobody else sends. Soon after a cut it has to be another rate
+    /// Two trains have arrived at this rate: the path carries it when it has no other traffic. Soon after a cut it has to be another rate
     /// than before, since a line that others share shows the same one all the time.
     fn raise(&mut self, now: Time, bps: f64) {
         let Some(rate) = self.rate else { return };

@@ -17,7 +17,7 @@ use crate::hearing::Hearing;
 use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
 use crate::parity::{Block, Blocks, Carried, Codec};
-use crate::path::{PathEstimate, PathEstimator, Report, TRAIN};
+use crate::path::{PathEstimate, PathEstimator, QUEUE_GROWTH, Report, TRAIN};
 use crate::stats::RepairStats;
 use ahead::Ahead;
 use history::{Content, History, Of, What};
@@ -73,7 +73,7 @@ pub struct RepairConfig<T> {
     /// Rate of the port; everything that leaves is charged to it. `None`: not limited, and then repairs may take
     /// as many octets as the media.
     pub rate: Option<Rate>,
-    /// Nobody says what the path carries: the rate is that of the beginning and follows from the feedback, and each news of it is
+    /// What the path carries is not known: the rate is that of the beginning and follows from the feedback, and each news of it is
     /// an event.
     pub measures: bool,
     /// What it does about losses.
@@ -152,7 +152,7 @@ pub struct Repairer<T> {
     nominal: Nominal,
     /// The other end.
     there: Hearing,
-    /// What the path carries, where nobody says it.
+    /// What the path carries, where it is measured.
     path: Option<Box<PathEstimator>>,
     /// The last datagram that left, if it asks for markers.
     tail: Option<Tail>,
@@ -295,10 +295,11 @@ impl<T: Clone> Repairer<T> {
                 range => self.settle(now, counter, range.is_some(), &mut due),
             }
         }
+        let growth = self.path.as_ref().map_or(Span::ZERO, |_| QUEUE_GROWTH);
         // What should have arrived before the feedback left; usually a marker has shown it before.
         for counter in (hi + 1).max(self.history.unhandled())..next {
             let sent = self.history.sent_at(counter);
-            let overdue = |sent| self.there.is_overdue(now, sent, feedback);
+            let overdue = |sent| self.there.is_overdue(now, sent, feedback, growth);
             if !sent.is_none_or(overdue) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What a port learns of a path whose rate nobody says: 25 layered frames a second, levels that follow the rate of the port at
+//! What a port learns of a path whose rate is not known: 25 layered frames a second, levels that follow the rate of the port at
 //! key frames.
 
 use layercast_core::{Layer, Machine, Off, Rate, Span, Time, earliest};
@@ -42,7 +42,7 @@ struct Run {
     now: Time,
     frame: u64,
     level: usize,
-    told: Option<Rate>,
+    reported: Option<Rate>,
     /// Packets left of each frame, by layer, and those sent.
     left: Vec<[u32; 3]>,
     sent: Vec<[u32; 3]>,
@@ -71,7 +71,7 @@ impl Run {
             now: START,
             frame: 0,
             level: 2,
-            told: None,
+            reported: None,
             left: Vec::new(),
             sent: Vec::new(),
             other: Other::Nobody,
@@ -94,7 +94,7 @@ impl Run {
     fn send_frame(&mut self) {
         if self.frame.is_multiple_of(GOP) {
             let carries = |level: &usize| {
-                let rate = self.told.map_or(f64::MAX, |rate| rate.as_bps() as f64);
+                let rate = self.reported.map_or(f64::MAX, |rate| rate.as_bps() as f64);
                 self.stream.rate(*level) <= rate
             };
             let level = [2, 1].into_iter().find(carries).unwrap_or(0);
@@ -146,7 +146,7 @@ impl Run {
                 }
             }
             if let Some(rate) = self.hop.repairer.poll_event() {
-                self.told = Some(rate);
+                self.reported = Some(rate);
             }
             let rate = self.hop.repairer.estimate().unwrap().rate;
             if self
@@ -222,9 +222,9 @@ impl Run {
         for (at, rate, queue, level) in self.log.iter().step_by(every) {
             let rate = rate.map_or(0.0, |it| it.as_bps() as f64 / 1e6);
             println!(
-                "{:7.2} rate {rate:.2} told {:.2} queue {:.0} level {level}",
+                "{:7.2} rate {rate:.2} reported {:.2} queue {:.0} level {level}",
                 at.since(START).as_secs_f64(),
-                self.told.map_or(0.0, |it| it.as_bps() as f64 / 1e6),
+                self.reported.map_or(0.0, |it| it.as_bps() as f64 / 1e6),
                 queue.as_secs_f64() * 1e3
             );
         }
