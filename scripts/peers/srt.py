@@ -123,12 +123,12 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
 
 
 def run_layercast(
-    clip: Clip, stream: Stream, playout: int, kind: tuple[bool, str], condition: str, seed: int, folder: Path
+    clip: Clip, stream: Stream, playout: int, kind: tuple[bool, str, bool], condition: str, seed: int, folder: Path
 ) -> dict:
-    """One run of Layercast: whether the node at the bottleneck knows its rate, and how links are repaired."""
-    knows, repair = kind
+    """One run of Layercast: whether the node at the bottleneck knows or measures its rate, and how links are repaired."""
+    knows, repair, measures = kind
     rate = path_rate(clip)
-    line = f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
+    line = "receiver=auto" if measures else f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
     if knows and condition.startswith("drop"):
         line += f",schedule={schedule(SETTLE)}"
     # H.264 as the very transport stream that SRT carries; MPEG-1 as the stream inside it, whose gaps
@@ -171,8 +171,11 @@ def variants(clip: Clip) -> dict:
     def srt(stream, latency):
         return lambda *rest: run_srt(clip, stream, latency, *rest)
 
-    def layercast(stream, playout, knows, repair="off"):
-        return lambda *rest: run_layercast(clip, stream, playout, (knows, repair), *rest)
+    def layercast(stream, playout, knows, repair="off", measures=False):
+        return lambda *rest: run_layercast(clip, stream, playout, (knows, repair, measures), *rest)
+
+    def auto(stream, playout):
+        return layercast(stream, playout, False, "auto", True)
 
     return {
         "SRT 120 ms, H.264": (srt(clip.h264, 120), "h264"),
@@ -184,6 +187,10 @@ def variants(clip: Clip) -> dict:
         "Layercast 800 ms, H.264, switch": (layercast(clip.h264, 800, True), "h264"),
         "Layercast 500 ms, H.264, blind, repair": (layercast(clip.h264, 500, False, "auto"), "h264"),
         "Layercast 500 ms, H.264, switch, repair": (layercast(clip.h264, 500, True, "auto"), "h264"),
+        "Layercast 500 ms, H.264, auto": (auto(clip.h264, 500), "h264"),
+        "Layercast 800 ms, H.264, auto": (auto(clip.h264, 800), "h264"),
+        "Layercast 200 ms, MPEG-1, auto": (auto(clip.mpeg1, 200), "mpeg1"),
+        "Layercast 500 ms, MPEG-1, auto": (auto(clip.mpeg1, 500), "mpeg1"),
         "Layercast 200 ms, MPEG-1, blind": (layercast(clip.mpeg1, 200, False), "mpeg1"),
         "Layercast 200 ms, MPEG-1, switch": (layercast(clip.mpeg1, 200, True), "mpeg1"),
         "Layercast 500 ms, MPEG-1, switch": (layercast(clip.mpeg1, 500, True), "mpeg1"),

@@ -1,6 +1,7 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
 mod amplification;
+mod auto_rate;
 mod common;
 mod delivery;
 mod failures;

@@ -75,8 +75,8 @@ pub struct PathEstimate {
 /// that the path has left for them; the port is set to somewhat less, so that the queue goes and stays away. Rules and
 /// numbers: `docs/src/explanation/unknown-paths.md`.
 ///
-/// State is bounded, and so is what wrong feedback does: the rate is between 64 kbit/s and one and a half times what arrived,
-/// by the clock of this host, or grows by half in a second at most.
+/// State is bounded. Wrong feedback harms the link to its sender alone: the rate stays between 64 kbit/s and 100 Gbit/s, and
+/// grows to one and a half times what arrived by the clock of this host, or by half with two trains.
 #[derive(Debug)]
 pub(crate) struct PathEstimator {
     arrivals: Arrivals,

@@ -151,8 +151,91 @@ fn any_head() -> impl Strategy<Value = Head> {
     })
 }
 
+/// What a neighbour says of datagrams that were sent: its clock goes on by any time, and anything arrived any time ago.
+#[derive(Clone, Debug)]
+struct Claim {
+    sent: u8,
+    passed_us: u32,
+    clock_us: u32,
+    behind: u16,
+    missing: Vec<(u16, u16)>,
+    arrivals: Vec<(u16, u32)>,
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    let missing = prop::collection::vec((0..64_u16, 1..64_u16), 0..3);
+    let arrivals = prop::collection::vec((0..64_u16, 0..200_000_u32), 0..16);
+    let times = (0..60_000_u32, prop_oneof![0..100_000_u32, any::<u32>()]);
+    let all = (0..40_u8, times, 0..3_u16, missing, arrivals);
+    all.prop_map(
+        |(sent, (passed_us, clock_us), behind, missing, arrivals)| Claim {
+            sent,
+            passed_us,
+            clock_us,
+            behind,
+            missing,
+            arrivals,
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_claim_of_a_neighbour_drives_the_rate_of_a_measured_path_out_of_its_bounds(
+        claims in prop::collection::vec(claim(), 1..60),
+    ) {
+        let mut repairer = Repairer::new(RepairConfig {
+            name: "a-b".into(),
+            session: SESSION,
+            rate: None,
+            measures: true,
+            means: Means::Auto,
+            codec: numbers(),
+        });
+        let bounds = Rate::from_bps(64_000)..=Rate::from_bps(100_000_000_000);
+        let (mut us, mut clock, mut sent) = (0, 0_u32, 0_u64);
+        for claim in claims {
+            us += u64::from(claim.passed_us);
+            clock = clock.wrapping_add(claim.clock_us);
+            let now = at(us);
+            for _ in 0..claim.sent {
+                repairer.handle(now, send(now, Layer::Base, sent), &mut Off);
+                while let Some(out) = repairer.poll_transmit(now, &mut Off) {
+                    sent += u64::from(out.item.is_some());
+                }
+            }
+            let feedback = Feedback {
+                session: SESSION,
+                tx_us: Serial(clock),
+                hi: Serial(sent.saturating_sub(1 + u64::from(claim.behind)) as u32),
+                known: 64,
+                window_us: 1_000,
+                budget_ms: Some(500),
+                next_ms: 15,
+                missing: claim
+                    .missing
+                    .iter()
+                    .map(|&(back, len)| Missing { back, len, requested: true })
+                    .collect(),
+                arrivals: claim
+                    .arrivals
+                    .iter()
+                    .map(|&(back, ago_us)| Arrival { back, ago_us })
+                    .collect(),
+            };
+            repairer.handle(now, RepairerInput::Feedback(feedback), &mut Off);
+            while repairer.poll_transmit(now, &mut Off).is_some() {
+                sent += 1;
+            }
+            let estimate = repairer.estimate().unwrap();
+            prop_assert!(estimate.rate.is_none_or(|rate| bounds.contains(&rate)), "{estimate:?}");
+            let told = repairer.poll_event();
+            prop_assert!(told.is_none_or(|rate| bounds.contains(&rate)), "{told:?}");
+            prop_assert_eq!(repairer.poll_event(), None);
+        }
+    }
 
     /// Over any channel a packet is handed over once, and each one that is missing has a cause.
     #[test]
