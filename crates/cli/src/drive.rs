@@ -197,7 +197,13 @@ fn invitation(name: &str, address: SocketAddr, media: SocketAddr, url: &JoinUrl)
 fn count(status: &mut NodeStatus, event: &NodeEvent) {
     match event {
         NodeEvent::PeerUp { .. } => status.neighbours += 1,
-        NodeEvent::PeerDown { .. } => status.neighbours = status.neighbours.saturating_sub(1),
+        NodeEvent::PeerDown { name, .. } => {
+            status.neighbours = status.neighbours.saturating_sub(1);
+            status.paths_bps.remove(name);
+        }
+        NodeEvent::Path { neighbour, rate } => {
+            status.paths_bps.insert(neighbour.clone(), rate.as_bps());
+        }
         NodeEvent::Switch { event, .. } => match event {
             SwitchEvent::Admitted { .. } => status.branches += 1,
             SwitchEvent::Released { .. } | SwitchEvent::BranchExpired { .. } => {
@@ -251,32 +257,47 @@ impl Failures {
     }
 }
 
-/// The rates of flows, as of the last report: a flow that is shaped changes its rate all the time.
+/// The rates of flows, and those of paths to neighbours, as of the last report: a flow that is shaped changes its rate all the
+/// time, and so does a path that is measured.
 #[derive(Default)]
-struct Rates(BTreeMap<String, u64>);
+struct Rates {
+    flows: BTreeMap<String, u64>,
+    paths: BTreeMap<String, u64>,
+}
 
 impl Rates {
-    /// Change of a rate at the same level, in percent, that is worth a word.
-    const WORTH: u64 = 10;
+    /// Changes of the rate of a flow at the same level, and of a path, in percent, that are worth a word.
+    const WORTH: (u64, u64) = (10, 20);
 
-    /// Whether an event is more than a slight change of the rate of a flow at the same level.
+    /// Whether an event is more than a slight change of the rate of a flow at the same level, or of a path.
     fn is_news(&mut self, event: &NodeEvent) -> bool {
-        let NodeEvent::Source {
-            flow,
-            event: SourceEvent::RateChanged { from, to, rate },
-        } = event
-        else {
-            return true;
+        let differs = |before: Option<u64>, now: u64, percent: u64| {
+            before.is_none_or(|before| before.abs_diff(now) * 100 > before * percent)
         };
-        let now = rate.rate().as_bps();
-        let before = self.0.get(flow).copied();
-        let is_worth =
-            before.is_none_or(|before| before.abs_diff(now) * 100 > before * Self::WORTH);
-        if from == to && !is_worth {
-            return false;
+        match event {
+            NodeEvent::Path { neighbour, rate } => {
+                let now = rate.as_bps();
+                let before = self.paths.get(neighbour).copied();
+                let is_worth = differs(before, now, Self::WORTH.1);
+                if is_worth {
+                    self.paths.insert(neighbour.clone(), now);
+                }
+                is_worth
+            }
+            NodeEvent::Source {
+                flow,
+                event: SourceEvent::RateChanged { from, to, rate },
+            } => {
+                let now = rate.rate().as_bps();
+                let before = self.flows.get(flow).copied();
+                if from == to && !differs(before, now, Self::WORTH.0) {
+                    return false;
+                }
+                self.flows.insert(flow.clone(), now);
+                from != to || before.is_some()
+            }
+            _ => true,
         }
-        self.0.insert(flow.clone(), now);
-        from != to || before.is_some()
     }
 }
 
@@ -379,6 +400,9 @@ fn describe(event: &NodeEvent) -> Option<String> {
         NodeEvent::PeerDown { name, reason } => format!("{name} disconnected: {reason}"),
         NodeEvent::Failed { addr, reason } => format!("no connection with {addr}: {reason}"),
         NodeEvent::Renewed { addr } => format!("the file has another URL: calling {addr}"),
+        NodeEvent::Path { neighbour, rate } => {
+            format!("the path to {neighbour} carries about {rate}")
+        }
         NodeEvent::Switch { event, neighbour } => {
             describe_switch(event, neighbour.as_deref().unwrap_or("itself"))
         }
@@ -501,6 +525,31 @@ mod tests {
             "{lower}"
         );
         assert_eq!(told(Level::E1, Level::E1, 1_950), None);
+    }
+
+    #[test]
+    fn a_path_is_reported_when_its_rate_changes_by_a_fifth_and_its_rate_is_known_as_long_as_the_neighbour_is()
+     {
+        let (mut rates, mut status) = (Rates::default(), NodeStatus::default());
+        let mut told = |mbps: u64| {
+            let event = NodeEvent::Path {
+                neighbour: "ann".into(),
+                rate: layercast_core::Rate::from_bps(mbps * 100_000),
+            };
+            count(&mut status, &event);
+            let text = rates.is_news(&event).then(|| describe(&event)).flatten();
+            (text, status.paths_bps.get("ann").copied())
+        };
+        let said = |text: &str| Some(format!("the path to ann carries about {text}"));
+        assert_eq!(told(30), (said("3.00 Mb/s"), Some(3_000_000)));
+        assert_eq!(told(25), (None, Some(2_500_000)));
+        assert_eq!(told(20), (said("2.00 Mb/s"), Some(2_000_000)));
+        let gone = NodeEvent::PeerDown {
+            name: "ann".into(),
+            reason: "it left".into(),
+        };
+        count(&mut status, &gone);
+        assert!(status.paths_bps.is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What long-running commands print with `--json`: one object a line (docs/src/reference/json.md).
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use layercast_core::{EndToEnd, PerLayer, Span};
@@ -137,6 +138,10 @@ pub struct NodeStatus {
     pub neighbours: u32,
     /// Branches to which media are sent.
     pub branches: u32,
+    /// Rates of the links whose rate is `auto`, by neighbour, in bit/s: what an encoder may send there. Links whose path has not
+    /// been full are absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths_bps: BTreeMap<String, u64>,
     /// The live input, of `serve` with one.
     // JSON: IngestStats
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -153,6 +153,13 @@ pub enum NodeEvent {
         /// Its new address.
         addr: SocketAddr,
     },
+    /// The path to a neighbour whose rate is estimated carries more or less.
+    Path {
+        /// The neighbour.
+        neighbour: String,
+        /// The rate of its port from now on.
+        rate: Rate,
+    },
     /// The switch machine says.
     Switch {
         /// What.

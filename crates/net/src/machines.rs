@@ -159,6 +159,9 @@ impl Machines {
         while let Some((port, rate)) = self.ports.poll_rate() {
             self.station
                 .handle(now, StationInput::PortRate { port, rate }, obs);
+            if let Some(neighbour) = self.ports.name(port).map(str::to_owned) {
+                self.tell(NodeEvent::Path { neighbour, rate });
+            }
         }
         if let Some(host) = &mut self.host {
             host.on_timeout(now, &mut self.station);
