@@ -151,7 +151,7 @@ fn any_head() -> impl Strategy<Value = Head> {
     })
 }
 
-/// What a neighbour says of datagrams that were sent: its clock goes on by any time, and anything arrived any time ago.
+/// What a neighbour says of datagrams that were sent: its clock advances by any time, and anything arrived any time ago.
 #[derive(Clone, Debug)]
 struct Claim {
     sent: u8,
