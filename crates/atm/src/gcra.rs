@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_tolerances_of_the_paper() {
-        // 10 Mb/s of 155.52 Mb/s, specs/vbr-atm-lan.md 3.
+        // 10 Mbit/s of 155.52 Mbit/s, specs/vbr-atm-lan.md 3.
         let (sustained, peak) = (Span::from_ns(42_400), Span::from_ns(2_726));
         for (burst, us) in [(1_000, 39_634), (2_000, 79_308), (4_000, 158_656)] {
             assert_eq!(burst_tolerance(burst, sustained, peak).as_us(), us);

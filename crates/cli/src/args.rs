@@ -88,8 +88,8 @@ pub enum Command {
 Understands H.264 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams), all of
 them in transport streams, and frame-size traces. A layer is a kind of picture: BL = I pictures,
 E1 = P pictures, E2 = B pictures; in H.264 E2 are those that no other refers to. Rates are shown
-in Mb/s of video and in cells/s, the unit in which nodes reserve rates: a cell carries 48 bytes and
-counts 53 on a link, so 1000 cells/s are 0.424 Mb/s (docs/src/explanation/base-layer.md). The second
+in Mbit/s of video and in cells/s, the unit in which nodes reserve rates: a cell carries 48 bytes and
+counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s (docs/src/explanation/base-layer.md). The second
 table shows what a link has to carry for each level, and the rate of a link (switch --port
 NAME=RATE) that shows this level and not the next one, with the least serve --delay-max for its key
 frames on such a link.

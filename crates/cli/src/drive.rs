@@ -518,7 +518,7 @@ mod tests {
         assert_eq!(told(full, full, 1_000), None, "nothing has changed");
         assert_eq!(told(full, full, 1_050), None);
         let grown = told(full, full, 2_000).unwrap();
-        assert!(grown.contains("sending BL+E1+E2, 848.0 kb/s"), "{grown}");
+        assert!(grown.contains("sending BL+E1+E2, 848.0 kbit/s"), "{grown}");
         let lower = told(full, Level::E1, 1_900).unwrap();
         assert!(
             lower.contains("sending BL+E1 instead of BL+E1+E2"),
@@ -541,9 +541,9 @@ mod tests {
             (text, status.paths_bps.get("ann").copied())
         };
         let said = |text: &str| Some(format!("the path to ann carries about {text}"));
-        assert_eq!(told(30), (said("3.00 Mb/s"), Some(3_000_000)));
+        assert_eq!(told(30), (said("3.00 Mbit/s"), Some(3_000_000)));
         assert_eq!(told(25), (None, Some(2_500_000)));
-        assert_eq!(told(20), (said("2.00 Mb/s"), Some(2_000_000)));
+        assert_eq!(told(20), (said("2.00 Mbit/s"), Some(2_000_000)));
         let gone = NodeEvent::PeerDown {
             name: "ann".into(),
             reason: "it left".into(),

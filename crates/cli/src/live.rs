@@ -145,7 +145,7 @@ pub fn describe(learned: &Learned) -> String {
         estimated,
         ..
     } = learned;
-    let mut table = Table::new(&["layer", "reserved Mb/s", "peak Mb/s", "cells/s"]);
+    let mut table = Table::new(&["layer", "reserved Mbit/s", "peak Mbit/s", "cells/s"]);
     for (layer, rate) in spec.layers.iter() {
         let mbps = |rate: Rate| format!("{:.3}", rate.as_bps() as f64 / 1e6);
         table.row([

@@ -64,8 +64,8 @@ pub fn describe(clip: &Clip) -> String {
         "kind",
         "pictures",
         "bytes",
-        "mean Mb/s",
-        "peak Mb/s",
+        "mean Mbit/s",
+        "peak Mbit/s",
         "mean cells/s",
         "peak cells/s",
     ]);

@@ -173,7 +173,13 @@ fn flow_table(flows: &[FlowInfo], width: Option<usize>) -> String {
         return "  no flows on offer\n".to_owned();
     }
     let mut table = Table::new(&[
-        "flow", "from", "frames/s", "BL Mb/s", "BL+E1", "BL+E1+E2", "delay",
+        "flow",
+        "from",
+        "frames/s",
+        "BL Mbit/s",
+        "BL+E1",
+        "BL+E1+E2",
+        "delay",
     ])
     .with_names(2);
     for flow in flows {
@@ -552,15 +558,15 @@ mod tests {
                 Limit::Link { needed, available },
                 None,
                 Some("mid"),
-                ["the link to mid carries 424.0 kb/s", "needs 848.0 kb/s"],
+                ["the link to mid carries 424.0 kbit/s", "needs 848.0 kbit/s"],
             ),
             (
                 bursts,
                 None,
                 Some("mid"),
                 [
-                    "the link to mid has 424.0 kb/s",
-                    "BL+E1 take up to 848.0 kb/s",
+                    "the link to mid has 424.0 kbit/s",
+                    "BL+E1 take up to 848.0 kbit/s",
                 ],
             ),
         ] {

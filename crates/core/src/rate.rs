@@ -74,10 +74,10 @@ impl CellRate {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            bps if bps >= 1_000_000_000 => write!(f, "{:.2} Gb/s", bps as f64 / 1e9),
-            bps if bps >= 1_000_000 => write!(f, "{:.2} Mb/s", bps as f64 / 1e6),
-            bps if bps >= 1_000 => write!(f, "{:.1} kb/s", bps as f64 / 1e3),
-            bps => write!(f, "{bps} b/s"),
+            bps if bps >= 1_000_000_000 => write!(f, "{:.2} Gbit/s", bps as f64 / 1e9),
+            bps if bps >= 1_000_000 => write!(f, "{:.2} Mbit/s", bps as f64 / 1e6),
+            bps if bps >= 1_000 => write!(f, "{:.1} kbit/s", bps as f64 / 1e3),
+            bps => write!(f, "{bps} bit/s"),
         }
     }
 }

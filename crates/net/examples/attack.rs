@@ -1,7 +1,7 @@
 //! How many hostile datagrams a second a protected switch takes while media go through it undisturbed: `cargo
 //! run --release -p layercast-net --example attack`, figures as JSON.
 //!
-//! A server, the switch and four receivers of 1.5 Mb/s, on protected links, each part on a thread of its own;
+//! A server, the switch and four receivers of 1.5 Mbit/s, on protected links, each part on a thread of its own;
 //! another thread sends datagrams of 1225 octets at a given rate, twice as many each time: `strangers` to the
 //! port of the media from an unused address, `forged` from the address of a neighbour and with the number of
 //! its key, as an attacker would that takes its address, and `session` to the port of the session channel.
@@ -36,7 +36,7 @@ use flow::{FLOW, cpu_seconds, fps, frames, local, runtime, source};
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// 28 frames a second of Canyon are 1.5 Mb/s.
+/// 28 frames a second of Canyon are 1.5 Mbit/s.
 const FPS: u32 = 28;
 const SECONDS: u32 = 8;
 const RECEIVERS: u32 = 4;

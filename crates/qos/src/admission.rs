@@ -184,8 +184,8 @@ mod tests {
         let refusal = link(421, 480).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "rook: not enough bandwidth for the base layer: needs 203.5 kb/s (480 cells/s), \
-             has 203.1 kb/s (479 cells/s), 424 b/s short"
+            "rook: not enough bandwidth for the base layer: needs 203.5 kbit/s (480 cells/s), \
+             has 203.1 kbit/s (479 cells/s), 424 bit/s short"
         );
     }
 

@@ -30,7 +30,7 @@ const ERF_CELL: usize = CELL_SIZE - 1;
 pub struct Interface {
     /// Name, such as `chuff/2`.
     pub name: String,
-    /// Description, such as `chuff -> rook, 100 Mb/s`.
+    /// Description, such as `chuff -> rook, 100 Mbit/s`.
     pub description: String,
     /// What it carries.
     pub carriage: Carriage,

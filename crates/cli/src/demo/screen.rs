@@ -96,7 +96,7 @@ fn describe(name: &str, status: &ReceiverStatus) -> String {
         .map_or("-".to_owned(), |ms| format!("{ms:.0}"));
     let lost = status.lost;
     format!(
-        "  {name:<10} {level:<9} {:>6.2} Mb/s  delay {delay:>4} ms  late {}  lost {}/{}/{}",
+        "  {name:<10} {level:<9} {:>6.2} Mbit/s  delay {delay:>4} ms  late {}  lost {}/{}/{}",
         status.rate_bps as f64 / 1e6,
         status.late,
         lost.base,
@@ -121,7 +121,7 @@ mod tests {
         let line = describe("wide", &status);
         assert_eq!(
             line,
-            "  wide       BL+E1       1.23 Mb/s  delay   42 ms  late 0  lost 0/0/0"
+            "  wide       BL+E1       1.23 Mbit/s  delay   42 ms  late 0  lost 0/0/0"
         );
         status.joined = false;
         assert_eq!(describe("wide", &status), "  wide       not joined");

@@ -186,7 +186,7 @@ fn describe_video(found: &Video) -> String {
         format!(", gaps of {:.2} us a byte", 1e6 * line.slope)
     });
     format!(
-        "{} packets, {} B in {} s, {rate:.1} kb/s\n\
+        "{} packets, {} B in {} s, {rate:.1} kbit/s\n\
          {share:.1} % of the bytes are changed blocks{slope}\n\
          {:.2} % of the packets are more than a tenth off the lines\n\n{}",
         found.packets,

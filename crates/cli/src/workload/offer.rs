@@ -159,7 +159,7 @@ fn summary(all: &Offered) -> String {
         "conversations",
         "connections",
         "requests",
-        "Mb/s",
+        "Mbit/s",
     ]);
     for (name, app) in &all.apps {
         let counts = [app.conversations, app.connections, app.requests].map(|n| n.to_string());

@@ -17,7 +17,7 @@ fn the_examples_of_the_manual_are_read() {
         Rate::parse("1 Tbit/s"),
         Ok(Rate::from_bps(1_000_000_000_000))
     );
-    assert_eq!(Rate::parse("1.5 Mb/s"), Ok(Rate::from_bps(1_500_000)));
+    assert_eq!(Rate::parse("1.5 Mbit/s"), Ok(Rate::from_bps(1_500_000)));
     assert_eq!(Rate::parse("3500 cells/s"), Ok(CellRate(3_500).rate()));
     assert_eq!(CellRate::parse("3500 cells/s"), Ok(CellRate(3_500)));
     assert_eq!(QueueSize::parse("256 cells"), Ok(QueueSize::Cells(256)));

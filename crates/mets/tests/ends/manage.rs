@@ -333,8 +333,8 @@ fn a_host_that_cannot_take_more_refuses_for_all() {
             SourceEvent::Answer { status, .. } => Some(status.to_string()),
             _ => None,
         });
-    let expected = "dwp: not enough receiver capacity: needs 296.8 kb/s (700 cells/s), has 254.4 kb/s \
-                    (600 cells/s), 42.4 kb/s short";
+    let expected = "dwp: not enough receiver capacity: needs 296.8 kbit/s (700 cells/s), has 254.4 kbit/s \
+                    (600 cells/s), 42.4 kbit/s short";
     assert_eq!(answer.as_deref(), Some(expected));
     assert_eq!(world.source.flow().revision, 0);
     assert_eq!(world.source.group_info().spec.layers.base.mean.0, 480);

@@ -82,7 +82,7 @@ fn more_is_admitted_than_was_declared_once_it_has_been_measured() {
     let text = refusal.to_string();
     assert!(
         text.ends_with(
-            "measured over 1.0 s, trigger 899.8 kb/s; 0.0000 % late of 0.1 % promised: kept"
+            "measured over 1.0 s, trigger 899.8 kbit/s; 0.0000 % late of 0.1 % promised: kept"
         ),
         "{text}"
     );

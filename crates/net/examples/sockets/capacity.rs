@@ -1,4 +1,4 @@
-//! Receivers of 1.5 Mb/s that one core feeds, and that one core takes.
+//! Receivers of 1.5 Mbit/s that one core feeds, and that one core takes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::Failed;
 use crate::flow::{FLOW, Running, cpu_seconds, fps, frames, local, runtime, source};
 
-/// 28 frames a second of Canyon are 1.5 Mb/s.
+/// 28 frames a second of Canyon are 1.5 Mbit/s.
 const FPS: u32 = 28;
 const SECONDS: u32 = 12;
 const GOP: u64 = 12;

@@ -1,7 +1,7 @@
 //! How Layercast does on the sockets of this machine, as JSON on standard output.
 //!
 //! ```text
-//! sockets capacity    receivers of 1.5 Mb/s that a server on one core feeds until a base-layer frame is
+//! sockets capacity    receivers of 1.5 Mbit/s that a server on one core feeds until a base-layer frame is
 //!                     lost or late, and receivers that one core takes
 //! sockets latency     delay that each switch on the way adds to a frame of one datagram
 //! sockets orl         XTP as ORL measured it in 1995 (specs/xtp.md O1 to O5), as a library and by a daemon:

@@ -100,7 +100,7 @@ fn admission_keeps_a_receiver_below_its_no_loss_rate() {
     let refused = refusals(&summary);
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(
-        refused[0].starts_with("dwp: not enough receiver capacity: needs 1.60 Mb/s (3780 cells/s), has 186.6 kb/s (440 cells/s)"),
+        refused[0].starts_with("dwp: not enough receiver capacity: needs 1.60 Mbit/s (3780 cells/s), has 186.6 kbit/s (440 cells/s)"),
         "{refused:?}"
     );
     let summary = flood(["ideal", "1996"], OFF, false, [3, 30, 6_000]);

@@ -474,7 +474,7 @@ fn impossible_topologies() {
         &["attached to nothing", "[[link]]"],
     );
     let two =
-        "[\"c\", \"r2\"]\nrate = \"1 Mb/s\"\ndelay = \"0s\"\n[[link]]\nends = [\"c\", \"r1\"]";
+        "[\"c\", \"r2\"]\nrate = \"1 Mbit/s\"\ndelay = \"0s\"\n[[link]]\nends = [\"c\", \"r1\"]";
     refused(
         "[\"c\", \"r2\"]",
         two,
@@ -499,7 +499,7 @@ fn impossible_topologies() {
         "\"x1\"]",
         &["a switch", "host or router"],
     );
-    let island = "\"c{1..3}\"\n[[link]]\nends = [\"c2\", \"c3\"]\nrate = \"1 Mb/s\"\ndelay = \"0s\"\n\
+    let island = "\"c{1..3}\"\n[[link]]\nends = [\"c2\", \"c3\"]\nrate = \"1 Mbit/s\"\ndelay = \"0s\"\n\
                   [[flow]]\nfrom = \"c2\"\nto = \"a\" # island";
     let text = GOOD
         .replace("\"c\", \"r2\"", "\"c1\", \"r2\"")
@@ -581,7 +581,7 @@ fn backbones_that_cannot_be() {
         "# adapters",
         &["\"r1\"", "one adapter"],
     );
-    let twice = "[\"x1\", \"x2\"]\nrate = \"1 Mb/s\"\ndelay = \"0s\"\n[[atm.link]]\nends = [\"x2\", \"x1\"]";
+    let twice = "[\"x1\", \"x2\"]\nrate = \"1 Mbit/s\"\ndelay = \"0s\"\n[[atm.link]]\nends = [\"x2\", \"x1\"]";
     refused(
         "[\"x1\", \"x2\"]",
         twice,
@@ -602,7 +602,7 @@ fn backbones_that_cannot_be() {
     );
     let empty = "schema = \"internet/1\"\nname = \"x\"\nrun = { duration = \"1s\" }\natm = {}\n\
                  host = [{ name = \"a\" }, { name = \"b\" }]\n\
-                 link = [{ ends = [\"a\", \"b\"], rate = \"1 b/s\", delay = \"0s\" }]\n";
+                 link = [{ ends = [\"a\", \"b\"], rate = \"1 bit/s\", delay = \"0s\" }]\n";
     let error = resolve(empty).unwrap_err().to_string();
     assert!(
         error.contains("line 4: atm.switch: it is missing"),
@@ -750,7 +750,7 @@ fn topologies_say_what_they_need() {
         );
         resolve(&text).expect_err(topology).to_string()
     };
-    let line = "{ rate = \"1 Mb/s\", delay = \"0s\" }";
+    let line = "{ rate = \"1 Mbit/s\", delay = \"0s\" }";
     let both = format!("access = {line}\ntrunk = {line}");
     for (topology, parts) in [
         ("kind = \"ring\"".to_owned(), ["line 5", "parking-lot"]),
@@ -795,8 +795,8 @@ fn topologies_say_what_they_need() {
             ["topology.tcp", "bsd44lite"],
         ),
         (
-            format!("kind = \"dumbbell\"\npairs = 2\n{both}").replacen("1 Mb/s", "0 b/s", 1),
-            ["line 7: topology.access.rate", "0 b/s"],
+            format!("kind = \"dumbbell\"\npairs = 2\n{both}").replacen("1 Mbit/s", "0 bit/s", 1),
+            ["line 7: topology.access.rate", "0 bit/s"],
         ),
         (
             format!("kind = \"star\"\nhosts = 2\naccess = {line}\n[[host]]\nname = \"hub\""),

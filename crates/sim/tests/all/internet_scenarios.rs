@@ -190,8 +190,8 @@ fn addresses_are_assigned_around_those_that_are_given() {
     let network = resolve(
         "schema = \"internet/1\"\nname = \"a\"\nrun = { duration = \"1s\" }\n\
          [[host]]\nname = \"a{1..300}\"\n[[host]]\nname = \"b{1..2}\"\naddress = \"10.0.0.1\"\n\
-         [[router]]\nname = \"r\"\n[[link]]\nends = [\"a{1..300}\", \"r\"]\nrate = \"1 Mb/s\"\ndelay = \"1ms\"\n\
-         [[lan]]\nname = \"l\"\nrate = \"10 Mb/s\"\nstations = [\"b{1..2}\", \"r\"]\n",
+         [[router]]\nname = \"r\"\n[[link]]\nends = [\"a{1..300}\", \"r\"]\nrate = \"1 Mbit/s\"\ndelay = \"1ms\"\n\
+         [[lan]]\nname = \"l\"\nrate = \"10 Mbit/s\"\nstations = [\"b{1..2}\", \"r\"]\n",
     );
     let address = |node: usize| network.nodes[node].address.to_string();
     assert_eq!(

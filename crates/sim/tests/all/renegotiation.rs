@@ -76,7 +76,7 @@ fn a_raise_that_one_link_cannot_carry_changes_nothing_anywhere() {
     let answer = &summary.flows[0].answers[0];
     assert_eq!(answer.code, "EADMIT");
     // Nine tenths of 2 Mbit/s are 4245 cells of 53 bytes per second.
-    let detail = "two: not enough bandwidth for the base layer: needs 2.12 Mb/s (5000 cells/s), has 1.80 Mb/s (4244 ";
+    let detail = "two: not enough bandwidth for the base layer: needs 2.12 Mbit/s (5000 cells/s), has 1.80 Mbit/s (4244 ";
     assert!(answer.detail.starts_with(detail), "{}", answer.detail);
     for (from, to) in TREE {
         let [then, now] = [&before, &summary].map(|it| reserved(it, from, to));

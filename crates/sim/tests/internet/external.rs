@@ -24,7 +24,7 @@ fn address(node: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + node)
 }
 
-/// Hosts a (0), b (1) and c (4), which is simulated; routers r1 (2) of a and c, r2 (3) of b. 8 Mb/s and 1 ms each.
+/// Hosts a (0), b (1) and c (4), which is simulated; routers r1 (2) of a and c, r2 (3) of b. 8 Mbit/s and 1 ms each.
 fn line() -> Network {
     let host = |name: &str| (name.to_owned(), Some(modern(1_448)));
     let router = |name: &str| (name.to_owned(), None);

@@ -5,7 +5,7 @@ use layercast_sim::internet::*;
 
 use super::common::*;
 
-/// Datagrams with random gaps through one link of 100 Mb/s, at this load.
+/// Datagrams with random gaps through one link of 100 Mbit/s, at this load.
 fn single_queue(load: f64, size: SizeLaw) -> QueueReport {
     let host = |name: &str| (name.to_owned(), Some(modern(1_448)));
     let mut network = network(vec![host("a"), host("b")], 3_000.0);

@@ -29,7 +29,7 @@ fn a_bounded_transfer_ends_and_says_when() {
     network.flows[0].traffic = Traffic::Bulk(Some(1_000_000));
     let flow = &run(&network).flows[0];
     assert_eq!(flow.bytes, 1_000_000);
-    // The bytes with their headers at 10 Mb/s, and a few round trips of 44 ms.
+    // The bytes with their headers at 10 Mbit/s, and a few round trips of 44 ms.
     let least = 1_000_000.0 * 1_500.0 / 1_448.0 * 8.0 / 10e6;
     let took = flow.completed.expect("an end");
     assert!(took > least && took < least + 0.4, "{took}");

@@ -14,7 +14,7 @@ impl Watch for Samples {
     }
 }
 
-/// Sites of eight workstations and two servers on a LAN, their routers joined by links of 10 Mb/s.
+/// Sites of eight workstations and two servers on a LAN, their routers joined by links of 10 Mbit/s.
 fn campus(sites: u32, seconds: f64) -> Network {
     let mut nodes: Vec<_> = (0..sites).map(|n| (format!("r{n}"), None)).collect();
     let hosts = 0..sites * 10;

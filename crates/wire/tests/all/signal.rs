@@ -232,7 +232,7 @@ fn a_refusal_says_what_is_missing() {
     };
     assert_eq!(
         refusal(Resource::Link, 480, 400),
-        "chuff: not enough bandwidth for the base layer: needs 203.5 kb/s (480 cells/s), has 169.6 kb/s (400 cells/s), 33.9 kb/s short"
+        "chuff: not enough bandwidth for the base layer: needs 203.5 kbit/s (480 cells/s), has 169.6 kbit/s (400 cells/s), 33.9 kbit/s short"
     );
     assert_eq!(
         refusal(Resource::Delay, 9_000, 5_000),

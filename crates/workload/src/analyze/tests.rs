@@ -242,7 +242,7 @@ fn packets_fall_to_the_nearer_line() {
 
 #[test]
 fn a_slower_coder_has_lines_of_its_own() {
-    // Of 100 bytes at 8 kb/s the next packet comes after 100 ms, as a frame at 10 a second does.
+    // Of 100 bytes at 8 kbit/s the next packet comes after 100 ms, as a frame at 10 a second does.
     let trace = Trace::parse("0,50\n0.05,50\n0.15,50\n0.2,50\n").unwrap();
     let options = VideoOptions {
         rate: Rate::from_bps(8_000),

@@ -424,7 +424,7 @@ fn voice_is_packets_while_somebody_talks() {
     let (sent, record) = run(Conversation::Audio(Box::new(audio)));
     let gaps = sent.windows(2).map(|pair| pair[1].0.since(pair[0].0));
     assert!(gaps.clone().all(|gap| gap >= Span::from_ms(40)));
-    // specs/insane-workloads.md 5.2: active for 0.451 of the time, 28.9 kb/s.
+    // specs/insane-workloads.md 5.2: active for 0.451 of the time, 28.9 kbit/s.
     let rate = sent.len() as f64 * 320.0 * 8.0 / 20_000.0;
     assert!((rate / 28_900.0 - 1.0).abs() < 0.05, "{rate}");
     let n = sent.len() as u64;
@@ -469,7 +469,7 @@ fn video_falls_on_two_lines() {
         *sum = (sum.0 + 1, sum.1 + bytes);
     }
     let mean = |sum: (u64, u64)| sum.1 as f64 / sum.0 as f64;
-    // specs/insane-workloads.md 3.2: 758 and 338 B, 53.6 kb/s.
+    // specs/insane-workloads.md 3.2: 758 and 338 B, 53.6 kbit/s.
     assert!(
         (mean(motion) / 758.0 - 1.0).abs() < 0.02,
         "{}",

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_path_has_a_line() {
         let text = "schema = \"internet/1\"\n\n[run]\nduration = \"1s\"\n\n[[link]]\nends = [\n\"a\",\n\"b\"]\n\
-                    [[link]]\nrate = \"1 b/s\"\n[atm]\n[[atm.link]]\nrate = \"x\"\n";
+                    [[link]]\nrate = \"1 bit/s\"\n[atm]\n[[atm.link]]\nrate = \"x\"\n";
         for (path, line) in [
             ("schema", Some(1)),
             ("run", Some(3)),
