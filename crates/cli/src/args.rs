@@ -103,7 +103,7 @@ pub struct Probe {
     /// The clip; `-` is standard input
     pub file: PathBuf,
     /// Of a transport stream: this program [default: the first that has video]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
     /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
@@ -123,7 +123,7 @@ Examples:
   layercast filter --keep IP clip.m1v -o - | ffplay -")]
 pub struct Filter {
     /// Keep the first K of the 64 coefficients of every block
-    #[arg(long, value_name = "K", group = "how", value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "K", group = "how", value_parser = units::whole(1..=64_u8))]
     pub low_pass: Option<u8>,
     /// Shape every GOP to this rate, least important coefficients first, e.g. 800k or 1.5Mbit/s
     #[arg(long, value_name = "RATE", group = "how", value_parser = units::short_rate)]
@@ -178,7 +178,7 @@ pub struct Sim {
     /// Print the JSON Schema of a kind of scenario, for editors; without KIND that of internetworks
     #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true,
           default_missing_value = "internet", conflicts_with_all = ["check", "out", "json", "pcap", "seed", "protect_base",
-          "threads", "trace", "wire_check", "per_cell", "duration"])]
+          "threads", "trace", "wire_check", "per_cell", "duration", "seeds", "jobs", "no_cells"])]
     pub schema: Option<SchemaKind>,
     /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks only)
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
@@ -193,7 +193,7 @@ pub struct Sim {
     #[arg(long, requires = "pcap")]
     pub no_cells: bool,
     /// Seed [default: that of the scenario]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// Override the base-layer protection of all flows: off, N+M parities such as 6+2, or auto (layered flows only)
     #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
@@ -204,11 +204,12 @@ pub struct Sim {
           conflicts_with_all = ["seed", "check", "pcap", "trace"])]
     pub seeds: Option<RangeInclusive<u64>>,
     /// Number of parallel runs of --seeds [default: number of processors]
-    #[arg(long, value_name = "N", requires = "seeds", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", requires = "seeds", conflicts_with_all = ["seed", "check", "pcap", "trace"],
+          value_parser = units::whole(1..=1024_u16))]
     pub jobs: Option<u16>,
     /// Number of threads for an internetwork of TCP and UDP flows; the result does not depend on it [default: number
     /// of processors for networks of 2000 nodes or more if that is faster, else 1]
-    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = units::whole(1..=64_u16))]
     pub threads: Option<u16>,
     /// Write every event of every protocol machine to this file (JSON text sequence, similar to qlog)
     #[arg(long, value_name = "FILE")]
@@ -281,13 +282,13 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400", value_parser = units::listen)]
     pub listen: SocketAddr,
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
     /// Live: measure the rates of the stream for this time before offering it [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub measure: Option<Span>,
     /// Live: headroom above the measured rates, in percent [default: 25]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=1000))]
+    #[arg(long, value_name = "PERCENT", value_parser = units::whole(0..=1000_u32))]
     pub headroom: Option<u32>,
     /// Live: mean rates of BL, E1 and E2 instead of measured ones, e.g. 1Mbit/s,2Mbit/s,500kbit/s
     #[arg(long, value_name = "BL[,E1[,E2]]", value_delimiter = ',', num_args = 1..=3, value_parser = units::rate)]
@@ -306,7 +307,7 @@ pub struct Serve {
     #[arg(long = "loop")]
     pub repeat: bool,
     /// Start when this number of receivers has joined
-    #[arg(long, value_name = "N", conflicts_with = "start_in", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "start_in", value_parser = units::whole(1..=u32::MAX))]
     pub start_when_joined: Option<u32>,
     /// Start after this time, e.g. 5s
     #[arg(long, value_name = "TIME", value_parser = units::span)]
@@ -394,7 +395,12 @@ pub struct IdentityArgs {
     )]
     pub cert: Option<PathBuf>,
     /// The private key of --cert (PEM)
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "cert",
+        conflicts_with = "insecure"
+    )]
     pub key: Option<PathBuf>,
     /// Use unencrypted, unauthenticated links; for teaching and measurements only
     #[arg(long)]
@@ -509,7 +515,7 @@ pub struct LinkArgs {
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
     /// Maximum number of connected receivers and switches; further ones are refused
-    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = units::whole(1..=u16::MAX))]
     pub max_neighbours: u16,
     /// Repair of packets that links lose, with neighbours that support it; repairs count to the rate of the link;
     /// links that carry ATM cells have no repair
@@ -593,7 +599,7 @@ pub struct Switch {
     #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
     pub multicast: Vec<units::Group>,
     /// Address of the multicast interface [default: that of --listen]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", requires = "multicast")]
     pub interface: Option<Ipv4Addr>,
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
@@ -686,10 +692,11 @@ pub struct Join {
     #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address)]
     pub multicast: Option<SocketAddrV4>,
     /// Address of the multicast interface [default: the one towards the node]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", requires = "multicast")]
     pub interface: Option<Ipv4Addr>,
     /// List the offered flows and exit
-    #[arg(long, conflicts_with_all = ["out", "leave_after"])]
+    #[arg(long, conflicts_with_all = ["out", "leave_after", "sdp", "undecodable", "fast_start", "on_scarce", "on_plenty",
+          "playout", "repair", "drain", "multicast", "interface", "trace", "explain"])]
     pub list: bool,
     /// Print one JSON object per second and a summary at the end (on standard error with --out -)
     #[arg(long)]
@@ -762,7 +769,7 @@ pub struct Emulate {
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     pub pcap: Option<PathBuf>,
     /// With --pcap: only packets, not the cells of an ATM backbone, which then move as trains
-    #[arg(long, requires = "pcap")]
+    #[arg(long, requires = "pcap", conflicts_with = "to")]
     pub no_cells: bool,
     /// Address that clients send to; port 0 selects a free port
     #[arg(
@@ -782,7 +789,7 @@ pub struct Emulate {
     pub any_client: bool,
     /// Send the datagrams of the only client on from this port, for a program that has to know it beforehand, such as
     /// `fec edge --peer`
-    #[arg(long, value_name = "PORT", conflicts_with = "scenario", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", conflicts_with = "scenario", value_parser = units::whole(1..=u16::MAX))]
     pub from_port: Option<u16>,
     /// Rate of the line each way, UDP and IP headers included [default: no limit]
     #[arg(long, conflicts_with = "scenario", value_name = "RATE", value_parser = units::rate)]
@@ -806,13 +813,13 @@ pub struct Emulate {
     #[arg(long, conflicts_with = "scenario", value_name = "SHARE", default_value = "0", value_parser = units::probability)]
     pub loss: f64,
     /// Mean length of a burst of losses, in datagrams [default: independent losses]
-    #[arg(long, conflicts_with = "scenario", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, conflicts_with = "scenario", value_name = "N", value_parser = units::whole(1..=1_000_u32))]
     pub burst: Option<u32>,
     /// Probability that a datagram is duplicated, e.g. 1%
     #[arg(long, conflicts_with = "scenario", value_name = "SHARE", default_value = "0", value_parser = units::probability)]
     pub duplicate: f64,
     /// Seed of loss and jitter [default: 1, or that of the scenario]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
@@ -842,10 +849,10 @@ pub struct PolicerProbe {
     #[arg(long, value_name = "RATE", default_value = "50Mbit/s", value_parser = units::rate)]
     pub at: Rate,
     /// Packet size in bytes, UDP and IPv4 headers included
-    #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u32).range(64..=9_000))]
+    #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = units::whole(64..=9_000_u32))]
     pub packet: u32,
     /// Maximum packets of a train while nothing is lost
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = units::whole(1..=500_000_u32))]
     pub packets: u32,
     /// Print one JSON object
     #[arg(long)]
@@ -890,13 +897,13 @@ pub struct FecPlan {
     #[arg(long, exclusive = true)]
     pub schema: bool,
     /// Longest block of the candidate codes, in packets
-    #[arg(long, value_name = "PACKETS", default_value = "100")]
+    #[arg(long, value_name = "PACKETS", default_value = "100", conflicts_with_all = ["code", "factor"], value_parser = units::whole(0..=usize::MAX))]
     pub block: usize,
     /// Use this code on each part instead of the best one
     #[arg(long, value_name = "N+M", value_parser = crate::fec::code)]
     pub code: Option<(usize, usize)>,
     /// Instead of a code: divide each protected link's loss by this factor, at zero overhead
-    #[arg(long, value_name = "TIMES", conflicts_with = "code")]
+    #[arg(long, value_name = "TIMES", conflicts_with = "code", value_parser = crate::fec::factor)]
     pub factor: Option<f64>,
     /// Print one JSON object
     #[arg(long)]
@@ -926,7 +933,7 @@ pub struct Demo {
     #[arg(long)]
     pub quick: bool,
     /// Seed [default: that of the scenario]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// Override the base-layer protection of all flows: off, N+M parities such as 6+2, or auto
     #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]

@@ -61,10 +61,10 @@ pub struct FecEdge {
     pub order: Option<Span>,
     /// Number of blocks that are filled in turn: a burst of losses takes one packet of each; recovery takes as many
     /// times longer
-    #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = units::whole(1..=32_u8))]
     pub interleave: u8,
     /// Largest datagram of the tunnel, in bytes: path MTU less 28 (IPv6: 48)
-    #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(500..=65_000))]
+    #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = units::whole(500..=65_000_u16))]
     pub mtu: u16,
     /// Address that local programs send to [default: a free port, with --out]
     #[arg(long = "in", value_name = "ADDR", value_parser = units::listen)]

@@ -47,6 +47,12 @@ pub fn code(text: &str) -> Result<(usize, usize), String> {
     code.ok_or_else(|| "N+M is wanted, at most 255 packets in all, such as 14+2".to_owned())
 }
 
+/// A factor by which losses are divided.
+pub fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| *factor > 0.0);
+    factor.ok_or_else(|| "expected a number above 0, such as 10".to_owned())
+}
+
 fn describe(plan: &Plan) -> String {
     let mut table = Table::new(&[
         "FEC on",

@@ -22,6 +22,7 @@ mod line_out;
 mod live;
 mod multicast;
 mod name;
+mod negative;
 mod node;
 mod output;
 mod path;
@@ -59,8 +60,9 @@ use args::{Cli, Command};
 use output::Lines;
 
 fn main() -> ExitCode {
+    let args = negative::joined(&Cli::command(), std::env::args_os());
     let mut matches = Cli::command()
-        .try_get_matches()
+        .try_get_matches_from(args)
         .unwrap_or_else(|error| refuse(&error));
     let called = called(&matches);
     let cli = Cli::from_arg_matches_mut(&mut matches)

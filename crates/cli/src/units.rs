@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
@@ -207,6 +208,37 @@ pub fn control(text: &str) -> Result<Control, String> {
 /// Reads a rate such as `10Mbit/s`, or `800k` for short.
 pub fn short_rate(text: &str) -> Result<Rate, String> {
     rate(&format!("{text}bit/s")).or_else(|_| rate(text))
+}
+
+/// A type of numbers that are not negative. A range of plain literals is of `i32`, and so is none of these.
+pub trait Unsigned {}
+
+impl Unsigned for u8 {}
+impl Unsigned for u16 {}
+impl Unsigned for u32 {}
+impl Unsigned for u64 {}
+impl Unsigned for usize {}
+
+/// Reads a whole number of `range`.
+pub fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: Unsigned + Copy + PartialOrd + Display + FromStr,
+{
+    move |text| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let problem = match text.parse() {
+            Ok(number) if range.contains(&number) => return Ok(number),
+            _ if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                "is not a whole number"
+            }
+            _ if text.starts_with('-') => "is negative",
+            _ => "is out of range",
+        };
+        let (first, last) = (range.start(), range.end());
+        Err(format!(
+            "it {problem}; expected a whole number from {first} to {last}"
+        ))
+    }
 }
 
 /// Reads a range of seeds such as `1..20`, both ends included.

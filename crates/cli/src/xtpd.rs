@@ -17,6 +17,7 @@ use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, runtime};
 use crate::output::{Lines, Table, count, print, print_json};
 use crate::reporter::Reporter;
+use crate::units;
 
 /// How long accepted data have to reach the peers at the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,16 +62,16 @@ pub struct Xtpd {
     )]
     pub interface: Ipv4Addr,
     /// Multicast hop limit (TTL)
-    #[arg(long, value_name = "N", default_value = "1", requires = "group")]
+    #[arg(long, value_name = "N", default_value = "1", requires = "group", value_parser = units::whole(0..=u8::MAX))]
     pub hops: u8,
     /// Maximum number of clients
-    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = units::whole(1..=256_u16))]
     pub clients: u16,
     /// Maximum number of contexts per client
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = units::whole(1..=65_536_u32))]
     pub contexts: u32,
     /// Buffer memory per client, in megabytes
-    #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "MB", default_value = "256", value_parser = units::whole(1..=65_536_u32))]
     pub memory: u32,
     /// Print JSON lines (docs/src/reference/json.md)
     #[arg(long)]

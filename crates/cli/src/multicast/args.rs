@@ -68,22 +68,24 @@ pub struct Send {
         value_name = "ADDR",
         default_value = "0.0.0.0",
         hide_default_value = true,
-        requires = "group"
+        requires = "group",
+        conflicts_with = "to"
     )]
     pub interface: Ipv4Addr,
     /// A second group, for receivers that lack too much: they are served after the others, which do not get
     /// that traffic. Receivers need the same option
-    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address, requires = "group")]
+    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address, requires = "group",
+          conflicts_with = "to")]
     pub side: Option<SocketAddrV4>,
     /// How far multicast goes: 1 stays in the local network
-    #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
+    #[arg(long, value_name = "HOPS", default_value = "1", requires = "group", conflicts_with = "to", value_parser = units::whole(0..=u8::MAX))]
     pub ttl: u8,
     /// Content octets per second, e.g. 400Mbit/s; auto: adapts to the reported loss; fair: TCP-friendly rate for the
     /// slowest receiver
     #[arg(long, value_name = "RATE|auto|fair", default_value = "100Mbit/s", value_parser = speed)]
     pub rate: Speed,
     /// Begin when N receivers have joined, or when --wait is over
-    #[arg(long, value_name = "N", conflicts_with = "members", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", conflicts_with = "members", value_parser = units::whole(1..=65_536_u32))]
     pub receivers: Option<u32>,
     /// Only these receivers (receive --name), and wait for them
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = units::Name)]
@@ -109,10 +111,10 @@ pub struct Send {
     #[arg(long, value_enum, default_value = "layercast")]
     pub profile: Profile,
     /// Parities sent immediately behind each block of 256 packets, e.g. where answers take long
-    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..=100))]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = units::whole(0..=100_u16))]
     pub redundancy: u16,
     /// Largest content of a packet, in octets; smaller where the path to a receiver has a smaller MTU
-    #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u16).range(64..=8_900))]
+    #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = units::whole(64..=8_900_u16))]
     pub packet: u16,
     /// Key file shared with the receivers: authenticates both sides, and encrypts the files
     #[arg(long, value_name = "FILE")]
@@ -172,7 +174,7 @@ pub struct Receive {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub most: Option<u64>,
     /// Packets held until they are written to disk, for senders with --profile frm
-    #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = units::whole(1..=65_536_u32))]
     pub buffer: u32,
     /// Print a line for each file, also for more than 10 files
     #[arg(long, short)]
@@ -222,7 +224,7 @@ pub struct EmulateReceivers {
     )]
     pub interface: Ipv4Addr,
     /// Number of receivers
-    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = units::whole(1..=65_536_u32))]
     pub count: u32,
     /// Loss probability of each receiver, independent: from 0, below 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, conflicts_with = "lares")]
@@ -235,7 +237,8 @@ pub struct EmulateReceivers {
     #[arg(long, conflicts_with = "key")]
     pub lares: bool,
     /// Time between the answers of two receivers
-    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::span, requires = "lares")]
+    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::span, requires = "lares",
+          conflicts_with_all = ["loss", "delay", "key"])]
     pub gap: Span,
     /// Key file shared with the sender: authenticates both sides
     #[arg(long, value_name = "FILE")]

@@ -42,10 +42,10 @@ pub enum PathCommand {
 #[derive(Debug, Args)]
 pub struct Estimation {
     /// Lags of a window (m)
-    #[arg(long, short = 'm', value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(2..=1_000))]
+    #[arg(long, short = 'm', value_name = "N", default_value = "10", value_parser = units::whole(2..=1_000_u16))]
     pub lags: u16,
     /// Windows of a percentile (n)
-    #[arg(long, short = 'n', value_name = "N", default_value = "30", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, short = 'n', value_name = "N", default_value = "30", value_parser = units::whole(1..=256_u16))]
     pub windows: u16,
     /// The percentile of their standard deviations (epsilon)
     #[arg(long, value_name = "P", default_value = "30%", value_parser = units::probability)]
@@ -133,10 +133,10 @@ pub struct Recv {
     #[arg(long, value_name = "FILE")]
     pub services: Option<PathBuf>,
     /// Measure an RTP flow with this media clock in place of probes
-    #[arg(long, value_name = "HZ", requires = "period", conflicts_with = "record", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "HZ", requires = "period", conflicts_with = "record", value_parser = units::whole(1..=u32::MAX))]
     pub rtp: Option<u32>,
     /// Time between two packets of the RTP flow
-    #[arg(long, value_name = "TIME", requires = "rtp", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", requires = "rtp", conflicts_with = "record", value_parser = units::duration)]
     pub period: Option<Span>,
     /// Stop after this time [default: Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]

@@ -61,10 +61,10 @@ pub struct Sample {
     /// Name, file or formula
     pub name: String,
     /// Number of samples
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, value_parser = units::whole(0..=u64::MAX))]
     pub count: u64,
     /// Seed; the same seed gives the same samples
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole(0..=u64::MAX))]
     pub seed: u64,
 }
 
@@ -80,10 +80,10 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub samples: Option<PathBuf>,
     /// Number of samples to draw without --samples
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = count)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = units::whole(1..=100_000_000_usize))]
     pub count: usize,
     /// Seed of the draws
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole(0..=u64::MAX))]
     pub seed: u64,
     /// Significance level: they differ if the p-value is below it
     #[arg(long, value_name = "P", default_value_t = 0.01, value_parser = probability)]
@@ -136,22 +136,22 @@ pub struct Offered {
     #[arg(long, value_name = "TIME", default_value = "4000s", value_parser = units::duration)]
     pub duration: Span,
     /// Number of sites
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = units::whole(1..=1_000_u32))]
     pub sites: u32,
     /// Workstations per site
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = units::whole(0..=10_000_u32))]
     pub workstations: u32,
     /// Servers per site
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = units::whole(0..=1_000_u32))]
     pub servers: u32,
     /// Transfer time of a file of FTP or HTTP; other transfers take no time
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = units::span)]
     pub file_time: Span,
     /// Seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole(0..=u64::MAX))]
     pub seed: u64,
     /// Maximum number of events; then the result is partial
-    #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = units::whole(0..=u64::MAX))]
     pub max_events: u64,
     /// Write all TCP connections to this file, for `analyze http`
     #[arg(long, value_name = "FILE")]
@@ -187,7 +187,7 @@ pub struct AnalyzeHttp {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub threshold: Span,
     /// Port of the servers; other connections are ignored
-    #[arg(long, value_name = "PORT", default_value_t = 80)]
+    #[arg(long, value_name = "PORT", default_value_t = 80, value_parser = units::whole(0..=u16::MAX))]
     pub port: u16,
     /// Ignore this host, e.g. a server whose pages reload themselves; repeatable
     #[arg(long, value_name = "HOST")]
@@ -227,13 +227,6 @@ fn frames(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(n) if (0.001..=1e6).contains(&n) => Ok(n),
         _ => Err("a number from 0.001 to 1000000 is needed".into()),
-    }
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n @ 1..=100_000_000) => Ok(n),
-        _ => Err("a number from 1 to 100000000 is needed".into()),
     }
 }
 

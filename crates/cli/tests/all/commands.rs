@@ -67,6 +67,58 @@ fn wrong_use_is_told_from_failure() {
     }
 }
 
+/// clap does not ask for what an option needs if that conflicts with another one: both are named as a conflict.
+#[test]
+fn an_option_that_would_be_ignored_is_refused() {
+    for (args, option) in [
+        ("serve x.m1v --insecure --key nosuch", "--key"),
+        (
+            "switch --upstream 127.0.0.1:1 --insecure --key nosuch",
+            "--key",
+        ),
+        (
+            "switch --upstream 127.0.0.1:1 --interface 127.0.0.1",
+            "--multicast",
+        ),
+        ("join 127.0.0.1:1/f --interface 127.0.0.1", "--multicast"),
+        ("join 127.0.0.1:1 --list --sdp x", "--sdp"),
+        (
+            "join 127.0.0.1:1 --list --undecodable mark",
+            "--undecodable",
+        ),
+        ("join 127.0.0.1:1 --list --explain x", "--explain"),
+        (
+            "join 127.0.0.1:1 --list --multicast 239.1.1.1:7500",
+            "--multicast",
+        ),
+        ("sim x.toml --check --jobs 3", "--jobs"),
+        ("sim --schema --seeds 1..2", "--seeds"),
+        ("sim --schema --jobs 2", "--jobs"),
+        ("sim --schema --no-cells", "--no-cells"),
+        ("emulate --to 127.0.0.1:9 --no-cells", "--no-cells"),
+        ("send x --to 127.0.0.1:9 --ttl 3", "--ttl"),
+        (
+            "send x --to 127.0.0.1:9 --interface 127.0.0.1",
+            "--interface",
+        ),
+        ("send x --to 127.0.0.1:9 --side 239.1.1.1:7700", "--side"),
+        (
+            "emulate-receivers --group 239.1.1.1:7600 --key x --gap 3ms",
+            "--gap",
+        ),
+        ("fec plan x.toml --code 14+2 --block 10", "--block"),
+        ("path recv --record x --period 20ms", "--period"),
+    ] {
+        let words: Vec<&str> = args.split(' ').collect();
+        let output = run(&words);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{args}: {said}");
+        assert!(said.contains(option), "{args}: {said}");
+        let is_told = said.contains("cannot be used with") || said.contains("not provided");
+        assert!(is_told, "{args}: {said}");
+    }
+}
+
 /// All that is missing or wrong is named, with the help of the command that was used.
 #[test]
 fn wrong_use_names_all_that_is_missing_and_the_help_of_the_command() {
@@ -327,7 +379,7 @@ fn values_on_the_command_line_are_refused_with_cause_and_example() {
         ),
         (
             &["serve", "x.ts", "--start-when-joined", "0"],
-            ["0 is not in", "1.."],
+            ["it is out of range", "from 1 to"],
         ),
         (
             &["sim", "--schema", "foo"],
