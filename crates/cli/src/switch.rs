@@ -9,19 +9,21 @@ use layercast_net::{Clock, Connect, GroupPort, Identity, Neighbour, Remote};
 use crate::address;
 use crate::args;
 use crate::drive::{self, Drive};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::name;
 use crate::node::{self, Place, Stop, Trace, runtime};
 use crate::output::Lines;
 use crate::reporter::Reporter;
 use crate::serve;
 use crate::signals;
+use crate::units::Group;
 
 /// Runs the command.
 pub fn run(args: &args::Switch) -> Outcome {
     if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
         return drive::child(&place, node, args.trace.as_deref());
     }
+    check_groups(&args.multicast)?;
     node::check_output(args.trace.as_deref())?;
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
@@ -85,4 +87,60 @@ pub fn run(args: &args::Switch) -> Outcome {
         };
         drive.run(&stop, &reporter).await
     })
+}
+
+/// Refuses a group that is given twice, and a neighbour that is named twice: its media go to one group.
+fn check_groups(groups: &[Group]) -> Outcome {
+    for (at, one) in groups.iter().enumerate() {
+        let group = one.group;
+        if groups[..at].iter().any(|it| it.group == group) {
+            return Err(Failure::Usage(format!(
+                "--multicast has the group {group} twice: name all its receivers once, {group}=NAME,NAME"
+            )));
+        }
+        for (place, name) in one.members.iter().enumerate() {
+            if one.members[..place].contains(name) {
+                return Err(Failure::Usage(format!(
+                    "--multicast {group} has {name} twice: name each receiver once"
+                )));
+            }
+            if let Some(other) = groups[..at].iter().find(|it| it.members.contains(name)) {
+                return Err(Failure::Usage(format!(
+                    "--multicast has {name} in the groups {} and {group}: a receiver takes its media from one group",
+                    other.group
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units;
+
+    #[test]
+    fn a_receiver_is_in_one_group_once() {
+        let check = |texts: &[&str]| {
+            let groups: Vec<Group> = texts.iter().map(|it| units::group(it).unwrap()).collect();
+            check_groups(&groups)
+        };
+        assert!(check(&["239.1.2.3:7701=ann,bob", "239.1.2.3:7702=eve"]).is_ok());
+        for (texts, says) in [
+            (
+                &["239.1.2.3:7701=ann", "239.1.2.3:7702=bob,ann"][..],
+                "ann in the groups 239.1.2.3:7701 and 239.1.2.3:7702",
+            ),
+            (&["239.1.2.3:7701=ann,ann"], "239.1.2.3:7701 has ann twice"),
+            (
+                &["239.1.2.3:7701=ann", "239.1.2.3:7701=bob"],
+                "the group 239.1.2.3:7701 twice",
+            ),
+        ] {
+            let failure = check(texts).unwrap_err();
+            assert_eq!(failure.code(), 2);
+            assert!(failure.to_string().contains(says), "{failure}");
+        }
+    }
 }
