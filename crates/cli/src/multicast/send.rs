@@ -164,6 +164,15 @@ fn check_members(args: &Send) -> Result<(), Failure> {
             return Err(Failure::Usage(what));
         }
     }
+    let listed = args.members.len();
+    if let Some(Completion::AtLeast(enough)) = args.enough
+        && listed > 0
+        && enough as usize > listed
+    {
+        return Err(Failure::Usage(format!(
+            "--enough {enough} is more than --members has ({listed}): {enough} receivers can never have everything"
+        )));
+    }
     let stranger = |name: &&String| !args.members.is_empty() && !args.members.contains(name);
     match args.key_members.iter().find(stranger) {
         Some(name) => Err(Failure::Usage(format!(

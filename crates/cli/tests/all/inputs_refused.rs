@@ -229,3 +229,29 @@ fn a_scenario_of_another_kind_without_its_schema_is_recognised() {
         }
     }
 }
+
+#[test]
+fn more_receivers_than_there_are_members_are_refused() {
+    let send = |enough: &str| {
+        let args = [
+            "send",
+            "nosuch",
+            "--to",
+            "127.0.0.1:9",
+            "--members",
+            "ann,bob",
+        ];
+        run(&[&args[..], &["--enough", enough]].concat())
+    };
+    let output = send("3");
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--enough 3 is more than --members has (2)"),
+        "{said}"
+    );
+    for possible in ["2", "100%"] {
+        let said = complaint(&send(possible));
+        assert!(said.contains("cannot send nosuch"), "{said}");
+    }
+}
