@@ -95,7 +95,7 @@ pub fn run(args: &Send) -> Outcome {
             .print(&reporter.say)?;
         reporter.say.close()?;
         stop.outcome()?;
-        judge(args, sent)
+        judge(args, &reporter.names, sent)
     })
 }
 
@@ -327,15 +327,12 @@ async fn lookup(host: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// The exit code: never better than what arrived.
-fn judge(args: &Send, report: SendReport) -> Outcome {
-    let delivered = |file: &SentFile| {
-        let done = file.receivers.iter();
-        done.filter(|it| it.outcome == Fate::Delivered).count()
-    };
+fn judge(args: &Send, names: &BTreeMap<MemberId, String>, report: SendReport) -> Outcome {
+    let delivered = |file: &SentFile| summary::delivered(names, file).0;
     let whole = |file: &SentFile| {
-        let all = file.receivers.len() + file.unreached.len();
+        let (have, of) = summary::delivered(names, file);
         let wanted = args.receivers.unwrap_or(0) as usize;
-        let is_met = delivered(file) == all && delivered(file) >= wanted;
+        let is_met = have == of + file.unreached.len() && have >= wanted;
         // A refused receiver has the name of another one, or a copy of its folder.
         let is_met = is_met && file.in_use.is_empty();
         file.failure.is_none() && delivered(file) > 0 && (args.enough.is_some() || is_met)

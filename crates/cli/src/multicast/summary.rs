@@ -27,6 +27,10 @@ const NEVER: &str = "never answered";
 
 type Names = BTreeMap<MemberId, String>;
 
+fn has(it: &ReceiverReport) -> bool {
+    it.outcome == Fate::Delivered
+}
+
 fn is_absent(it: &ReceiverReport) -> bool {
     it.outcome == Fate::NeverConnected
 }
@@ -50,6 +54,27 @@ fn by_place<T>(all: impl Iterator<Item = (Place, T)>) -> Vec<Vec<T>> {
         }
     }
     rows
+}
+
+/// What has a row of its own: a named receiver, or an address, whatever the number of members that it answers for.
+fn place(names: &Names, member: MemberId, address: Option<SocketAddr>) -> Place {
+    match address.filter(|_| !names.contains_key(&member)) {
+        Some(address) => Place::Address(address),
+        None => Place::Member(member),
+    }
+}
+
+/// The receivers of a file, those of an address together.
+fn receivers<'b>(names: &Names, file: &'b SentFile) -> Vec<Vec<&'b ReceiverReport>> {
+    let all = file.receivers.iter();
+    by_place(all.map(|it| (place(names, it.member, it.address), it)))
+}
+
+/// How many receivers have a file, and of how many: an address counts once, and has what it has under one of its names.
+pub fn delivered(names: &Names, file: &SentFile) -> (usize, usize) {
+    let all = receivers(names, file);
+    let have = all.iter().filter(|same| same.iter().any(|it| has(it)));
+    (have.count(), all.len())
 }
 
 /// What is said of an address that answered for several receivers.
@@ -118,6 +143,15 @@ fn moved(file: &SentFile) -> u64 {
     file.size.min(file.stats.octets)
 }
 
+/// An amount in words, with what sessions moved of it where receivers had the rest before: a rate beside it is that of
+/// what was moved.
+fn of_all(moved: u64, all: u64) -> String {
+    match moved > 0 && moved < all {
+        true => format!("{} now of {}", octets(moved), octets(all)),
+        false => octets(all),
+    }
+}
+
 /// What became of one receiver in all files.
 #[derive(Clone, Default)]
 struct Total {
@@ -156,7 +190,6 @@ impl Total {
             self.why = other.why.clone();
         }
         self.files = self.files.max(other.files);
-        self.octets = self.octets.max(other.octets);
         self.repairs += other.repairs;
         self.packets += other.packets;
         self.lost += other.lost;
@@ -314,14 +347,6 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// What has a row of its own: a named receiver, or an address, whatever the number of members that it answers for.
-    fn place(&self, member: MemberId, address: Option<SocketAddr>) -> Place {
-        match address.filter(|_| !self.names.contains_key(&member)) {
-            Some(address) => Place::Address(address),
-            None => Place::Member(member),
-        }
-    }
-
     /// Prints it.
     pub fn print(&self, say: &Say) -> Outcome {
         say.event(&SendLine::Summary(self.line()), self.human().trim_end())
@@ -424,7 +449,7 @@ impl<'a> Summary<'a> {
             files => format!(
                 "{}, {} of {} in all, in {seconds:.1} s ({}):\n",
                 self.reached(),
-                octets(report.octets),
+                of_all(self.arrived(), report.octets),
                 count(files, "file"),
                 rate(self.arrived(), seconds),
             ),
@@ -438,7 +463,6 @@ impl<'a> Summary<'a> {
 
     /// How many files arrived.
     fn reached(&self) -> String {
-        let has = |it: &ReceiverReport| it.outcome == Fate::Delivered;
         let some = |file: &&SentFile| file.receivers.iter().any(has);
         let some = self.report.sent.iter().filter(some).count() as u32;
         let (complete, files) = (self.complete() as u32, self.report.files);
@@ -465,12 +489,9 @@ impl<'a> Summary<'a> {
 
     /// Files that every receiver and every address has.
     fn complete(&self) -> usize {
-        let has = |it: &ReceiverReport| it.outcome == Fate::Delivered;
         let all = |file: &&SentFile| {
-            file.unreached.is_empty()
-                && file.in_use.is_empty()
-                && !file.receivers.is_empty()
-                && file.receivers.iter().all(has)
+            let (have, all) = delivered(self.names, file);
+            file.unreached.is_empty() && file.in_use.is_empty() && have > 0 && have == all
         };
         self.report.sent.iter().filter(all).count()
     }
@@ -485,6 +506,24 @@ impl<'a> Summary<'a> {
             .count()
     }
 
+    /// Files, and octets in them, that a receiver has under one of its names.
+    fn got(&self, members: &[MemberId]) -> (u32, u64) {
+        let is_one = |it: &ReceiverReport| has(it) && members.contains(&it.member);
+        let sent = self.report.sent.iter();
+        let got = sent.filter(|file| file.receivers.iter().any(is_one));
+        got.fold((0, 0), |(files, octets), file| {
+            (files + 1, octets + file.size)
+        })
+    }
+
+    /// Names under which an address answered in the whole call.
+    fn names_at(&self, place_of: Place) -> usize {
+        let totals = self.totals.iter();
+        let same =
+            totals.filter(|(member, it)| place(self.names, **member, it.address) == place_of);
+        same.count()
+    }
+
     /// A line for each receiver.
     fn table(&self) -> String {
         let mut table = Table::new(&[
@@ -496,20 +535,27 @@ impl<'a> Summary<'a> {
             receivers.find(|it| it.member == *member)
         };
         let totals = self.totals.iter();
-        let totals = totals.map(|(member, it)| (self.place(*member, it.address), (member, it)));
+        let totals = totals.map(|(member, it)| {
+            let place = place(self.names, *member, it.address);
+            (place, (member, it))
+        });
         for same in by_place(totals) {
             let (member, first) = same[0];
             let rest = same[1..].iter();
             let it = &rest.fold(first.clone(), |sum, (_, it)| sum.with(it));
-            let missing = self.report.files.saturating_sub(it.files);
+            let (files, octets) = self.got(&same.iter().map(|it| *it.0).collect::<Vec<_>>());
+            let missing = self.report.files.saturating_sub(files);
             let why = match at_end(member).is_some_and(is_absent) {
                 true => Some(self.why_absent(self.unreached())),
                 false => it.why.clone(),
             };
             table.row([
                 it.shown.clone(),
-                it.files.to_string(),
-                it.octets.to_string(),
+                files.to_string(),
+                match it.moved.0 {
+                    moved @ 1.. if moved < octets => format!("{octets}, {moved} now"),
+                    _ => octets.to_string(),
+                },
                 rate(it.moved.0, it.moved.1),
                 it.repairs.to_string(),
                 it.loss()
@@ -553,17 +599,15 @@ impl<'a> Summary<'a> {
     /// Of many files those that somebody lacks.
     fn incomplete(&self) -> String {
         let lacks = |file: &&SentFile| {
-            let mut receivers = file.receivers.iter();
-            file.failure.is_some() || receivers.any(|it| it.outcome != Fate::Delivered)
+            let (have, all) = delivered(self.names, file);
+            file.failure.is_some() || have < all
         };
         let all: Vec<&SentFile> = self.report.sent.iter().filter(lacks).collect();
         let mut text = String::new();
         for file in all.iter().take(NAMED) {
-            let lacking = file
-                .receivers
-                .iter()
-                .filter(|it| it.outcome != Fate::Delivered);
-            let lacking: Vec<String> = lacking.map(|it| name(self.names, it)).collect();
+            let lacking = receivers(self.names, file).into_iter();
+            let lacking = lacking.filter(|same| !same.iter().any(|it| has(it)));
+            let lacking: Vec<String> = lacking.map(|same| name(self.names, same[0])).collect();
             let why = file
                 .failure
                 .as_ref()
@@ -586,8 +630,10 @@ impl<'a> Summary<'a> {
     /// A file and its receivers.
     fn one(&self, file: &SentFile) -> String {
         let seconds = file.took.as_secs_f64();
-        let has = |it: &&ReceiverReport| it.outcome == Fate::Delivered;
-        let has = file.receivers.iter().filter(has).count();
+        let moved = match file.receivers.iter().any(has) {
+            true => moved(file),
+            false => 0,
+        };
         let sent = match file.size {
             0 => String::new(),
             size => format!(", sent {:.3} times", file.stats.octets as f64 / size as f64),
@@ -595,8 +641,8 @@ impl<'a> Summary<'a> {
         let mut text = format!(
             "{}: {} in {seconds:.1} s ({}){sent}, {}\n  blake3 {}\n",
             file.name,
-            octets(file.size),
-            rate(if has > 0 { moved(file) } else { 0 }, seconds),
+            of_all(moved, file.size),
+            rate(moved, seconds),
             count(file.stats.rounds, "pass"),
             hex(&file.digest)
         );
@@ -605,10 +651,8 @@ impl<'a> Summary<'a> {
         }
         let mut table =
             Table::new(&["receiver", "bytes", "repairs", "loss", "outcome"]).with_sentences();
-        let receivers = file.receivers.iter();
-        let receivers = receivers.map(|it| (self.place(it.member, it.address), it));
-        for same in by_place(receivers) {
-            let whole = same.iter().find(|it| it.outcome == Fate::Delivered);
+        for same in receivers(self.names, file) {
+            let whole = same.iter().find(|it| has(it));
             let it: &ReceiverReport = whole.unwrap_or(&same[0]);
             let outcome = match it.outcome {
                 Fate::Pending => "given up".to_owned(),
@@ -625,7 +669,7 @@ impl<'a> Summary<'a> {
                 bytes.to_string(),
                 same.iter().map(|it| it.repairs).sum::<u64>().to_string(),
                 format!("{:.2} %", it.loss * 100.0),
-                outcome + &answered_as(same.len()),
+                outcome + &answered_as(self.names_at(place(self.names, it.member, it.address))),
             ]);
         }
         for host in Self::nameless(file) {
@@ -879,12 +923,73 @@ mod tests {
         let rows: Vec<&str> = text.lines().filter(|it| it.contains("192.0.2.7")).collect();
         // One in the table of each file, one in that of all files.
         assert_eq!(rows.len(), 3, "{text}");
-        assert!(rows[0].contains("answered as 2 receivers"), "{text}");
+        assert!(rows[0].contains("answered as 4 receivers"), "{text}");
         assert!(
             rows[2].contains("2 files: it does not answer (it answered as 4"),
             "{text}"
         );
         assert!(!text.contains(NEVER), "{text}");
+    }
+
+    #[test]
+    fn an_address_that_has_every_file_under_one_of_its_names_lacks_nothing() {
+        let host = Some("192.0.2.7:7600".parse().unwrap());
+        let file = |name: &str, has: u64, silent: &[u64]| {
+            let mut file = delivered(name, 1);
+            file.receivers[0].member = MemberId(has);
+            file.receivers[0].address = host;
+            let one = file.receivers[0].clone();
+            file.receivers
+                .extend(silent.iter().map(|member| ReceiverReport {
+                    member: MemberId(*member),
+                    outcome: Fate::Failed(Reason::Silent),
+                    ..one.clone()
+                }));
+            file
+        };
+        let report = SendReport {
+            files: 2,
+            octets: 2_000_000,
+            sent: vec![file("a", 1, &[2]), file("b", 3, &[1])],
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let text = Summary::new(&names, &report, false).human();
+        assert!(text.contains("all files reached all receivers"), "{text}");
+        assert!(!text.contains("some"), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|it| it.contains("192.0.2.7")).collect();
+        assert_eq!(rows.len(), 3, "{text}");
+        let all = |row: &&str| row.contains("(it answered as 3 receivers)");
+        assert!(rows.iter().all(all), "{text}");
+        assert!(rows[2].contains("nothing"), "{text}");
+        assert_eq!(super::delivered(&names, &report.sent[0]), (1, 1));
+        let text = Summary::new(&names, &report, true).human();
+        assert!(!text.contains("missing at"), "{text}");
+    }
+
+    #[test]
+    fn a_rate_stands_beside_the_octets_that_were_moved() {
+        let mut file = delivered("a", 1);
+        file.size = 60_000_000;
+        file.stats.octets = 27_700_000;
+        file.took = Span::from_secs(2);
+        file.receivers[0].took = Some(Span::from_secs(2));
+        let report = SendReport {
+            files: 1,
+            octets: 60_000_000,
+            sent: vec![file],
+            took: Span::from_secs(4),
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let text = Summary::new(&names, &report, false).human();
+        for part in [
+            "a: 27.70 MB now of 60.00 MB in 2.0 s (110.8 Mbit/s)",
+            "reached all receivers, 27.70 MB now of 60.00 MB of 1 file in all, in 4.0 s (55.4 Mbit/s)",
+            "60000000, 27700000 now  110.8 Mbit/s",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
     }
 
     #[test]
