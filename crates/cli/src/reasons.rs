@@ -227,6 +227,7 @@ impl Arrivals {
         let new = now.since(self.last);
         self.last = now;
         self.seconds += 1;
+        let silent = self.silent;
         self.note_outage(new.packets > 0);
         now.outage = self.outage;
         self.is_known = true;
@@ -241,8 +242,12 @@ impl Arrivals {
         if new.outage_ms == 0 {
             (self.dark, self.shown) = (0, now);
         }
-        if pace.is_some() {
-            return pace;
+        let again = (silent >= SILENCE && self.silent == 0)
+            .then(|| format!("packets come again after {silent} s"));
+        match (again, pace) {
+            (Some(again), Some(pace)) => return Some(format!("{again}; {pace}")),
+            (None, None) => {}
+            (again, pace) => return again.or(pace),
         }
         if let Some(held) = self.look_at_what_waits(progress) {
             return Some(held);
@@ -467,10 +472,11 @@ pub mod tests {
             _ => second(150 + 25 * (n - 19), 40, 400 + 100 * (n - 19)),
         };
         let said = reported((1..40).map(again));
-        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said[1], "packets come again after 15 s");
         assert_eq!(
-            said[1],
-            "40 of 215 frames lost in 20 s; no packet came for 15 s: the source or a node on the path was away"
+            said[2],
+            "40 of 240 frames lost in 21 s; no packet came for 15 s: the source or a node on the path was away"
         );
     }
 
