@@ -194,7 +194,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Counted { .. } => return None,
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
-        LiveEvent::Restart(Restart::Break) => {
+        LiveEvent::Restart(Restart::Break { .. }) => {
             "the stream paused or jumped: its timeline begins again".to_owned()
         }
         LiveEvent::Restart(Restart::Late(by)) => format!(

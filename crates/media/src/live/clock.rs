@@ -60,13 +60,19 @@ pub struct LiveClock {
     early_since: Option<i64>,
     resyncs: u64,
     restart: Option<Restart>,
+    /// Arrival of the frame of the last break.
+    broken: Option<i64>,
 }
 
 /// Why the timeline of a live stream begins again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restart {
     /// The stream paused, jumped or was started again.
-    Break,
+    Break {
+        /// Less than a second after such a break: frames of before and after it come together, as the last one of an
+        /// encoder that was killed and the first one of the next. It is one break.
+        again: bool,
+    },
     /// Its frames came this long after they were due.
     Late(Span),
     /// Its frames came this long before they would have left, beyond the lead.
@@ -98,6 +104,7 @@ impl LiveClock {
             early_since: None,
             resyncs: 0,
             restart: None,
+            broken: None,
         }
     }
 
@@ -147,7 +154,9 @@ impl LiveClock {
                 let step = stamp.since(last.stamp);
                 let apart = step.saturating_sub(arrival - last.arrival);
                 if apart.abs() > RESYNC {
-                    self.begin_again(Restart::Break, stamp, arrival, last.due)
+                    let before = self.broken.replace(arrival);
+                    let again = before.is_some_and(|before| arrival - before < RESYNC);
+                    self.begin_again(Restart::Break { again }, stamp, arrival, last.due)
                 } else {
                     self.follow(stamp, arrival, last, step)
                 }
@@ -192,7 +201,7 @@ impl LiveClock {
     }
 
     fn begin_again(&mut self, why: Restart, stamp: Stamp, arrival: i64, after: i64) -> i64 {
-        self.resyncs += 1;
+        self.resyncs += u64::from(why != Restart::Break { again: true });
         self.restart = Some(why);
         self.anchor(stamp, arrival, after)
     }
@@ -301,6 +310,29 @@ mod tests {
         }
         assert_eq!(clock.resyncs(), 0);
         assert_eq!(clock.due(at(8_000), None), Span::from_ms(200 + 199 * 40));
+    }
+
+    #[test]
+    fn frames_of_before_and_after_a_break_that_come_together_are_one_break() {
+        let mut clock = LiveClock::new(LEAD);
+        for k in 0..50 {
+            clock.due(at(k * 40), stamp(90_000 + k * 40));
+        }
+        assert_eq!(clock.poll_restart(), None);
+        // The encoder is killed and started again 6 s later: its last frame is known to be whole only then.
+        clock.due(at(8_000), stamp(92_000));
+        assert_eq!(clock.poll_restart(), Some(Restart::Break { again: false }));
+        clock.due(at(8_000), stamp(0));
+        assert_eq!(clock.poll_restart(), Some(Restart::Break { again: true }));
+        assert_eq!(clock.resyncs(), 1);
+        for k in 1..50 {
+            clock.due(at(8_000 + k * 40), stamp(k * 40));
+            assert_eq!(clock.poll_restart(), None, "{k}");
+        }
+        // Another one.
+        clock.due(at(20_000), stamp(2_000));
+        assert_eq!(clock.poll_restart(), Some(Restart::Break { again: false }));
+        assert_eq!(clock.resyncs(), 2);
     }
 
     #[test]

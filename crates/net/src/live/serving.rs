@@ -179,12 +179,14 @@ impl Serving {
         } = timed;
         let media = self.timeline.due(stamp);
         if let Some(restart) = self.clock.poll_restart() {
-            if restart == Restart::Break {
+            if let Restart::Break { .. } = restart {
                 // Stamps before and after it are no measure.
                 self.load.begin_again();
                 self.gops.begin_again();
             }
-            self.tell(LiveEvent::Restart(restart));
+            if restart != (Restart::Break { again: true }) {
+                self.tell(LiveEvent::Restart(restart));
+            }
         }
         if let Some(long) = self.gops.frame(stamp, frame.gop_start) {
             self.tell(LiveEvent::LongGop(long));
