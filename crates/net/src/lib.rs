@@ -59,6 +59,7 @@ mod secret_file;
 mod sources;
 mod stamped;
 mod sync_index;
+mod taken;
 mod tcp;
 mod timer;
 mod tls;

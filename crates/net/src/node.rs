@@ -6,6 +6,7 @@ use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_protect::Control;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, clock_name};
@@ -22,6 +23,7 @@ use crate::peer::Peers;
 use crate::ports::Ports;
 use crate::quic;
 use crate::rates::Rates;
+use crate::taken::Taken;
 use crate::timer::{Lateness, Timer};
 use crate::udp::{BATCHES_PER_ITERATION, Udp};
 use crate::xtp::{XtpDoor, XtpNode};
@@ -372,21 +374,35 @@ impl Runtime {
     }
 }
 
-/// A TCP listener and a UDP socket on one port number.
+/// A TCP listener and a UDP socket on one port number. One that is in use may become free while [`Taken`] waits.
 pub(crate) async fn bind_both<S>(
     addr: SocketAddr,
     bind: impl Fn(SocketAddr) -> io::Result<S>,
 ) -> Result<(TcpListener, S), NetError> {
-    let failed = |source| NetError::bind(addr, source);
+    let mut taken = Taken::default();
+    loop {
+        match listen_both(addr, &bind).await {
+            Ok(both) => return Ok(both),
+            Err(error) => match taken.pause(&error) {
+                Some(pause) => sleep(pause).await,
+                None => return Err(NetError::bind(addr, error)),
+            },
+        }
+    }
+}
+
+async fn listen_both<S>(
+    addr: SocketAddr,
+    bind: impl Fn(SocketAddr) -> io::Result<S>,
+) -> io::Result<(TcpListener, S)> {
     let mut attempts = 1;
     loop {
-        let listener = TcpListener::bind(addr).await.map_err(failed)?;
-        let chosen = listener.local_addr().map_err(failed)?;
-        match bind(chosen) {
+        let listener = TcpListener::bind(addr).await?;
+        match bind(listener.local_addr()?) {
             Ok(udp) => return Ok((listener, udp)),
             // The kernel chose a port whose UDP twin is taken: let it choose again.
             Err(_) if addr.port() == 0 && attempts < PORT_ATTEMPTS => attempts += 1,
-            Err(source) => return Err(failed(source)),
+            Err(error) => return Err(error),
         }
     }
 }

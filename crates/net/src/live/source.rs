@@ -10,6 +10,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use crate::error::NetError;
+use crate::taken::Taken;
 
 /// Asked of the kernel, so that a busy moment costs no datagram.
 const SOCKET_BUFFER: usize = 4 << 20;
@@ -46,7 +47,13 @@ pub(super) fn bind(address: SocketAddr) -> Result<UdpSocket, NetError> {
     if group {
         socket.set_reuse_address(true).map_err(refused)?;
     }
-    socket.bind(&address.into()).map_err(refused)?;
+    let mut taken = Taken::default();
+    while let Err(error) = socket.bind(&address.into()) {
+        match taken.pause(&error) {
+            Some(pause) => thread::sleep(pause),
+            None => return Err(refused(error)),
+        }
+    }
     let joined = |source| NetError::Group {
         group: address,
         source,

@@ -18,8 +18,8 @@ use layercast_link::PathConfig;
 use layercast_mets::SinkEvent;
 use layercast_mets::switch::MAX_MEMBERS_PER_PORT;
 use layercast_net::{
-    CancellationToken, Clock, Connect, JoinEvent, NetError, Node, NodeConfig, Output, Relay,
-    RelayConfig, flow_epoch, list_flows,
+    CancellationToken, Clock, Connect, JoinEvent, LiveFrom, LiveInput, NetError, Node, NodeConfig,
+    Output, Relay, RelayConfig, flow_epoch, list_flows,
 };
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -376,6 +376,32 @@ async fn a_port_in_use_is_told_as_such() {
     assert!(matches!(error, NetError::PortInUse { .. }), "{error}");
     assert!(error.to_string().contains(&node.addr.to_string()));
     node.stop().await;
+}
+
+/// As that of a server that was killed immediately before.
+#[real_time(tokio)]
+async fn a_port_that_becomes_free_within_a_second_is_taken() {
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = switch("next", 3, DATAGRAMS, &[]);
+    config.listen = held.local_addr().unwrap();
+    let input = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = LiveFrom::Udp(input.local_addr().unwrap());
+    let free = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop((held, input));
+    });
+    let bound = Node::bind(config).await;
+    assert!(bound.is_ok(), "{:?}", bound.err());
+    free.join().unwrap();
+    let held = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let live = LiveFrom::Udp(held.local_addr().unwrap());
+    let free = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(held);
+    });
+    assert!(LiveInput::open(live).is_ok());
+    free.join().unwrap();
+    assert!(LiveInput::open(from).is_ok());
 }
 
 #[real_time(tokio)]
