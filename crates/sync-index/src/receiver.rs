@@ -9,7 +9,7 @@ use crate::config::{ConfigError, EstimatorConfig, Format, ProbeConfig, check_per
 use crate::estimator::{Arrival, Counters, Estimator, Event, Numbers};
 use crate::outcome::Outcome;
 use crate::pdu::{Control, Pdu, Probe, ProbeError, Reason};
-use crate::sender::SILENCE;
+use crate::sender::{LAST_WORDS, SILENCE};
 
 /// Senders that are measured at the same time.
 pub const MOST_SENDERS: usize = 16;
@@ -84,6 +84,20 @@ struct Peer {
     heard: Time,
     report_at: Time,
     reported: Time,
+}
+
+impl Peer {
+    /// The last result.
+    fn report(&self, now: Time) -> Control {
+        let age = self.last.map_or(Span::ZERO, |(at, _)| now.since(at));
+        Control::Report {
+            session: self.session,
+            key: self.key,
+            number: self.number,
+            age_ms: age.as_ms().min(u32::MAX.into()) as u32,
+            outcome: self.last.map(|it| it.1),
+        }
+    }
 }
 
 /// Measures the trains of several senders, each known by its address `A`. Sans-I/O.
@@ -184,10 +198,15 @@ impl<A: Copy + Ord> ProbeReceiver<A> {
             }
             Pdu::Control(Control::Fin { session, key }) => {
                 let is_known = |peer: &Peer| (peer.session, peer.key) == (session, key);
-                match self.peers.get(&from).is_some_and(is_known) {
-                    true => self.close(from, None),
-                    false => return Err(ProbeError::Session),
+                let report = match self.peers.get(&from).filter(|it| is_known(it)) {
+                    Some(peer) => peer.report(at),
+                    None => return Err(ProbeError::Session),
+                };
+                // The last one of a train, with the result of the last block; the sender leaves after it.
+                for _ in 0..LAST_WORDS {
+                    self.answer(from, &report);
                 }
+                self.close(from, None);
                 Ok(())
             }
             Pdu::Control(_) => Err(ProbeError::Session),
@@ -393,14 +412,7 @@ impl<A: Copy + Ord> ProbeReceiver<A> {
             } else if peer.report_at <= now {
                 peer.report_at = now.saturating_add(REPORT_EVERY);
                 peer.reported = now;
-                let age = peer.last.map_or(Span::ZERO, |(at, _)| now.since(at));
-                let report = Control::Report {
-                    session: peer.session,
-                    key: peer.key,
-                    number: peer.number,
-                    age_ms: age.as_ms().min(u32::MAX.into()) as u32,
-                    outcome: peer.last.map(|it| it.1),
-                };
+                let report = peer.report(now);
                 self.answer(from, &report);
             }
         }

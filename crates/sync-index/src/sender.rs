@@ -18,7 +18,11 @@ pub const SILENCE: Span = Span::from_secs(10);
 /// Time after the last slot for the result of the last block, which the receiver does not take for silence.
 const LINGER: Span = Span::from_ms(500);
 /// Copies of the last message, since one may be lost.
-const LAST_WORDS: u32 = 3;
+pub(crate) const LAST_WORDS: u32 = 3;
+/// What the last result may take beyond a round trip: the path had that of the call, and may be slower now.
+const LAST_RESULT: Span = Span::from_ms(100);
+/// A round trip counts as at most this.
+const LONGEST_TRIP: Span = Span::from_secs(2);
 
 /// What a sender tells.
 #[derive(Clone, PartialEq, Debug)]
@@ -71,6 +75,10 @@ enum State {
         slot: u64,
         heard: Time,
     },
+    /// All slots were sent and the receiver knows it: waits for its last result.
+    Ending {
+        until: Time,
+    },
     Over,
 }
 
@@ -82,6 +90,9 @@ pub struct ProbeSender {
     out: VecDeque<Bytes>,
     events: VecDeque<SenderEvent>,
     number: u32,
+    /// When the last call left, and the time until it was accepted.
+    called: Time,
+    trip: Span,
     stats: SenderStats,
 }
 
@@ -102,6 +113,8 @@ impl ProbeSender {
             out: VecDeque::new(),
             events: VecDeque::new(),
             number: 0,
+            called: now,
+            trip: Span::ZERO,
             stats: SenderStats::default(),
         })
     }
@@ -152,6 +165,7 @@ impl ProbeSender {
                 state,
             ) if ours(session, key) => match state {
                 State::Calling { .. } if accepted => {
+                    self.trip = now.since(self.called).min(LONGEST_TRIP);
                     self.state = State::Sending {
                         start: now,
                         slot: 0,
@@ -191,9 +205,11 @@ impl ProbeSender {
                     age_ms,
                     outcome,
                 },
-                State::Sending { heard, .. },
+                state @ (State::Sending { .. } | State::Ending { .. }),
             ) if ours(session, key) => {
-                *heard = now;
+                if let State::Sending { heard, .. } = state {
+                    *heard = now;
+                }
                 if let Some(outcome) = outcome.filter(|_| number > self.number) {
                     self.number = number;
                     let age = Span::from_ms(age_ms.into());
@@ -210,13 +226,17 @@ impl ProbeSender {
         Ok(())
     }
 
-    /// Ends the train and tells the receiver.
+    fn say_end(&mut self) {
+        let (session, key) = (self.config.session, self.config.key);
+        for _ in 0..LAST_WORDS {
+            self.out.push_back(Control::Fin { session, key }.encode());
+        }
+    }
+
+    /// Ends the train immediately and tells the receiver.
     pub fn stop(&mut self) {
         if let State::Sending { .. } = self.state {
-            let (session, key) = (self.config.session, self.config.key);
-            for _ in 0..LAST_WORDS {
-                self.out.push_back(Control::Fin { session, key }.encode());
-            }
+            self.say_end();
         }
         if !matches!(self.state, State::Over) {
             self.state = State::Over;
@@ -235,6 +255,7 @@ impl ProbeSender {
                 self.state = State::Over;
                 self.events.push_back(SenderEvent::Silent);
             }
+            State::Ending { until } if *until <= now => self.stop(),
             _ => {}
         }
     }
@@ -249,6 +270,7 @@ impl ProbeSender {
             State::Calling { tries, token, next } if *next <= now && *tries < TRIES => {
                 *tries += 1;
                 *next = now.saturating_add(CALL_EVERY);
+                self.called = now;
                 let hello = Control::Hello {
                     session: config.session,
                     key: config.key,
@@ -272,7 +294,10 @@ impl ProbeSender {
             return None;
         }
         if is_behind(slot) {
-            self.stop();
+            self.say_end();
+            // Its answer to the end has the result of the last block.
+            let until = now.saturating_add(self.trip.mul_div(3, 2) + LAST_RESULT);
+            self.state = State::Ending { until };
             return self.out.pop_front();
         }
         let late = now.since(due);
@@ -316,6 +341,7 @@ impl ProbeSender {
                 let due = self.due(start, slot);
                 Some(due.min(heard.saturating_add(SILENCE)))
             }
+            State::Ending { until } => Some(until),
             State::Over => None,
         }
     }

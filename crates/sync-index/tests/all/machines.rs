@@ -112,6 +112,29 @@ fn a_train_gives_reports_to_the_sender() {
     }
 }
 
+/// The report of the last block is lost: its sender hears the result in the answer to the end of the train.
+#[test]
+fn the_last_result_reaches_the_sender_though_its_report_is_lost() {
+    let mut config = ProbeConfig::new(0x1234_5678, 99);
+    config.count = Some(901);
+    let begun = Time::ZERO + Span::from_secs(1);
+    let lost = (begun + Span::from_ms(9_000))..(begun + Span::from_ms(9_490));
+    let mut pair = Pair::new(config);
+    pair.run(Time::ZERO + Span::from_secs(20), |now, there| {
+        there || !lost.contains(&now)
+    });
+    let numbers: Vec<u32> = (pair.said.iter())
+        .filter_map(|it| match it {
+            SenderEvent::Report { number, .. } => Some(*number),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(pair.said.last(), Some(&SenderEvent::Finished));
+    assert_eq!(closed(&pair.told), [None]);
+    assert!(pair.sender.is_over());
+}
+
 #[test]
 fn a_host_that_does_not_answer_gets_three_calls() {
     let mut pair = Pair::new(ProbeConfig::new(1, 2));
