@@ -1,13 +1,13 @@
 //! `layercast xtpd`: XTP as a daemon for the other processes of this machine.
 
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use layercast_net::{
-    Clock, NetError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace,
+    Clock, NetError, XtpCallError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpNode,
+    XtpPlace,
 };
 use layercast_xtp::remote::{ServerLimits, ServerStats};
 use serde_json::json;
@@ -115,17 +115,18 @@ pub fn run(args: &Xtpd) -> Outcome {
 /// Runs `layercast stats xtp+daemon://PATH`.
 pub fn stats(path: &Path, as_json: bool) -> Outcome {
     let place = XtpPlace::Daemon(path.to_owned());
-    let stats = runtime()?.block_on(async {
-        let unreachable = |error: &dyn fmt::Display| {
+    let unreachable = |error: XtpCallError| match error {
+        // It says where, and what helps.
+        error @ XtpCallError::NoDaemon(..) => Failure::new(error),
+        error => {
             let path = path.display();
             Failure::new(format!("cannot reach the XTP daemon at {path}: {error}"))
                 .hint(format!("start it: layercast xtpd {path}"))
-        };
-        let host = XtpHost::open(&place).await;
-        let host = host.map_err(|error| unreachable(&error))?;
-        host.daemon_stats()
-            .await
-            .map_err(|error| unreachable(&error))
+        }
+    };
+    let stats = runtime()?.block_on(async {
+        let host = XtpHost::open(&place).await.map_err(unreachable)?;
+        host.daemon_stats().await.map_err(unreachable)
     })?;
     // A daemon has them.
     let stats = stats.ok_or_else(|| Failure::new("no answer"))?;

@@ -151,9 +151,12 @@ fn what_stands_in_the_way_of_a_daemon_is_told_with_what_to_do() {
     assert_eq!(none.status.code(), Some(1));
     let said = complaint(&none);
     assert!(
-        said.contains(&format!("`layercast xtpd {free}` starts a daemon there")),
+        said.contains(&format!(
+            "cannot reach the XTP daemon at {free}: no such file; `layercast xtpd {free}` starts a daemon there"
+        )),
         "{said}"
     );
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 /// Needs the right to IP itself; two addresses of the loopback.

@@ -19,7 +19,11 @@ pub enum XtpCallError {
     #[error(transparent)]
     Parted(#[from] Parting),
     /// No daemon serves the path, or it refuses us.
-    #[error("{path}: {1}; `layercast xtpd {path}` starts a daemon there, for processes of the same user", path = .0.display())]
+    #[error(
+        "cannot reach the XTP daemon at {path}: {why}; `layercast xtpd {path}` starts a daemon there, for processes of the same user",
+        path = .0.display(),
+        why = why(*.1)
+    )]
     NoDaemon(PathBuf, io::ErrorKind),
     /// XTP over IP itself needs privileges.
     #[error(
@@ -29,6 +33,15 @@ pub enum XtpCallError {
     /// The socket is of no use any more.
     #[error("socket: {0}")]
     Socket(io::ErrorKind),
+}
+
+/// Why nothing was reached at a path.
+fn why(kind: io::ErrorKind) -> String {
+    match kind {
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::ConnectionRefused => "the process that had it is gone".to_owned(),
+        kind => kind.to_string(),
+    }
 }
 
 impl From<io::Error> for XtpCallError {
