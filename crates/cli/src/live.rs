@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
-use layercast_media::{Advice, Clip, PaceChange, Restart, RtpSession, TOO_SLOW};
+use layercast_media::{Advice, Clip, PaceChange, Restart, RtpSession, StreamChange, TOO_SLOW};
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
 use layercast_sim::file;
 
@@ -178,6 +178,7 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
         LiveEvent::Restart(_) => "restarts of the timeline",
         LiveEvent::Pace(_) => "changes of the pace of the source",
         LiveEvent::Source(_) => "sources on the port",
+        LiveEvent::Stream(_) => "streams that stop",
         LiveEvent::LongGop(_) => "key frames that are far apart",
         LiveEvent::Dropped { .. } => "media that came too fast",
         LiveEvent::Overload(_) => "layers above their reservation",
@@ -209,6 +210,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         ),
         LiveEvent::Pace(change) => pace(change),
         LiveEvent::Source(note) => note.to_string(),
+        LiveEvent::Stream(change) => stream(change),
         LiveEvent::LongGop(long) => {
             let seconds = long.gop.as_secs_f64();
             let advice = Advice::LongGop {
@@ -260,6 +262,22 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
 /// That a source delivers less than a second of media per second, and what helps.
 pub fn slow(ratio: f64) -> String {
     format!("the source delivers {ratio:.2} s of media per second: {TOO_SLOW}")
+}
+
+/// That one of the streams of a transport stream stopped or comes again.
+fn stream(change: &StreamChange) -> String {
+    let StreamChange { pid, kind, .. } = change;
+    if change.is_back {
+        return format!("the {kind} (PID {pid}) comes again");
+    }
+    let clock = match change.has_clock {
+        true => ", and with it the program clock (PCR)",
+        false => "",
+    };
+    format!(
+        "warning: the {kind} (PID {pid}) stopped{clock}: nothing of it came for 2 s; what else the transport stream carries goes \
+         on. Look at the encoder, and whether the program map (PMT) names the PID that it sends"
+    )
 }
 
 /// A change of the pace of a source in words.

@@ -53,5 +53,5 @@ pub use rtp::{
     session_description,
 };
 pub use synthetic::Synthetic;
-pub use ts::{TsMux, TsSplitter, TsStats, TsWriter, VideoCodec};
+pub use ts::{StreamChange, TsMux, TsSplitter, TsStats, TsWriter, VideoCodec};
 pub use writer::{StreamWriter, WriterStats};

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
     GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload,
-    PaceChange, Restart, RtpNote, RtpSession, SpecMeter, TimedFrame, VideoCodec,
+    PaceChange, Restart, RtpNote, RtpSession, SpecMeter, StreamChange, TimedFrame, VideoCodec,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -115,6 +115,8 @@ pub enum LiveEvent {
     LongGop(LongGop),
     /// A source on the RTP port is ignored, or takes the place of another one.
     Source(RtpNote),
+    /// One of the streams of a transport stream stopped while others continue, or comes again.
+    Stream(StreamChange),
     /// The source became slower than real time, or keeps it again.
     Pace(PaceChange),
     /// Frames found no room, up to a frame to start at.
@@ -437,6 +439,7 @@ impl LiveInput {
             events,
             first_due: None,
             started: false,
+            pictures: true,
             waiting: true,
             dropped: 0,
             lost: 0,

@@ -4,7 +4,7 @@ use super::detect::{Detector, Found};
 use super::stamp::HZ;
 use super::{PaceChange, PaceMeter, Stamp, TimedFrame};
 use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
-use crate::ts::{TsSplitter, TsStats, VideoCodec};
+use crate::ts::{StreamChange, TsSplitter, TsStats, VideoCodec};
 
 /// Layered frames from a live stream, whose form is recognised from its first datagrams: a bare transport
 /// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2 or H.264 video in it.
@@ -169,6 +169,15 @@ impl Ingest {
         match &mut self.form {
             Some(Form::Rtp(receiver)) => receiver.poll_note(),
             _ => None,
+        }
+    }
+
+    /// The next stream of a transport stream that stopped while others continue, or comes again.
+    pub fn poll_change(&mut self) -> Option<StreamChange> {
+        match &mut self.form {
+            Some(Form::Transport(splitter)) => splitter.poll_change(),
+            Some(Form::Rtp(receiver)) => receiver.poll_change(),
+            None => None,
         }
     }
 

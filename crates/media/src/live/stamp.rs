@@ -41,6 +41,12 @@ impl Stamp {
         }
     }
 
+    /// The stamp `ticks` ticks later.
+    #[must_use]
+    pub const fn plus(self, ticks: u64) -> Stamp {
+        self.minus(ticks.wrapping_neg())
+    }
+
     /// The stamp `ticks` ticks before.
     #[must_use]
     pub const fn minus(self, ticks: u64) -> Stamp {

@@ -11,7 +11,7 @@ use super::source::{Kept, RtpNote, Sources, Verdict};
 use super::{MPEG_VIDEO, RtpPacket, RtpSource};
 use crate::Picture;
 use crate::live::TimedFrame;
-use crate::ts::TsSplitter;
+use crate::ts::{StreamChange, TsSplitter};
 
 /// Frames kept for a caller that does not poll.
 const MAX_FRAMES: usize = 4_096;
@@ -149,6 +149,14 @@ impl RtpReceiver {
     /// The next thing a user should know of the sources on the port.
     pub fn poll_note(&mut self) -> Option<RtpNote> {
         self.sources.poll_note()
+    }
+
+    /// The next stream of a transport stream in it that stopped or comes again.
+    pub fn poll_change(&mut self) -> Option<StreamChange> {
+        match &mut self.content {
+            Some(Content::Transport(splitter)) => splitter.poll_change(),
+            _ => None,
+        }
     }
 
     /// What it carries, once that is known.

@@ -2,6 +2,7 @@
 //! layered frames, writing what a receiver got, and putting elementary video into one.
 
 mod assembly;
+mod beside;
 mod closer;
 mod codec;
 pub(crate) mod framing;
@@ -12,6 +13,7 @@ mod pcr;
 mod pes;
 mod psi;
 mod references;
+mod silence;
 mod splitter;
 mod stamps;
 mod tables;
@@ -21,6 +23,7 @@ mod writer;
 
 pub use codec::VideoCodec;
 pub use mux::TsMux;
+pub use silence::StreamChange;
 pub(crate) use splitter::parse;
 pub use splitter::{TsSplitter, TsStats};
 pub(crate) use video::{Coded, VideoInspector};

@@ -4,10 +4,12 @@ use bytes::Bytes;
 use layercast_core::{Media, Time};
 
 use super::assembly::{Assembly, MAX_FRAME, Unit};
+use super::beside::Beside;
 use super::codec::VideoCodec;
 use super::framing::Framing;
 use super::headers::with_headers;
 use super::packet::{NULL, PAT, PCR_HZ, Packet, TS_PACKET};
+use super::silence::{SilenceWatch, StreamChange};
 use super::tables::{Tables, video};
 use super::video::Coded;
 use crate::live::{Stamp, TimedFrame};
@@ -41,7 +43,8 @@ pub struct TsStats {
 ///
 /// A frame is a run of whole packets. A picture of the first video stream with all its packets is
 /// a frame of its picture's layer; what came in between (audio, tables, other streams) follows
-/// it as a frame of the base layer. A frame that receivers can start at begins with PAT and PMT.
+/// it as a frame of the base layer. If no picture comes, the other streams continue alone, in frames of 50 ms of their time. A frame that
+/// receivers can start at begins with PAT and PMT.
 /// Packets may be 188, 192 or 204 bytes apart; frames hold packets of 188 bytes.
 #[derive(Debug)]
 pub struct TsSplitter {
@@ -53,6 +56,11 @@ pub struct TsSplitter {
     /// A stream that the tables do not name is video.
     unnamed: bool,
     others: Vec<u8>,
+    /// Their time while no picture comes.
+    beside: Beside,
+    /// Of a stream that arrives live: streams of it that stop.
+    silence: SilenceWatch,
+    is_live: bool,
     /// When the bytes at hand came, and when the last of `others` did.
     now: Time,
     others_came: Time,
@@ -112,6 +120,9 @@ impl TsSplitter {
             field: None,
             unnamed: false,
             others: Vec::new(),
+            beside: Beside::default(),
+            silence: SilenceWatch::default(),
+            is_live: false,
             now: Time::ZERO,
             others_came: Time::ZERO,
             last_pcr: None,
@@ -125,7 +136,7 @@ impl TsSplitter {
 
     /// Takes bytes of a stream that arrives live, at `now`; otherwise as [`push`](TsSplitter::push).
     pub fn push_at(&mut self, now: Time, bytes: &[u8]) {
-        self.now = now;
+        (self.now, self.is_live) = (now, true);
         self.push(bytes);
     }
 
@@ -148,6 +159,11 @@ impl TsSplitter {
     /// The next frame.
     pub fn poll(&mut self) -> Option<TimedFrame> {
         self.frames.pop_front()
+    }
+
+    /// The next stream of a live transport stream that stopped or comes again.
+    pub fn poll_change(&mut self) -> Option<StreamChange> {
+        self.silence.poll()
     }
 
     /// What it saw.
@@ -230,8 +246,14 @@ impl TsSplitter {
                 self.cut_data(pcr);
             }
         }
+        if let Some(map) = self.tables.map().filter(|_| self.is_live) {
+            self.silence.push(self.now, &packet, map);
+        }
         match &mut self.video {
             Some(video) if video.pid == pid => {
+                if packet.has_payload() {
+                    self.beside.on_video(self.now);
+                }
                 let taken = video.push(self.now, &packet, follows == Follows::Lost);
                 // The clock in a packet of a picture whose beginning is missing is still of use.
                 if !taken && packet.pcr().is_some() && !packet.has_payload() {
@@ -240,8 +262,26 @@ impl TsSplitter {
                 self.on_units();
             }
             // No receiver can start before the tables are known.
-            _ if self.tables.map().is_some() => self.on_other(&packet),
+            _ if self.tables.map().is_some() => {
+                self.go_on_alone(&packet);
+                self.on_other(&packet);
+            }
             _ => {}
+        }
+    }
+
+    /// Beside a video of which nothing comes, the other streams continue, before this packet of one.
+    fn go_on_alone(&mut self, packet: &Packet) {
+        let Some(map) = self.tables.map().filter(|_| self.video.is_some()) else {
+            return;
+        };
+        let is_ours = map.streams.iter().any(|it| it.pid == packet.pid());
+        self.beside.on_other(self.now, packet, is_ours);
+        if self.beside.leaves() {
+            self.end_video();
+        }
+        if let Some(stamp) = self.beside.frame() {
+            self.end_others(Some(stamp));
         }
     }
 
@@ -311,6 +351,7 @@ impl TsSplitter {
             stamp,
             came,
         } = unit;
+        self.beside.on_picture(stamp);
         if let Some((first, mut frame, mut data)) = self.field.take() {
             if coded.completes(&first) && data.len() + packets.len() <= MAX_FRAME {
                 data.extend_from_slice(&packets);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use layercast_core::{FrameRate, Level, PerLayer, Serial, Span, Time};
 use layercast_media::{
     Advice, Clip, Container, FlowWriter, Frame, Ingest, MediaError, OutputForm, PaceChange,
-    Picture, Received, VideoCodec,
+    Picture, Received, TimedFrame, VideoCodec,
 };
 
 use crate::common::mux::{MAP, Mux, Times, VIDEO, pat, pictures, pmt, section, times};
@@ -551,4 +551,103 @@ fn an_encoder_slower_than_real_time_is_told_by_the_stamps_and_the_arrivals() {
     let (changes, ingest) = paced(|ms| ms + ms * 37 % 90);
     assert_eq!(changes, []);
     assert!(!ingest.stats().slow);
+}
+
+/// 8 s of pictures with sound every 40 ms, each at its time; what `comes` does not let through of the video and of the sound, by
+/// time in milliseconds, is missing.
+fn beside(
+    stamped: bool,
+    comes: impl Fn(u16, u64) -> bool,
+) -> (Vec<(u64, TimedFrame)>, Vec<Change>) {
+    let mut mux = Mux::default();
+    let mut ingest = Ingest::new();
+    let (mut frames, mut changes) = (Vec::new(), Vec::new());
+    for (index, picture) in pictures(20).iter().enumerate() {
+        let ms = 40 * index as u64;
+        if index % 10 == 0 && comes(0, ms) {
+            mux.sections(0, &[&pat(&[(1, MAP)])]);
+            mux.sections(
+                MAP,
+                &[&pmt(1, 0, true, &[(MPEG1, VIDEO, &[]), (3, SOUND, &[])])],
+            );
+        }
+        if comes(VIDEO, ms) {
+            mux.pes(VIDEO, 0xE0, times(index), picture);
+        }
+        if comes(SOUND, ms) {
+            // Sound has a clock offset to the pictures of its own.
+            let pts = stamped.then(|| times(index).dts.expect("a time") + 20_000);
+            let times = Times {
+                pts,
+                ..Times::default()
+            };
+            mux.pes(SOUND, 0xC0, times, &[7; 100]);
+        }
+        let now = Time::ZERO + Span::from_ms(1_000 + ms);
+        for datagram in std::mem::take(&mut mux.out).chunks(1_316) {
+            ingest.push(now, datagram);
+        }
+        frames.extend(std::iter::from_fn(|| ingest.poll()).map(|it| (ms, it)));
+        let news = std::iter::from_fn(|| ingest.poll_change());
+        changes.extend(news.map(|it| (ms, it.pid, it.kind, it.is_back, it.has_clock)));
+    }
+    (frames, changes)
+}
+
+/// When a stream changes, its PID and kind, whether it is back, and whether it has the clock.
+type Change = (u64, u16, &'static str, bool, bool);
+
+#[test]
+fn sound_goes_on_beside_a_video_that_stops() {
+    for stamped in [true, false] {
+        let gone = 3_000..6_000;
+        let (frames, changes) = beside(stamped, |pid, ms| pid != VIDEO || !gone.contains(&ms));
+        let first = frames[0].1.stamp.expect("a time");
+        let media = |it: &TimedFrame| it.stamp.map(|stamp| stamp.since(first) / 90);
+        // From the end of the last picture on, sound comes every 40 or 80 ms and has the time of the pictures that are missing.
+        let alone: Vec<_> = frames
+            .iter()
+            .filter(|it| (3_500..6_000).contains(&it.0))
+            .collect();
+        assert!(alone.len() > 25, "{stamped}: {}", alone.len());
+        for (ms, frame) in &alone {
+            assert!(frame.frame.sound && !frame.frame.gop_start);
+            let time = media(frame).expect("a time");
+            assert!(time.abs_diff(*ms as i64) <= 170, "{stamped}: {ms} {time}");
+        }
+        let waits = frames.windows(2).map(|two| two[1].0 - two[0].0).max();
+        assert!(waits <= Some(400), "{stamped}: {waits:?}");
+        // Nothing of the sound is missing, and the pictures are as if nothing had been.
+        let sound = frames.iter().filter(|it| it.1.frame.sound);
+        let packets = |data: &Bytes| data.chunks(188).filter(|it| it[1] & 0x1F == 2).count();
+        let packets: usize = sound
+            .filter_map(|it| it.1.frame.data.as_ref())
+            .map(packets)
+            .sum();
+        assert!((198..=200).contains(&packets), "{stamped}: {packets}");
+        let pictures = frames.iter().filter(|it| !it.1.frame.sound);
+        assert_eq!(pictures.clone().count(), 124, "{stamped}");
+        for (ms, frame) in pictures {
+            let time = media(frame).expect("a time");
+            assert!(
+                (0..=400).contains(&(*ms as i64 - time)),
+                "{stamped}: {ms} {time}"
+            );
+        }
+        let expected = [
+            (5_000, VIDEO, "video", false, true),
+            (6_000, VIDEO, "video", true, true),
+        ];
+        assert_eq!(changes, expected, "{stamped}");
+    }
+}
+
+#[test]
+fn sound_that_stops_is_told_and_a_pause_of_all_streams_is_not() {
+    let (frames, changes) = beside(true, |pid, ms| pid != SOUND || ms < 3_000);
+    let expected = [(5_000, SOUND, "sound", false, false)];
+    assert_eq!(changes, expected);
+    assert_eq!(frames.iter().filter(|it| !it.1.frame.sound).count(), 199);
+    let (_, changes) = beside(true, |_, ms| !(3_000..6_500).contains(&ms));
+    assert_eq!(changes, []);
 }

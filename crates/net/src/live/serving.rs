@@ -39,6 +39,8 @@ pub(super) struct Serving {
     pub first_due: Option<Time>,
     /// A frame was passed on.
     pub started: bool,
+    /// Its video comes.
+    pub pictures: bool,
     /// For a frame to start at.
     pub waiting: bool,
     pub dropped: u64,
@@ -105,6 +107,16 @@ impl Serving {
             }
             while let Some(note) = input.ingest.poll_note() {
                 self.tell(LiveEvent::Source(note));
+            }
+            while let Some(change) = input.ingest.poll_change() {
+                if change.is_video() {
+                    // Without pictures there is no GOP.
+                    self.pictures = change.is_back;
+                    self.gops.begin_again();
+                }
+                if live {
+                    self.tell(LiveEvent::Stream(change));
+                }
             }
             while let Some(timed) = input.ingest.poll() {
                 self.measure(&timed);
@@ -188,6 +200,7 @@ impl Serving {
                 self.tell(LiveEvent::Restart(restart));
             }
         }
+        let stamp = stamp.filter(|_| self.pictures);
         if let Some(long) = self.gops.frame(stamp, frame.gop_start) {
             self.tell(LiveEvent::LongGop(long));
         }
