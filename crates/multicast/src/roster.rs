@@ -110,6 +110,11 @@ impl Record {
         self.hold_us = accept.hold_us;
     }
 
+    /// It joins again after `data` packets of the session: what was sent to it before no longer counts.
+    pub fn joins_again(&mut self, data: u64) {
+        (self.counted, self.sent, self.lost, self.loss) = (data as u32, 0, 0, 0);
+    }
+
     /// Takes the share of packets that it lost lately, in 1/65535, after `data` packets of the session.
     pub fn lately_lost(&mut self, share: u16, data: u64) {
         self.loss = share;
@@ -117,6 +122,10 @@ impl Record {
         let lost = |sent: u32| (u64::from(sent) * u64::from(share) / 65_535) as u32;
         let sent = data.wrapping_sub(self.counted);
         if sent == 0 || sent > u32::MAX / 2 {
+            // Nothing was sent to it since it joined, so the share is that of packets before.
+            if self.sent == 0 {
+                self.loss = 0;
+            }
             return;
         }
         self.lost += match self.sent {
@@ -288,6 +297,15 @@ mod tests {
         late.lately_lost(share(700), 1_000);
         let loss = f64::from(late.delivery().loss) / 65_535.0;
         assert!((loss - 0.25).abs() < 0.01, "{loss}");
+        // One that has everything and was started again after the last packet, or before a repair that it received.
+        for (packets, share) in [(0, u16::MAX), (0, share(999)), (100, share(909))] {
+            let mut again = Record::new(MemberId(3), None, Status::Joined);
+            again.lately_lost(0, 1_000);
+            again.joins_again(1_000);
+            again.lately_lost(share, 1_000 + packets);
+            let loss = f64::from(again.delivery().loss) / 65_535.0;
+            assert!(loss < 0.02, "{packets}: {loss}");
+        }
     }
 
     #[test]

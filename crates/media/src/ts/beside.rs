@@ -21,7 +21,7 @@ const PAUSE: i64 = HZ / 10;
 
 /// The time that passes in the streams beside the video, by their time stamps; where they have none, by their arrival.
 ///
-/// Sound waits for the end of a picture, whose time it takes. If no picture comes, this clock says when it goes on alone,
+/// Sound waits for the end of a picture, whose time it takes. If no picture comes, this clock says when it continues alone,
 /// and with which time.
 #[derive(Debug, Default)]
 pub(super) struct Beside {

@@ -207,7 +207,7 @@ impl<S: Source> Sender<S> {
         record.buffer = accept.buffer;
         record.says(accept);
         // A new life counts from here.
-        (record.counted, record.sent, record.lost) = (self.stats.data as u32, 0, 0);
+        record.joins_again(self.stats.data);
         record.complete = 0;
         record.missing = None;
         record.corrupt = false;
