@@ -115,7 +115,7 @@ fn what_cannot_be_measured_says_why() {
         (vec!["path", "send", &to, "--capacity", "9.6kbit/s"], "5 %"),
         (vec!["path", "recv", "--rtp", "8000"], "--period"),
         (vec!["path", "recv", "--percentile", "0"], "above 0"),
-        (vec!["path", "recv", "-m", "1"], "2..=1000"),
+        (vec!["path", "recv", "-m", "1"], "from 2 to 1000"),
         (vec!["path", "calibrate"], "RUNS.csv"),
     ] {
         let output = run(&args);
