@@ -22,6 +22,8 @@ const STEADY: u32 = 30;
 const AROUND: u32 = 10;
 /// Lost frames of a window, per mille and at least, that are worth a word; at the base level a few frames are all there are.
 const WORTH: (u64, u64) = (50, 3);
+/// Lost packets of a link of which no repair arrives, while others come: the path does not carry them.
+const BLOCKED: u64 = 50;
 /// Media that wait at the source for this time longer than before are worth a word, once until they have not for some seconds.
 const HELD: Span = Span::from_ms(800);
 const HELD_FOR: u32 = 10;
@@ -45,6 +47,8 @@ pub struct Arrivals {
     /// Seconds for which this host still counts as overloaded.
     overloaded: u32,
     reported: bool,
+    /// That the path does not carry some packets was reported since a frame was played.
+    is_blocked: bool,
     /// The flow was joined since the last look.
     begins: bool,
     /// Seconds without a packet before the flow was joined again.
@@ -103,6 +107,8 @@ struct Seen {
     marked: u64,
     repaired: Option<u64>,
     on_link: Option<u64>,
+    /// Of these, those that a repair brought.
+    mended: u64,
     outage_ms: u64,
     cut: CutStarts,
     /// Of all late frames.
@@ -126,6 +132,9 @@ impl Seen {
             marked: progress.marked,
             repaired: progress.repaired,
             on_link: progress.link_repair.map(|link| link.receiving.gaps),
+            mended: progress
+                .link_repair
+                .map_or(0, |link| link.receiving.repaired.total()),
             outage_ms: progress.outage_ms,
             cut: progress.cut_starts,
             late_ms: progress.late_ms,
@@ -148,6 +157,7 @@ impl Seen {
             marked: self.marked.saturating_sub(before.marked),
             repaired: repaired.map(|now| now.saturating_sub(before.repaired.unwrap_or(0))),
             on_link: on_link.map(|now| now.saturating_sub(before.on_link.unwrap_or(0))),
+            mended: self.mended.saturating_sub(before.mended),
             outage_ms: self.outage_ms.saturating_sub(before.outage_ms),
             cut: CutStarts {
                 starts: self.cut.starts.saturating_sub(before.cut.starts),
@@ -161,6 +171,12 @@ impl Seen {
     /// Frames and starts of GOPs that were not played.
     fn missed(self) -> u64 {
         self.lost + self.late + self.cut.starts
+    }
+
+    /// How many packets the link lost if no repair of any of them arrived, and too many for chance.
+    fn blocked(self) -> Option<u64> {
+        self.on_link
+            .filter(|gaps| *gaps >= BLOCKED && self.mended == 0)
     }
 
     /// Why frames are lost, and what helps.
@@ -236,6 +252,7 @@ impl Arrivals {
         self.unplayed += 1;
         if new.played > 0 {
             (self.unplayed, self.played) = (0, now);
+            self.is_blocked = false;
         }
         let outage = now.since(self.shown);
         self.dark += 1;
@@ -262,6 +279,17 @@ impl Arrivals {
         }
         // After a join playout takes a GOP and the playout delay: only losses are a reason.
         let missed = now.since(self.played);
+        if let Some(lost) = missed.blocked().filter(|_| self.unplayed >= SILENCE) {
+            if std::mem::replace(&mut self.is_blocked, true) {
+                return None;
+            }
+            return Some(format!(
+                "nothing was played for {} s although packets come: {lost} packets are lost on the link, and no repair of them arrives \
+                 either. A path that carries short packets only (MTU) does this: it must carry IP packets of 1299 bytes, or of 1280 with --repair arq at serve; look at the MTU \
+                 of tunnels and VPNs on it, and whether a firewall drops ICMP (ping -M do -s 1252 HOST)",
+                self.unplayed
+            ));
+        }
         if self.unplayed >= SILENCE && missed.missed() > 0 {
             let is_news = self.unplayed == SILENCE || missed.missed() == new.missed();
             if is_news {
@@ -454,6 +482,39 @@ pub mod tests {
         let silent = reported((1..20).map(stops));
         assert_eq!(silent.len(), 1, "{silent:?}");
         assert!(silent[0].contains("no packet came for 3 s"), "{silent:?}");
+    }
+
+    #[test]
+    fn a_path_that_drops_long_packets_is_named_once_with_the_remedy() {
+        // Short packets come, a hundred long ones a second are missing, and of their repairs `mended` come.
+        let blocked = |n: u64, mended: u64| {
+            let mut receiving = layercast_net::RequestStats {
+                gaps: 100 * n.saturating_sub(4),
+                ..layercast_net::RequestStats::default()
+            };
+            receiving.repaired.base = mended * n.saturating_sub(4);
+            Progress {
+                link_repair: Some(layercast_net::LinkRepairStats {
+                    receiving,
+                    ..layercast_net::LinkRepairStats::default()
+                }),
+                ..second(25 * n.min(4), 0, 100 * n)
+            }
+        };
+        let said = reported((1..20).map(|n| blocked(n, 0)));
+        assert_eq!(said.len(), 1, "{said:?}");
+        for part in [
+            "nothing was played for 3 s",
+            "300 packets",
+            "MTU",
+            "1299 bytes",
+        ] {
+            assert!(said[0].contains(part), "{part}: {said:?}");
+        }
+        assert_eq!(
+            reported((1..20).map(|n| blocked(n, 1))),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -98,8 +98,9 @@ pub(crate) struct Fate {
     pub layer: Layer,
     /// It was a copy or a parity.
     pub is_repair: bool,
-    /// When it was sent.
+    /// When it was sent, and its octets.
     pub sent: Time,
+    pub octets: u32,
 }
 
 /// What a counter was of.
@@ -293,6 +294,7 @@ impl<T> History<T> {
             layer,
             is_repair,
             sent: sent.at,
+            octets: sent.octets,
         })
     }
 

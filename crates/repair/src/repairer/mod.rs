@@ -1,5 +1,6 @@
 mod ahead;
 pub(crate) mod history;
+mod lengths;
 mod losses;
 pub(crate) mod pacer;
 mod repairs;
@@ -22,6 +23,7 @@ use crate::stats::RepairStats;
 use ahead::Ahead;
 use history::{Content, History, Of, What};
 pub use history::{MAX_HISTORY, MAX_HISTORY_OCTETS};
+use lengths::Lengths;
 use losses::Losses;
 pub(crate) use losses::QUIET;
 pub use pacer::MAX_QUEUED;
@@ -135,7 +137,8 @@ pub struct Outgoing<T> {
 /// The sending end of a link with repair.
 ///
 /// It numbers datagrams, paces them at the granted rate strictly by layer, and repairs what the feedback reports
-/// lost, as long as the repair arrives before the deadline of its frame. The fate of each counter is handled once.
+/// lost, as long as the repair arrives before the deadline of its frame. The fate of each counter is handled once. While the path
+/// carries datagrams up to a length only, longer ones are not repaired.
 ///
 /// State is bounded: [`MAX_HISTORY`] counters and [`MAX_HISTORY_OCTETS`] octets of content sent, [`MAX_QUEUED`]
 /// datagrams in the queues of the pacer.
@@ -147,6 +150,7 @@ pub struct Repairer<T> {
     blocks: Blocks<Fates>,
     ahead: Ahead,
     losses: Losses,
+    lengths: Lengths,
     /// Repairs that leave later.
     later: BinaryHeap<Reverse<(Time, Repair)>>,
     nominal: Nominal,
@@ -220,6 +224,7 @@ impl<T: Clone> Repairer<T> {
             blocks: Blocks::new(),
             ahead: Ahead::default(),
             losses: Losses::new(),
+            lengths: Lengths::default(),
             later: BinaryHeap::new(),
             nominal: Nominal::default(),
             there: Hearing::new(),
@@ -350,6 +355,7 @@ impl<T: Clone> Repairer<T> {
         };
         self.there.line.outcome(lost, fate.is_repair);
         self.losses.outcome(now, (counter, fate.sent), lost);
+        self.lengths.outcome(now, fate.octets, lost);
         if lost {
             self.stats.layers[fate.layer].lost += 1;
             self.calm.on_gap(now);
@@ -685,6 +691,11 @@ impl<T: Clone> Machine for Repairer<T> {
     ) -> Option<Outgoing<Carried<T>>> {
         self.begin_train(now);
         while let Some((start, waiting)) = self.pacer.next(now) {
+            let is_repair = !matches!(waiting, Waiting::Original { .. });
+            if is_repair && self.lengths.blocks(waiting.unit().octets) {
+                self.unsent(now, waiting, Cause::LinkLoss, obs);
+                continue;
+            }
             if self.is_vain(start, &waiting) {
                 if !self.is_needless(&waiting) {
                     self.unsent(now, waiting, Cause::Late, obs);

@@ -196,6 +196,8 @@ pub struct Hop {
     pub requester: Requester<Item>,
     pub forward: Channel<(Head, Option<Carried<Item>>)>,
     back: Channel<Feedback>,
+    /// Longer datagrams do not pass.
+    pub longest: Option<u32>,
     /// Octets that left, with the end of their transmission.
     pub octets: u64,
     pub feedback_octets: u64,
@@ -216,6 +218,7 @@ impl Hop {
             requester: Requester::new(name, SESSION, codec()),
             forward: Channel::new(how, seed, &format!("{name}/forward")),
             back: Channel::new(how, seed, &format!("{name}/back")),
+            longest: None,
             octets: 0,
             feedback_octets: 0,
         }
@@ -275,7 +278,14 @@ impl Hop {
             out.head.encode_into(&mut wire);
             let (head, rest) = Head::decode(&wire).expect("what is encoded decodes");
             assert!(rest.is_empty() && head == out.head);
-            let octets = if out.item.is_some() { OCTETS } else { 60 };
+            let octets = match &out.item {
+                Some(Carried::Item((unit, _))) => unit.octets,
+                Some(Carried::Parity(_)) => OCTETS,
+                None => 60,
+            };
+            if self.longest.is_some_and(|longest| octets > longest) {
+                continue;
+            }
             self.forward.send(out.ready, octets, (head, out.item));
         }
         while let Some(feedback) = self.requester.poll_transmit(now, &mut Off) {

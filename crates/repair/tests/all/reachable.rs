@@ -342,3 +342,48 @@ fn a_calm_link_reports_rarely_and_repairs_in_time() {
         }
     }
 }
+
+#[test]
+fn what_is_too_long_for_the_path_is_not_repaired_until_it_passes_again() {
+    let how = Impairment::loss(0.0);
+    let mut hop = Hop::new(how, None, 1, "short", Means::Auto);
+    let budget = RequesterInput::Budget(Some(Span::from_secs(1)));
+    hop.requester.handle(Time::ZERO, budget, &mut Off);
+    let mut seconds: Vec<(u64, usize)> = Vec::new();
+    let mut came = 0;
+    for ms in 0..16_000u64 {
+        let now = Time::ZERO + Span::from_ms(ms);
+        hop.longest = (4_000..12_000).contains(&ms).then_some(1_100);
+        hop.lose(if ms < 13_000 { 0.0 } else { 0.05 }, 0.0);
+        if ms % 10 == 0 {
+            for (index, octets) in [1_228, 300].into_iter().enumerate() {
+                let unit = Unit {
+                    octets,
+                    ..crate::channel::unit(Layer::Base, ms as u32 * 1_000, index == 1)
+                };
+                let packet = Packet {
+                    frame: ms / 10,
+                    index: index as u32,
+                    of: 2,
+                };
+                hop.send(now, unit, packet);
+            }
+        }
+        came += hop.run(now).len();
+        if ms % 1_000 == 999 {
+            seconds.push((hop.repairer.stats().layers.base.repairs, came));
+        }
+    }
+    let repairs: Vec<u64> = seconds.windows(2).map(|two| two[1].0 - two[0].0).collect();
+    // Seconds 1 to 15: the lost ones are sent again until they are known not to pass, and again when they do.
+    assert_eq!(repairs[..3], [0, 0, 0], "{repairs:?}");
+    assert!(repairs[3] >= 50, "{repairs:?}");
+    assert_eq!(repairs[6..11], [0; 5], "{repairs:?}");
+    assert!(repairs[13..].iter().all(|it| *it > 0), "{repairs:?}");
+    let pieces: Vec<usize> = seconds.windows(2).map(|two| two[1].1 - two[0].1).collect();
+    assert!(
+        pieces[6..11].iter().all(|it| (95..=105).contains(it)),
+        "{pieces:?}"
+    );
+    assert!(pieces[13..].iter().all(|it| *it >= 195), "{pieces:?}");
+}
