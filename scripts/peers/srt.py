@@ -123,9 +123,15 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
 
 
 def run_layercast(
-    clip: Clip, stream: Stream, playout: int, kind: tuple[bool, str, bool], condition: str, seed: int, folder: Path
+    clip: Clip,
+    stream: Stream,
+    playout: int,
+    kind: tuple[bool, str, bool],
+    condition: str,
+    seed: int,
+    folder: Path,
 ) -> dict:
-    """One run of Layercast: whether the node at the bottleneck knows or measures its rate, and how links are repaired."""
+    """One run of Layercast: whether the node at the bottleneck knows, or measures, its rate; and the repair of links."""
     knows, repair, measures = kind
     rate = path_rate(clip)
     line = "receiver=auto" if measures else f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
