@@ -131,7 +131,7 @@ def run_layercast(
     seed: int,
     folder: Path,
 ) -> dict:
-    """One run of Layercast: whether the node at the bottleneck knows, or measures, its rate; and the repair of links."""
+    """One run of Layercast. `kind`: the node at the bottleneck knows its rate, repair of links, rate auto."""
     knows, repair, measures = kind
     rate = path_rate(clip)
     line = "receiver=auto" if measures else f"receiver={rate}bit/s,queue={QUEUE_MS}ms"

@@ -12,7 +12,7 @@ const LOST: u32 = 64;
 
 /// Whether the path carries datagrams up to a length only.
 ///
-/// It does if for a second all datagrams longer than the longest one that arrived were lost, and these are too many for$
+/// It does if for a second all datagrams longer than the longest one that arrived were lost, and these are too many for
 /// chance. It no longer does once a longer one arrives.
 #[derive(Debug)]
 pub(super) struct Lengths {
