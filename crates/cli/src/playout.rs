@@ -3,9 +3,10 @@
 use layercast_qos::{MoveCause, SignedSpan};
 
 /// What raises the playout delay; of causes that raised it as much the first one is reported.
-const CAUSES: [MoveCause; 5] = [
+const CAUSES: [MoveCause; 6] = [
     MoveCause::Source,
     MoveCause::Queue,
+    MoveCause::Stopped,
     MoveCause::Late,
     MoveCause::Loss,
     MoveCause::Estimate,
@@ -132,6 +133,10 @@ impl PlayoutMoves {
             MoveCause::Queue => {
                 "a frame left the source late: the encoder or its sender pauses or sends in bursts, or the frame waited there for the rate of the flow"
             }
+            MoveCause::Stopped => {
+                "this host did not run the receiver when a frame arrived: its process or the host was stopped or suspended, or the processor is \
+                 overloaded; the delay falls again after 5 s without a late frame, unless that recurs"
+            }
             MoveCause::Loss => "the path loses frames, and a repair takes a round trip",
             MoveCause::Estimate => "the delays of the last frames call for it",
         };
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_message_about_the_path_waits_until_it_is_known_who_is_late() {
-        use MoveCause::{Estimate, Late, Queue, Source};
+        use MoveCause::{Estimate, Late, Queue, Source, Stopped};
         let ms = |ms: i64| SignedSpan::from_ps(ms * 1_000_000_000);
         let rise =
             |playout: &mut PlayoutMoves, from, to, cause| playout.look(ms(from), ms(to), cause);
@@ -237,6 +242,11 @@ mod tests {
         let said = rise(&mut PlayoutMoves::default(), 20, 280, Queue).expect("a rise");
         assert!(
             said.contains("left the source late") && !said.contains("path"),
+            "{said}"
+        );
+        let said = rise(&mut PlayoutMoves::default(), 20, 280, Stopped).expect("a rise");
+        assert!(
+            said.contains("this host did not run the receiver") && !said.contains("path"),
             "{said}"
         );
     }

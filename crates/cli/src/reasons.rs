@@ -12,6 +12,9 @@ use crate::output::count;
 pub const SILENCE: u32 = 3;
 /// Seconds of an outage before the command says so; it is counted from 1 s without a picture on, or one and a half GOPs.
 const DARK: u32 = 2;
+/// Why a host does not run a receiver.
+pub const HOST_STOPPED: &str =
+    "its process or the host was stopped or suspended, or the processor is overloaded";
 /// Seconds for which this host counts as overloaded after it has handed frames over late.
 const OVERLOADED: u32 = 5;
 /// Seconds over which losses are looked at.
@@ -102,6 +105,8 @@ struct Seen {
     played: u64,
     late: u64,
     late_base: u64,
+    /// Of the late ones, as this host did not run the receiver.
+    late_stopped: u64,
     lost: u64,
     lost_base: u64,
     marked: u64,
@@ -127,6 +132,7 @@ impl Seen {
             played: progress.frames.total(),
             late: progress.late.total(),
             late_base: progress.late.base,
+            late_stopped: progress.late_stopped,
             lost: progress.lost.total(),
             lost_base: progress.lost.base,
             marked: progress.marked,
@@ -152,6 +158,7 @@ impl Seen {
             played: self.played.saturating_sub(before.played),
             late: self.late.saturating_sub(before.late),
             late_base: self.late_base.saturating_sub(before.late_base),
+            late_stopped: self.late_stopped.saturating_sub(before.late_stopped),
             lost: self.lost.saturating_sub(before.lost),
             lost_base: self.lost_base.saturating_sub(before.lost_base),
             marked: self.marked.saturating_sub(before.marked),
@@ -395,6 +402,12 @@ impl Seen {
                 format!(", by {:.0} ms (median)", late.p50)
             });
             let late_ms = self.late_ms.map_or(0.0, |late| late.p50);
+            if self.late_stopped > self.late / 2 {
+                return format!(
+                    "{} too late{by}, because this host did not run the receiver when they arrived: {HOST_STOPPED}",
+                    count(self.late, "frame")
+                );
+            }
             let source = self.source_late_ms.unwrap_or_default();
             if is_source_late(source, late_ms) {
                 let pace = self.slow.map_or(String::new(), |ratio| {
@@ -451,6 +464,7 @@ pub mod tests {
                 ..PerLayer::default()
             },
             late: PerLayer::default(),
+            late_stopped: 0,
             packets,
             marked: 0,
             repaired: None,
@@ -720,6 +734,25 @@ pub mod tests {
             late[0].contains("6 frames too late") && late[0].contains("--playout"),
             "{late:?}"
         );
+    }
+
+    #[test]
+    fn frames_that_arrived_while_the_host_was_stopped_need_no_longer_delay() {
+        let stopped = |n: u64| Progress {
+            late: PerLayer {
+                base: 2 * n,
+                ..PerLayer::default()
+            },
+            late_stopped: 2 * n,
+            ..second(0, 0, 100 * n)
+        };
+        let said = reported((1..10).map(stopped));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].contains("6 frames too late, because this host did not run the receiver"),
+            "{said:?}"
+        );
+        assert!(!said[0].contains("--playout"), "{said:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::live;
 use crate::node::runtime;
 use crate::output::{Table, print, print_json, terminal_width};
+use crate::reasons::HOST_STOPPED;
 use crate::signals;
 use crate::xtpd;
 
@@ -318,7 +319,18 @@ fn lost(report: &MemberReport, on_link: Option<u64>) -> Option<String> {
 
 /// That frames of a member come too late, and what helps; `slow` says that the source is slower than real time.
 fn late(report: &MemberReport, slow: Option<String>) -> Option<String> {
-    let percent = share(report.late, report.frames.total() + report.late)?;
+    let all = report.frames.total() + report.late;
+    let rest = report.late.saturating_sub(report.late_stopped);
+    let percent = match share(rest, all) {
+        None => {
+            let percent = share(report.late, all)?;
+            return Some(format!(
+                "{percent:.0} % of its frames came after their time, because its host did not run the receiver when they arrived: \
+                 {HOST_STOPPED}"
+            ));
+        }
+        Some(percent) => percent,
+    };
     let dark = match report.outage_ms {
         0 => String::new(),
         ms => format!(
@@ -488,6 +500,17 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(!text.contains("--playout"), "{text}");
+        let stopped = MemberReport {
+            late_stopped: 95,
+            ..report
+        };
+        let text = late(&stopped, None).expect("worth a word");
+        assert!(
+            text.contains("10 % of its frames")
+                && text.contains("its host did not run the receiver"),
+            "{text}"
+        );
         assert!(!text.contains("--playout"), "{text}");
         assert_eq!(lost(&report, None), None);
         let dropped = MemberReport {

@@ -341,6 +341,8 @@ pub struct Progress {
     pub lost: PerLayer<u64>,
     /// Frames late since the start.
     pub late: PerLayer<u64>,
+    /// Of these, frames that arrived while this host did not run the receiver.
+    pub late_stopped: u64,
     /// Packets of the flow that came since the start, played or not.
     pub packets: u64,
     /// Packets among them with the congestion mark: a queue on the path was filling.

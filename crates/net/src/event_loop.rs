@@ -16,6 +16,8 @@ const TURNS: usize = 4;
 const CATCH_UP: usize = 64;
 /// An iteration is late from here on.
 const LATE: Span = Span::from_ms(20);
+/// A loop that is later than this was stopped, as its process or the host was, or starved of the processor.
+const STOPPED: Span = Span::from_ms(100);
 /// An iteration, or the reading of the sockets in it, that takes this time was held up: what it sent left later than it knew,
 /// and what it read came later.
 const HELD_UP: Span = Span::from_ms(1);
@@ -50,6 +52,9 @@ pub(crate) trait Actor {
 
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O);
+
+    /// This host did not run the loop from `since` until `now`, although a timer was due: what came meanwhile is read from now on.
+    fn stopped(&mut self, since: Time, now: Time);
 
     /// Looks whether this was the last iteration, `stopping` if the user wants it to be.
     fn end_iteration<O: Observer>(
@@ -119,9 +124,14 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
     };
     let clock = Clock::get();
     let mut next = None;
+    let mut ran = clock.now();
     loop {
         let now = clock.now();
-        let turns = match timer.served(now) > LATE {
+        let late = timer.served(now);
+        if late > STOPPED {
+            actor.stopped(ran, now);
+        }
+        let turns = match late > LATE {
             true => CATCH_UP,
             false => TURNS,
         };
@@ -145,6 +155,7 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
         }
         let blocked = !actor.flush();
         let left = clock.now();
+        ran = left;
         if left.since(now) >= HELD_UP {
             actor.held_up(now, left, obs);
         }
@@ -223,6 +234,11 @@ mod tests {
             self.calls.push((self.iterations, "held up"));
         }
 
+        fn stopped(&mut self, since: Time, now: Time) {
+            assert!(now.since(since) > STOPPED);
+            self.calls.push((self.iterations, "stopped"));
+        }
+
         fn end_iteration<O: Observer>(
             &mut self,
             now: Time,
@@ -237,7 +253,7 @@ mod tests {
         }
 
         async fn ready(&mut self, _: bool) {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(std::time::Duration::from_millis(120));
         }
     }
 
@@ -259,6 +275,7 @@ mod tests {
             calls.map(|call| call.1).collect::<Vec<_>>()
         };
         assert_eq!(calls(0)[..2], ["sockets", "timers"]);
-        assert_eq!(calls(1), ["sockets", "read late", "timers", "held up"]);
+        let second = ["stopped", "sockets", "read late", "timers", "held up"];
+        assert_eq!(calls(1), second);
     }
 }

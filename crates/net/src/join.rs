@@ -198,6 +198,10 @@ impl Actor for Runtime {
         self.receiver.held_up(since, now, obs);
     }
 
+    fn stopped(&mut self, since: Time, now: Time) {
+        self.receiver.stopped(since, now);
+    }
+
     fn end_iteration<O: Observer>(
         &mut self,
         now: Time,

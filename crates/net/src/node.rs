@@ -289,6 +289,9 @@ impl Actor for Runtime {
         self.machines.held_up(since, now, obs);
     }
 
+    /// A node plays nothing.
+    fn stopped(&mut self, _: Time, _: Time) {}
+
     fn end_iteration<O: Observer>(
         &mut self,
         now: Time,

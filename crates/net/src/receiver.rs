@@ -495,6 +495,7 @@ impl Receiver {
             frames: stats.played,
             lost: stats.lost,
             late: stats.late,
+            late_stopped: stats.late_stopped,
             packets: stats.packets,
             marked: stats.marked,
             repaired: stats.repair.map(|repair| repair.recovered),
@@ -563,6 +564,13 @@ impl Receiver {
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     pub fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         self.egress.repair.held_up(since, now, obs);
+    }
+
+    /// This host did not run the receiver from `since` until `now`.
+    pub fn stopped(&mut self, since: Time, now: Time) {
+        if let Some(sink) = self.station.sink_mut(SINK) {
+            sink.stopped(since, now);
+        }
     }
 
     /// Closes the connection in order.

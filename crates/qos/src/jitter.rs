@@ -26,6 +26,8 @@ pub enum MoveCause {
     Source,
     /// The same, because it left the source late: it was complete late, or queued there.
     Queue,
+    /// The same, because this host did not run the receiver when it arrived.
+    Stopped,
     /// The path loses frames, and a repair needs a round trip.
     Loss,
     /// The delays of the last frames call for it, or the configuration.
@@ -84,6 +86,10 @@ pub struct JitterFilter {
     source_queued: Option<Span>,
     /// When a frame came to the source in time last.
     in_time: Option<Time>,
+    /// From when to when this host did not run the receiver, the last time.
+    stopped: Option<(Time, Time)>,
+    /// That held up the last frame.
+    was_stopped: bool,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -152,6 +158,8 @@ impl JitterFilter {
             source_late: Span::ZERO,
             source_queued: Some(Span::ZERO),
             in_time: None,
+            stopped: None,
+            was_stopped: false,
             play: None,
             next: None,
             late_in_period: 0,
@@ -179,9 +187,15 @@ impl JitterFilter {
             .map_or(0, |play| play.delay.as_ps().saturating_sub(play.floor));
         let held_up = self.stalls.on_arrival(now, delay, range) && self.config.spares_stalls;
         let is_smallest = self.keeps_smallest();
-        let in_outage = self
+        self.was_stopped = self
             .play
-            .is_some_and(|play| self.outages.on_arrival(now, delay, play.delay.as_ps()));
+            .is_some_and(|play| self.is_stopped(emission, play.floor));
+        let floor = self.play.map_or(i64::MAX, |play| play.floor);
+        let held = self.held(delay, floor.min(self.of_path(delay)));
+        let in_outage = self.play.is_some_and(|play| {
+            let playout = play.delay.as_ps();
+            self.outages.on_arrival(now, delay, held, playout)
+        });
         if self.source_late == Span::ZERO {
             self.in_time = Some(now);
         } else if now.since(*self.in_time.get_or_insert(now)) > COMMON {
@@ -193,13 +207,12 @@ impl JitterFilter {
                 play.floor = play.floor.min(self.of_path(delay));
                 let is_spared = held_up || is_smallest && in_outage;
                 if !is_spared {
-                    self.estimate_from(now, delay, play.floor);
+                    self.estimate_from(now, delay, held);
                 }
                 play
             }
         };
-        let gop = self.config.frame_rate.due(u64::from(self.config.gop_n));
-        let overdue = emission.since(play.period_start) > gop.times(2);
+        let overdue = emission.since(play.period_start) > self.gop().times(2);
         if gop_start || overdue {
             if !gop_start {
                 self.emit(JitterEvent::GopStartMissing);
@@ -229,6 +242,10 @@ impl JitterFilter {
             self.adapt_margin(late_by.is_some());
         }
         Playout { deadline, late_by }
+    }
+
+    fn gop(&self) -> Span {
+        self.config.frame_rate.due(u64::from(self.config.gop_n))
     }
 
     /// Whether the playout point is kept frame by frame.
@@ -299,7 +316,7 @@ impl JitterFilter {
         self.d = delay as f64;
         self.s = (self.d.abs() / 2.0).min(FIRST_DEVIATION_MOST);
         let floor = self.of_path(delay);
-        self.note(now, delay, floor);
+        self.note(now, delay, self.held(delay, floor));
         let mut play = Schedule {
             delay: SignedSpan::ZERO,
             floor,
@@ -318,20 +335,48 @@ impl JitterFilter {
         delay.saturating_sub(ps(self.source_late))
     }
 
-    fn note(&mut self, now: Time, delay: i64, floor: i64) {
+    /// What a frame with this delay was held up outside the path: at its source, or by this host.
+    fn held(&self, delay: i64, floor: i64) -> i64 {
         let late = ps(self.source_late);
-        let queued = self.source_queued.map_or(i64::MAX, ps);
-        let held = late
-            .saturating_add(queued)
-            .min(delay.saturating_sub(floor).max(late));
+        let queued = match self.was_stopped {
+            true => i64::MAX,
+            false => self.source_queued.map_or(i64::MAX, ps),
+        };
+        late.saturating_add(queued)
+            .min(delay.saturating_sub(floor).max(late))
+    }
+
+    /// Whether a frame whose delay is the least one arrived while this host did not run the receiver. What was lost for that reason
+    /// and repaired later is among these.
+    fn is_stopped(&self, emission: SourceTime, floor: i64) -> bool {
+        let queued = self.source_queued.map_or(0, ps);
+        let least = floor
+            .saturating_add(ps(self.source_late))
+            .saturating_add(queued);
+        let arrived = emission.plus(SignedSpan::from_ps(least));
+        self.stopped
+            .is_some_and(|(since, until)| since <= arrived && arrived < until)
+    }
+
+    /// Whether the last frame arrived while this host did not run the receiver.
+    pub fn was_stopped(&self) -> bool {
+        self.was_stopped
+    }
+
+    /// This host did not run the receiver from `since` until `now`: what arrived in between was read at `now` or later.
+    pub fn on_stop(&mut self, since: Time, now: Time) {
+        self.stopped = Some((since, now));
+    }
+
+    fn note(&mut self, now: Time, delay: i64, held: i64) {
         if let Some(recent) = &mut self.recent {
-            recent.push(now, delay, late, held);
+            recent.push(now, delay, ps(self.source_late), held);
         }
     }
 
     /// Jacobson's estimator: the error against the old mean in both lines.
-    fn estimate_from(&mut self, now: Time, delay: i64, floor: i64) {
-        self.note(now, delay, floor);
+    fn estimate_from(&mut self, now: Time, delay: i64, held: i64) {
+        self.note(now, delay, held);
         let mut err = delay as f64 - self.d;
         if err.abs() > HUGE {
             let most = (OUTLIER_DEVIATIONS * self.s).clamp(OUTLIER_LEAST, HUGE);
@@ -412,8 +457,11 @@ impl JitterFilter {
 
     /// The playout delay that the estimate calls for, within its bounds.
     fn target(&mut self, now: Time, play: &Schedule) -> SignedSpan {
-        let recent = self.recent.as_mut();
-        let behind = recent.map_or(0, |recent| recent.behind(now));
+        let gop = self.gop();
+        let behind = self.recent.as_mut().map_or(0, |recent| {
+            recent.look(now, gop);
+            recent.behind(now)
+        });
         let needed = match self.config.margin {
             Margin::Smallest { .. } => self.smallest(play).saturating_add(behind),
             _ => {
@@ -518,7 +566,11 @@ impl JitterFilter {
         let late = now > emission.plus(play.delay);
         if late && delay <= most {
             let to = delay.saturating_add(ps(GUARD)).min(most);
-            self.move_to(play, SignedSpan::from_ps(to), MoveCause::Late);
+            let cause = match self.was_stopped {
+                true => MoveCause::Stopped,
+                false => MoveCause::Late,
+            };
+            self.move_to(play, SignedSpan::from_ps(to), cause);
             play.looked = Some(now);
             return;
         }
@@ -532,6 +584,7 @@ impl JitterFilter {
         // A move that gains less than half the guard disturbs more than it helps.
         if to.as_ps() > from || to.as_ps() < from.saturating_sub(step) {
             let cause = match self.lossy {
+                _ if self.was_stopped && to.as_ps() > from => MoveCause::Stopped,
                 Some(_) if to.as_ps() > from => MoveCause::Loss,
                 _ => MoveCause::Estimate,
             };

@@ -859,3 +859,95 @@ fn the_delay_is_short_10_s_after_a_source_in_time_was_restarted() {
         }
     }
 }
+
+/// An encoder that pauses for 0.7 s of every 1.4 s, ten times, and then sends what it owes: the picture that it paused in leaves the
+/// source later than can be stated, the others come late to it.
+#[test]
+fn the_delay_is_short_10_s_after_bursts_of_the_encoder_and_a_pause_of_the_path_is_a_single_one_then()
+ {
+    let mut filter = JitterFilter::new(JitterConfig {
+        longest: Some(ms(1_000.0)),
+        ..smallest()
+    });
+    let mut playouts = Vec::new();
+    for k in 0..24 * 60u64 {
+        let due = k as f64 * 1_000.0 / 24.0;
+        let since = due - 10_000.0;
+        let in_pause = (0.0..14_000.0).contains(&since) && since % 1_400.0 < 700.0;
+        let late = match in_pause {
+            true => 700.0 - since % 1_400.0,
+            false => 0.0,
+        };
+        let begins = in_pause && since % 1_400.0 < 1_000.0 / 24.0;
+        // The path pauses at 40 s.
+        let path = (40_300.0 - due).max(0.0) * f64::from(u8::from(due >= 40_000.0));
+        let emission = SourceTime::from(Time::ZERO + ms(1_000.0 + due));
+        let came = Time::ZERO + ms(1_000.0 + due + late + path + 5.0 + (k * 7 % 4) as f64);
+        match begins {
+            true => filter.on_source(Span::ZERO, None),
+            false => filter.on_source(ms(late.round()), Some(ms(2.0))),
+        }
+        filter.on_arrival(came, emission, k % GOP == 0);
+        playouts.push(filter.playout().as_ms_f64());
+    }
+    assert_eq!(filter.late(), 0);
+    let second = |at: usize| playouts[24 * at];
+    for at in 11..24 {
+        assert!(second(at) > 600.0, "{at}: {}", second(at));
+    }
+    for at in (34..40).chain(46..60) {
+        assert!(second(at) < 30.0, "{at}: {}", second(at));
+    }
+    assert!(second(41) > 280.0, "{}", second(41));
+}
+
+/// The process or its host is stopped for 2 s, three times: what arrived then is read when it runs again.
+#[test]
+fn the_delay_is_short_again_after_each_of_three_stops_of_the_receiver() {
+    let stops = [10u64, 20, 30];
+    let run = |is_known: bool| {
+        let mut filter = JitterFilter::new(JitterConfig {
+            longest: Some(ms(1_000.0)),
+            ..smallest()
+        });
+        let mut playouts = Vec::new();
+        for k in 0..24 * 60u64 {
+            let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+            let mut came = emission + ms(5.0 + (k * 7 % 4) as f64);
+            for stop in stops {
+                let since = Time::ZERO + Span::from_secs(1 + stop);
+                let until = since + Span::from_secs(2);
+                if (since..until).contains(&came) {
+                    if is_known {
+                        filter.on_stop(since, until);
+                    }
+                    // One in five was lost meanwhile, and is repaired.
+                    came = until + if k % 5 == 0 { ms(150.0) } else { Span::ZERO };
+                }
+            }
+            filter.on_arrival(came, emission.into(), k % GOP == 0);
+            playouts.push(filter.playout().as_ms_f64());
+        }
+        let moves: Vec<_> = std::iter::from_fn(|| filter.poll_event())
+            .filter_map(|event| match event {
+                JitterEvent::PlayoutMoved {
+                    from, to, cause, ..
+                } if to > from => Some(cause),
+                _ => None,
+            })
+            .collect();
+        (playouts, moves)
+    };
+    let (playouts, moves) = run(true);
+    for stop in stops {
+        let second = |at: u64| playouts[(24 * (stop + at)) as usize];
+        assert!(second(3) > 900.0, "{stop}: {}", second(3));
+        assert!(second(9) < 30.0, "{stop}: {}", second(9));
+    }
+    assert!(moves.contains(&MoveCause::Stopped), "{moves:?}");
+    assert!(!moves.contains(&MoveCause::Late), "{moves:?}");
+    // Unknown stops are pauses of the path that recur.
+    let (playouts, moves) = run(false);
+    assert!(playouts[24 * 59] > 900.0, "{}", playouts[24 * 59]);
+    assert!(moves.contains(&MoveCause::Late), "{moves:?}");
+}

@@ -2,8 +2,8 @@ use std::collections::VecDeque;
 
 use layercast_core::{Span, Time};
 
-/// Outages further apart than this are single events; closer together they are jitter of the path.
-const APART: Span = Span::from_secs(30);
+use crate::recent::APART;
+
 /// After the first frame everything counts as jitter for this time: nothing is known of the path.
 const SETTLED: Span = Span::from_secs(5);
 /// Delays that are high for longer are a path that has become longer.
@@ -16,7 +16,8 @@ const REMEMBERED: usize = 16;
 /// Tells single outages of a path from its jitter.
 ///
 /// In an outage the delay rises above the playout delay and falls back to what it was before. The frames that it held up
-/// say nothing of the jitter before and after it. Outages of less than half the height are no reason to take it for jitter.
+/// say nothing of the jitter before and after it. Outages of less than half the height are no reason to take it for jitter. What held
+/// frames up outside the path is no outage of it.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct OutageDetector {
     start: Option<Time>,
@@ -31,17 +32,18 @@ struct Running {
     began: Time,
     /// The playout delay before, in picoseconds.
     level: i64,
-    /// When delays were high last, and by how much at most.
+    /// When delays were high last, and by how much at most because of the path.
     last: Time,
     height: i64,
     is_settled: bool,
 }
 
 impl OutageDetector {
-    /// Whether the frame that came at `now` with `delay` was held up by a single outage; the playout delay is
-    /// `playout` (both in picoseconds).
-    pub fn on_arrival(&mut self, now: Time, delay: i64, playout: i64) -> bool {
+    /// Whether the frame that came at `now` with `delay`, of which it was `held` outside the path, was held up by a single outage; the
+    /// playout delay is `playout` (all in picoseconds).
+    pub fn on_arrival(&mut self, now: Time, delay: i64, held: i64, playout: i64) -> bool {
         let start = *self.start.get_or_insert(now);
+        let delay = delay.saturating_sub(held);
         let Some(mut running) = self.running else {
             if delay <= playout {
                 return false;

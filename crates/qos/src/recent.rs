@@ -8,8 +8,10 @@ use layercast_core::{Span, Time};
 /// after a frame, the source is behind, as one that is slower than real time: the lateness of the frame is no part of its
 /// delay here, and is needed for [`BEHIND`] only. So is its time in the queue of the source: what is late is not sent as evenly
 /// as what is in time. The same holds for all frames of [`BEHIND`] before and after that: a source falls behind by and by, and
-/// one that is restarted holds up the last frame of before. Lateness of single frames at other times is jitter like that of the
-/// path.
+/// one that is restarted holds up the last frame of before.
+///
+/// At other times the time for which single frames are held up outside the path is jitter like that of the path, for as long as
+/// it recurs: [`Recurrence`].
 #[derive(Clone, Debug)]
 pub(crate) struct RecentDelays {
     permille: usize,
@@ -28,14 +30,68 @@ pub(crate) struct RecentDelays {
 struct Delay {
     at: Time,
     delay: i64,
-    /// The part of it that is the time at the source.
+    /// The part of it that is no time on the path.
     held: i64,
+    /// What held it up is over.
+    is_over: bool,
 }
 
 impl Delay {
-    /// What it is without the time at the source.
+    /// What it is without the time outside the path.
     fn settle(&mut self) {
         self.delay = self.delay.saturating_sub(std::mem::take(&mut self.held));
+    }
+
+    /// What it says of the frames to come.
+    fn counts(&self) -> i64 {
+        self.delay
+            .saturating_sub(if self.is_over { self.held } else { 0 })
+    }
+
+    /// The length of the time outside the path in milliseconds, in powers of two; 0 if it is too short to matter.
+    fn height(&self) -> usize {
+        let ms = u64::try_from(self.held / MS).unwrap_or(0);
+        let height = ms.checked_ilog2().map_or(0, |log| log as usize + 1);
+        height.min(HEIGHTS - 1)
+    }
+}
+
+const MS: i64 = 1_000_000_000;
+/// Up to 2 s, and longer.
+const HEIGHTS: usize = 12;
+
+/// When frames were held up outside the path for a time of one height or more.
+///
+/// That has a cause of its own, which is over some time after the last of these frames: after [`OVER`] and longer than a GOP, as key
+/// frames may be the ones that are held up. If it happened at least four times, each within [`APART`] of the one before, it is over after
+/// twice the interval: of an encoder that delivers a segment every 10 s it is not over after 5.
+#[derive(Clone, Copy, Default, Debug)]
+struct Recurrence {
+    last: Option<Time>,
+    /// The three longest intervals, the longest one first.
+    intervals: [Span; 3],
+}
+
+impl Recurrence {
+    fn note(&mut self, at: Time) {
+        let interval = at.since(self.last.replace(at).unwrap_or(at));
+        if interval > APART {
+            self.intervals = Default::default();
+            return;
+        }
+        let place = self.intervals.iter().position(|&it| it < interval);
+        if let Some(place) = place {
+            self.intervals[place..].rotate_right(1);
+            self.intervals[place] = interval;
+        }
+    }
+
+    /// Whether it is over at `now`, on a flow with GOPs of `gop`.
+    fn is_over(&self, now: Time, gop: Span) -> bool {
+        let hold = OVER
+            .max(gop + Span::from_secs(1))
+            .max(self.intervals[2].times(2));
+        self.last.is_some_and(|last| now.since(last) > hold)
     }
 }
 
@@ -51,6 +107,11 @@ pub(crate) const COMMON: Span = Span::from_ms(500);
 const COMMON_FRAMES: usize = WINDOW.0;
 /// How long after that the lateness of a source is kept to.
 const BEHIND: Span = Span::from_secs(5);
+/// How long after the last frame that was held up outside the path its cause is over, at least. It is less than the time after which
+/// a smaller playout delay is looked for, so that frames that came up to 1 s after the last late one are over by then.
+const OVER: Span = Span::from_secs(4);
+/// Events further apart than this do not recur.
+pub(crate) const APART: Span = Span::from_secs(30);
 /// Frames in the window of which one may be late.
 const LATE_IN_WINDOW: usize = 4;
 /// Shortest and longest window in frames.
@@ -73,14 +134,19 @@ impl RecentDelays {
         }
     }
 
-    /// Takes a frame that arrived at `now` with `delay`, of which it was `late` when it came to its source, and `held` at the source
-    /// with that; all in picoseconds.
+    /// Takes a frame that arrived at `now` with `delay`, of which it was `late` when it came to its source, and `held` outside the
+    /// path with that; all in picoseconds.
     pub fn push(&mut self, now: Time, delay: i64, late: i64, held: i64) {
         if self.delays.len() == self.window {
             self.delays.pop_front();
         }
         let at = now;
-        self.delays.push_back(Delay { at, delay, held });
+        self.delays.push_back(Delay {
+            at,
+            delay,
+            held,
+            is_over: false,
+        });
         debug_assert!(self.delays.len() <= self.window);
         self.newest.push_back(Newest { at, late });
         let is_late = self.newest.iter().all(|it| it.late > 0);
@@ -151,10 +217,25 @@ impl RecentDelays {
         self.behind.retain(|it| it.1 > 0);
     }
 
+    /// Looks at `now` which causes of frames that were held up outside the path are over, on a flow with GOPs of `gop`.
+    pub fn look(&mut self, now: Time, gop: Span) {
+        let mut heights = [Recurrence::default(); HEIGHTS];
+        for delay in &self.delays {
+            for recurrence in &mut heights[..=delay.height()] {
+                recurrence.note(delay.at);
+            }
+        }
+        let is_over = heights.map(|it| it.is_over(now, gop));
+        for delay in &mut self.delays {
+            let height = delay.height();
+            delay.is_over = height > 0 && is_over[height];
+        }
+    }
+
     /// As [`quantile`](RecentDelays::quantile); the largest of them as long as they are too few to tell.
     pub fn kept_to(&mut self) -> Option<i64> {
         self.quantile()
-            .or_else(|| self.delays.iter().map(|it| it.delay).max())
+            .or_else(|| self.delays.iter().map(Delay::counts).max())
     }
 
     /// The least delay that all but `permille` of these frames kept to; `None` as long as they are too few
@@ -166,7 +247,7 @@ impl RecentDelays {
             return None;
         }
         self.ranked.clear();
-        self.ranked.extend(self.delays.iter().map(|it| it.delay));
+        self.ranked.extend(self.delays.iter().map(Delay::counts));
         let place = count - 1 - late.min(count - 1);
         let (_, delay, _) = self.ranked.select_nth_unstable(place);
         Some(*delay)
@@ -261,5 +342,65 @@ mod tests {
         assert_eq!(recent.behind(now), 0);
         recent.push(now, 7, 0, 0);
         assert_eq!(recent.kept_to(), Some(7));
+    }
+
+    /// Frames every 40 ms for 100 s that take 7 ms on the path and are held up for `held(ms)` outside it. Gives the delay that is kept to
+    /// at each second, on a flow with GOPs of `gop_s` seconds.
+    fn each_second(gop_s: u64, held: impl Fn(u64) -> i64) -> Vec<i64> {
+        let mut recent = RecentDelays::new(1);
+        let mut seconds = Vec::new();
+        for at in (0..100_000).step_by(40) {
+            let now = Time::ZERO + Span::from_ms(1_000 + at);
+            recent.push(now, (held(at) + 7) * MS, 0, held(at) * MS);
+            if at % 1_000 == 0 {
+                recent.look(now, Span::from_secs(gop_s));
+                seconds.push(recent.kept_to().unwrap_or(0) / MS);
+            }
+        }
+        seconds
+    }
+
+    #[test]
+    fn what_held_frames_up_outside_the_path_is_kept_to_until_it_is_over() {
+        // Bursts for 10 s, behind pauses of 0.7 s.
+        let bursts = |at: u64| match at % 1_400 {
+            since @ 0..280 if (20_000..34_000).contains(&at) => 600 - 2 * since as i64,
+            _ => 3,
+        };
+        let kept = each_second(1, bursts);
+        assert!(kept[22..=36].iter().all(|it| *it > 550), "{kept:?}");
+        assert!(kept[38..].iter().all(|it| *it == 10), "{kept:?}");
+        // One frame is over 4 s later, and longer than a GOP later.
+        let once = |at: u64| if at == 20_000 { 600 } else { 3 };
+        for (gop_s, over) in [(1, 24), (8, 29)] {
+            let kept = each_second(gop_s, once);
+            assert_eq!((kept[over], kept[over + 1]), (607, 10), "{kept:?}");
+        }
+        // Frames that are always held up, and key frames every 8 s.
+        assert_eq!(each_second(1, |_| 300)[99], 307);
+        let key_frames = |at: u64| if at % 8_000 == 0 { 300 } else { 3 };
+        let kept = each_second(8, key_frames);
+        assert!(kept.iter().all(|it| *it == 307), "{kept:?}");
+    }
+
+    #[test]
+    fn what_recurs_is_kept_to_for_twice_the_interval() {
+        // A segment every 10 s, until 60 s.
+        let segments = |at: u64| match at % 10_000 {
+            0 if at <= 60_000 => 300,
+            _ => 3,
+        };
+        let kept = each_second(1, segments);
+        assert_eq!((kept[4], kept[5]), (307, 10), "{kept:?}");
+        assert!(kept[30..=80].iter().all(|it| *it == 307), "{kept:?}");
+        assert!(kept[81..].iter().all(|it| *it == 10), "{kept:?}");
+        // Less than half of it does not keep it.
+        let lesser = |at: u64| match at % 2_000 {
+            0 if at == 20_000 => 300,
+            0 => 100,
+            _ => 3,
+        };
+        let kept = each_second(1, lesser);
+        assert_eq!((kept[24], kept[25], kept[99]), (307, 107, 107), "{kept:?}");
     }
 }

@@ -463,6 +463,9 @@ pub struct MemberReport {
     /// How long after their time all live frames of the last seconds came to the source, played or not; 0 if they came in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_late_ms: Option<f64>,
+    /// Frames among the late ones that arrived while the host did not run the receiver.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late_stopped: u64,
 }
 
 /// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in

@@ -208,6 +208,13 @@ impl Sink {
         }
     }
 
+    /// This host did not run the sink from `since` until `now`: what arrived in between is handed to it from now on.
+    pub fn stopped(&mut self, since: Time, now: Time) {
+        if let Some(active) = &mut self.active {
+            active.receiver.on_stop(since, now);
+        }
+    }
+
     fn member(&self) -> Member {
         Member {
             name: self.config.node.clone(),

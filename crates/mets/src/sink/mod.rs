@@ -245,6 +245,9 @@ pub struct SinkStats {
     pub withheld_by_switch: PerLayer<u64>,
     /// Frames that arrived after their deadline.
     pub late: PerLayer<u64>,
+    /// Of these, frames that arrived while this host did not run the receiver.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub late_stopped: u64,
     /// Frames sent while the session channel was down.
     pub outage: PerLayer<u64>,
     /// Packets of the flow received, parities included.

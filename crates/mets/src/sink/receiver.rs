@@ -328,6 +328,11 @@ impl Receiver {
         }
     }
 
+    /// This host did not run the receiver from `since` until `now`.
+    pub fn on_stop(&mut self, since: Time, now: Time) {
+        self.jitter.on_stop(since, now);
+    }
+
     /// Whether it waits for the first GOP start of a life of the flow.
     pub fn is_starting(&self) -> bool {
         self.phase == Phase::Starting
@@ -806,7 +811,7 @@ impl Receiver {
                 JitterEvent::PlayoutMoved { from, to, cause } => {
                     let at_source = self.source_lateness.explains(to.as_ps() - from.as_ps());
                     let cause = match cause {
-                        MoveCause::Late => at_source.unwrap_or(MoveCause::Late),
+                        MoveCause::Late | MoveCause::Estimate => at_source.unwrap_or(cause),
                         cause => cause,
                     };
                     SinkEvent::Playout { from, to, cause }

@@ -688,3 +688,55 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn frames_that_arrived_while_the_host_was_stopped_are_late_for_that_reason() {
+    let flow = FlowInfo {
+        spec: FlowSpec {
+            delay_max_ms: 1_000,
+            ..FlowSpec::default()
+        },
+        clock: "test".into(),
+        ..FlowInfo::new(FlowId(1), "bunny", "atc")
+    };
+    let mut config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
+    config.playout.smallest = true;
+    let at = |ms| Time::ZERO + Span::from_ms(ms);
+    // Each frame starts a GOP, every 40 ms for 30 s; from 8 s on the host is stopped for 2.
+    let run = |is_told: bool| {
+        let mut receiver = Receiver::new(Time::ZERO, &config, &flow, &flow.spec);
+        let (mut causes, mut last) = (Vec::new(), SignedSpan::ZERO);
+        for k in 0..750u32 {
+            let sent = 1_000 + 40 * u64::from(k);
+            let mut packet = whole(k, Layer::Base, true);
+            packet.header.timestamp_us = 1_000 * sent as u32;
+            let is_held = (8_000..10_000).contains(&(sent + 5));
+            if is_told && is_held {
+                receiver.on_stop(at(8_000), at(10_000));
+            }
+            let now = if is_held { at(10_000) } else { at(sent + 5) };
+            receiver.on_packet(now, packet, Level::FULL, &mut Off);
+            receiver.play(now, &mut Off);
+            for event in receiver.events.drain(..) {
+                if let SinkEvent::Playout { from, to, cause } = event {
+                    causes.extend((to > from).then_some(cause));
+                    last = to;
+                }
+            }
+        }
+        let stats = receiver.stats();
+        (stats.late.base, stats.late_stopped, causes, last)
+    };
+    let (late, stopped, causes, last) = run(true);
+    // What is more than 1 s late is not played.
+    assert!((20..30).contains(&late), "{late}");
+    assert_eq!(stopped, late);
+    assert!(
+        !causes.is_empty() && causes.iter().all(|it| *it == MoveCause::Stopped),
+        "{causes:?}"
+    );
+    assert!(last < SignedSpan::from(Span::from_ms(100)), "{last}");
+    let (late, stopped, causes, _) = run(false);
+    assert!(late > 20 && stopped == 0, "{late} {stopped}");
+    assert!(causes.iter().all(|it| *it == MoveCause::Late));
+}

@@ -159,6 +159,7 @@ impl Sink {
             outage_ms: stats.outage_ms,
             end_to_end_ms: active.receiver.recent_delays(now),
             source_late_ms: stats.source_late_ms,
+            late_stopped: stats.late_stopped,
         };
         if self.session == Session::Joined {
             let flow = flow.id;

@@ -48,6 +48,7 @@ impl Receiver {
             *lost = lost.saturating_sub(1);
         }
         self.stats.late[layer] += 1;
+        self.stats.late_stopped += u64::from(!frame.again && self.jitter.was_stopped());
         self.lateness.frame(by);
         self.monitor.on_late(layer);
         obs.on(now, self.subject(), || TraceEvent::Late {

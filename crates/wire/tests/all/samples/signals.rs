@@ -78,6 +78,7 @@ pub fn signals() -> Vec<Signal> {
             playout: 20.25,
         }),
         source_late_ms: Some(640.0),
+        late_stopped: 1,
     };
     let refusal = Refusal {
         node: "chuff".into(),
