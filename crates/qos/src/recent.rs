@@ -378,7 +378,7 @@ mod tests {
         }
         // Frames that are always held up, and key frames every 8 s.
         assert_eq!(each_second(1, |_| 300)[99], 307);
-        let key_frames = |at: u64| if at % 8_000 == 0 { 300 } else { 3 };
+        let key_frames = |at: u64| if at.is_multiple_of(8_000) { 300 } else { 3 };
         let kept = each_second(8, key_frames);
         assert!(kept.iter().all(|it| *it == 307), "{kept:?}");
     }
