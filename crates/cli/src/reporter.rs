@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
 use crate::line_out::LineOut;
-use crate::output::{Lines, print};
+use crate::output::{Lines, complain, print};
 use crate::progress::style;
 
 /// Reports events of a running node.
@@ -55,9 +55,11 @@ impl Reporter {
         };
         self.line(&line, human)?;
         match self {
-            // If the pipe is closed, the URL is not needed; the node serves all the same.
+            // If the pipe is closed, the URL is not needed. The node serves in any case.
             Reporter::Terminal(_) | Reporter::Plain(_) if !stdout().is_terminal() => {
-                let _ = print(&format!("{url}\n"));
+                if let Err(failure @ Failure::Failed { .. }) = print(&format!("{url}\n")) {
+                    complain(&format!("{failure}\n  the node runs, and its URL is {url}"));
+                }
             }
             _ => {}
         }

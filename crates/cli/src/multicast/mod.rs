@@ -54,7 +54,7 @@ fn words(reason: Reason) -> &'static str {
         Reason::Silent => "it does not answer",
         Reason::Corrupt => "the digest was wrong twice",
         Reason::NoRoom => "no room there: its disk is full, or its receive --most is smaller",
-        Reason::Unsupported => "it does not know the code, or the terms",
+        Reason::Unsupported => "it does not support the size of the file, its code, or the terms",
         Reason::Rounds => "more passes than allowed",
         Reason::Late => "it came too late",
         Reason::Mtu => {

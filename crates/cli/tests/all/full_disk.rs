@@ -1,6 +1,7 @@
 //! Outputs on a full disk (`/dev/full` of Linux): the command fails, and its error names the output.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
@@ -108,6 +109,39 @@ fn what_does_not_fit_on_standard_output_is_an_error() {
     for args in commands {
         is_named(&into_full(args), "standard output");
     }
+}
+
+#[test]
+fn a_node_says_that_its_url_could_not_be_written_and_runs() {
+    if !have_full() {
+        return;
+    }
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("full-url"), 2);
+    let full = File::options().write(true).open(FULL).expect("the device");
+    let mut node = layercast()
+        .args(["serve", &clip, "--loop", "--listen", "127.0.0.1:0"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let stderr = node.stderr.take().expect("a pipe");
+    let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    // The last line of the message; a node that does not print it is ended by the limit of the tests.
+    let mut said = Vec::new();
+    for line in lines {
+        said.push(line);
+        if said.last().is_some_and(|it| it.contains("its URL is ")) {
+            break;
+        }
+    }
+    let runs = node.try_wait().expect("a state").is_none();
+    node.kill().expect("it runs");
+    node.wait().expect("it has ended");
+    is_named(&said.join("\n"), "standard output");
+    assert!(runs);
 }
 
 #[real_time]

@@ -7,6 +7,7 @@ use layercast_wire::multicast::{Body, Object, Open, Packet, Reason};
 
 use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::intake::Intake;
+use crate::multicast::name::FileName;
 use crate::multicast::store::{FileStore, Folder, Listed};
 
 /// A session whose sender is silent for this long is taken over by another with the same content, or given up
@@ -185,12 +186,19 @@ impl Session {
 
     /// The number of the transfer that it is part of.
     pub fn batch(&self) -> Option<u64> {
-        Some(self.machine.store().name()?.batch)
+        Some(self.name()?.batch)
+    }
+
+    /// What the sender calls it.
+    fn name(&self) -> Option<FileName> {
+        let store = self.machine.store();
+        let announced = || Some(store.name_of(self.open.object.as_ref()?));
+        store.name().cloned().or_else(announced)
     }
 
     /// Whether it brings the manifest of a transfer, not a file.
     pub fn is_manifest(&self) -> bool {
-        self.machine.store().is_manifest()
+        self.name().is_some_and(|name| name.is_manifest())
     }
 
     /// The next packet that may leave.
@@ -310,14 +318,25 @@ impl Session {
         let path = store.done().map(|path| path.to_owned());
         let path = path.filter(|_| right || self.machine.is_complete());
         let came = self.held().0.saturating_sub(self.held_before);
+        let name = self.name()?;
         let object = self.open.object?;
+        // What cannot be had in any folder is refused before the store sees it.
+        let refused = || {
+            store.name().is_none().then(|| {
+                format!(
+                    "this receiver does not support a file of {} octets in packets of {}, or its code",
+                    object.size, self.open.packet_size
+                )
+            })
+        };
+        let error = store.error().map(ToString::to_string);
         Some(ReceivedFile {
-            name: store.name()?.clone(),
+            name,
             size: object.size,
             digest: object.digest,
             reason: path.is_none().then_some(reason),
             path,
-            error: store.error().map(ToString::to_string),
+            error: error.or_else(refused),
             error_kind: store.error().map(std::io::Error::kind),
             held_before: self.held_before,
             moved: object.size.min(came * u64::from(self.open.packet_size)),

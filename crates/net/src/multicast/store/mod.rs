@@ -235,6 +235,8 @@ impl FileStore {
             let what = "this receiver came too late for the list of files, which has its path";
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         };
+        // Before anything is transferred or written.
+        place::check(&self.folder.path, &name.path)?;
         let mut last = String::from_utf8_lossy(last).into_owned().into_bytes();
         shorten(&mut last, LONGEST);
         let last = String::from_utf8_lossy(&last);

@@ -77,6 +77,15 @@ fn folder(root: &Path, names: &[Box<[u8]>], make: bool) -> io::Result<OwnedFd> {
     Ok(at)
 }
 
+/// Checks that a path below `root` can be used as far as its folders are there: none of them is a symbolic link or a file.
+pub fn check(root: &Path, path: &[Box<[u8]>]) -> io::Result<()> {
+    let (_, folders) = split(path)?;
+    match folder(root, folders, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        checked => checked.map(drop),
+    }
+}
+
 fn path_of(root: &Path, folders: &[Box<[u8]>], name: &[u8]) -> PathBuf {
     let mut path = root.to_owned();
     for name in folders.iter().map(|it| &**it).chain([name]) {
@@ -193,6 +202,10 @@ mod tests {
         fs::create_dir(root.join("elsewhere")).unwrap();
         symlink(root.join("elsewhere"), out.join("link")).unwrap();
         fs::write(&from, "new").unwrap();
+        let error = check(&out, &path(&["link", "a"])).unwrap_err().to_string();
+        assert!(error.contains("link is a symbolic link"), "{error}");
+        check(&out, &path(&["new", "folder", "a"])).unwrap();
+        assert!(!out.join("new").exists());
         for overwrite in [false, true] {
             let put = put(&out, &path(&["link", "a"]), &from, overwrite);
             let error = put.unwrap_err().to_string();
