@@ -155,7 +155,6 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
         }
         let blocked = !actor.flush();
         let left = clock.now();
-        ran = left;
         if left.since(now) >= HELD_UP {
             actor.held_up(now, left, obs);
         }
@@ -164,6 +163,11 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
             Iteration::Over => return Ok(()),
             Iteration::Next(wake) => wake,
         };
+        ran = clock.now();
+        if ran.since(now) > STOPPED {
+            // In the midst of an iteration: no timer shows it.
+            actor.stopped(now, ran);
+        }
         if more || served >= INPUTS_PER_ITERATION {
             // There is more to do immediately, but other tasks want to run too.
             yield_now().await;
@@ -219,9 +223,8 @@ mod tests {
         }
 
         fn flush(&mut self) -> bool {
-            if self.iterations == 1 {
-                std::thread::sleep(std::time::Duration::from_millis(2));
-            }
+            let ms = [0, 2, 120, 0][self.iterations as usize];
+            std::thread::sleep(std::time::Duration::from_millis(ms));
             true
         }
 
@@ -247,7 +250,7 @@ mod tests {
         ) -> Result<Iteration, NetError> {
             self.iterations += 1;
             Ok(match self.iterations {
-                1 => Iteration::Next(Some(now.saturating_add(Span::from_ms(1)))),
+                1..=3 => Iteration::Next(Some(now.saturating_add(Span::from_ms(1)))),
                 _ => Iteration::Over,
             })
         }
@@ -277,5 +280,7 @@ mod tests {
         assert_eq!(calls(0)[..2], ["sockets", "timers"]);
         let second = ["stopped", "sockets", "read late", "timers", "held up"];
         assert_eq!(calls(1), second);
+        // In the midst of the third iteration, and while it waits after that.
+        assert_eq!(calls(3)[..3], ["stopped", "stopped", "sockets"]);
     }
 }
