@@ -29,6 +29,9 @@ pub(super) struct Beside {
     followed: Option<(u16, Stamp, Time)>,
     /// Time stamps of others since.
     others: u32,
+    /// Video came since the last time stamp: the step to the next one is no time without video. A packet of sound may hold more
+    /// than [`AWAY`].
+    crossed: bool,
     /// When the last packet came.
     now: Option<Time>,
     /// Ticks since the last packet of the video, now and at the last frame without it.
@@ -45,6 +48,7 @@ impl Beside {
     pub fn on_video(&mut self, now: Time) {
         self.now = Some(now);
         (self.passed, self.framed, self.is_away) = (0, 0, false);
+        self.crossed = true;
     }
 
     /// A picture with this time is complete.
@@ -67,8 +71,9 @@ impl Beside {
             (Some(stamp), Some((pid, last, came))) if *pid == packet.pid() => {
                 let step = stamp.since(*last);
                 (*last, *came, self.others) = (stamp, now, 0);
+                let crossed = std::mem::take(&mut self.crossed);
                 // A jump is no time that passes.
-                if step > HZ { 0 } else { step }
+                if crossed || step > HZ { 0 } else { step }
             }
             (Some(stamp), followed) => {
                 self.others += 1;

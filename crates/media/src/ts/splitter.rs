@@ -272,7 +272,9 @@ impl TsSplitter {
 
     /// Beside a video of which nothing comes, the other streams continue, before this packet of one.
     fn go_on_alone(&mut self, packet: &Packet) {
-        let Some(map) = self.tables.map().filter(|_| self.video.is_some()) else {
+        // In a file, what is between pictures may be far from them, and no receiver waits for it.
+        let may = self.is_live && self.video.is_some();
+        let Some(map) = self.tables.map().filter(|_| may) else {
             return;
         };
         let is_ours = map.streams.iter().any(|it| it.pid == packet.pid());

@@ -643,6 +643,15 @@ fn sound_goes_on_beside_a_video_that_stops() {
 }
 
 #[test]
+fn sound_in_long_packets_beside_a_video_that_continues_is_not_alone() {
+    let (frames, changes) = beside(true, |pid, ms| pid != SOUND || ms % 520 == 0);
+    assert_eq!(changes, []);
+    let sounds = frames.iter().filter(|it| it.1.frame.sound).count();
+    // Tables, sound or both come in 34 turns; a receiver cannot start with those of the first one.
+    assert_eq!((frames.len() - sounds, sounds), (199, 33));
+}
+
+#[test]
 fn sound_that_stops_is_told_and_a_pause_of_all_streams_is_not() {
     let (frames, changes) = beside(true, |pid, ms| pid != SOUND || ms < 3_000);
     let expected = [(5_000, SOUND, "sound", false, false)];
