@@ -265,7 +265,7 @@ Examples:
       -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
   layercast serve udp://127.0.0.1:5000                # live, with sound
   layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s
-  layercast serve udp://127.0.0.1:5000 --rate auto    # finds out what the paths to the receivers carry")]
+  layercast serve clip.m1v --rate auto                # measures what each path carries")]
 pub struct Serve {
     /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
     /// input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, or a transport stream at `-`

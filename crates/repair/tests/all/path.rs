@@ -258,7 +258,7 @@ fn how(loss: f64) -> Impairment {
     }
 }
 
-/// specs/live-media.md section 3: a line at 60 % for 20 s, with loss, with half a second for each frame.
+/// A line at 60 % for 20 s, with loss, with half a second for each frame: the bars of docs/src/explanation/unknown-paths.md.
 #[test]
 fn a_drop_to_sixty_percent_loses_no_base_frame_and_the_levels_follow() {
     for loss in [0.0, 0.03, 0.05] {
