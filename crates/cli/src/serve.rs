@@ -371,16 +371,19 @@ pub fn node(
     Ok(config)
 }
 
-/// The rates of links that are known.
+/// The rates that links are given.
+fn rates(link: &LinkArgs) -> impl Iterator<Item = LinkRate> {
+    link.ports.iter().map(|port| port.rate).chain(link.rate)
+}
+
+/// Those that are known.
 fn known_rates(link: &LinkArgs) -> impl Iterator<Item = Rate> {
-    let rates = link.ports.iter().map(|port| port.rate).chain(link.rate);
-    rates.filter_map(LinkRate::known)
+    rates(link).filter_map(LinkRate::known)
 }
 
 /// Whether the rate of a link is to be found out, and what speaks against that.
 fn check_auto(link: &LinkArgs) -> Result<(), Failure> {
-    let mut rates = link.ports.iter().map(|port| port.rate).chain(link.rate);
-    let is_auto = rates.any(|rate| rate == LinkRate::Auto);
+    let is_auto = rates(link).any(|rate| rate == LinkRate::Auto);
     if is_auto && link.repair == RepairMode::Off {
         return Err(Failure::Usage(
             "a link with the rate auto is measured by the reports of link repair: leave out --repair off, or give a rate".to_owned(),

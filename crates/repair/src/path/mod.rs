@@ -325,9 +325,14 @@ impl PathEstimator {
             at: now,
             holds: true,
         });
-        self.guard = now.saturating_add(GUARD).saturating_add(rtt.min(GUARD));
+        self.note_cut(now, rtt);
         self.trains.forget();
         self.line = None;
+    }
+
+    /// The rate was cut: the next cut waits until this one shows an effect.
+    fn note_cut(&mut self, now: Time, rtt: Span) {
+        self.guard = now.saturating_add(GUARD).saturating_add(rtt.min(GUARD));
         self.cuts += 1;
     }
 
@@ -356,8 +361,7 @@ impl PathEstimator {
         if self.loss.1 > self.loss.0 + beyond && now >= self.guard {
             rate *= cut;
             self.loss.1 = self.loss.0;
-            self.guard = now.saturating_add(GUARD).saturating_add(rtt.min(GUARD));
-            self.cuts += 1;
+            self.note_cut(now, rtt);
         }
         self.rate = Some(rate.clamp(LEAST, MOST));
     }
