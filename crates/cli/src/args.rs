@@ -696,7 +696,8 @@ pub struct Join {
     pub interface: Option<Ipv4Addr>,
     /// List the offered flows and exit
     #[arg(long, conflicts_with_all = ["out", "leave_after", "sdp", "undecodable", "fast_start", "on_scarce", "on_plenty",
-          "playout", "repair", "drain", "multicast", "interface", "trace", "explain"])]
+          "playout", "repair", "drain", "multicast", "interface", "trace", "explain", "level", "name", "patience",
+          "identity"])]
     pub list: bool,
     /// Print one JSON object per second and a summary at the end (on standard error with --out -)
     #[arg(long)]

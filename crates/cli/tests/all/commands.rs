@@ -87,6 +87,10 @@ fn an_option_that_would_be_ignored_is_refused() {
             "--undecodable",
         ),
         ("join 127.0.0.1:1 --list --explain x", "--explain"),
+        ("join 127.0.0.1:1 --list --name x", "--name"),
+        ("join 127.0.0.1:1 --list --level 0", "--level"),
+        ("join 127.0.0.1:1 --list --identity x", "--identity"),
+        ("join 127.0.0.1:1 --list --patience 3s", "--patience"),
         (
             "join 127.0.0.1:1 --list --multicast 239.1.1.1:7500",
             "--multicast",

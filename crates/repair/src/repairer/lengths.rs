@@ -20,7 +20,9 @@ pub(super) struct Lengths {
     arrived: u32,
     /// The class of the longest that arrived.
     longest: usize,
+    /// Lost ones by class, and their sum.
     lost: [u32; CLASSES],
+    lost_in_all: u32,
     /// Datagrams above this class do not arrive.
     limit: Option<usize>,
 }
@@ -32,6 +34,7 @@ impl Default for Lengths {
             arrived: 0,
             longest: 0,
             lost: [0; CLASSES],
+            lost_in_all: 0,
             limit: None,
         }
     }
@@ -47,21 +50,23 @@ impl Lengths {
         let class = class(octets);
         let passed = now.since(*self.begun.get_or_insert(now));
         if lost {
-            self.lost[class] = self.lost[class].saturating_add(1);
+            self.lost[class] += 1;
+            self.lost_in_all += 1;
         } else {
-            self.arrived = self.arrived.saturating_add(1);
+            self.arrived += 1;
             self.longest = self.longest.max(class);
             self.limit = self.limit.filter(|limit| class <= *limit);
         }
         if passed < WINDOW {
             return;
         }
-        let above: u32 = self.lost[self.longest + 1..].iter().sum();
-        let is_enough = self.arrived >= ARRIVED && above >= LOST;
+        let is_enough = self.arrived >= ARRIVED
+            && self.lost_in_all >= LOST
+            && self.lost[self.longest + 1..].iter().sum::<u32>() >= LOST;
         if is_enough {
             self.limit = Some(self.longest);
         }
-        if is_enough || passed >= MOST || self.arrived + self.lost.iter().sum::<u32>() > 4 * LOST {
+        if is_enough || passed >= MOST || self.arrived + self.lost_in_all > 4 * LOST {
             *self = Lengths {
                 limit: self.limit,
                 ..Lengths::default()
