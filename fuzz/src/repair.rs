@@ -141,6 +141,9 @@ pub fn repair(data: &[u8]) {
         assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED && blocks <= MAX_BLOCKS);
         let (holes, kept, open) = member.held();
         assert!(holes <= MAX_HOLES && kept <= MAX_KEPT && open <= MAX_OPEN);
+        for clock in [repairer.clock(now), group.clock(now, 1)] {
+            assert!(clock.is_none_or(|it| it.drift_ppb.abs() <= 1_000_000));
+        }
         assert!(requester.missing() <= SPAN.max(MAX_GAPS as u64));
         let (kept, open) = requester.held();
         assert!(kept <= MAX_KEPT && open <= MAX_OPEN);

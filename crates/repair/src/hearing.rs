@@ -1,6 +1,7 @@
 use layercast_core::{Serial, Span, Time};
 
 use crate::calm::ROUND;
+use crate::clock::ClockEstimator;
 use crate::estimate::Estimates;
 use crate::message::{Arrival, Feedback, expand};
 
@@ -18,6 +19,7 @@ const FEEDBACK_BURST: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Hearing {
     pub line: Estimates,
+    pub clock: ClockEstimator,
     /// For how long after its usual arrival a datagram is of use there.
     pub budget: Span,
     /// Its reorder window.
@@ -42,6 +44,7 @@ impl Hearing {
     pub fn new() -> Hearing {
         Hearing {
             line: Estimates::new(),
+            clock: ClockEstimator::default(),
             budget: FIRST_BUDGET,
             window: Span::ZERO,
             period: FIRST_PERIOD,
@@ -92,14 +95,16 @@ impl Hearing {
         may
     }
 
-    /// Learns round trip and delay from the arrival times of datagrams whose departure is known.
+    /// Learns round trip, delay and clock from the arrival times of datagrams whose departure is known: of the last bit at the
+    /// rate of the port, and of the first one.
     pub fn measure(
         &mut self,
         now: Time,
         hi: u64,
         feedback: &Feedback,
-        sent_at: impl Fn(u64) -> Option<Time>,
+        (sent_at, begun_at): (impl Fn(u64) -> Option<Time>, impl Fn(u64) -> Option<Time>),
     ) {
+        self.clock.hear(now, hi, feedback, begun_at);
         let mut least = None;
         for arrival in &feedback.arrivals {
             let counter = hi.checked_sub(arrival.back.into());

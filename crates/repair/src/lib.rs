@@ -10,6 +10,7 @@
 
 mod arrivals;
 mod calm;
+mod clock;
 mod counters;
 mod estimate;
 mod group;
@@ -23,6 +24,7 @@ mod requester;
 mod seen;
 mod stats;
 
+pub use clock::HopClock;
 pub use group::{
     FEEDBACK_BPS, GroupConfig, GroupInput, GroupRepairer, GroupRequester, LEFT_ABOVE, MAX_HOLES,
     MAX_MEMBERS, MemberConfig, MemberId,

@@ -6,10 +6,11 @@ use layercast_core::{
 
 use super::member::Member;
 use crate::calm::{Calm, ROUND};
+use crate::clock::HopClock;
 use crate::message::{Beacon, Feedback, Head, SPREAD};
 use crate::nominal::Nominal;
 use crate::parity::{Block, Blocks, Carried, Codec, Gathered, MAX_CONTENTS, extra, more_than};
-use crate::repairer::history::{Content, History, What};
+use crate::repairer::history::{Content, Departure, History, What};
 use crate::repairer::pacer::{Pacer, Waiting};
 use crate::repairer::{
     CALM_PART, KEEP, MARKER, MARKER_AGAIN, MARKERS, Outgoing, Tail, Unit, lost, subject,
@@ -160,6 +161,11 @@ impl<T: Clone> GroupRepairer<T> {
         heard.map(|there| there.budget).max()
     }
 
+    /// The clock of a member; `None` before it is known.
+    pub fn clock(&self, now: Time, member: MemberId) -> Option<HopClock> {
+        self.members.get(&member)?.there.clock.get(now)
+    }
+
     /// Datagrams that are kept for repair, those that wait for the line, and blocks.
     pub fn held(&self) -> (usize, usize, usize) {
         (self.history.len(), self.pacer.len(), self.blocks.len())
@@ -198,7 +204,9 @@ impl<T: Clone> GroupRepairer<T> {
         self.newest = self.newest.max(hi);
         let history = &self.history;
         let sent_at = |counter| history.sent_exactly_at(counter);
-        member.there.measure(now, hi, feedback, sent_at);
+        let begun_at = |counter| history.begun_at(counter);
+        let there = &mut member.there;
+        there.measure(now, hi, feedback, (sent_at, begun_at));
         let base = self.history.base();
         let mut lost = Vec::new();
         let sent_at = |counter| history.sent_at(counter);
@@ -487,7 +495,11 @@ impl<T: Clone> GroupRepairer<T> {
         let counter = self.history.next();
         let (session, wire) = (self.config.session, Serial(counter as u32));
         let parities = self.blocks.parities();
-        let sent = (now.max(ready), Span::ZERO);
+        let sent = Departure {
+            begun: now,
+            at: now.max(ready),
+            held: Span::ZERO,
+        };
         let charged = waiting.unit().octets;
         let (head, item, tail) = match waiting {
             Waiting::Original {

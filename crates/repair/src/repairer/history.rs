@@ -28,6 +28,8 @@ pub(crate) struct History<T> {
 
 #[derive(Debug)]
 struct Sent<T> {
+    /// When it was handed to the line, and when its last bit left.
+    begun: Time,
     at: Time,
     /// Its octets, and those of all counters up to and including it.
     octets: u32,
@@ -36,6 +38,17 @@ struct Sent<T> {
     is_vague: bool,
     what: What<T>,
     handled: bool,
+}
+
+/// When a datagram leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure {
+    /// When it is handed to the line.
+    pub begun: Time,
+    /// When its last bit leaves at the rate of the port.
+    pub at: Time,
+    /// It may pass the narrowest line as if it had left up to this later.
+    pub held: Span,
 }
 
 #[derive(Debug)]
@@ -145,13 +158,15 @@ impl<T> History<T> {
         self.sent.len()
     }
 
-    /// Notes a datagram of `octets` octets that leaves at `at`, or passes the narrowest line as if it had left up to `held` later.
-    pub fn push(&mut self, (at, held): (Time, Span), octets: u32, what: What<T>) {
+    /// Notes a datagram of `octets` octets.
+    pub fn push(&mut self, departure: Departure, octets: u32, what: What<T>) {
+        let Departure { begun, at, held } = departure;
         if let What::Original(content) = &what {
             self.octets += content.octets();
         }
         self.total += u64::from(octets);
         self.sent.push_back(Sent {
+            begun,
             at: at.saturating_add(held),
             octets,
             total: self.total,
@@ -216,6 +231,12 @@ impl<T> History<T> {
     pub fn sent_exactly_at(&self, counter: u64) -> Option<Time> {
         let sent = self.get(counter)?;
         (!sent.is_vague).then_some(sent.at)
+    }
+
+    /// When a counter was handed to the line, if that is remembered and exact.
+    pub fn begun_at(&self, counter: u64) -> Option<Time> {
+        let sent = self.get(counter)?;
+        (!sent.is_vague).then_some(sent.begun)
     }
 
     /// What was sent at `since` or later has left by `until`.

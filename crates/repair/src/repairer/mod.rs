@@ -14,6 +14,7 @@ use layercast_core::{
 };
 
 use crate::calm::Calm;
+use crate::clock::HopClock;
 use crate::hearing::Hearing;
 use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
@@ -21,7 +22,7 @@ use crate::parity::{Block, Blocks, Carried, Codec};
 use crate::path::{PathEstimate, PathEstimator, QUEUE_GROWTH, Report, TRAIN};
 use crate::stats::RepairStats;
 use ahead::Ahead;
-use history::{Content, History, Of, What};
+use history::{Content, Departure, History, Of, What};
 pub use history::{MAX_HISTORY, MAX_HISTORY_OCTETS};
 use lengths::Lengths;
 use losses::Losses;
@@ -254,6 +255,11 @@ impl<T: Clone> Repairer<T> {
         self.there.heard().map(|_| self.there.budget)
     }
 
+    /// The clock of the other end; `None` before it is known.
+    pub fn clock(&self, now: Time) -> Option<HopClock> {
+        self.there.clock.get(now)
+    }
+
     /// Datagrams that are kept for repair, those that wait for the line, and blocks.
     pub fn held(&self) -> (usize, usize, usize) {
         (self.history.len(), self.pacer.len(), self.blocks.len())
@@ -282,7 +288,8 @@ impl<T: Clone> Repairer<T> {
         }
         let history = &self.history;
         let sent_at = |counter| history.sent_exactly_at(counter);
-        self.there.measure(now, hi, feedback, sent_at);
+        let begun_at = |counter| history.begun_at(counter);
+        self.there.measure(now, hi, feedback, (sent_at, begun_at));
         self.measure_path(now, hi, feedback);
         let floor = (hi + 1).saturating_sub(feedback.known.into());
         let mut due = Due::default();
@@ -496,7 +503,11 @@ impl<T: Clone> Repairer<T> {
         let session = self.config.session;
         let wire = Serial(counter as u32);
         // Delays count from the last bit: on a slow line the first one is several milliseconds earlier in large datagrams.
-        let sent = (now.max(ready), held);
+        let sent = Departure {
+            begun: now,
+            at: now.max(ready),
+            held,
+        };
         let charged = waiting.unit().octets;
         let (head, item, tail) = match waiting {
             Waiting::Original {

@@ -143,6 +143,11 @@ impl<T: Clone> Channel<T> {
         Some(self.free)
     }
 
+    /// What is sent from now on takes this much longer.
+    pub fn delay_by(&mut self, span: Span) {
+        self.how.delay += span;
+    }
+
     fn is_lost(&mut self) -> bool {
         let how = self.how;
         if how.burst <= 1.0 {
@@ -190,6 +195,31 @@ impl<T: Clone> Channel<T> {
     }
 }
 
+/// A clock beside true time.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Skewed {
+    /// It is ahead by this many microseconds, and gains this many in a second.
+    pub ahead_us: i64,
+    pub ppm: i64,
+}
+
+impl Skewed {
+    pub fn read(self, now: Time) -> Time {
+        let drift = (now.as_ps() as i128 * i128::from(self.ppm)) / 1_000_000;
+        let ahead = i128::from(self.ahead_us) * 1_000_000;
+        let there = now.as_ps() as i128 + ahead + drift;
+        Time::from_ps(u64::try_from(there).expect("no clock shows less than zero"))
+    }
+
+    /// When it shows `there`, or at most some picoseconds later.
+    fn when(self, there: Time) -> Time {
+        let ahead = i128::from(self.ahead_us) * 1_000_000;
+        let even = there.as_ps() as i128 - ahead;
+        let true_ps = even * 1_000_000 / i128::from(1_000_000 + self.ppm) + 2;
+        Time::from_ps(u64::try_from(true_ps.max(0)).expect("in range"))
+    }
+}
+
 /// One hop: sending end, channels, receiving end.
 pub struct Hop {
     pub repairer: Repairer<Item>,
@@ -198,6 +228,8 @@ pub struct Hop {
     back: Channel<Feedback>,
     /// Longer datagrams do not pass.
     pub longest: Option<u32>,
+    /// The clocks of the sending end and the receiving one.
+    pub clocks: [Skewed; 2],
     /// Octets that left, with the end of their transmission.
     pub octets: u64,
     pub feedback_octets: u64,
@@ -219,18 +251,20 @@ impl Hop {
             forward: Channel::new(how, seed, &format!("{name}/forward")),
             back: Channel::new(how, seed, &format!("{name}/back")),
             longest: None,
+            clocks: [Skewed::default(); 2],
             octets: 0,
             feedback_octets: 0,
         }
     }
 
     pub fn send(&mut self, now: Time, unit: Unit, packet: Packet) {
+        let here = self.clocks[0].read(now);
         let input = RepairerInput::Send {
-            at: now,
+            at: here,
             unit,
             item: (unit, packet),
         };
-        self.repairer.handle(now, input, &mut Off);
+        self.repairer.handle(here, input, &mut Off);
         self.drain(now);
     }
 
@@ -269,7 +303,8 @@ impl Hop {
     }
 
     fn drain(&mut self, now: Time) {
-        while let Some(out) = self.repairer.poll_transmit(now, &mut Off) {
+        let [here, there] = self.clocks.map(|clock| clock.read(now));
+        while let Some(out) = self.repairer.poll_transmit(here, &mut Off) {
             if out.item.is_some() {
                 self.octets += u64::from(OCTETS);
             }
@@ -286,9 +321,10 @@ impl Hop {
             if self.longest.is_some_and(|longest| octets > longest) {
                 continue;
             }
-            self.forward.send(out.ready, octets, (head, out.item));
+            let ready = self.clocks[0].when(out.ready).max(now);
+            self.forward.send(ready, octets, (head, out.item));
         }
-        while let Some(feedback) = self.requester.poll_transmit(now, &mut Off) {
+        while let Some(feedback) = self.requester.poll_transmit(there, &mut Off) {
             let mut wire = Vec::new();
             Head::Feedback(feedback.clone()).encode_into(&mut wire);
             self.feedback_octets += wire.len() as u64;
@@ -300,9 +336,10 @@ impl Hop {
 
     /// Runs what is due; gives what arrived.
     pub fn run(&mut self, now: Time) -> Vec<Item> {
+        let [here, there] = self.clocks.map(|clock| clock.read(now));
         while let Some(feedback) = self.back.receive(now) {
             self.repairer
-                .handle(now, RepairerInput::Feedback(feedback), &mut Off);
+                .handle(here, RepairerInput::Feedback(feedback), &mut Off);
             self.drain(now);
         }
         while let Some((head, item)) = self.forward.receive(now) {
@@ -310,17 +347,21 @@ impl Hop {
                 Some(item) => RequesterInput::Datagram(head, item),
                 None => RequesterInput::Marker(head),
             };
-            self.requester.handle(now, input, &mut Off);
+            self.requester.handle(there, input, &mut Off);
             self.drain(now);
         }
-        self.repairer.on_timeout(now, &mut Off);
-        self.requester.on_timeout(now, &mut Off);
+        self.repairer.on_timeout(here, &mut Off);
+        self.requester.on_timeout(there, &mut Off);
         self.drain(now);
         std::iter::from_fn(|| self.requester.poll_event()).collect()
     }
 
     pub fn next(&self) -> Option<Time> {
-        let machines = earliest(self.repairer.next_timeout(), self.requester.next_timeout());
+        let when = |at: Option<Time>, end: usize| at.map(|at| self.clocks[end].when(at));
+        let machines = earliest(
+            when(self.repairer.next_timeout(), 0),
+            when(self.requester.next_timeout(), 1),
+        );
         earliest(machines, earliest(self.forward.next(), self.back.next()))
     }
 }

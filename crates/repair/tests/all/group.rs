@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Time, earliest};
+use layercast_core::{FlowId, Layer, Machine, Off, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
     Carried, Codec, Feedback, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head,
     MAX_BLOCKS, MAX_HISTORY, MAX_HOLES, MAX_KEPT, MAX_MEMBERS, MAX_OPEN, MAX_QUEUED, MemberConfig,
@@ -330,6 +330,32 @@ fn parities_repair_what_each_of_many_members_loses() {
         let copies = 1.0 - (1.0 - loss).powi(members as i32);
         assert!(members == 1 || outcome.overhead() < copies, "{copies}");
     }
+}
+
+#[test]
+fn the_clock_of_each_member_is_known() {
+    let setup = Setup {
+        members: 8,
+        how: Impairment::loss(0.03),
+        rate: None,
+        budget: Span::from_ms(300),
+        frames: 1_000,
+        seed: 1,
+    };
+    let mut errors = Vec::new();
+    run(&setup, |group, now, frame| {
+        // All have one clock.
+        for id in (0..8).filter(|_| frame > 500) {
+            let clock = group.repairer.clock(now, id).expect("known");
+            let off = clock.there.diff(Serial(now.as_us() as u32));
+            errors.push(off.abs());
+        }
+    });
+    assert!(errors.len() > 1_000);
+    errors.sort_unstable();
+    // Members report less often than the end of a link of two.
+    let p95 = errors[errors.len() * 95 / 100];
+    assert!(p95 <= 1_000, "{p95} us");
 }
 
 #[test]

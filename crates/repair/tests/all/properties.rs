@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_claim_of_a_neighbour_drives_the_rate_of_a_measured_path_out_of_its_bounds(
+    fn no_claim_of_a_neighbour_drives_the_rate_or_the_drift_out_of_its_bounds(
         claims in prop::collection::vec(claim(), 1..60),
     ) {
         let mut repairer = Repairer::new(RepairConfig {
@@ -234,6 +234,10 @@ proptest! {
             let told = repairer.poll_event();
             prop_assert!(told.is_none_or(|rate| bounds.contains(&rate)), "{told:?}");
             prop_assert_eq!(repairer.poll_event(), None);
+            for later in [now, now + Span::from_secs(1 << 20)] {
+                let drift = repairer.clock(later).map_or(0, |it| it.drift_ppb);
+                prop_assert!(drift.abs() <= 1_000_000, "{drift} ppb");
+            }
         }
     }
 
