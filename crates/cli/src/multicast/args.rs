@@ -207,7 +207,7 @@ receivers). With --lares receivers take no data and acknowledge every request on
 Examples:
   layercast emulate-receivers --group 239.1.2.3:7600 --count 100 --loss 0.01 --delay 50ms
   layercast emulate-receivers --group 239.1.2.3:7600 --count 1000 --lares --gap 3ms
-  layercast send disk.img --group 239.1.2.3:7600 --receivers 1100 --profile rmtp --rate 800kbit/s
+  layercast send disk.img --group 239.1.2.3:7600 --profile rmtp --rate 800kbit/s
 
 Exit codes: 0 all receivers have everything, 1 none has, or failure, 2 wrong use, 3 some have, 130
 stopped by Ctrl-C.")]

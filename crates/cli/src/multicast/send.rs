@@ -92,6 +92,7 @@ pub fn run(args: &Send) -> Outcome {
         });
         Summary::new(&reporter.names, &sent, reporter.is_long)
             .within(terminal_width(stderr()))
+            .of(args.receivers.unwrap_or(0))
             .print(&reporter.say)?;
         reporter.say.close()?;
         stop.outcome()?;

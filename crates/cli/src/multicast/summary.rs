@@ -180,6 +180,8 @@ pub struct Summary<'a> {
     is_long: bool,
     /// Columns of the terminal.
     width: Option<usize>,
+    /// Receivers that were to take part (--receivers).
+    wanted: u32,
     totals: BTreeMap<MemberId, Total>,
 }
 
@@ -250,8 +252,15 @@ impl<'a> Summary<'a> {
             report,
             is_long,
             width: None,
+            wanted: 0,
             totals,
         }
+    }
+
+    /// The same where this number of receivers was to take part.
+    pub fn of(mut self, wanted: u32) -> Summary<'a> {
+        self.wanted = wanted;
+        self
     }
 
     /// The same for a terminal of this width.
@@ -455,10 +464,25 @@ impl<'a> Summary<'a> {
             ),
         });
         text.push_str(&self.table());
+        text.push_str(&self.absent());
         if let Some(error) = &report.error {
             text.push_str(&format!("{error}\n"));
         }
         text
+    }
+
+    /// That fewer receivers took part than were to: then files are missing at some.
+    fn absent(&self) -> String {
+        let took_part = |file: &SentFile| receivers(self.names, file).len();
+        let most = self.report.sent.iter().map(took_part).max().unwrap_or(0);
+        if most >= self.wanted as usize {
+            return String::new();
+        }
+        format!(
+            "--receivers {}: {} took part (an address is one receiver, even if it answers as several)\n",
+            self.wanted,
+            count(most as u32, "receiver")
+        )
     }
 
     /// How many files arrived.
@@ -749,6 +773,19 @@ mod tests {
         assert!(text.contains("the file reached all receivers"), "{text}");
         assert!(!text.contains("Mbit/s"), "{text}");
         assert_eq!(summary.line().receivers[0].rate_bps, None);
+    }
+
+    #[test]
+    fn fewer_receivers_than_were_to_take_part_are_told() {
+        let report = SendReport {
+            files: 1,
+            sent: vec![delivered("a", 1)],
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let text = |wanted| Summary::new(&names, &report, false).of(wanted).human();
+        assert!(text(3).contains("--receivers 3: 1 receiver took part"));
+        assert!(!text(1).contains("took part"));
     }
 
     #[test]
