@@ -421,6 +421,7 @@ impl OpenGroup {
         LiveFlow {
             name: self.shared.name.clone(),
             node: self.shared.commands.clone(),
+            share: None,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::group::{Group, OpenGroup};
 use crate::inbox::Inbox;
 use crate::name::{node_id, node_name};
-use crate::upcall::{Upcalls, of_source};
+use crate::upcall::{QosEvent, QosSignal, Upcalls, of_source};
 
 /// The queue of a port without a rate, in cells: never the bottleneck.
 const QUEUE: u32 = 1 << 20;
@@ -227,13 +227,18 @@ fn lock(groups: &Groups) -> MutexGuard<'_, HashMap<String, Watched>> {
 /// Hands what a node says to the groups it is about, until the node ends.
 async fn sort(mut heard: mpsc::Receiver<NodeEvent>, groups: Arc<Groups>) {
     while let Some(event) = heard.recv().await {
-        let NodeEvent::Source { flow, event } = event else {
-            continue;
+        let (flow, event) = match event {
+            NodeEvent::Source { flow, event } => (flow, Ok(event)),
+            NodeEvent::Target { flow, rate, .. } => (flow, Err(QosEvent::TargetRate { rate })),
+            _ => continue,
         };
         let Some(watched) = lock(&groups).get(&flow).cloned() else {
             continue;
         };
-        watched.tell(event);
+        match event {
+            Ok(event) => watched.tell(event),
+            Err(event) => watched.upcalls.push(QosSignal::Event(event)),
+        }
     }
     for watched in lock(&groups).values() {
         watched.end();

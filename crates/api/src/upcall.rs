@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use layercast_core::{
-    Alarm, CellRate, FilterKind, FlowSpec, Layer, Level, PerLayer, Refusal, Span,
+    Alarm, CellRate, FilterKind, FlowSpec, Layer, Level, PerLayer, Rate, Refusal, Span,
 };
 use layercast_mets::{SinkEvent, SourceEvent};
 use layercast_qos::{QosMetric, SignedSpan};
@@ -67,6 +67,12 @@ pub enum QosEvent {
         to: Level,
         /// Cells per second, base layer included.
         rate: CellRate,
+    },
+    /// Source: the links to the receivers carry another share of the flow than before, and its encoder may send more or less.
+    /// Once a second at most, and when the rate changes by more than 5 %.
+    TargetRate {
+        /// The rate for all media of the flow, without headers, repairs and parities, in bit/s.
+        rate: Rate,
     },
     /// Source: back to the original rate.
     ResumeRate,
@@ -175,6 +181,7 @@ impl QosEvent {
             QosEvent::LayerAdd { .. } => "LAYER_ADD",
             QosEvent::LayerRemove { .. } => "LAYER_REMOVE",
             QosEvent::RateChanged { .. } => "RATE_CHANGED",
+            QosEvent::TargetRate { .. } => "TARGET_RATE",
             QosEvent::ResumeRate => "RESUME_RATE",
             QosEvent::SendBaseOnly => "SEND_BASE_ONLY",
             QosEvent::Degraded => "DEGRADED",
@@ -214,6 +221,7 @@ impl fmt::Display for QosEvent {
             QosEvent::RateChanged { from, to, rate } => {
                 write!(f, "{name}: {from} -> {to}, {}", rate.rate())
             }
+            QosEvent::TargetRate { rate } => write!(f, "{name}: {rate}"),
             QosEvent::MayRaise { level } => write!(f, "{name}: {level}"),
             QosEvent::Loss { layer, count } => write!(f, "{name}: {count} frames of {layer}"),
             QosEvent::DelayBound { needed } => write!(f, "{name}: {} ms", needed.as_ms_f64()),

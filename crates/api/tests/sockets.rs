@@ -293,8 +293,8 @@ async fn nothing_is_served_before_the_media_socket_is_registered() {
     soon("the source", playing).await.unwrap();
 }
 
-#[tokio::test]
-async fn what_cannot_be_joined_says_why() {
+/// A server in the clear whose link to `narrow` has this rate.
+async fn server_with_narrow(rate: Rate) -> Server {
     let mut config = NodeConfig::new(
         SwitchConfig {
             name: "server".into(),
@@ -305,13 +305,34 @@ async fn what_cannot_be_joined_says_why() {
     );
     let narrow = Neighbour {
         port: PortConfig {
-            rate: Some(Rate::from_bps(10_000)),
+            rate: Some(rate),
             ..PortConfig::default()
         },
         link: LinkConfig::default(),
     };
     config.ports.insert("narrow".into(), narrow);
-    let server = Server::run(config).await.unwrap();
+    Server::run(config).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_encoder_is_told_what_the_link_of_its_only_member_carries() {
+    let server = server_with_narrow(CellRate(300).rate()).await;
+    let group = Group::new("film").spec(spec());
+    let group = server.open_group(group).await.unwrap();
+    let member = Join::new(group.url()).name("narrow").connect();
+    let joined = soon("an answer", member).await.unwrap();
+    let is_target = |event: &QosEvent| matches!(event, QosEvent::TargetRate { .. });
+    let target = event(&group.management(), is_target).await;
+    // Three quarters of its 400 cells/s of 48 octets.
+    let rate = Rate::from_bps(300 * 48 * 8);
+    assert_eq!(target, QosEvent::TargetRate { rate });
+    drop(joined);
+    drop(server.close().await.unwrap());
+}
+
+#[tokio::test]
+async fn what_cannot_be_joined_says_why() {
+    let server = server_with_narrow(Rate::from_bps(10_000)).await;
     let group = server
         .open_group(Group::new("film").spec(spec()))
         .await

@@ -128,6 +128,8 @@ typedef struct {
   char name[32];
   // The event in words.
   char text[480];
+  // Of TARGET_RATE: what the encoder may send now, all media of the flow together, in bit/s.
+  uint64_t target_bps;
   // For kind 1.
   lc_metric metric;
 } lc_upcall;

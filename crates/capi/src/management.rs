@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use layercast::{GroupState, Layer, LeaveReason, ManagementSocket, QosOption, QosSignal};
+use layercast::{GroupState, Layer, LeaveReason, ManagementSocket, QosEvent, QosOption, QosSignal};
 
 use crate::memory;
 use crate::queue::timeout;
@@ -119,12 +119,17 @@ pub unsafe extern "C" fn lc_signal_qos(
                     kind: 1,
                     name: memory::array("QOS_METRIC"),
                     text: memory::array(""),
+                    target_bps: 0,
                     metric: lc_metric::of(metric),
                 },
                 QosSignal::Event(event) => lc_upcall {
                     kind: 2,
                     name: memory::array(event.name()),
                     text: memory::array(&event.to_string()),
+                    target_bps: match event {
+                        QosEvent::TargetRate { rate } => rate.as_bps(),
+                        _ => 0,
+                    },
                     metric: lc_metric::default(),
                 },
             };

@@ -254,6 +254,8 @@ pub struct lc_upcall {
     pub name: [c_char; 32],
     /// The event in words.
     pub text: [c_char; 480],
+    /// Of TARGET_RATE: what the encoder may send now, all media of the flow together, in bit/s.
+    pub target_bps: u64,
     /// For kind 1.
     pub metric: lc_metric,
 }

@@ -303,6 +303,11 @@ pub struct Serve {
     /// Live RTP: the session description of the sender, with the parameter sets that its stream lacks
     #[arg(long, value_name = "FILE")]
     pub sdp: Option<PathBuf>,
+    /// Live: start this shell command, and write a line to its standard input with the rate at which to encode, in whole bit/s,
+    /// all media of the stream together: at the start, and when what the links to the receivers carry changes it by more than
+    /// 5 %, once a second at most. Links with the rate auto (--rate) follow their path
+    #[arg(long, value_name = "CMD")]
+    pub encoder_cmd: Option<String>,
     /// Start again at the end of the clip
     #[arg(long = "loop")]
     pub repeat: bool,

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, interval};
 
 use crate::address::url_of;
+use crate::encoder::{self, Guided};
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
 use crate::live;
@@ -35,6 +36,8 @@ pub struct Drive {
     pub signed_by: Option<[u8; 32]>,
     /// What happens to its live input, if it has one.
     pub live: Option<mpsc::Receiver<LiveEvent>>,
+    /// What encodes that input.
+    pub encoder: Guided,
     /// Where events of the machines go.
     pub trace: Trace,
 }
@@ -61,6 +64,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
             flow: None,
             signed_by: None,
             live: None,
+            encoder: Guided::default(),
             trace,
         };
         drive.run(&stop, &reporter).await
@@ -97,6 +101,11 @@ impl Drive {
         let clock = Clock::get();
         let mut status = NodeStatus::default();
         let mut live = self.live;
+        let mut guided = self.encoder;
+        if let Some(rate) = guided.target {
+            let flow = self.flow.as_deref().unwrap_or_default();
+            guided.guide((0.0, flow), rate, 1.0, reporter)?;
+        }
         let mut repeats = Repeats::default();
         let mut failures = Failures::default();
         let mut rates = Rates::default();
@@ -110,6 +119,11 @@ impl Drive {
                 Some(event) = heard.recv() => {
                     let t_s = clock.now().since(self.epoch).as_secs_f64();
                     count(&mut status, &event);
+                    if let NodeEvent::Target { flow, rate, share } = &event
+                        && guided.target.is_some()
+                    {
+                        guided.guide((t_s, flow), *rate, *share, reporter)?;
+                    }
                     unsent.push(&event);
                     let heard = affects_receivers(&event, &mut told_late)
                         && failures.is_news(&event)
@@ -117,6 +131,9 @@ impl Drive {
                     if let Some(text) = describe(&event).filter(|_| heard) {
                         reporter.event(t_s, &text)?;
                     }
+                }
+                text = encoder::ended(&mut guided.encoder) => {
+                    reporter.event(clock.now().since(self.epoch).as_secs_f64(), &text)?;
                 }
                 event = next(&mut live) => match event {
                     Some(event) => {
@@ -155,6 +172,9 @@ impl Drive {
             }
         };
         drop(running);
+        if let Some(encoder) = guided.encoder.take() {
+            encoder.end().await;
+        }
         trace.finish()?;
         let t_s = clock.now().since(self.epoch).as_secs_f64();
         for text in repeats.rest() {
@@ -403,6 +423,7 @@ fn describe(event: &NodeEvent) -> Option<String> {
         NodeEvent::Path { neighbour, rate } => {
             format!("the path to {neighbour} carries about {rate}")
         }
+        NodeEvent::Target { .. } => return None,
         NodeEvent::Switch { event, neighbour } => {
             describe_switch(event, neighbour.as_deref().unwrap_or("itself"))
         }

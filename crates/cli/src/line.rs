@@ -37,6 +37,9 @@ pub enum Line {
     Receiver(Box<ReceiverStatus>),
     /// A server or switch, once a second.
     Node(NodeStatus),
+    /// What the encoder of a live flow may send, as far as the links to the receivers carry it (`serve`): at the start, and when it
+    /// changes by more than 5 %, once a second at most.
+    Target(EncoderTarget),
     /// An emulated path, once a second.
     Path(PathStatus),
     /// An emulated internetwork, once a second.
@@ -127,6 +130,17 @@ impl From<EndToEnd> for EndToEndParts {
             playout,
         }
     }
+}
+
+/// What the encoder of a live flow may send.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EncoderTarget {
+    /// Seconds since the start.
+    pub t_s: f64,
+    /// Name of the flow.
+    pub flow: String,
+    /// The rate for all its media together, without headers, repairs and parities, in bit/s.
+    pub target_bps: u64,
 }
 
 /// A server or switch, once a second.

@@ -9,6 +9,7 @@ mod drive;
 mod edge;
 mod emulate;
 mod emulation;
+mod encoder;
 mod failure;
 mod fec;
 mod filter;

@@ -66,6 +66,14 @@ impl Reporter {
         Ok(())
     }
 
+    /// A line for programs alone.
+    pub fn json(&self, line: &Line) -> Outcome {
+        match self {
+            Reporter::Json(lines) => lines.json(line),
+            Reporter::Terminal(_) | Reporter::Plain(_) => Ok(()),
+        }
+    }
+
     /// Something happened at second `t_s`.
     pub fn event(&self, t_s: f64, text: &str) -> Outcome {
         let line = Line::Event {

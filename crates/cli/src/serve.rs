@@ -2,24 +2,26 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::pin::pin;
 
 use layercast_core::quantity::QueueSize;
-use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_core::{CELL_SIZE, FlowSpec, Layer, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_link::{LatePromise, LinkConfig, Loss, QueueConfig};
 use layercast_media::{Advice, Clip, advice};
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_mets::{AppFrame, Shaping, Source, SourceConfig, SourceProtection};
 use layercast_net::{
     Clock, Frames, Identity, LiveEvent, LiveFlow, LiveInput, LocalSource, NetError, NodeConfig,
-    check_name, clock_name, flow_epoch, random_seed, source_protection, wall_clock,
+    check_name, clock_name, flow_epoch, media_rate, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_wire::{Carriage, FlowInfo, Payload};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::address;
 use crate::args::{self, IdentityArgs, LinkArgs, RepairMode};
 use crate::drive::{self, Drive};
+use crate::encoder::{self, Encoder, Guided};
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::live::{self, Input};
@@ -97,14 +99,34 @@ pub fn run(args: &args::Serve) -> Outcome {
         let reporter = Reporter::new(args.json, Lines::Stdout);
         let clock = Clock::get();
         let epoch = clock.now();
+        let command = args.encoder_cmd.as_deref();
+        let mut encoder = command.map(Encoder::start).transpose()?;
+        if let (Some(encoder), Some(rates)) = (&encoder, &args.rates) {
+            // The stream may come from it, and is not known before it sends.
+            encoder.send_at(media_rate(&declared(rates)));
+        }
+        let (share, shares) = watch::channel(1.0);
         let live = LiveFlow {
             name: flow.clone(),
             node: node_commands,
+            share: command.map(|_| shares),
         };
-        let offering = offer(input, args, path, live, epoch, &stop, &reporter);
-        let Some(offer) = offering.await? else {
+        let mut offering = pin!(offer(input, args, path, live, epoch, &stop, &reporter));
+        let offered = loop {
+            tokio::select! {
+                offered = &mut offering => break offered?,
+                text = encoder::ended(&mut encoder) => {
+                    reporter.event(clock.now().since(epoch).as_secs_f64(), &text)?;
+                }
+            }
+        };
+        let Some(offer) = offered else {
+            if let Some(encoder) = encoder {
+                encoder.end().await;
+            }
             return stop.outcome();
         };
+        let target = is_live.then(|| media_rate(&offer.spec));
         let start = clock
             .now()
             .saturating_add(args.start_in.unwrap_or_default());
@@ -144,10 +166,24 @@ pub fn run(args: &args::Serve) -> Outcome {
             flow: Some(flow),
             signed_by,
             live: offer.events,
+            encoder: Guided {
+                encoder,
+                share,
+                target,
+            },
             trace,
         };
         drive.run(&stop, &reporter).await
     })
+}
+
+/// A flow whose layers take `rates`.
+fn declared(rates: &[Rate]) -> FlowSpec {
+    let mut spec = FlowSpec::default();
+    for (layer, rate) in Layer::ALL.into_iter().zip(rates) {
+        spec.layers[layer].mean = rate.cells();
+    }
+    spec
 }
 
 /// Locks the file that is served until the handle is dropped: `join --out` refuses to overwrite it.
@@ -479,6 +515,7 @@ fn live_only(args: &args::Serve) -> Option<&'static str> {
         ("--headroom", args.headroom.is_some()),
         ("--rates", args.rates.is_some()),
         ("--lead", args.lead.is_some()),
+        ("--encoder-cmd", args.encoder_cmd.is_some()),
     ]
     .iter()
     .find_map(|&(option, is_given)| is_given.then_some(option))

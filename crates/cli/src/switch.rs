@@ -9,6 +9,7 @@ use layercast_net::{Clock, Connect, GroupPort, Identity, Neighbour, Remote};
 use crate::address;
 use crate::args;
 use crate::drive::{self, Drive};
+use crate::encoder::Guided;
 use crate::failure::{Failure, Outcome};
 use crate::name;
 use crate::node::{self, Place, Stop, Trace, runtime};
@@ -83,6 +84,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             flow: None,
             signed_by: None,
             live: None,
+            encoder: Guided::default(),
             trace,
         };
         drive.run(&stop, &reporter).await

@@ -2,6 +2,8 @@
 
 #[path = "all/common/mod.rs"]
 mod common;
+#[path = "live/encoder.rs"]
+mod encoder;
 #[path = "live/latency.rs"]
 mod latency;
 #[path = "live/restarts.rs"]

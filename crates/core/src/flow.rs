@@ -253,6 +253,25 @@ impl FlowSpec {
         measured.saturating_sub(self.layers.base.mean)
     }
 
+    /// The flow with all its rates, and its largest frames, at this share of what they are.
+    pub fn at_share(&self, share: f64) -> FlowSpec {
+        let part = |cells: u32| (f64::from(cells) * share).ceil() as u32;
+        let mut spec = self.clone();
+        for layer in Layer::ALL {
+            let rate = &mut spec.layers[layer];
+            (rate.mean, rate.peak) = (CellRate(part(rate.mean.0)), CellRate(part(rate.peak.0)));
+            rate.burst = part(rate.burst);
+        }
+        spec
+    }
+
+    /// Cells/s of all layers as they were measured, without headroom.
+    pub fn measured(&self) -> CellRate {
+        let whole = 1_000 + u64::from(self.headroom_permille);
+        let measured = u64::from(self.rate_at(Level::FULL).0) * 1_000 / whole;
+        CellRate(u32::try_from(measured).unwrap_or(u32::MAX))
+    }
+
     /// Cells/s of everything delivered at `level`, base layer included.
     pub fn rate_at(&self, level: Level) -> CellRate {
         self.layers.base.mean.saturating_add(self.above_base(level))

@@ -160,6 +160,16 @@ pub enum NodeEvent {
         /// The rate of its port from now on.
         rate: Rate,
     },
+    /// The encoder of a flow may send more or less: the links to its receivers carry another share of it. Once a second at
+    /// most, and when the rate changes by more than 5 %.
+    Target {
+        /// Name of the flow.
+        flow: String,
+        /// The rate of all its media from now on, without headers, repairs and parities.
+        rate: Rate,
+        /// The share of its full rate that this is; 1 at most.
+        share: f64,
+    },
     /// The switch machine says.
     Switch {
         /// What.

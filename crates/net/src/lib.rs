@@ -94,6 +94,7 @@ pub use live::{
     Estimated, Growth, LOAD_WINDOW, Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions,
 };
 pub use loss::Loss;
+pub use machines::media_rate;
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
     IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,

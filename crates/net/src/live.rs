@@ -413,7 +413,8 @@ impl LiveInput {
     /// Serves the stream as `spec` says: its frames, each with its time, and what happens to it. Events are
     /// dropped if the channel is full.
     ///
-    /// A stream that outgrows `spec` has `flow` renegotiated, unless its rates were given.
+    /// A stream that outgrows `spec` has `flow` renegotiated, unless its rates were given. So has one whose encoder has to
+    /// send at another share of its rate: at that share its layers find room on links that do not carry all of it.
     pub fn start(
         mut self,
         options: &LiveOptions,
@@ -426,13 +427,17 @@ impl LiveInput {
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
         let headroom = options.headroom_percent;
-        let growth = (options.rates.is_none()).then(|| Growth::new(flow.clone(), headroom));
+        let grows = options.rates.is_none();
+        let asks = grows || flow.share.is_some();
+        let growth = asks.then(|| Growth::new(flow.clone(), headroom));
         let serving = Serving {
             clock: self.clock.clone(),
             gops: GopWatch::known(spec.gop()),
             timeline: MediaTimeline::default(),
             load: LiveLoad::new(spec, options.window),
             growth,
+            grows,
+            full: spec.clone(),
             flow,
             pace: None,
             frames,

@@ -8,6 +8,7 @@ use crate::command::Pending;
 use crate::config::LocalSource;
 use crate::error::NetError;
 use crate::frames::{Frames, LiveFrame, Next};
+use crate::machines::Target;
 
 /// How long the first frame waits for the demands of the members it waited for: an era, in which each sends RES,
 /// and half of one for switches on the way to merge them.
@@ -30,6 +31,8 @@ pub(crate) struct Running {
     /// Whether the source was notified that there are no more frames.
     ended: bool,
     pub finished: bool,
+    /// The rate that its encoder may send.
+    pub target: Target,
     /// Requests of the user that the source has not answered yet.
     pub requests: Pending,
 }
@@ -53,14 +56,17 @@ impl Drop for Closing {
 
 impl Running {
     /// The source as configured, not fed yet, and what feeds it.
-    pub fn new(local: LocalSource) -> Result<(Running, Source), NetError> {
+    pub fn new(now: Time, local: LocalSource) -> Result<(Running, Source), NetError> {
         NetError::check_name("the flow", &local.config.flow.name)?;
         if let Some(core) = &local.config.flow.core {
             NetError::check_name("the core switch", core)?;
         }
+        let spec = local.config.flow.spec.clone();
+        let (flow, name) = (local.config.flow.id, local.config.flow.name.clone());
+        let source = Source::new(local.config)?;
         let running = Running {
-            flow: local.config.flow.id,
-            name: local.config.flow.name.clone(),
+            flow,
+            name,
             frames: local.frames,
             next: None,
             waits_for: local.start_when_joined,
@@ -69,8 +75,9 @@ impl Running {
             ended: false,
             finished: false,
             requests: Pending::default(),
+            target: Target::new(now, &spec, &source.flow().spec),
         };
-        Ok((running, Source::new(local.config)?))
+        Ok((running, source))
     }
 
     /// Fills the queue of the source, unless it waits for members; ends the flow with its frames.

@@ -1,5 +1,9 @@
 mod commands;
 mod neighbours;
+mod targets;
+
+pub(crate) use targets::Target;
+pub use targets::media_rate;
 
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -23,6 +27,7 @@ use crate::rates::Rates;
 use crate::sources::SourceId;
 use crate::timer::Lateness;
 use crate::udp::{Inbound, Udp, UdpStats};
+use targets::Targets;
 
 /// What the pacer of the sources may send in one burst: timers cost more than a short queue.
 const PACER_GRAIN: Span = Span::from_us(250);
@@ -38,6 +43,7 @@ pub(crate) struct Machines {
     host: Option<EmulatedHost>,
     ports: Ports,
     rates: Rates,
+    targets: Targets,
     events: mpsc::Sender<NodeEvent>,
     /// Datagrams that did not decode.
     malformed: u64,
@@ -115,12 +121,13 @@ impl Machines {
             host: EmulatedHost::new(host),
             ports,
             rates,
+            targets: Targets::default(),
             events,
             malformed: 0,
             wall_clock,
         };
         for source in sources {
-            let (running, source) = Running::new(source)?;
+            let (running, source) = Running::new(now, source)?;
             machines.add(now, running, source);
         }
         machines.set_wall_clock();
@@ -168,6 +175,7 @@ impl Machines {
         }
         self.station.on_timeout(now, obs);
         self.settle(now, obs);
+        self.look_at_targets(now);
         self.ports.change_keys(now);
         self.ports.share_budgets(now, obs);
         for port in self.ports.iter_mut() {
@@ -184,6 +192,8 @@ impl Machines {
     pub fn next_timeout(&self) -> Option<Time> {
         let flows = self.flows.iter().map(Running::next_timeout);
         let flows = flows.fold(None, earliest);
+        let targets = (!self.flows.is_empty()).then(|| self.targets.next_timeout());
+        let flows = earliest(flows, targets);
         let links = earliest(self.ports.next_timeout(), self.rates.next_timeout());
         let host = self.host.as_ref().and_then(EmulatedHost::next_timeout);
         let machines = earliest(self.station.next_timeout(), host);
@@ -246,6 +256,7 @@ impl Machines {
                 self.holds |= running.is_held();
             }
             SourceEvent::Finished { undelivered } => running.finish(now, *undelivered),
+            SourceEvent::Renegotiated { flow } => running.target.renegotiated(&flow.spec),
             SourceEvent::Answer { id, status } => {
                 running.requests.answer(*id, status.clone());
                 return false;

@@ -221,6 +221,7 @@ impl<'a> Crew<'a> {
             News::Said(
                 Line::Ready { .. }
                 | Line::Node(_)
+                | Line::Target(_)
                 | Line::Path(_)
                 | Line::Emulation(_)
                 | Line::Edge(_)

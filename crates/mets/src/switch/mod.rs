@@ -8,6 +8,7 @@ mod adapter;
 mod admission;
 mod api;
 mod branches;
+mod carried;
 mod change;
 mod config;
 mod core_switch;

@@ -2,7 +2,7 @@
 
 use layercast_core::{FlowSpec, QosOption, Resource, Status};
 use layercast_media::{LiveLoad, LoadReport};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::NodeCommand;
 
@@ -13,6 +13,8 @@ pub struct LiveFlow {
     pub name: String,
     /// Leads to the node where it starts.
     pub node: mpsc::Sender<NodeCommand>,
+    /// The share of its full rate at which the encoder is to send; `None`: it sends as it likes.
+    pub share: Option<watch::Receiver<f64>>,
 }
 
 /// How a stream that outgrows its flow gets more.

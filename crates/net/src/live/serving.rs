@@ -28,7 +28,12 @@ pub(super) struct Serving {
     pub clock: LiveClock,
     pub timeline: MediaTimeline,
     pub load: LiveLoad,
+    /// Asks for other rates of the flow, if any may be asked for.
     pub growth: Option<Growth>,
+    /// The flow follows what its stream takes.
+    pub grows: bool,
+    /// The flow at the full rate of the encoder.
+    pub full: FlowSpec,
     pub flow: LiveFlow,
     /// The pace of a slow source that was reported last.
     pub pace: Option<u16>,
@@ -303,13 +308,18 @@ impl Serving {
         if let Some(LoadReport::Above(overload)) = report {
             self.tell(LiveEvent::Overload(overload));
         }
-        if let (Some(report), Some(growth)) = (report, &mut self.growth) {
+        if let (Some(report), Some(growth)) = (report, self.growth.as_mut().filter(|_| self.grows))
+        {
             growth.follow(report, &self.load);
         }
+        self.follow_share();
         match self.growth.as_mut().and_then(Growth::answer) {
             None => {}
             Some(Ok(spec)) => {
                 self.load.granted(&spec);
+                if spec.measured() > self.full.measured() {
+                    self.full = spec.clone();
+                }
                 self.tell(LiveEvent::Granted(Box::new(spec)));
             }
             Some(Err(status)) => {
@@ -317,6 +327,23 @@ impl Serving {
                 self.tell(LiveEvent::Refused(status));
             }
         }
+    }
+
+    /// The encoder is to send at another share of its full rate: the flow is to be had at that share.
+    fn follow_share(&mut self) {
+        let (Some(share), Some(growth)) = (&mut self.flow.share, &mut self.growth) else {
+            return;
+        };
+        // A sender that is gone says nothing more.
+        if growth.is_asking() || !share.has_changed().unwrap_or(false) {
+            return;
+        }
+        let (full, share) = (self.full.clone(), *share.borrow_and_update());
+        growth.ask(move |spec, _| FlowSpec {
+            layers: full.at_share(share).layers,
+            headroom_permille: full.headroom_permille,
+            ..spec.clone()
+        });
     }
 
     fn tell(&self, event: LiveEvent) {

@@ -69,7 +69,7 @@ impl Machines {
     }
 
     fn open(&mut self, now: Time, source: LocalSource) -> Result<FlowInfo, NetError> {
-        let (running, source) = Running::new(source)?;
+        let (running, source) = Running::new(now, source)?;
         let taken = |other: &Running| other.name == running.name || other.flow == running.flow;
         if self.flows.iter().any(|it| taken(it) && !it.finished) {
             return Err(NetError::FlowExists { flow: running.name });

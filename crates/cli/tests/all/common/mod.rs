@@ -224,6 +224,19 @@ impl Running {
 }
 
 impl Running {
+    /// Waits for a line of the kind `report` that `fits`, and gives it.
+    pub fn wait_for_report(&mut self, report: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line).expect("a line");
+            assert!(read > 0, "ended before {report:?}");
+            let line: Value = serde_json::from_str(&line).expect("JSON");
+            if line["report"] == report && fits(&line) {
+                return line;
+            }
+        }
+    }
+
     /// Waits for the end of its output, and gives the last line.
     pub fn last_line(&mut self) -> Value {
         let lines = self.lines.by_ref().lines().map_while(Result::ok);

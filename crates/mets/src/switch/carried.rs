@@ -1,0 +1,58 @@
+use layercast_core::{CellRate, FlowId, FlowSpec, Level, PortId};
+
+use crate::switch::Switch;
+use crate::switch::flow::Branch;
+use crate::switch::port::Port;
+
+/// What the links to the receivers of a flow carry of it.
+impl Switch {
+    /// The share of a flow, declared as `nominal` has it, that its source may send; 1 at most.
+    ///
+    /// Every branch carries the base layer at that share: it is promised to all. The widest branch carries all layers at it:
+    /// more would be of use to nobody, and the others leave layers out. `room` is the part of a link that repairs leave to the
+    /// media. `None`: no branch is committed.
+    pub fn carried_share(
+        &self,
+        id: FlowId,
+        nominal: &FlowSpec,
+        room: impl Fn(PortId) -> f64,
+    ) -> Option<f64> {
+        let flow = self.flows.get(self.flows.slot_of(id)?)?;
+        // A filter makes the stream smaller, by rules of its own.
+        let branches = flow.branches.iter();
+        let plain = branches.filter(|branch| branch.is_committed() && branch.filter.is_none());
+        let base = nominal.layers.base.mean;
+        let all = base.saturating_add(nominal.measured_above_base(Level::FULL));
+        let mut narrowest: f64 = 1.0;
+        let mut widest: Option<f64> = None;
+        for port in plain.filter_map(|branch| self.ports.get(branch.port)) {
+            let (reservable, usable) = self.left_for(id, port);
+            let share = |left: CellRate, of: CellRate| match port.config.capacity().0 {
+                u32::MAX => 1.0,
+                _ => f64::from(left.0) * room(port.id) / f64::from(of.0.max(1)),
+            };
+            narrowest = narrowest.min(share(reservable, base));
+            widest = Some(widest.unwrap_or(0.0).max(share(usable, all)));
+        }
+        widest.map(|widest| narrowest.min(widest))
+    }
+
+    /// What other flows leave of a port for the base layer of a flow, and for all of it: what they do not use, and an equal
+    /// part of the link at least.
+    fn left_for(&self, id: FlowId, port: &Port) -> (CellRate, CellRate) {
+        let (mut reserved, mut used, mut flows) = (CellRate(0), CellRate(0), 1);
+        for flow in self.flows.iter().filter(|flow| flow.info.id != id) {
+            let is_here = |branch: &&Branch| branch.port == port.id && branch.is_committed();
+            if let Some(branch) = flow.branches.iter().find(is_here) {
+                flows += 1;
+                reserved = reserved.saturating_add(branch.reserved());
+                used = used.saturating_add(branch.reserved().saturating_add(branch.grant.rate));
+            }
+        }
+        let line = u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
+        let line = CellRate(u32::try_from(line).unwrap_or(u32::MAX));
+        let capacity = port.config.capacity();
+        let left = |of: CellRate, taken| CellRate(of.0 / flows).max(of.saturating_sub(taken));
+        (left(line.min(capacity), reserved), left(capacity, used))
+    }
+}
