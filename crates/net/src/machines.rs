@@ -77,6 +77,7 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
             return;
         };
         let carriage = port.carriage;
+        let congestion = congestion && port.egress.repair.heeds_marks();
         let received = port.egress.receive(self.now, member, datagram, self.obs);
         let datagram = match received {
             Ok(Some(datagram)) => datagram,

@@ -118,6 +118,7 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
 
     fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
         let receiver = &mut *self.receiver;
+        let congestion = congestion && receiver.egress.repair.heeds_marks();
         let received = receiver.egress.receive(self.now, 0, datagram, self.obs);
         receiver.malformed += u64::from(received.is_err());
         // A parity completes several datagrams.

@@ -131,6 +131,11 @@ impl<T: Clone> Requester<T> {
         }
     }
 
+    /// Whether the other end measures its path.
+    pub fn is_prompt(&self) -> bool {
+        self.prompt
+    }
+
     /// What it counted.
     pub fn stats(&self) -> RequestStats {
         RequestStats {

@@ -44,6 +44,12 @@ impl<T: Clone> RepairEnd<T> {
         self.running.is_some()
     }
 
+    /// Whether a mark of congestion on a datagram from the link counts: where the neighbour estimates the path, it has slowed
+    /// down already.
+    pub fn heeds_marks(&self) -> bool {
+        self.running.as_ref().is_none_or(|it| !it.is_measured())
+    }
+
     /// Whether this end sends to a group.
     pub fn is_group(&self) -> bool {
         self.running.as_ref().is_some_and(|it| it.is_group())

@@ -426,6 +426,11 @@ impl<T: Clone> LinkRepair<T> {
         }
     }
 
+    /// Whether the neighbour estimates the path to here.
+    pub fn is_measured(&self) -> bool {
+        matches!(&self.ends, Ends::Two(_, requester) if requester.is_prompt())
+    }
+
     /// Whether this end sends to a group: what its members send has no header, except feedback.
     pub fn is_group(&self) -> bool {
         matches!(self.ends, Ends::Group(_))

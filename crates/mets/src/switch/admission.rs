@@ -72,8 +72,11 @@ impl Switch {
         let own = branches.find(|branch| branch.port == to);
         let own = own.map_or(CellRate(0), |branch| branch.reserved());
         let reserved = self.reserved(Some(to)).saturating_sub(own);
+        // An estimate without traffic is one of former times: the flow shows what the path carries.
+        let is_unknown = port.config.estimated && reserved == CellRate(0);
         match &port.queue.admission {
             Some(_) if survived => {}
+            None if is_unknown => {}
             Some(measured) => measured.check(name, base.mean.saturating_sub(own))?,
             None => {
                 limits.link(name, port.config.line(), reserved, base.mean)?;
@@ -114,7 +117,7 @@ impl Switch {
         };
         let bound = Span::from_ms(u64::from(info.spec.delay_max_ms));
         // A way that was too long before it came here is refused where it became so.
-        if budget.path <= bound {
+        if budget.path <= bound && !is_unknown {
             limits.delay(name, budget, bound)?;
         }
         Ok(base.mean)

@@ -4,7 +4,7 @@ use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain};
 use crate::common::ends::Source;
 use layercast_core::{CellRate, FlowId, Machine, PortId, Span};
 use layercast_mets::switch::{
-    PortConfig, ReceiverLimits, SwitchConfig, SwitchEvent, SwitchTransmit,
+    PortConfig, ReceiverLimits, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit,
 };
 use layercast_qos::HostCost;
 use layercast_wire::{Carriage, Epoch, FlowInfo, Refusal, Resource, Signal};
@@ -167,5 +167,26 @@ fn the_delay_of_the_way_to_here_counts_against_the_bound_of_a_flow() {
         bench.signal(A, join);
         let expected: &[Resource] = if refused { &[Resource::Delay] } else { &[] };
         assert_eq!(bench.refusals(), expected, "{path_ms} ms");
+    }
+}
+
+#[test]
+fn an_estimate_without_traffic_refuses_nobody() {
+    for estimated in [false, true] {
+        let port = PortConfig {
+            estimated,
+            ..plain(Carriage::Datagrams)
+        };
+        let mut bench = idle(port, SwitchConfig::default());
+        for id in [1, 2] {
+            bench.advertise(LOCAL, flow(id));
+        }
+        // Less than one base layer of 480 cells/s.
+        let rate = CellRate(300).rate();
+        bench.give(SwitchInput::PortRate { port: A, rate });
+        bench.join_flow((FlowId(1), LOCAL), A, 1);
+        assert_eq!(bench.refused().is_empty(), estimated);
+        bench.join_flow((FlowId(2), LOCAL), A, 2);
+        assert_eq!(bench.refused().len(), 1, "there is traffic now, or a rate");
     }
 }

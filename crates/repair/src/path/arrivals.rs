@@ -49,8 +49,8 @@ pub(crate) struct Arrived {
     /// Datagrams sent in that time, and those of them that did not arrive.
     pub datagrams: u32,
     pub lost: u32,
-    /// How long the newest datagrams waited in queues; `None`: no datagram is fit to say.
-    pub queue: Option<Span>,
+    /// How much later than the fastest the newest datagrams came; `None`: no datagram is fit to say.
+    pub delay: Option<Span>,
 }
 
 /// What arrived, by the clock of the other end.
@@ -67,6 +67,8 @@ pub(crate) struct Arrivals {
     total: u64,
     /// Arrivals while the path is busy, and the octets up to them.
     run: VecDeque<(i64, u64)>,
+    /// Delay that is no queue, in microseconds.
+    foreign: i64,
 }
 
 impl Arrivals {
@@ -78,7 +80,13 @@ impl Arrivals {
             newest: None,
             total: 0,
             run: VecDeque::with_capacity(MAX_RUN),
+            foreign: 0,
         }
+    }
+
+    /// So much of the delays is no queue of what is sent here: a datagram that waited no longer saw no busy path.
+    pub fn set_foreign(&mut self, delay: Span) {
+        self.foreign = delay.as_us() as i64;
     }
 
     /// Takes a report; `None` if no datagram arrived since the last one.
@@ -105,7 +113,7 @@ impl Arrivals {
             octets,
             datagrams: u32::try_from(counter - last).unwrap_or(u32::MAX),
             lost,
-            queue: self.queue(now, report, last),
+            delay: self.delay(now, report, last),
         })
     }
 
@@ -124,8 +132,8 @@ impl Arrivals {
         }
     }
 
-    /// Notes the delays of the datagrams of a report, the last of the former one among them; gives the queue that the newest saw.
-    fn queue(&mut self, now: Time, report: &Report<'_>, last: u64) -> Option<Span> {
+    /// Notes the delays of the datagrams of a report, the last of the former one among them; gives that of the newest beyond the least.
+    fn delay(&mut self, now: Time, report: &Report<'_>, last: u64) -> Option<Span> {
         let (newest, newest_at) = self.newest?;
         let sum = (report.sent)(newest)?.total;
         let mut least: Option<i64> = None;
@@ -139,14 +147,14 @@ impl Arrivals {
             let Some(sent) = (report.sent)(counter) else {
                 continue;
             };
-            let Some(queue) = self.waited(now, report.feedback, arrival, sent) else {
+            let Some(delay) = self.waited(now, report.feedback, arrival, sent) else {
                 continue;
             };
             let at = self.unwrap(report.feedback, arrival.ago_us);
             if newest_at.saturating_sub(at) <= NEWEST.as_us() as i64 {
-                least = Some(least.map_or(queue, |it| it.min(queue)));
+                least = Some(least.map_or(delay, |it| it.min(delay)));
             }
-            is_busy &= queue > BUSY;
+            is_busy &= delay - self.foreign > BUSY;
             if is_busy {
                 let (_, lost) = missing(report, counter + 1..=newest);
                 let after = sum.saturating_sub(sent.total).saturating_sub(lost);
@@ -164,7 +172,7 @@ impl Arrivals {
         least.map(|us| Span::from_us(us.max(0) as u64))
     }
 
-    /// How long a datagram waited in queues, in microseconds; `None` if it is not fit to say.
+    /// How much later than the fastest a datagram came, in microseconds; `None` if it is not fit to say.
     fn waited(
         &mut self,
         now: Time,

@@ -1,6 +1,8 @@
 //! What the path of a link carries, where its rate is not given.
 
 mod arrivals;
+mod base;
+mod foreign;
 mod trains;
 
 use layercast_core::{Rate, Span, Time};
@@ -8,6 +10,8 @@ use layercast_core::{Rate, Span, Time};
 use crate::estimate::LeastOf;
 use arrivals::{Arrivals, Arrived};
 pub(crate) use arrivals::{Left, Report};
+use base::Base;
+use foreign::{Cuts, Foreign};
 pub(crate) use trains::TRAIN;
 use trains::Trains;
 
@@ -38,6 +42,8 @@ const REMEMBERED: Span = Span::from_secs(10);
 const HOLD: (Span, Span) = (Span::from_secs(3), Span::from_secs(60));
 /// Trains arrive otherwise than before from this factor on.
 const OTHER: f64 = 1.25;
+/// A rate up to this share of the capacity at the last cut leaves no queue.
+const BELOW: f64 = 0.97;
 /// A cut this soon after the rate was raised against the memory shows that the raise was wrong.
 const REGRET: Span = Span::from_secs(5);
 /// The rate is at most this multiple of what arrived lately, unless trains show more.
@@ -94,6 +100,11 @@ pub(crate) struct PathEstimator {
     /// When the rate was last raised against the memory.
     raised: Option<Time>,
     guard: Time,
+    /// What of the delay is no queue of this port, and the cuts that show it.
+    foreign: Foreign,
+    in_a_row: Cuts<Before>,
+    base: Base,
+    delay: Span,
     queue: Span,
     /// A queue before [`TWICE`], at most.
     earlier: Option<(Time, Span)>,
@@ -119,6 +130,13 @@ struct Cap {
     holds: bool,
 }
 
+/// What was known before a cut.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    rate: Option<f64>,
+    delivered: f64,
+}
+
 impl PathEstimator {
     /// For a path of which nothing is known but perhaps what it carried in a former connection.
     pub fn new(rate: Option<Rate>) -> PathEstimator {
@@ -132,6 +150,10 @@ impl PathEstimator {
             line: None,
             raised: None,
             guard: Time::ZERO,
+            foreign: Foreign::new(),
+            in_a_row: Cuts::default(),
+            base: Base::new(),
+            delay: Span::ZERO,
             queue: Span::ZERO,
             earlier: None,
             long_since: None,
@@ -200,6 +222,11 @@ impl PathEstimator {
         self.trains.leave(now, first);
     }
 
+    /// Octets of the base layer are to be sent, and are of use for `budget`.
+    pub fn offer_base(&mut self, now: Time, octets: u32, budget: Span) {
+        self.base.offer(now, octets, budget);
+    }
+
     /// Takes a report. Gives whether the rate of the pacer changed.
     pub fn hear(&mut self, now: Time, report: &Report<'_>) -> bool {
         let arrived = self.arrivals.take(now, report);
@@ -209,11 +236,11 @@ impl PathEstimator {
         };
         self.measure(now, arrived.octets);
         let before = self.rate;
-        if let Some(queue) = arrived.queue {
-            self.note_queue(now, queue);
+        if let Some(delay) = arrived.delay {
+            self.note_delay(now, delay);
         }
         self.note_loss(&arrived);
-        if arrived.queue.is_some() {
+        if arrived.delay.is_some() {
             self.control(now, report.rtt);
         }
         if let Some(bps) = spacing {
@@ -240,7 +267,12 @@ impl PathEstimator {
         self.most.get().map_or(0.0, |most| -most as f64)
     }
 
-    fn note_queue(&mut self, now: Time, queue: Span) {
+    fn note_delay(&mut self, now: Time, delay: Span) {
+        self.delay = delay;
+        self.in_a_row.saw(delay);
+        self.foreign.saw(now, delay, self.in_a_row.drains(now));
+        self.arrivals.set_foreign(self.foreign.delay());
+        let queue = delay.saturating_sub(self.foreign.delay());
         match self.earlier {
             Some((at, _)) if now.since(at) < TWICE => {}
             _ => self.earlier = Some((now, self.queue)),
@@ -279,6 +311,12 @@ impl PathEstimator {
             true if stands(self.short_since, STANDING.1) => self.competing = false,
             _ => {}
         }
+        if let Some(rate) = self.rate {
+            self.base.note(now, rate, self.queue > LONG);
+            if self.queue < SHORT && self.base.is_due(now, rate) {
+                self.rate = Some(self.base.rate().clamp(LEAST, MOST));
+            }
+        }
         if self.competing {
             return self.compete(now, rtt, passed);
         }
@@ -287,7 +325,7 @@ impl PathEstimator {
             .is_some_and(|(_, earlier)| self.queue <= earlier.saturating_sub(FALLING));
         let is_long = self.queue > VERY_LONG || stands(self.long_since, TWICE) && !falls;
         if is_long {
-            if now >= self.guard {
+            if now >= self.guard && self.in_a_row.may_cut(now, self.queue) {
                 self.cut(now, rtt);
             }
         } else if self.queue < SHORT {
@@ -299,6 +337,15 @@ impl PathEstimator {
         let Some(capacity) = self.arrivals.capacity() else {
             return;
         };
+        let before = Before {
+            rate: self.rate,
+            delivered: self.delivered(),
+        };
+        let below = |cap: Cap| self.rate.is_some_and(|rate| rate <= BELOW * cap.bps);
+        let is_below = self.holding().is_some_and(below);
+        if let Some((before, delays)) = self.in_a_row.are_in_vain(now, is_below) {
+            return self.take_back(now, before, delays);
+        }
         // What the link loses took its time on the narrowest line, or in front of it.
         let capacity = capacity / (1.0 - self.loss.0.min(0.5));
         let known = self
@@ -309,10 +356,12 @@ impl PathEstimator {
         let waits = self.queue.as_secs_f64() * 1e3;
         let cut = (CUT.0 + waits / CUT.1).min(CUT.2);
         let wanted = (1.0 - cut) * capacity;
+        let least = self.base.least(now, self.rate.unwrap_or(MOST), capacity);
         let rate = match self.rate {
-            Some(rate) => wanted.max(rate / 2.0).min(rate),
-            None => wanted,
+            Some(rate) => wanted.max(rate / 2.0).max(least).min(rate),
+            None => wanted.max(self.delivered() / 2.0).max(least),
         };
+        self.base.cut(now, rate);
         let regrets = self.raised.take().is_some_and(|at| now.since(at) < REGRET);
         self.hold = match regrets {
             true => self.hold.times(2).min(HOLD.1),
@@ -320,6 +369,9 @@ impl PathEstimator {
             false => HOLD.0,
         };
         self.rate = Some(rate.clamp(LEAST, MOST));
+        let share = rate / capacity;
+        let seen = (self.delay, self.queue);
+        self.in_a_row.cut(now, rtt, seen, share, before);
         self.cap = Some(Cap {
             bps: capacity.max(LEAST),
             at: now,
@@ -328,6 +380,23 @@ impl PathEstimator {
         self.note_cut(now, rtt);
         self.trains.forget();
         self.line = None;
+    }
+
+    /// Cuts leave the delay as it is: what is sent is not its cause.
+    fn take_back(&mut self, now: Time, before: Before, [shortest, longest]: [Span; 2]) {
+        // Jitter has pauses. A delay without a pause that stays as it is comes from a longer path, another one from other flows.
+        let has_pauses = shortest <= LONG;
+        let moves = longest.saturating_sub(shortest) > LONG.times(2);
+        if !has_pauses && (moves || self.foreign.is_known()) {
+            self.competing = true;
+            return;
+        }
+        let delay = if has_pauses { longest } else { shortest };
+        self.foreign.learn(now, delay);
+        let rate = before.rate.unwrap_or(ABOVE * before.delivered);
+        self.rate = self.rate.map(|low| rate.clamp(low, MOST));
+        self.cap = None;
+        (self.long_since, self.earlier) = (None, None);
     }
 
     /// The rate was cut: the next cut waits until this one shows an effect.
@@ -359,7 +428,11 @@ impl PathEstimator {
         let most = rate.max(self.delivered() * ABOVE);
         let mut rate = (rate * (1.0 + growth * passed)).min(most);
         if self.loss.1 > self.loss.0 + beyond && now >= self.guard {
-            rate *= cut;
+            let arrives = self.delivered();
+            rate = (rate * cut)
+                .max(self.base.least(now, rate, arrives))
+                .min(rate);
+            self.base.cut(now, rate);
             self.loss.1 = self.loss.0;
             self.note_cut(now, rtt);
         }

@@ -445,6 +445,10 @@ impl<T: Clone> Repairer<T> {
     }
 
     fn keep(&self) -> Span {
+        if self.path.is_some() {
+            // What the path carries is learned from late feedback, too.
+            return KEEP.1;
+        }
         let wanted = Span::from_ps(self.there.budget.as_ps().saturating_add(KEEP.0.as_ps()));
         wanted.min(KEEP.1)
     }
@@ -665,6 +669,9 @@ impl<T: Clone> Machine for Repairer<T> {
     fn handle<O: Observer>(&mut self, now: Time, input: RepairerInput<T>, obs: &mut O) {
         match input {
             RepairerInput::Send { at, unit, item } => {
+                if let Some(path) = self.path.as_mut().filter(|_| unit.layer == Layer::Base) {
+                    path.offer_base(now, unit.octets, self.there.budget);
+                }
                 let (pacer, nominal) = (&mut self.pacer, &mut self.nominal);
                 if let Some(dropped) = pacer.push_media(nominal, at.min(now), unit, item) {
                     self.unsent(now, dropped, Cause::QueueFull, obs);

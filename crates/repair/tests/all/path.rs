@@ -17,6 +17,8 @@ const START: Time = Time::from_ps(1_000_000_000_000);
 struct Stream {
     each: [u32; 3],
     key: u32,
+    /// The level follows the rate of the port.
+    adapts: bool,
 }
 
 impl Stream {
@@ -95,7 +97,7 @@ impl Run {
         if self.frame.is_multiple_of(GOP) {
             let carries = |level: &usize| {
                 let rate = self.reported.map_or(f64::MAX, |rate| rate.as_bps() as f64);
-                self.stream.rate(*level) <= rate
+                !self.stream.adapts || self.stream.rate(*level) <= rate
             };
             let level = [2, 1].into_iter().find(carries).unwrap_or(0);
             self.changes += u32::from(level != self.level && self.frame > 0);
@@ -244,11 +246,13 @@ fn seconds(at: f64) -> Time {
 const STREAM: Stream = Stream {
     each: [4, 2, 5],
     key: 20,
+    adapts: true,
 };
-/// More than any line here carries, all of it base layer.
+/// More than any line here carries, most of it enhancement.
 const GREEDY: Stream = Stream {
-    each: [20, 0, 0],
-    key: 20,
+    each: [1, 0, 19],
+    key: 1,
+    adapts: false,
 };
 
 fn how(loss: f64) -> Impairment {
@@ -342,4 +346,107 @@ fn a_share_is_left_beside_a_flow_that_keeps_a_queue() {
     let other = run.window.octets as f64 * 8.0 / 120.0 / 4e6;
     println!("share {share}, other {other}");
     assert!((0.25..0.75).contains(&share), "{share}");
+}
+
+/// Jitter is no queue of the port: a cut does not drain it.
+#[test]
+fn jitter_takes_no_layers_for_long() {
+    for (jitter, loss) in [(30, 0.0), (50, 0.0), (60, 0.02), (100, 0.0)] {
+        let how = Impairment {
+            jitter: Span::from_ms(jitter),
+            ..Impairment::loss(loss)
+        };
+        let mut run = Run::new(how, STREAM);
+        run.run(60.0);
+        run.show(200);
+        let base = run.complete(0, 1.0, 59.0).0;
+        let [(_, e1), (_, e2)] = [1, 2].map(|layer| run.complete(layer, 2.0, 59.0));
+        println!(
+            "jitter {jitter} ms, loss {loss}: base {base}, frames of E1 {e1}, of E2 {e2}, changes {}",
+            run.changes
+        );
+        assert_eq!(base, 1.0);
+        let is_usual = jitter <= 60;
+        assert!(!is_usual || e1 >= 1_350 && e2 >= 1_200, "{e1} {e2}");
+    }
+}
+
+/// A longer way is no queue, either.
+#[test]
+fn a_path_that_becomes_longer_takes_no_layers_for_long() {
+    for step in [50, 100, 200] {
+        let mut run = Run::new(how(0.0), STREAM);
+        run.line(10e6);
+        run.run(20.0);
+        run.hop.forward.delay_by(Span::from_ms(step));
+        run.run(20.0);
+        run.show(100);
+        let base = run.complete(0, 1.0, 39.0).0;
+        let [(_, e1), (_, e2)] = [1, 2].map(|layer| run.complete(layer, 20.0, 39.0));
+        println!(
+            "step {step} ms: base {base}, frames of E1 {e1}, of E2 {e2}, changes {}",
+            run.changes
+        );
+        assert_eq!(base, 1.0);
+        assert!(e1 >= 425 && e2 >= 325, "{e1} {e2}");
+    }
+}
+
+/// A line that falls is found in spite of jitter.
+#[test]
+fn a_drop_to_sixty_percent_is_found_in_spite_of_jitter() {
+    for seed in 1..6 {
+        let how = Impairment {
+            jitter: Span::from_ms(30),
+            ..Impairment::loss(0.0)
+        };
+        let mut run = Run::new(how, STREAM);
+        run.hop = Hop::measured(how, seed, "path");
+        let full = STREAM.rate(2) / 0.85;
+        run.line(full);
+        run.run(20.0);
+        run.line(full * 0.6);
+        run.run(20.0);
+        run.line(full);
+        run.run(20.0);
+        let longest = run
+            .log
+            .iter()
+            .filter(|it| (seconds(21.0)..seconds(40.0)).contains(&it.0));
+        let longest = longest.map(|it| it.2).max().unwrap();
+        let complete = [0, 1].map(|layer| run.complete(layer, 5.0, 59.0));
+        println!(
+            "seed {seed}: longest queue after 1 s {longest}, complete {complete:?}, changes {}",
+            run.changes
+        );
+        assert_eq!(complete[0].0, 1.0);
+        assert!(complete[1].0 >= 0.95 && longest <= Span::from_ms(300));
+    }
+}
+
+/// After a short dip the base layer is whole at once, and all layers return.
+#[test]
+fn a_dip_costs_no_base_layer_beyond_itself() {
+    for (share, span) in [(0.02, 0.5), (0.05, 1.0), (0.15, 2.0)] {
+        let mut run = Run::new(how(0.0), STREAM);
+        run.line(10e6);
+        run.run(10.0);
+        run.line(10e6 * share);
+        run.run(span);
+        run.line(10e6);
+        run.run(20.0);
+        run.show(20);
+        let over = 10.0 + span + f64::max(span, 1.0);
+        let base = run.complete(0, over, 29.0).0;
+        let back = run
+            .log
+            .iter()
+            .find(|it| it.0 > seconds(10.0 + span) && it.3 == 2);
+        let back = back.map(|it| it.0.since(seconds(10.0 + span)));
+        println!(
+            "dip to {share} for {span} s: base {base} from {over} s on, all layers {back:?} after it"
+        );
+        assert_eq!(base, 1.0);
+        assert!(back.unwrap() <= Span::from_secs(8));
+    }
 }
