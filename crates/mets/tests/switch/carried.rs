@@ -26,7 +26,7 @@ fn near(share: Option<f64>, wanted: f64) -> bool {
 #[test]
 fn the_base_layer_is_for_all_and_all_layers_are_for_the_widest() {
     let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
-    assert_eq!(share(&bench), None, "nobody takes it");
+    assert_eq!(share(&bench), None, "no receiver takes it");
     bench.join(A, 1);
     assert_eq!(share(&bench), Some(1.0));
     line(&mut bench, A, ALL / 2);

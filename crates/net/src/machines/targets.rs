@@ -22,7 +22,7 @@ pub(crate) struct Target {
     nominal: FlowSpec,
     /// Bit/s of its media at that rate.
     media: f64,
-    /// The share of it that was told last, and when.
+    /// The share of it that was reported last, and when.
     told: (f64, Time),
 }
 
@@ -82,7 +82,7 @@ impl Targets {
         self.at
     }
 
-    /// Counts the repairs of all links anew.
+    /// Counts the repairs of all links again.
     fn count(&mut self, ports: &Ports) {
         let mut gone = std::mem::take(&mut self.links);
         for (id, port) in ports.iter() {

@@ -84,7 +84,7 @@ impl Arrivals {
         }
     }
 
-    /// So much of the delays is no queue of what is sent here: a datagram that waited no longer saw no busy path.
+    /// This delay is no queue of what is sent here: a datagram that waited no longer saw no busy path.
     pub fn set_foreign(&mut self, delay: Span) {
         self.foreign = delay.as_us() as i64;
     }

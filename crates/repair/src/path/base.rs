@@ -96,8 +96,8 @@ impl Base {
         }
     }
 
-    /// The least rate of a cut from `rate` where so much arrives: the mean, and as much as frames need to leave in time if the path carries
-    /// it.
+    /// The least rate of a cut from `rate` where datagrams arrive at the rate `arrives`: the mean, and up to what frames need to leave in time
+    /// if the path carries it.
     pub fn least(&mut self, now: Time, rate: f64, arrives: f64) -> f64 {
         let is_refuted = self.stands.is_some_and(|at| now.since(at) >= GRACE);
         self.least = match is_refuted || rate < self.rate() {
@@ -123,7 +123,7 @@ impl Base {
         self.due = now.saturating_add(self.wait);
     }
 
-    /// Whether a path without a queue gets the base layer at once, where the rate is lower.
+    /// Whether a path without a queue gets the base layer immediately, where the rate is lower.
     pub fn is_due(&mut self, now: Time, rate: f64) -> bool {
         let is_due = rate < self.rate() && now >= self.due;
         if is_due {

@@ -21,7 +21,7 @@ const RANGE: u64 = 3;
 const APART: Span = Span::from_secs(10);
 /// A queue that is longer by this than at the cut grows in spite of it.
 const GROWN: Span = Span::from_ms(5);
-/// The queue of a cut is gone after this time at the latest: nobody waits longer for it.
+/// The queue of a cut is gone after this time at the latest.
 const DRAINED: Span = Span::from_secs(1);
 /// Delays that show that cuts are in vain: one counts 2 if the queue had the time to drain, and 1 otherwise.
 const IN_VAIN: u32 = 4;
@@ -178,7 +178,7 @@ impl<B> Cuts<B> {
         }
     }
 
-    /// The rate is cut to a share of what arrives, because of this delay, of which `queue` counts.
+    /// The rate is cut to a share of the rate of arrivals, because of this delay, of which `queue` counts.
     pub fn cut(
         &mut self,
         now: Time,

@@ -424,7 +424,7 @@ fn a_drop_to_sixty_percent_is_found_in_spite_of_jitter() {
     }
 }
 
-/// After a short dip the base layer is whole at once, and all layers return.
+/// After a short dip the base layer is whole immediately, and all layers return.
 #[test]
 fn a_dip_costs_no_base_layer_beyond_itself() {
     for (share, span) in [(0.02, 0.5), (0.05, 1.0), (0.15, 2.0)] {
