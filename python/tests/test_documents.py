@@ -19,7 +19,7 @@ REPOSITORY = page.REPOSITORY
 LAYERCAST = Path(os.environ.get("LAYERCAST", REPOSITORY / "target/debug/layercast"))
 LONG = "LAYERCAST_LONG" in os.environ
 # Seconds that a block may take before it is too slow to be of `make test`, and before it counts as hung.
-QUICK, HUNG = 100, 1800 if LONG else 120
+QUICK, HUNG = 100, 3600 if LONG else 120
 # Addresses of documentation, groups, other hosts and rights of root exist only in the namespaces of a page.
 NEEDS_NETWORK = re.compile(r"192\.0\.2\.|239\.|example\.net|^[a-z]\$ |\bsudo\b|/run/", re.MULTILINE)
 # Pages that run at a time: most of them wait for media in real time.

@@ -97,8 +97,10 @@ def run(page: list[Block], folder: Path, env: dict[str, str], limit: float) -> d
 
     space = namespaces() if "DOCUMENTS_NETWORK" in env else []
     with open(folder / ".log", "wb") as log:
+        # A shell in the background ignores Ctrl-C, and so would all that it starts.
+        heeds = ["env", "--default-signal=INT"]
         child = subprocess.Popen(
-            [*space, "setsid", "--ctty", "--wait", "bash", str(folder / ".script")],
+            [*space, "setsid", "--ctty", "--wait", *heeds, "bash", str(folder / ".script")],
             cwd=folder,
             env=env | {"DOCUMENTS_REPORTS": str(to_reports)},
             stdin=inside,
