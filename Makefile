@@ -212,7 +212,7 @@ simulators: venv ## ns-2 and ns-3, for the comparisons
 .PHONY: interop
 interop: tools peers lab ## Streams, captures and emulated networks against ffmpeg, tshark, GStreamer, iperf3 and curl; debug against release
 	scripts/install_tools.sh $(PY) iperf3 curl ping ip
-	cargo test -p layercast-media --test all
+	LAYERCAST_LONG=1 cargo test -p layercast-media --test all
 	cargo test -p layercast-wire --test all tshark
 	LAYERCAST_LONG=1 cargo test -p layercast-net --test tun -- --nocapture
 	cargo test -p layercast-sim --test all --test internet capture

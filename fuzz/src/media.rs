@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Media, PerLayer, Rate, Serial, Span, Time};
 use layercast_media::{
-    Clip, CoefficientFilter, Container, FlowWriter, Frame, H264Writer, Ingest, OutputForm, Picture,
-    Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter, identify,
+    Clip, CoefficientFilter, Container, FlowWriter, Frame, H264Writer, Ingest, Map, OutputForm,
+    Picture, Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter,
+    identify,
 };
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
@@ -162,6 +163,23 @@ pub fn h264(data: &[u8]) {
     if clip.info.container != Container::H264 {
         return;
     }
+    for map in Map::ALL {
+        // The map moves pictures between layers and does nothing else.
+        match Clip::of_program(Bytes::copy_from_slice(data), None, map) {
+            Ok(mapped) => {
+                let bytes = |clip: &Clip| {
+                    clip.frames
+                        .iter()
+                        .map(|it| it.data.clone())
+                        .collect::<Vec<_>>()
+                };
+                assert_eq!(bytes(&mapped), bytes(&clip));
+                let starts = mapped.frames.iter().filter(|it| it.gop_start);
+                assert!(starts.map(Frame::layer).all(|it| it == Layer::Base));
+            }
+            Err(error) => assert_eq!(map, Map::Temporal, "{error}"),
+        }
+    }
     assert!(clip.frames[0].gop_start);
     clip.summary();
     clip.flow_spec();
@@ -199,8 +217,8 @@ pub fn ts(data: &[u8]) {
         );
     }
     let _ = identify(data).map(|known| known.remedy.to_string());
-    for program in [None, Some(1)] {
-        if let Ok(clip) = Clip::of_program(Bytes::copy_from_slice(data), program) {
+    for (program, map) in [None, Some(1)].into_iter().cycle().zip(Map::ALL) {
+        if let Ok(clip) = Clip::of_program(Bytes::copy_from_slice(data), program, map) {
             assert!(clip.frames[0].gop_start);
             let _ = (clip.summary(), clip.advice());
         }

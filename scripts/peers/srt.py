@@ -147,7 +147,8 @@ def run_layercast(
         serve = ["serve", media, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
         serve += ["--listen", "127.0.0.1:0", "--port", line, "--repair", repair]
         if whole:
-            serve += ["--pacing", "serial"]
+            # The base layer with references would not fit into the drop of the rate.
+            serve += ["--pacing", "serial", "--map", "ipb"]
         server = programs.ready(serve)
         port = int(server.rsplit(":", 1)[1])
         # The server's line is the bottleneck itself, or the path contains it and no program knows its rate.

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use layercast_core::quantity::QueueSize;
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_link::{Jitter, RateSchedule};
+use layercast_media::Map;
 use layercast_mets::switch::FilterPlace;
 use layercast_net::Means;
 use layercast_protect::Control;
@@ -86,17 +87,20 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Understands H.264 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams), all of
-them in transport streams, and frame-size traces. A layer is a kind of picture: BL = I pictures,
-E1 = P pictures, E2 = B pictures; in H.264 E2 are those that no other refers to. Rates are shown
-in Mbit/s of video and in cells/s, the unit in which nodes reserve rates: a cell carries 48 bytes and
-counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s (docs/src/explanation/base-layer.md). The second
-table shows what a link has to carry for each level, and the rate of a link (switch --port
+them in transport streams, and frame-size traces; H.265 in transport streams. A layer is a kind of
+picture: of MPEG-1/2 BL = I pictures, E1 = P pictures, E2 = B pictures; of H.264 and H.265 BL = all
+that others refer to, E1 and E2 = the others, or BL, E1 and E2 = temporal layers
+(docs/src/reference/media.md). Rates are shown in Mbit/s of video and in cells/s, the unit in which
+nodes reserve rates: a cell carries 48 bytes and counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s
+(docs/src/explanation/base-layer.md). The second table shows for each level its pictures per second,
+its share of the octets, what a link has to carry for it, and the rate of a link (switch --port
 NAME=RATE) that shows this level and not the next one, with the least serve --delay-max for its key
 frames on such a link.
 
 Examples:
   layercast probe clip.m1v
   layercast probe clip.m1v --json | jq '.layers[].mean_bps'
+  layercast probe clip.ts --map ipb                             # the key frames alone as base layer
   layercast probe clip.m1v --json | jq -r '.levels[0].limit'    # a link that shows BL alone
   ffmpeg -i any.mp4 -an -c:v mpeg1video -g 12 -bf 2 clip.m1v    # a clip with all layers")]
 pub struct Probe {
@@ -105,6 +109,10 @@ pub struct Probe {
     /// Of a transport stream: this program [default: the first that has video]
     #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
+    /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
+    /// that others refer to, the others in turn); temporal (temporal layers)
+    #[arg(long, value_name = "auto|ipb|split|temporal", default_value = "auto", value_parser = units::map)]
+    pub map: Map,
     /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
@@ -255,7 +263,8 @@ pub struct Role {
 #[command(after_help = "\
 Prints the URL that receivers and switches connect to; it contains the fingerprint of the server's
 certificate. Each receiver gets the highest level that its link and the network between can carry:
-the base layer (BL, the I pictures), BL+E1 (with the P pictures) or BL+E1+E2 (all pictures).
+the base layer (BL), BL+E1 or BL+E1+E2 (all pictures). layercast probe shows what each level of a clip
+is; of MPEG-1/2 they are I, I and P, and all pictures.
 
 Examples:
   layercast serve clip.m1v
@@ -284,6 +293,10 @@ pub struct Serve {
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
     #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
+    /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
+    /// that others refer to, the others in turn); temporal (temporal layers)
+    #[arg(long, value_name = "auto|ipb|split|temporal", default_value = "auto", value_parser = units::map)]
+    pub map: Map,
     /// Live: measure the rates of the stream for this time before offering it [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub measure: Option<Span>,

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use layercast_core::{Layer, Media, PerLayer, Rate, Serial};
 use layercast_media::{
-    Clip, Container, DropRule, FilterError, Filtered, Frame, MediaError, PictureDrop, StreamWriter,
+    Clip, Container, DropRule, FilterError, Filtered, Frame, Map, MediaError, PictureDrop,
+    StreamWriter,
 };
 use serde::Serialize;
 
@@ -55,7 +56,7 @@ pub fn run(args: &args::Filter) -> Outcome {
         let what = format!("-o {}: this is the input, too", args.out.display());
         return Err(Failure::Usage(what));
     }
-    let clip = read_clip(&args.file, None)?;
+    let clip = read_clip(&args.file, None, Map::Auto)?;
     filterable(&clip, &args.file)?;
     let explain = |(index, error): (usize, FilterError)| {
         let failure = Failure::new(format!("{}: frame {index}: {error}", args.file.display()));

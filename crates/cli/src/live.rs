@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
-use layercast_media::{Advice, Clip, PaceChange, Restart, RtpSession, StreamChange, TOO_SLOW};
+use layercast_media::{Advice, Clip, Map, PaceChange, Restart, RtpSession, StreamChange, TOO_SLOW};
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
 use layercast_sim::file;
 
@@ -29,12 +29,13 @@ pub enum Input {
 
 /// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
 /// on standard input, from a FIFO or from a device.
-pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
+pub fn open(path: &Path, program: Option<u16>, map: Map) -> Result<Input, Failure> {
     if let Some((url, address)) = path.to_str().and_then(|it| Some((it, address_of(it)?))) {
         return Ok(Input::Live(LiveFrom::Udp(listen_address(url, address)?)));
     }
     if !input::is_stream(path) {
-        return Ok(Input::Clip(Box::new(probe::read_clip(path, program)?)));
+        let clip = probe::read_clip(path, program, map)?;
+        return Ok(Input::Clip(Box::new(clip)));
     }
     let (first, rest) = input::begin(path, SNIFF)?;
     if layercast_media::is_transport_stream(&first) {
@@ -46,7 +47,7 @@ pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
         return Ok(Input::Live(LiveFrom::Pipe { name, first, rest }));
     }
     let bytes = input::rest(path, first, rest)?;
-    let clip = Clip::of_program(bytes.into(), program);
+    let clip = Clip::of_program(bytes.into(), program, map);
     let clip = clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     Ok(Input::Clip(Box::new(clip)))
 }
@@ -132,6 +133,7 @@ pub fn options(args: &args::Serve) -> LiveOptions {
         rates,
         lead: args.lead.unwrap_or(defaults.lead),
         program: args.program,
+        map: args.map,
         patience: args.patience.unwrap_or(defaults.patience),
         ..defaults
     }
@@ -143,8 +145,18 @@ pub fn describe(learned: &Learned) -> String {
         spec,
         form,
         estimated,
+        levels,
         ..
     } = learned;
+    let mut steps = Table::new(&["level", "pictures/s", "octets", "mean on a link"]);
+    for level in levels {
+        steps.row([
+            level.name.clone(),
+            format!("{:.1}", level.fps),
+            format!("{:.0} %", level.share_percent),
+            level.mean_bps.to_string(),
+        ]);
+    }
     let mut table = Table::new(&["layer", "reserved Mbit/s", "peak Mbit/s", "cells/s"]);
     for (layer, rate) in spec.layers.iter() {
         let mbps = |rate: Rate| format!("{:.3}", rate.as_bps() as f64 / 1e6);
@@ -168,7 +180,11 @@ pub fn describe(learned: &Learned) -> String {
             seen.as_secs_f64()
         ),
     };
-    format!("  {form}, {fps:.2} frames/s, {gops}\n\n{}", table.render())
+    format!(
+        "  {form}, {fps:.2} frames/s, {gops}\n\n{}\n{}",
+        steps.render(),
+        table.render()
+    )
 }
 
 /// The kind of an event of a live input, of which a few in a minute are printed; `None` for one that is always printed.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use layercast_core::{CellRate, FlowSpec, FrameRate, Layer, Media, Rate};
-use layercast_media::{Advice, Clip, Container, Summary, VideoCodec};
+use layercast_media::{Advice, Clip, Container, Map, Picture, Summary, VideoCodec};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
@@ -19,7 +19,7 @@ const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 pub fn run(args: &args::Probe) -> Outcome {
     signals::exit_on_first()?;
     scheme::check_path(&args.file, scheme::Place::File)?;
-    let clip = read_clip(&args.file, args.program)?;
+    let clip = read_clip(&args.file, args.program, args.map)?;
     if args.json {
         return print_json(&clip.summary());
     }
@@ -43,14 +43,18 @@ pub fn notes(advice: &[Advice]) -> String {
 }
 
 /// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`); `-` is
-/// standard input. `program` is the one of a transport stream.
-pub fn read_clip(path: &Path, program: Option<u16>) -> Result<Clip, Failure> {
+/// standard input. `program` is the one of a transport stream; pictures get layers as `map` says.
+pub fn read_clip(path: &Path, program: Option<u16>, map: Map) -> Result<Clip, Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_trace = matches!(extension, Some("trace" | "txt"));
+    if is_trace && map.needs_references() {
+        let problem = map.misfit("a frame-size trace");
+        return Err(Failure::new(format!("{}: {problem}", path.display())));
+    }
     let bytes = input::read(path, is_trace)?;
     let clip = match (is_trace, std::str::from_utf8(&bytes)) {
         (true, Ok(text)) => Clip::parse_trace(text, TRACE_RATE),
-        _ => Clip::of_program(bytes.into(), program),
+        _ => Clip::of_program(bytes.into(), program, map),
     };
     clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
@@ -71,11 +75,10 @@ pub fn describe(clip: &Clip) -> String {
     ]);
     let spec = clip.flow_spec();
     for ((layer, cells), rates) in spec.layers.iter().zip(&summary.layers) {
-        let pictures = ["I", "P", "B"][layer.index()];
         let mbps = |rate: Rate| format!("{:.3}", rate.as_bps() as f64 / 1e6);
         table.row([
             layer.to_string(),
-            pictures.to_owned(),
+            kinds(clip, layer),
             pictures_of(&summary, layer, rates.frames).to_string(),
             rates.bytes.to_string(),
             mbps(rates.mean_bps),
@@ -93,13 +96,28 @@ pub fn describe(clip: &Clip) -> String {
         ));
     }
     text.push_str(&format!("\n{}", levels(&summary)));
-    text.push_str(&key_frame(&spec));
+    text.push_str(&key_frame(&spec, summary.key_frame_ratio));
     if let Some(offset) = summary.truncated {
         text.push_str(&format!(
             "\n  the file ends inside a picture that begins at byte {offset}; it is left out\n"
         ));
     }
     text
+}
+
+/// The kinds of pictures in a layer: `I P`.
+fn kinds(clip: &Clip, layer: Layer) -> String {
+    let named = [(Picture::I, "I"), (Picture::P, "P"), (Picture::B, "B")];
+    let is_there = |kind: Picture| {
+        let mut frames = clip.frames.iter();
+        frames.any(|it| it.layer() == layer && it.picture == kind)
+    };
+    let names = named.iter().filter(|(kind, _)| is_there(*kind));
+    let names: Vec<&str> = names.map(|(_, name)| *name).collect();
+    match names.is_empty() {
+        true => "-".to_owned(),
+        false => names.join(" "),
+    }
 }
 
 /// The pictures of a layer: what else is in the base layer is no picture.
@@ -115,6 +133,8 @@ fn pictures_of(summary: &Summary, layer: Layer, frames: u64) -> u64 {
 fn levels(summary: &Summary) -> String {
     let mut table = Table::new(&[
         "level",
+        "pictures/s",
+        "octets",
         "mean on a link",
         "peak",
         "link to try it",
@@ -128,6 +148,8 @@ fn levels(summary: &Summary) -> String {
         let none = || "-".to_owned();
         table.row([
             level.name.clone(),
+            format!("{:.1}", level.fps),
+            format!("{:.0} %", level.share_percent),
             level.mean_bps.to_string(),
             level.peak_bps.to_string(),
             level.limit.clone().unwrap_or_else(none),
@@ -143,7 +165,7 @@ fn levels(summary: &Summary) -> String {
 
 /// What the largest key frame asks of the links: the source takes up to half of the delay bound to send it, and the
 /// line of each link some of the rest.
-fn key_frame(spec: &FlowSpec) -> String {
+fn key_frame(spec: &FlowSpec, ratio: f64) -> String {
     let burst = spec.layers.base.burst;
     if burst == 0 {
         return String::new();
@@ -152,7 +174,7 @@ fn key_frame(spec: &FlowSpec) -> String {
     let least = CellRate(burst.saturating_mul(2)).rate();
     let kbytes = f64::from(burst) * 48.0 / 1e3;
     format!(
-        "\n  largest key frame {kbytes:.1} kB: links slower than {least} need a serve --delay-max above the default of 1 s\n"
+        "\n  largest key frame {kbytes:.1} kB, {ratio:.1} times a mean picture: links slower than {least} need a serve --delay-max above the default of 1 s\n"
     )
 }
 

@@ -68,7 +68,7 @@ pub fn run(args: &args::Serve) -> Outcome {
     let runtime = runtime()?;
     let mut node = runtime.block_on(drive::bind(config))?;
     let trace = Trace::open(args.trace.as_deref(), &node.config().switch.name)?;
-    let input = live::open(path, args.program)?;
+    let input = live::open(path, args.program, args.map)?;
     let is_live = matches!(input, Input::Live(_));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
         return Err(Failure::Usage(

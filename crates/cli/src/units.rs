@@ -11,7 +11,7 @@ use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_link::{Jitter, RateSchedule, RateStep};
-use layercast_media::{FilterRule, RuleError};
+use layercast_media::{FilterRule, Map, MapError, RuleError};
 use layercast_mets::ParityConfigError;
 use layercast_mets::switch::FilterPlace;
 use layercast_net::{Fingerprint, FingerprintError, check_name};
@@ -472,6 +472,11 @@ pub fn protect_base(text: &str) -> Result<ProtectBase, String> {
             parities.map(|parities| ProtectBase(Some(parities)))
         }
     }
+}
+
+/// How pictures are distributed over the layers.
+pub fn map(text: &str) -> Result<Map, String> {
+    text.parse().map_err(|error: MapError| error.to_string())
 }
 
 /// `discrete` or `continuous`.

@@ -296,13 +296,13 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
         assert_eq!(ends_within(&mut recorder.0, SOON), Some(0));
         counts.push((decoded(&file, "0:v"), decoded(&file, "0:a")));
     }
-    // Six seconds of 25 pictures, of the first two eras perhaps the base layer only; at base level one
-    // picture in ten, and all the sound.
+    // Six seconds of 25 pictures, of the first two eras perhaps the base layer only; at base level four
+    // pictures in ten (one I and three P), and all the sound.
     let [(full, sound), (base, base_sound)] = counts[..] else {
         panic!("two recordings");
     };
     assert!((95..=160).contains(&full), "{full} pictures");
-    assert!((12..=18).contains(&base), "{base} pictures at base level");
+    assert!((48..=72).contains(&base), "{base} pictures at base level");
     assert!(sound >= 200 && base_sound >= 200, "{sound} {base_sound}");
     if let Some(mut player) = played {
         assert_eq!(ends_within(&mut player.0, SOON), Some(0));

@@ -26,9 +26,16 @@ pub enum Advice {
     },
     /// There is no video.
     NoVideo,
-    /// Nothing is above the base layer.
+    /// Every picture is a key frame.
     BaseOnly,
-    /// No picture can be left out without others: nothing is in E2.
+    /// Others refer to every picture, so that nothing is above the base layer.
+    NoSteps,
+    /// The levels above the base layer add little.
+    SmallSteps {
+        /// Share of the base layer in the rate, in percent.
+        base_percent: u8,
+    },
+    /// Nothing is in E2.
     NoDroppable,
     /// Key frames are far apart.
     LongGop {
@@ -54,6 +61,13 @@ pub enum Advice {
         gop_s: f64,
     },
 }
+
+/// The base layer of a stream whose enhancement layers are of use takes at most this share, in percent.
+const LARGE_BASE_PERCENT: u64 = 90;
+
+/// Options of ffmpeg with which x264 makes two B pictures behind each P picture, to which no other refers and which are
+/// quantised as P pictures are: the base layer takes some 60 to 70 % of the rate at a third of the pictures.
+const STEPS: &str = "-preset veryfast -bf 2 -g 48 -x264-params scenecut=0:b-adapt=0:b-pyramid=none:mbtree=0:pbratio=1.0";
 
 /// The encoder options against [`Advice::Bursts`] let it take this multiple of the mean, in permille, ...
 const MAXRATE_PERMILLE: u64 = 1_250;
@@ -93,11 +107,21 @@ pub(crate) fn advice_with_peak(
     }
     let told = !found.is_empty();
     if !used(Layer::E1) && !used(Layer::E2) {
-        if !told {
-            found.push(Advice::BaseOnly);
+        match spec.gop_n {
+            _ if told => {}
+            0 | 1 => found.push(Advice::BaseOnly),
+            _ => found.push(Advice::NoSteps),
         }
     } else if !used(Layer::E2) && !told {
         found.push(Advice::NoDroppable);
+    }
+    let means = spec.layers.iter().map(|(_, it)| it.mean);
+    let mean = means.fold(CellRate(0), CellRate::saturating_add);
+    let base_percent = u64::from(spec.layers.base.mean.0) * 100 / u64::from(mean.0.max(1));
+    let is_layered = used(Layer::E1) && spec.gop_n > 3;
+    if is_layered && base_percent > LARGE_BASE_PERCENT && splits_references(spec, video) {
+        let base_percent = u8::try_from(base_percent).unwrap_or(100);
+        found.push(Advice::SmallSteps { base_percent });
     }
     let gop = spec.gop();
     if gop > RATHER_LONG_GOP && used(Layer::E1) {
@@ -106,13 +130,11 @@ pub(crate) fn advice_with_peak(
             or_more: spec.gop_n == u8::MAX,
         });
     }
-    if (2..4).contains(&spec.gop_n) && used(Layer::E1) {
+    if (2..4).contains(&spec.gop_n) && !told {
         found.push(Advice::ShortGop {
             pictures: spec.gop_n,
         });
     }
-    let means = spec.layers.iter().map(|(_, it)| it.mean);
-    let mean = means.fold(CellRate(0), CellRate::saturating_add);
     if u64::from(peak.0) * 1_000 > u64::from(mean.0) * BURST_PERMILLE {
         found.push(Advice::Bursts {
             mean: mean.rate(),
@@ -122,6 +144,11 @@ pub(crate) fn advice_with_peak(
         });
     }
     found
+}
+
+/// Whether the base layer has all pictures that others refer to.
+fn splits_references(spec: &FlowSpec, video: Option<VideoCodec>) -> bool {
+    spec.media == Media::H264 || matches!(video, Some(VideoCodec::H264 | VideoCodec::H265))
 }
 
 /// Bits of media in a cell.
@@ -158,25 +185,37 @@ impl fmt::Display for Advice {
             ),
             Advice::NoVideo => write!(
                 f,
-                "nothing of the stream is layered, because it has no video or key frames alone: every receiver gets all \
-                 or nothing; video needs P and B pictures between key frames (ffmpeg: -g 25 -bf 2)"
+                "nothing of the stream is layered, because it has no video, key frames alone, or no picture that others do \
+                 not refer to: every receiver gets all or nothing; video needs P and B pictures between key frames \
+                 (ffmpeg: -g 25 -bf 2)"
             ),
             Advice::BaseOnly => write!(
                 f,
                 "every picture is a key frame, so all of it is base layer: every receiver gets all or nothing; let the \
                  encoder make P and B pictures between key frames (ffmpeg: -g 25 -bf 2)"
             ),
+            Advice::NoSteps => write!(
+                f,
+                "no picture can be left out, because others refer to each, so all of it is base layer: every receiver gets \
+                 all or nothing; let the encoder make B pictures to which no other refers (ffmpeg with libx264: {STEPS}), \
+                 which -tune zerolatency and -preset ultrafast do not, or give --map ipb, with which the base layer is the \
+                 key frames alone"
+            ),
+            Advice::SmallSteps { base_percent } => write!(
+                f,
+                "the base layer takes {base_percent} % of the rate, so a link that carries one level carries nearly all of \
+                 them; let the encoder spend more on B pictures to which no other refers (ffmpeg with libx264: {STEPS})"
+            ),
             Advice::NoDroppable => write!(
                 f,
-                "no picture can be left out alone (there are no B pictures that no other refers to), so a receiver gets \
-                 all of it or key frames alone; let the encoder make B pictures (ffmpeg with libx264: -bf 2 \
-                 -x264-params b-pyramid=none, as -tune zerolatency alone means -bf 0)"
+                "there are two levels, because nothing is in E2: a receiver gets all of the stream or the base layer alone; \
+                 let the encoder make B pictures to which no other refers (ffmpeg: -bf 2, and with libx264 \
+                 -x264-params b-pyramid=none; -tune zerolatency alone means -bf 0)"
             ),
             Advice::LongGop { seconds, or_more } => write!(
                 f,
                 "key frames are {seconds:.1} s{} apart: a receiver waits up to this long to start and to change its \
-                 level, and the base level shows one picture in this time; let the encoder make one every second \
-                 (ffmpeg at 25 pictures/s: -g 25)",
+                 level; let the encoder make one every second (ffmpeg at 25 pictures/s: -g 25)",
                 if *or_more { " or more" } else { "" }
             ),
             Advice::ShortGop { pictures } => write!(
@@ -275,7 +314,9 @@ mod tests {
                 assert!(text.join("\n").contains(word), "{word}: {text:?}");
             }
         };
-        says(spec([500, 400, 0], 25), None, &["no B pictures", "-bf 2"]);
+        says(spec([500, 400, 0], 25), None, &["two levels", "-bf 2"]);
+        says(spec([500, 0, 0], 25), None, &[STEPS, "--map ipb"]);
+        says(spec([920, 50, 30], 25), None, &["92 %", STEPS]);
         says(
             spec([500, 0, 0], 1),
             None,

@@ -2,10 +2,10 @@ use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Media, Span};
 use serde::{Deserialize, Serialize};
 
-use crate::MediaError;
 use crate::h264;
 use crate::mpeg::{es, ps, sniff};
 use crate::ts::{self, VideoCodec};
+use crate::{Map, MediaError};
 
 /// How a picture is coded: intra, predicted, or predicted from both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -151,32 +151,39 @@ impl Clip {
     /// # Errors
     /// Anything else: what it looks like, where it breaks, and what was expected there.
     pub fn parse(data: Bytes) -> Result<Clip, MediaError> {
-        Clip::of_program(data, None)
+        Clip::of_program(data, None, Map::Auto)
     }
 
-    /// Reads what [`Clip::parse`] reads; of a transport stream the program with this number and nothing of the
-    /// others, or the first that has video.
+    /// Reads what [`Clip::parse`] reads, with layers as `map` says; of a transport stream the program with this number
+    /// and nothing of the others, or the first that has video.
     ///
     /// # Errors
-    /// Those of [`Clip::parse`]; the transport stream does not have this program.
-    pub fn of_program(data: Bytes, program: Option<u16>) -> Result<Clip, MediaError> {
+    /// Those of [`Clip::parse`]; the transport stream does not have this program; the map does not fit the codec.
+    pub fn of_program(data: Bytes, program: Option<u16>, map: Map) -> Result<Clip, MediaError> {
         let form = sniff::sniff(&data)?;
         if program.is_some() && form != sniff::Form::Transport {
             let problem =
                 "a program can be chosen in a transport stream only, and this is none".into();
             return Err(MediaError::Unusable { problem });
         }
+        let mpeg_fits = |map: Map| match map.needs_references() {
+            true => Err(MediaError::Unusable {
+                problem: map.misfit("MPEG-1/2 video"),
+            }),
+            false => Ok(()),
+        };
         match form {
             sniff::Form::Elementary => {
+                mpeg_fits(map)?;
                 let stream = es::parse(&data, false)?;
                 Ok(Clip::from_stream(Container::MpegEs, stream))
             }
             sniff::Form::H264 => {
-                let stream = h264::stream::parse(&data)?;
+                let stream = h264::stream::parse(&data, map)?;
                 Ok(Clip::from_stream(Container::H264, stream))
             }
             sniff::Form::Transport => {
-                let (stream, video) = ts::parse(&data, program)?;
+                let (stream, video) = ts::parse(&data, program, map)?;
                 let mut clip = Clip::from_stream(Container::MpegTs, stream);
                 clip.info.video = video;
                 Ok(clip)
@@ -185,9 +192,10 @@ impl Clip {
                 let mut program = ps::demultiplex(&data)?;
                 let video = Bytes::from(std::mem::take(&mut program.video));
                 if sniff::sniff(&video) == Ok(sniff::Form::H264) {
-                    let stream = h264::stream::parse(&video)?;
+                    let stream = h264::stream::parse(&video, map)?;
                     return Ok(Clip::from_stream(Container::MpegPs, stream));
                 }
+                mpeg_fits(map)?;
                 let mut stream = es::parse(&video, program.video_cut)
                     .map_err(|error| error.map_offset(|at| program.file_offset(at)))?;
                 let cut = stream.truncated.map(|at| program.file_offset(at));

@@ -1,9 +1,9 @@
 //! What a link has to carry for each level of a clip, and with which rate a link shows one level and not the next.
 
-use layercast_core::{CELL_SIZE, CellRate, FlowSpec, Level, Rate};
+use layercast_core::{CELL_SIZE, CellRate, FlowSpec, Level, PerLayer, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::Clip;
+use crate::{Clip, Picture};
 
 /// A link that is to carry a level and not the next one has this share of what the next one takes, in permille.
 const BELOW_NEXT_PERMILLE: u64 = 950;
@@ -11,10 +11,16 @@ const BELOW_NEXT_PERMILLE: u64 = 950;
 const ABOVE_OWN_PERMILLE: u64 = 1_030;
 
 /// What one level of a clip takes on a link, with all headers.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LevelSummary {
     /// `BL`, `BL+E1` or `BL+E1+E2`.
     pub name: String,
+    /// Pictures per second that it shows.
+    #[serde(default)]
+    pub fps: f64,
+    /// Its share of the octets of the stream, in percent.
+    #[serde(default)]
+    pub share_percent: f64,
     /// Mean rate, which a link must have left for the level to be granted.
     pub mean_bps: Rate,
     /// Rate with the largest GOP of each layer.
@@ -36,6 +42,10 @@ fn delay_max_ms(spec: &FlowSpec, rate: Rate) -> u64 {
     2 * line.as_us().div_ceil(1_000)
 }
 
+fn hundredths(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
 /// In kbit/s of two significant digits, rounded down, or up.
 pub(crate) fn two_digits(bps: u64, up: bool) -> u64 {
     let kbps = (bps / 1_000).max(1);
@@ -47,8 +57,15 @@ pub(crate) fn two_digits(bps: u64, up: bool) -> u64 {
     steps * step
 }
 
-/// The levels that a flow has, from the base level upwards.
-pub(crate) fn levels(spec: &FlowSpec) -> Vec<LevelSummary> {
+/// What a layer adds to the levels that include it: pictures per second, and a share of the octets.
+#[derive(Clone, Copy, Default, Debug)]
+struct Part {
+    fps: f64,
+    share: f64,
+}
+
+/// The levels that a flow has, from the base level upwards; each layer is this part of it.
+fn levels(spec: &FlowSpec, parts: &PerLayer<Part>) -> Vec<LevelSummary> {
     let top = spec.top_level();
     let all = [Level::BASE, Level::E1, Level::FULL];
     let of = |level: Level| {
@@ -65,8 +82,15 @@ pub(crate) fn levels(spec: &FlowSpec) -> Vec<LevelSummary> {
                 (most * 1_000 >= mean.as_bps() * ABOVE_OWN_PERMILLE / 1_000).then_some(most)
             }
         };
+        let included = parts.iter().filter(|(layer, _)| level.includes(*layer));
+        let part = included.fold(Part::default(), |sum, (_, it)| Part {
+            fps: sum.fps + it.fps,
+            share: sum.share + it.share,
+        });
         LevelSummary {
             name: level.to_string(),
+            fps: hundredths(part.fps),
+            share_percent: hundredths(100.0 * part.share),
             mean_bps: mean,
             peak_bps: peak.rate(),
             limit: limit.map(|kbps| format!("{kbps}kbit/s")),
@@ -77,15 +101,38 @@ pub(crate) fn levels(spec: &FlowSpec) -> Vec<LevelSummary> {
 }
 
 impl Clip {
-    /// What each level of the clip takes on a link.
+    /// What each level of the clip shows, and what it takes on a link.
     pub fn levels(&self) -> Vec<LevelSummary> {
-        levels(&self.flow_spec())
+        levels(&self.flow_spec(), &self.parts())
+    }
+
+    fn parts(&self) -> PerLayer<Part> {
+        let octets: f64 = self.frames.iter().map(|frame| f64::from(frame.size)).sum();
+        let fps = self.info.frame_rate.as_f64() / self.frames.len().max(1) as f64;
+        let mut parts = PerLayer::<Part>::default();
+        for frame in &self.frames {
+            let part = &mut parts[frame.layer];
+            part.share += f64::from(frame.size) / octets.max(1.0);
+            if frame.picture != Picture::Data {
+                part.fps += fps;
+            }
+        }
+        parts
+    }
+
+    /// The largest frame to start at in mean pictures.
+    pub(crate) fn key_frame_ratio(&self) -> f64 {
+        let pictures = || self.frames.iter().filter(|it| it.picture != Picture::Data);
+        let keys = self.frames.iter().filter(|it| it.gop_start);
+        let largest = keys.map(|it| it.size).max().unwrap_or(0);
+        let sum: f64 = pictures().map(|it| f64::from(it.size)).sum();
+        hundredths(f64::from(largest) * pictures().count() as f64 / sum.max(1.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{FrameRate, LayerRate, PerLayer};
+    use layercast_core::{FrameRate, Layer, LayerRate};
 
     use super::*;
 
@@ -108,8 +155,12 @@ mod tests {
         }
     }
 
+    fn summaries(spec: &FlowSpec) -> Vec<LevelSummary> {
+        levels(spec, &PerLayer::default())
+    }
+
     fn limits(spec: &FlowSpec) -> Vec<Option<String>> {
-        levels(spec).into_iter().map(|it| it.limit).collect()
+        summaries(spec).into_iter().map(|it| it.limit).collect()
     }
 
     #[test]
@@ -118,7 +169,7 @@ mod tests {
         let three = spec([1_000, 2_000, 2_000], 300);
         let expected = ["1200kbit/s", "2000kbit/s", "4300kbit/s"];
         assert_eq!(limits(&three), expected.map(|it| Some(it.to_owned())));
-        let two = levels(&spec([1_000, 2_000, 0], 300));
+        let two = summaries(&spec([1_000, 2_000, 0], 300));
         assert_eq!(two.len(), 2);
         assert_eq!(two[1].limit.as_deref(), Some("2600kbit/s"));
         assert_eq!(two[0].name, "BL");
@@ -132,8 +183,27 @@ mod tests {
     #[test]
     fn the_delay_bound_is_twice_the_time_of_the_largest_key_frame() {
         // 1415 cells of 53 bytes take 0.5 s at 1.2 Mbit/s.
-        let large = levels(&spec([1_000, 2_000, 2_000], 1_415));
+        let large = summaries(&spec([1_000, 2_000, 2_000], 1_415));
         assert_eq!(large[0].delay_max_ms, Some(1_000));
         assert_eq!(large[1].delay_max_ms, Some(600));
+    }
+
+    #[test]
+    fn a_level_shows_the_pictures_of_its_layers() {
+        use crate::Synthetic;
+        let clip = Clip::synthetic(Synthetic::Canyon, FrameRate { num: 24, den: 1 }, 240, 1);
+        let levels = clip.levels();
+        // I, P and B pictures in GOPs of twelve, of which eight are B.
+        let fps: Vec<f64> = levels.iter().map(|it| it.fps).collect();
+        assert_eq!(fps, [2.0, 8.0, 24.0]);
+        let octets = |top: Layer| -> f64 {
+            let frames = clip.frames.iter().filter(|it| it.layer <= top);
+            frames.map(|it| f64::from(it.size)).sum()
+        };
+        for (level, layer) in levels.iter().zip(Layer::ALL) {
+            let share = 100.0 * octets(layer) / octets(Layer::E2);
+            assert!((level.share_percent - share).abs() < 0.01, "{level:?}");
+        }
+        assert!(clip.key_frame_ratio() > 1.0);
     }
 }

@@ -17,8 +17,10 @@ mod error;
 mod filter;
 mod foreign;
 mod h264;
+mod h265;
 mod levels;
 mod live;
+mod map;
 mod mpeg;
 mod output;
 mod rates;
@@ -45,6 +47,7 @@ pub use live::{
     MediaTimeline, Overload, PaceChange, PaceMeter, Restart, SpecMeter, Stamp, TOO_SLOW,
     TimedFrame,
 };
+pub use map::{Map, MapError};
 pub use mpeg::sniff::{is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received, Undecodable};
 pub use rates::{DataSummary, LayerSummary, PictureCounts, Summary};

@@ -29,9 +29,12 @@ pub struct Summary {
     pub gops: u64,
     /// The layers: rates of the media alone.
     pub layers: Vec<LayerSummary>,
-    /// The levels: rates on a link, with all headers.
+    /// The levels: what each shows, and rates on a link, with all headers.
     #[serde(default)]
     pub levels: Vec<LevelSummary>,
+    /// The largest key frame in mean pictures.
+    #[serde(default)]
+    pub key_frame_ratio: f64,
     /// Frames of sound and data, which are in the base layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSummary>,
@@ -269,6 +272,7 @@ impl Clip {
             gops: self.gops().count() as u64,
             layers: layers.collect(),
             levels: self.levels(),
+            key_frame_ratio: self.key_frame_ratio(),
             data: self.data(),
             advice: self.advice().iter().map(ToString::to_string).collect(),
             truncated: self.info.truncated,

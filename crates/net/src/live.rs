@@ -10,8 +10,9 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
-    GopWatch, Ingest, IngestStats, LiveClock, LiveLoad, LongGop, MediaTimeline, Overload,
-    PaceChange, Restart, RtpNote, RtpSession, SpecMeter, StreamChange, TimedFrame, VideoCodec,
+    GopWatch, Ingest, IngestStats, LevelSummary, LiveClock, LiveLoad, LongGop, Map, MediaTimeline,
+    Overload, PaceChange, Restart, RtpNote, RtpSession, SpecMeter, StreamChange, TimedFrame,
+    VideoCodec,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -78,6 +79,8 @@ pub struct LiveOptions {
     pub window: Span,
     /// The program of a transport stream that is served alone.
     pub program: Option<u16>,
+    /// Which picture goes into which layer.
+    pub map: Map,
 }
 
 /// What was learned of a live stream.
@@ -91,6 +94,8 @@ pub struct Learned {
     pub form: &'static str,
     /// The codec of the video in a bare transport stream.
     pub codec: Option<VideoCodec>,
+    /// What each level shows and takes, as seen.
+    pub levels: Vec<LevelSummary>,
 }
 
 /// What the rates of a stream are estimated from of which no whole GOP was seen.
@@ -161,6 +166,7 @@ impl Default for LiveOptions {
             patience: Span::from_secs(30),
             window: LOAD_WINDOW,
             program: None,
+            map: Map::Auto,
         }
     }
 }
@@ -237,7 +243,7 @@ impl LiveInput {
         options: &LiveOptions,
         mut tell: impl FnMut(&str),
     ) -> Result<Learned, NetError> {
-        self.ingest = std::mem::take(&mut self.ingest).with_program(options.program);
+        self.ingest = std::mem::take(&mut self.ingest).with(options.program, options.map);
         self.clock = LiveClock::learning(options.lead);
         let mut meter = SpecMeter::new(options.measure);
         let (mut datagrams, mut form) = (0u64, "");
@@ -377,6 +383,10 @@ impl LiveInput {
                 _ => unusable("too little of it came to tell what it carries"),
             });
         };
+        if let Some(problem) = self.ingest.misfit() {
+            return Err(unusable(&problem));
+        }
+        let levels = meter.levels(media);
         let (headroom, rates) = (options.headroom_percent, options.rates);
         let measured = meter.flow_spec(media, headroom, rates);
         let estimate = match length {
@@ -398,6 +408,7 @@ impl LiveInput {
                     estimated,
                     form: self.ingest.form(),
                     codec: self.ingest.codec(),
+                    levels,
                 })
             }
             None if meter.gops() == 0 => Err(unusable(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use layercast_core::Rate;
-use layercast_media::Summary as ClipSummary;
+use layercast_media::{Map, Summary as ClipSummary};
 use layercast_mets::ReceiverSummary;
 use layercast_sim::SimSummary;
 use layercast_sim::scenario::{ClipSpec, Network, NodeKind, Scenario};
@@ -166,7 +166,9 @@ impl Parts<'_> {
                 ClipSpec::File(path) => Some(self.scenario.base_dir.join(path)),
                 _ => None,
             });
-        let clip = clip.map(|path| probe::read_clip(&path, None)).transpose()?;
+        let clip = clip
+            .map(|path| probe::read_clip(&path, None, Map::Auto))
+            .transpose()?;
         let mut events = timeline(self.scenario);
         events.extend(self.run.surprises.iter().cloned());
         events.sort_by(|a, b| a.0.total_cmp(&b.0));

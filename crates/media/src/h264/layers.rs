@@ -10,6 +10,7 @@ use super::annexb::put;
 use super::nal;
 use super::params::ParameterSets;
 use crate::Picture;
+use crate::map::{Map, Split};
 
 /// Bytes of a slice in which its header must end.
 const SLICE_HEADER: usize = 1_024;
@@ -60,12 +61,16 @@ impl Slice {
         usize::from(self.field == Some(true))
     }
 
-    /// Whether both are fields of one frame.
-    pub fn pairs_with(&self, first: &Slice) -> bool {
+    /// Whether it can be the other field of the frame of which `first` came, though only one of them may be referred to.
+    fn is_other_field_of(&self, first: &Slice) -> bool {
         matches!((self.field, first.field), (Some(a), Some(b)) if a != b)
             && self.frame_num == first.frame_num
             && self.idr.is_none()
-            && (self.reference == first.reference || first.idr.is_some())
+    }
+
+    /// Whether both are fields of one frame.
+    pub fn pairs_with(&self, first: &Slice) -> bool {
+        self.is_other_field_of(first) && (self.reference == first.reference || first.idr.is_some())
     }
 }
 
@@ -118,22 +123,17 @@ impl UnitInfo {
         self.is_idr() || self.recovery && self.kind == Some(Picture::I)
     }
 
-    /// The layer that carries it.
-    ///
-    /// I pictures and new parameter sets are BL. Of a stream with temporal layers the lowest is BL,
-    /// the next E1, all above E2. Of others, pictures that others refer to are E1, the rest E2.
-    pub fn layer(&self) -> Layer {
+    /// Whether others refer to it, as far as that is known.
+    fn is_reference(&self) -> bool {
         let first = self.first.as_ref().map(|slice| slice.reference);
         let early = self.early.map(|(_, reference)| reference);
-        let reference = first.or(early).unwrap_or(true);
-        match (self.picture(), self.temporal) {
-            _ if self.new_sets => Layer::Base,
-            (Picture::I | Picture::Data, _) | (_, Some(0)) => Layer::Base,
-            (_, Some(1)) => Layer::E1,
-            (_, Some(_)) => Layer::E2,
-            (_, None) if reference => Layer::E1,
-            (_, None) => Layer::E2,
-        }
+        first.or(early).unwrap_or(true)
+    }
+
+    /// It is one field, whose other half may be the next unit.
+    fn lone_field(&self) -> Option<&Slice> {
+        let field = self.first.as_ref().filter(|slice| slice.field.is_some());
+        field.filter(|_| self.tops != [true; 2])
     }
 }
 
@@ -141,6 +141,12 @@ impl UnitInfo {
 #[derive(Default, Debug)]
 pub(crate) struct Inspector {
     pub sets: ParameterSets,
+    pub map: Map,
+    split: Split,
+    /// A field that waits for its other half, and its layer.
+    field: Option<(Slice, Layer)>,
+    /// A picture of a temporal layer came.
+    temporal: bool,
     scratch: Vec<u8>,
     unread: u64,
 }
@@ -254,6 +260,61 @@ impl Inspector {
             }
             _ => {}
         }
+    }
+
+    /// The layer that carries a unit, which is the next one in decoding order.
+    ///
+    /// I pictures and new parameter sets are always BL. Temporal layers are numbered: the lowest is BL, the next E1, all
+    /// above E2. What has no number is BL if others refer to it or may do so.
+    pub fn layer(&mut self, info: &UnitInfo) -> Layer {
+        let waiting = self.field.take();
+        let layer = match (waiting, info.lone_field()) {
+            // Both fields of a frame go the same way, whatever else they are.
+            (Some((first, layer)), Some(second)) if second.is_other_field_of(&first) => {
+                return match info.is_reference() {
+                    true => layer.min(self.of_map(info)),
+                    false => layer,
+                };
+            }
+            _ => self.of_map(info),
+        };
+        self.field = info.lone_field().map(|first| (first.clone(), layer));
+        layer
+    }
+
+    fn of_map(&mut self, info: &UnitInfo) -> Layer {
+        let picture = info.picture();
+        if picture == Picture::Data {
+            return Layer::Base;
+        }
+        self.temporal |= info.temporal.is_some();
+        let is_reference = info.is_reference();
+        let is_base = picture == Picture::I || info.new_sets;
+        if is_base || is_reference {
+            self.split.reference();
+        }
+        match (self.map, info.temporal) {
+            _ if is_base => Layer::Base,
+            (Map::Ipb, _) if is_reference => Layer::E1,
+            (Map::Ipb, _) => Layer::E2,
+            (Map::Auto | Map::Temporal, Some(temporal)) => match temporal {
+                0 => Layer::Base,
+                1 => Layer::E1,
+                _ => Layer::E2,
+            },
+            (Map::Temporal, None) => Layer::Base,
+            _ if is_reference => Layer::Base,
+            _ => {
+                let format = self.sets.format();
+                let rate = format.and_then(|format| format.frame_rate);
+                self.split.droppable(rate, true)
+            }
+        }
+    }
+
+    /// Whether a picture named its temporal layer.
+    pub fn has_temporal_layers(&self) -> bool {
+        self.temporal
     }
 
     /// Slices that could not be read because their parameter sets are unknown.

@@ -1,10 +1,11 @@
 use bytes::Bytes;
-use layercast_core::{FrameRate, Media};
+use layercast_core::{FrameRate, Layer, Media};
 
 use super::annexb::{nals, put};
 use super::layers::{Inspector, Part, UnitInfo};
 use super::nal;
 use super::params::MAX_BYTES as MAX_SETS_BYTES;
+use crate::map::Map;
 use crate::mpeg::es::Stream;
 use crate::{Frame, MediaError};
 
@@ -19,6 +20,7 @@ pub(crate) struct Unit {
     /// In Annex B form. A unit to start at carries its parameter sets.
     pub data: Vec<u8>,
     pub info: UnitInfo,
+    pub layer: Layer,
 }
 
 /// Cuts a stream of NAL units into access units by their own syntax (7.4.1.2.4).
@@ -104,7 +106,8 @@ impl Cutter {
             std::mem::take(&mut self.data),
             std::mem::take(&mut self.info),
         );
-        Some(self.inspector.completed(Unit { data, info }))
+        let layer = self.inspector.layer(&info);
+        Some(self.inspector.completed(Unit { data, info, layer }))
     }
 
     /// Forgets the unit being read: a part of it is missing.
@@ -141,16 +144,18 @@ impl Unit {
     /// The unit as a frame.
     pub fn into_frame(self) -> Frame {
         Frame {
-            layer: self.info.layer(),
+            layer: self.layer,
             gop_start: self.info.gop_start(),
             ..Frame::new(self.info.picture(), Bytes::from(self.data))
         }
     }
 }
 
-/// Cuts an Annex B byte stream into frames. Starts at the first unit that a receiver can start at.
-pub(crate) fn parse(data: &[u8]) -> Result<Stream, MediaError> {
+/// Cuts an Annex B byte stream into frames, with layers as `map` says. Starts at the first unit that a receiver can start
+/// at.
+pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
     let mut cutter = Cutter::default();
+    cutter.inspector.map = map;
     let mut frames = Vec::new();
     let mut add = |unit: Unit| {
         if !frames.is_empty() || unit.info.gop_start() {
@@ -170,6 +175,10 @@ pub(crate) fn parse(data: &[u8]) -> Result<Stream, MediaError> {
     let Some(format) = format else {
         return Err(why_nothing(inspector, data.len()));
     };
+    if map == Map::Temporal && !inspector.has_temporal_layers() {
+        let problem = map.misfit("this H.264 stream");
+        return Err(MediaError::Unusable { problem });
+    }
     Ok(Stream {
         codec: Media::H264,
         width: format.width,

@@ -3,6 +3,7 @@ use layercast_core::{Media, Time};
 use super::detect::{Detector, Found};
 use super::stamp::HZ;
 use super::{PaceChange, PaceMeter, Stamp, TimedFrame};
+use crate::Map;
 use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::{StreamChange, TsSplitter, TsStats, VideoCodec};
 
@@ -15,6 +16,7 @@ pub struct Ingest {
     detector: Detector,
     /// The program of a transport stream that is served.
     program: Option<u16>,
+    map: Map,
     /// When something came last.
     now: Time,
     /// The last time stamp, and the ticks since the first.
@@ -50,6 +52,11 @@ pub struct IngestStats {
     pub dropped: u64,
 }
 
+/// A splitter for a program of a bare transport stream.
+fn splitter_of(program: Option<u16>, map: Map) -> TsSplitter {
+    TsSplitter::of_program(program).with_map(map)
+}
+
 impl Ingest {
     /// Waits for a datagram.
     pub fn new() -> Ingest {
@@ -72,13 +79,15 @@ impl Ingest {
         }
     }
 
-    /// Serves the program with this number of a bare transport stream, and nothing of the others. To be called
-    /// before anything comes.
+    /// Serves the program with this number of a bare transport stream, and nothing of the others, and distributes pictures
+    /// over the layers as `map` says. To be called before anything comes.
     #[must_use]
-    pub fn with_program(mut self, program: Option<u16>) -> Ingest {
-        self.program = program;
-        if let Some(Form::Transport(splitter)) = &mut self.form {
-            **splitter = TsSplitter::of_program(program);
+    pub fn with(mut self, program: Option<u16>, map: Map) -> Ingest {
+        (self.program, self.map) = (program, map);
+        match &mut self.form {
+            Some(Form::Transport(splitter)) => **splitter = splitter_of(program, map),
+            Some(Form::Rtp(receiver)) => receiver.set_map(map),
+            None => {}
         }
         self
     }
@@ -110,12 +119,13 @@ impl Ingest {
     fn found(&mut self, now: Time, found: Found) {
         self.form = Some(match found {
             Found::Transport(bytes) => {
-                let mut splitter = Box::new(TsSplitter::of_program(self.program));
+                let mut splitter = Box::new(splitter_of(self.program, self.map));
                 splitter.push_at(now, &bytes);
                 Form::Transport(splitter)
             }
             Found::Rtp(datagrams) => {
                 let mut receiver = Box::new(RtpReceiver::new());
+                receiver.set_map(self.map);
                 for datagram in &datagrams {
                     receiver.push(now, datagram);
                 }
@@ -138,6 +148,14 @@ impl Ingest {
             None => Some(self.detector.description()),
             Some(Form::Transport(splitter)) => splitter.problem(),
             Some(Form::Rtp(receiver)) => receiver.problem(),
+        }
+    }
+
+    /// Why the map does not fit the video, as far as it came.
+    pub fn misfit(&self) -> Option<String> {
+        match self.form.as_ref()? {
+            Form::Transport(splitter) => splitter.misfit(),
+            Form::Rtp(receiver) => receiver.misfit(),
         }
     }
 

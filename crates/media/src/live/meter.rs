@@ -3,7 +3,7 @@ use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Sp
 use super::TimedFrame;
 use super::stamp::{Timed, before_the_last, on_a_timeline};
 use crate::rates::frame_cells;
-use crate::{Clip, ClipInfo, Container, Frame, Picture};
+use crate::{Clip, ClipInfo, Container, Frame, LevelSummary, Picture};
 
 /// Frames kept while measuring.
 const MAX_FRAMES: usize = 16_384;
@@ -101,6 +101,16 @@ impl SpecMeter {
         let (begin, end) = self.whole_gops()?;
         let clip = clip_of(before_the_last(self.frames[begin..=end].to_vec()), media);
         Some(with_headroom(clip.flow_spec(), headroom_percent, rates))
+    }
+
+    /// What each level shows and takes, of the whole GOPs that were seen, or of all that was seen before there is one.
+    pub fn levels(&self, media: Media) -> Vec<LevelSummary> {
+        let timed = match (self.whole_gops(), self.first_picture()) {
+            (Some((begin, end)), _) => before_the_last(self.frames[begin..=end].to_vec()),
+            (None, Some(first)) => on_a_timeline(self.frames[first..].to_vec()),
+            (None, None) => return Vec::new(),
+        };
+        clip_of(timed, media).levels()
     }
 
     /// What a stream needs of which no whole GOP has been seen; `None` without pictures, and after a whole GOP.

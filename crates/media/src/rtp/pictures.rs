@@ -1,4 +1,4 @@
-use layercast_core::{Layer, Serial, Time};
+use layercast_core::{Serial, Time};
 
 use super::h264::{self, carries_slice};
 use super::mpeg;
@@ -137,7 +137,7 @@ impl H264Pictures {
     /// The frame of an access unit; `None` if it cannot be decoded.
     fn frame(&mut self, unit: Unit, stamp: Stamp) -> Option<TimedFrame> {
         self.seq = self.seq.plus(1);
-        let (layer, gop_start): (Layer, bool) = (unit.info.layer(), unit.info.gop_start());
+        let (layer, gop_start) = (unit.layer, unit.info.gop_start());
         let mut kept = Vec::new();
         self.guard
             .frame(self.seq, layer, gop_start, &unit.data, &mut kept);

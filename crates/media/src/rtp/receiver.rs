@@ -9,9 +9,9 @@ use super::reorder::{Ordered, Reorder};
 use super::session::RtpSession;
 use super::source::{Kept, RtpNote, Sources, Verdict};
 use super::{MPEG_VIDEO, RtpPacket, RtpSource};
-use crate::Picture;
 use crate::live::TimedFrame;
 use crate::ts::{StreamChange, TsSplitter};
+use crate::{Map, Picture};
 
 /// Frames kept for a caller that does not poll.
 const MAX_FRAMES: usize = 4_096;
@@ -48,6 +48,7 @@ pub struct RtpReceiver {
     sources: Sources,
     /// Parameter sets of the session description.
     parameter_sets: Vec<Vec<u8>>,
+    map: Map,
     reorder: Reorder,
     content: Option<Content>,
     /// Packets are missing before the next one with a payload.
@@ -81,6 +82,28 @@ impl RtpReceiver {
     pub fn describe(&mut self, session: &RtpSession) {
         self.sources.describe(session.payload_type, session.carried);
         self.parameter_sets.clone_from(&session.parameter_sets);
+    }
+
+    /// Distributes pictures over the layers as `map` says. To be called before anything comes.
+    pub fn set_map(&mut self, map: Map) {
+        self.map = map;
+    }
+
+    /// Why the map does not fit the video, as far as it came.
+    pub fn misfit(&self) -> Option<String> {
+        match self.content.as_ref()? {
+            Content::Transport(splitter) => splitter.misfit(),
+            Content::Mpeg(_) if self.map.needs_references() => {
+                Some(self.map.misfit("MPEG-1/2 video"))
+            }
+            Content::H264(pictures)
+                if self.map == Map::Temporal
+                    && !pictures.parts.cutter.inspector.has_temporal_layers() =>
+            {
+                Some(self.map.misfit("this H.264 stream"))
+            }
+            Content::Mpeg(_) | Content::H264(_) => None,
+        }
     }
 
     /// Takes a datagram that arrives `now`.
@@ -229,10 +252,13 @@ impl RtpReceiver {
         };
         self.reorder = Reorder::default();
         self.content = Some(match carried {
-            Carried::Transport => Content::Transport(Box::default()),
+            Carried::Transport => {
+                Content::Transport(Box::new(TsSplitter::new().with_map(self.map)))
+            }
             Carried::Mpeg => Content::Mpeg(Box::default()),
             Carried::H264 => {
                 let mut pictures = H264Pictures::default();
+                pictures.parts.cutter.inspector.map = self.map;
                 for set in &self.parameter_sets {
                     pictures.parts.cutter.inspector.sets.take(set);
                 }

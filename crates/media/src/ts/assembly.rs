@@ -8,8 +8,8 @@ use super::pes::{FIRST_VIDEO, PesHeader, put_pes};
 use super::stamps::{Given, Stamps};
 use super::units::Syntax;
 use super::video::{Coded, VideoInspector};
-use crate::Picture;
 use crate::live::Stamp;
+use crate::{Map, Picture};
 
 /// Largest frame, in whole packets: what a METS frame holds.
 pub(super) const MAX_FRAME: usize = ((1 << 24) - 1) / TS_PACKET * TS_PACKET;
@@ -70,11 +70,11 @@ pub(super) struct Unit {
 }
 
 impl Assembly {
-    pub fn new(pid: u16, codec: VideoCodec) -> Assembly {
+    pub fn new(pid: u16, codec: VideoCodec, map: Map) -> Assembly {
         Assembly {
             pid,
             codec,
-            inspector: codec.inspector(),
+            inspector: codec.inspector(map),
             stamps: Stamps::default(),
             packets: Vec::new(),
             payload: Vec::new(),
@@ -92,6 +92,11 @@ impl Assembly {
     /// Width, height and, if the stream says so, frames per second.
     pub fn format(&self) -> Option<(u32, u32, Option<FrameRate>)> {
         self.inspector.format()
+    }
+
+    /// Whether pictures name temporal layers; `None` of codecs that have none.
+    pub fn has_temporal_layers(&self) -> Option<bool> {
+        self.inspector.has_temporal_layers()
     }
 
     /// The units that are complete.
@@ -212,7 +217,7 @@ impl Assembly {
             let random_access = head.is_some_and(|(_, head)| head.random_access);
             let data = &payload[range.clone()];
             let coded = match scrambled {
-                true => VideoInspector::Other.read(&[], random_access),
+                true => Coded::by_access(random_access),
                 false => {
                     let coded = self.inspector.read(data, random_access);
                     self.codec.refine(data, coded)

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::psi::StreamEntry;
 use super::units::Syntax;
 use super::video::{Coded, VideoInspector, stream_type};
-use crate::Picture;
+use crate::{Map, Picture};
 
 /// The codec of the video in a transport stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -76,14 +76,18 @@ impl VideoCodec {
     }
 
     /// What reads its access units.
-    pub(crate) fn inspector(self) -> VideoInspector {
-        let kind = match self {
-            VideoCodec::Mpeg1 => stream_type::MPEG1,
-            VideoCodec::Mpeg2 => stream_type::MPEG2,
-            VideoCodec::H264 => stream_type::H264,
-            _ => stream_type::H265,
-        };
-        VideoInspector::new(kind).unwrap_or(VideoInspector::Other)
+    pub(crate) fn inspector(self, map: Map) -> VideoInspector {
+        match self {
+            VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => VideoInspector::mpeg(),
+            VideoCodec::H264 => VideoInspector::h264(map),
+            VideoCodec::H265 => VideoInspector::h265(map),
+            _ => VideoInspector::Other,
+        }
+    }
+
+    /// Whether a map fits what is known of its pictures.
+    pub(crate) fn fits(self, map: Map) -> bool {
+        !map.needs_references() || matches!(self, VideoCodec::H264 | VideoCodec::H265)
     }
 
     /// The syntax of its access units.
@@ -134,15 +138,14 @@ impl VideoCodec {
     /// What an access unit of a codec without an inspector of its own is; `known` is what the container says.
     pub(crate) fn refine(self, unit: &[u8], mut known: Coded) -> Coded {
         let read = match self {
-            VideoCodec::H265 => h265(unit),
             VideoCodec::Mpeg4 => mpeg4(unit),
             _ => None,
         };
-        if let Some((picture, layer)) = read {
+        if let Some(picture) = read {
             known.gop_start |= picture == Picture::I;
             known.layer = match known.gop_start {
                 true => Layer::Base,
-                false => layer,
+                false => picture.layer(),
             };
             known.picture = picture;
         }
@@ -150,32 +153,13 @@ impl VideoCodec {
     }
 }
 
-/// Kind and layer of an access unit of H.265 (7.4.2.2): pictures that receivers can start at are BL, pictures that
-/// no other of their temporal layer refers to are E2, and so are all above the lowest temporal layer.
-fn h265(unit: &[u8]) -> Option<(Picture, Layer)> {
-    const FIRST_IRAP: u8 = 16;
-    const LAST_IRAP: u8 = 23;
-    const LAST_NON_REFERENCE: u8 = 14;
-    memchr::memmem::find_iter(unit, &[0, 0, 1]).find_map(|at| {
-        let &[first, second] = unit.get(at + 3..at + 5)?.first_chunk()?;
-        let (kind, temporal) = (first >> 1 & 63, second & 7);
-        match kind {
-            FIRST_IRAP..=LAST_IRAP => Some((Picture::I, Layer::Base)),
-            0..=31 if temporal > 1 => Some((Picture::B, Layer::E2)),
-            0..=LAST_NON_REFERENCE if kind % 2 == 0 => Some((Picture::B, Layer::E2)),
-            0..=31 => Some((Picture::P, Layer::E1)),
-            _ => None,
-        }
-    })
-}
-
-/// Kind and layer of a picture of MPEG-4 part 2 by `vop_coding_type` (6.3.5): no other refers to B pictures.
-fn mpeg4(unit: &[u8]) -> Option<(Picture, Layer)> {
+/// The kind of a picture of MPEG-4 part 2 by `vop_coding_type` (6.3.5): no other refers to B pictures.
+fn mpeg4(unit: &[u8]) -> Option<Picture> {
     let at = memchr::memmem::find(unit, &[0, 0, 1, 0xB6])?;
     Some(match unit.get(at + 4)? >> 6 {
-        0 => (Picture::I, Layer::Base),
-        2 => (Picture::B, Layer::E2),
-        _ => (Picture::P, Layer::E1),
+        0 => Picture::I,
+        2 => Picture::B,
+        _ => Picture::P,
     })
 }
 
@@ -184,10 +168,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_of_h265_and_mpeg4_have_layers() {
+    fn pictures_of_h265_and_mpeg4_have_kinds() {
         let read = |codec: VideoCodec, unit: &[u8]| {
-            let known = VideoInspector::Other.read(&[], false);
-            let coded = codec.refine(unit, known);
+            let mut inspector = codec.inspector(Map::Ipb);
+            let coded = codec.refine(unit, inspector.read(unit, false));
             (coded.picture, coded.layer, coded.gop_start)
         };
         let h265 = |kind: u8, temporal: u8| {

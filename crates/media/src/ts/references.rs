@@ -1,15 +1,15 @@
 //! Which pictures of a received transport stream can be decoded.
 
-use layercast_core::PerLayer;
+use layercast_core::{Layer, PerLayer};
 
 use super::codec::VideoCodec;
 use super::packet::{Packet, TS_PACKET};
 use super::pes::PesHeader;
 use super::psi::ProgramMap;
 use super::tables::video;
-use crate::Picture;
 use crate::h264::{self, Inspector, UnitInfo, nals};
 use crate::mpeg::unit::AccessUnit;
+use crate::{Picture, h265};
 
 /// Follows the references between the pictures of the video of a program.
 #[derive(Debug)]
@@ -17,9 +17,8 @@ pub(super) struct References {
     codec: VideoCodec,
     pid: u16,
     rule: Rule,
-    /// Frames of the base layer and of E1 that are missing before the next picture, and whether some are of E1.
-    missing: u32,
-    gap_in_e1: bool,
+    /// Frames that are missing before the next picture.
+    missing: PerLayer<u32>,
     /// A picture to start at came.
     begun: bool,
     /// The last picture can be decoded.
@@ -31,6 +30,7 @@ pub(super) struct References {
 #[derive(Debug)]
 enum Rule {
     H264(Box<(Inspector, h264::References)>),
+    H265(h265::Leading),
     Mpeg(Anchors),
     /// Another codec: its references are not known.
     Unknown,
@@ -59,11 +59,11 @@ impl References {
             pid,
             rule: match codec {
                 VideoCodec::H264 => Rule::H264(Box::default()),
+                VideoCodec::H265 => Rule::H265(h265::Leading::default()),
                 VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Rule::Mpeg(Anchors::default()),
                 _ => Rule::Unknown,
             },
-            missing: 0,
-            gap_in_e1: false,
+            missing: PerLayer::default(),
             begun: false,
             decodable: true,
             unit: Vec::new(),
@@ -76,22 +76,23 @@ impl References {
     }
 
     /// Whether a decoder has what the picture in a frame refers to; true of frames without a picture, and of pictures
-    /// whose references are not known. `starts`: receivers can start here; `missing`: frames that are missing before it.
+    /// whose references are not known. The frame is of `layer`; `starts`: receivers can start here; `missing`: frames that
+    /// are missing before it.
     pub fn take(
         &mut self,
         packets: &[[u8; TS_PACKET]],
+        layer: Layer,
         starts: bool,
         missing: PerLayer<u32>,
     ) -> bool {
-        self.missing = self
-            .missing
-            .saturating_add(missing.base)
-            .saturating_add(missing.e1);
-        self.gap_in_e1 |= missing.e1 > 0;
+        for (of, count) in missing.iter() {
+            self.missing[of] = self.missing[of].saturating_add(*count);
+        }
         if matches!(self.rule, Rule::Unknown) || !self.read(packets) {
             return true;
         }
-        let (count, gap_in_e1, begun) = (self.missing, self.gap_in_e1, self.begun);
+        let (missing, begun) = (self.missing, self.begun);
+        let gap_in_e1 = missing.e1 > 0;
         let judged = match &mut self.rule {
             Rule::H264(it) => {
                 let (inspector, references) = &mut **it;
@@ -100,6 +101,7 @@ impl References {
                     inspector.look(nal, &mut info);
                 }
                 let starts = starts && info.gop_start();
+                let count = missing.base.saturating_add(missing.e1);
                 let slice = info.first.take();
                 slice.map(|slice| match (begun, starts) {
                     (true, _) => references.take(&slice, starts, count),
@@ -110,6 +112,10 @@ impl References {
                     (false, false) => true,
                 })
             }
+            Rule::H265(leading) => {
+                let unit = h265::Unit::read(&self.unit);
+                unit.map(|unit| leading.take(unit, layer, missing))
+            }
             Rule::Mpeg(anchors) => {
                 let unit = AccessUnit::scan(&self.unit);
                 unit.map(|unit| anchors.take(&unit, gap_in_e1))
@@ -119,7 +125,7 @@ impl References {
         if let Some(judged) = judged {
             self.decodable = judged;
             self.begun |= starts;
-            (self.missing, self.gap_in_e1) = (0, false);
+            self.missing = PerLayer::default();
         }
         // A frame without a picture header continues the last picture.
         self.decodable

@@ -14,7 +14,7 @@ use super::tables::{Tables, video};
 use super::video::Coded;
 use crate::live::{Stamp, TimedFrame};
 use crate::mpeg::es::Stream;
-use crate::{Frame, MediaError, Picture};
+use crate::{Frame, Map, MediaError, Picture};
 
 /// Packets of other streams that wait for the end of a picture at most.
 const MAX_WAITING: usize = 256 * TS_PACKET;
@@ -50,6 +50,7 @@ pub struct TsStats {
 pub struct TsSplitter {
     framing: Framing,
     tables: Tables,
+    map: Map,
     video: Option<Assembly>,
     /// A first field that waits for its second.
     field: Option<(Coded, TimedFrame, Vec<u8>)>,
@@ -116,6 +117,7 @@ impl TsSplitter {
         TsSplitter {
             framing: Framing::default(),
             tables: Tables::of_program(program),
+            map: Map::Auto,
             video: None,
             field: None,
             unnamed: false,
@@ -132,6 +134,12 @@ impl TsSplitter {
             frames: VecDeque::new(),
             stats: TsStats::default(),
         }
+    }
+
+    /// Distributes pictures over the layers as `map` says. To be called before anything comes.
+    #[must_use]
+    pub fn with_map(self, map: Map) -> TsSplitter {
+        TsSplitter { map, ..self }
     }
 
     /// Takes bytes of a stream that arrives live, at `now`; otherwise as [`push`](TsSplitter::push).
@@ -189,6 +197,20 @@ impl TsSplitter {
     pub fn codec(&self) -> Option<VideoCodec> {
         let unnamed = self.unnamed.then_some(VideoCodec::Unnamed);
         self.video.as_ref().map(|video| video.codec).or(unnamed)
+    }
+
+    /// Why the map does not fit the video, as far as it came.
+    pub fn misfit(&self) -> Option<String> {
+        let video = self.video.as_ref()?;
+        let lacks_layers = self.map == Map::Temporal && video.has_temporal_layers() == Some(false);
+        match video.codec.fits(self.map) {
+            false => Some(self.map.misfit(video.codec.name())),
+            true if lacks_layers => {
+                let what = format!("this {} stream", video.codec.name());
+                Some(self.map.misfit(&what))
+            }
+            true => None,
+        }
     }
 
     /// Why nothing of the stream can be served: what is wrong with its tables, and what helps. `None` if the
@@ -321,7 +343,7 @@ impl TsSplitter {
         let same = self.video.as_ref().map(|video| (video.codec, video.pid)) == found;
         if !same {
             self.end_video();
-            self.video = found.map(|(codec, pid)| Assembly::new(pid, codec));
+            self.video = found.map(|(codec, pid)| Assembly::new(pid, codec, self.map));
         }
     }
 
@@ -506,12 +528,13 @@ fn hash(packet: &Packet) -> u64 {
 }
 
 /// Splits a whole file; frames get the media times of their stamps. Tables that come behind the first pictures hold
-/// for these too. `program` is the one to be served.
+/// for these too. `program` is the one to be served, with layers as `map` says.
 pub(crate) fn parse(
     data: &Bytes,
     program: Option<u16>,
+    map: Map,
 ) -> Result<(Stream, Option<VideoCodec>), MediaError> {
-    let mut splitter = TsSplitter::of_program(program);
+    let mut splitter = TsSplitter::of_program(program).with_map(map);
     splitter.look_ahead(data);
     let mut timed = Vec::new();
     for chunk in data.chunks(64 * TS_PACKET) {
@@ -520,7 +543,7 @@ pub(crate) fn parse(
     }
     splitter.finish();
     timed.extend(std::iter::from_fn(|| splitter.poll()));
-    if let Some(problem) = splitter.problem() {
+    if let Some(problem) = splitter.problem().or_else(|| splitter.misfit()) {
         return Err(MediaError::Unusable { problem });
     }
     let start = timed.iter().position(|timed| timed.frame.gop_start);

@@ -1,12 +1,12 @@
 use layercast_core::{FrameRate, Layer};
 
-use crate::Picture;
 use crate::h264::{Inspector, Slice, UnitInfo, behind_delimiter, nals};
 use crate::mpeg::headers::{
     PICTURE_CODING_EXTENSION, PictureCoding, PictureHeader, SEQUENCE_EXTENSION,
     SEQUENCE_EXTENSION_LEN, Sequence, Structure, extension_id, sequence_header_len,
 };
 use crate::mpeg::startcode::{code, start_codes};
+use crate::{Map, Picture, h265};
 
 /// What an access unit in a container is to its layer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +35,21 @@ enum FieldOf {
 }
 
 impl Coded {
+    /// A unit of which the container says alone whether receivers can start at it.
+    pub fn by_access(random_access: bool) -> Coded {
+        let picture = match random_access {
+            true => Picture::I,
+            false => Picture::P,
+        };
+        Coded {
+            picture,
+            layer: picture.layer(),
+            gop_start: random_access,
+            missing: None,
+            field: None,
+        }
+    }
+
     /// Whether this is the second field of the frame that `first` began.
     pub fn completes(&self, first: &Coded) -> bool {
         match (&self.field, &first.field) {
@@ -66,6 +81,7 @@ impl Coded {
 pub(crate) enum VideoInspector {
     Mpeg(Box<MpegInspector>),
     H264(Box<Inspector>),
+    H265(Box<h265::Layers>),
     /// Another codec: only random access is known.
     Other,
 }
@@ -92,16 +108,18 @@ pub(crate) mod stream_type {
 }
 
 impl VideoInspector {
-    /// The inspector of a stream type, if it is video.
-    pub fn new(kind: u8) -> Option<VideoInspector> {
-        match kind {
-            stream_type::MPEG1 | stream_type::MPEG2 => Some(VideoInspector::mpeg()),
-            stream_type::H264 => Some(VideoInspector::H264(Box::default())),
-            stream_type::MPEG4 | stream_type::H265 | stream_type::H266 | stream_type::VC1 => {
-                Some(VideoInspector::Other)
-            }
-            _ => None,
-        }
+    /// The inspector of H.264.
+    pub fn h264(map: Map) -> VideoInspector {
+        let mut inspector = Inspector::default();
+        inspector.map = map;
+        VideoInspector::H264(Box::new(inspector))
+    }
+
+    /// The inspector of H.265.
+    pub fn h265(map: Map) -> VideoInspector {
+        let mut layers = h265::Layers::default();
+        layers.map = map;
+        VideoInspector::H265(Box::new(layers))
     }
 
     /// The inspector of MPEG-1/2 video.
@@ -119,7 +137,7 @@ impl VideoInspector {
                 let format = inspector.sets.format()?;
                 Some((format.width, format.height, format.frame_rate))
             }
-            VideoInspector::Other => None,
+            VideoInspector::H265(_) | VideoInspector::Other => None,
         }
     }
 
@@ -135,7 +153,7 @@ impl VideoInspector {
                 }
                 Coded {
                     picture: info.picture(),
-                    layer: info.layer(),
+                    layer: inspector.layer(&info),
                     gop_start: info.gop_start(),
                     missing: inspector.headers(&info).map(|headers| Missing {
                         at: behind_delimiter(unit),
@@ -147,21 +165,26 @@ impl VideoInspector {
                         .map(|slice| FieldOf::H264(Box::new(slice))),
                 }
             }
-            VideoInspector::Other => Coded {
-                picture: if random_access {
-                    Picture::I
-                } else {
-                    Picture::P
+            VideoInspector::H265(layers) => match h265::Unit::read(unit) {
+                Some(unit) => Coded {
+                    picture: unit.picture(),
+                    layer: layers.layer(unit),
+                    gop_start: unit.is_start(),
+                    missing: None,
+                    field: None,
                 },
-                layer: if random_access {
-                    Layer::Base
-                } else {
-                    Layer::E1
-                },
-                gop_start: random_access,
-                missing: None,
-                field: None,
+                None => Coded::by_access(random_access),
             },
+            VideoInspector::Other => Coded::by_access(random_access),
+        }
+    }
+
+    /// Whether pictures name temporal layers; `None` of codecs that have none.
+    pub fn has_temporal_layers(&self) -> Option<bool> {
+        match self {
+            VideoInspector::H264(inspector) => Some(inspector.has_temporal_layers()),
+            VideoInspector::H265(layers) => Some(layers.has_temporal_layers()),
+            VideoInspector::Mpeg(_) | VideoInspector::Other => None,
         }
     }
 }
@@ -252,7 +275,7 @@ mod tests {
             }
             unit
         };
-        let mut inspector = VideoInspector::new(stream_type::H264).expect("video");
+        let mut inspector = VideoInspector::h264(Map::Auto);
         let start = of(&[nal::IDR]);
         assert!(
             !inspector.read(&start, true).gop_start,
@@ -277,7 +300,7 @@ mod tests {
     fn layers_show_before_the_first_parameter_sets() {
         let stream = include_bytes!("../../../../fuzz/corpus/h264/b");
         let units = |with_sets: bool| -> Vec<(Picture, Layer)> {
-            let mut inspector = VideoInspector::new(stream_type::H264).expect("video");
+            let mut inspector = VideoInspector::h264(Map::Auto);
             let mut read = Vec::new();
             for (_, unit_nal) in nals(stream) {
                 let is_set = matches!(nal::kind(unit_nal), nal::SPS | nal::PPS);
@@ -293,8 +316,8 @@ mod tests {
             read
         };
         let known = units(true);
-        for layer in Layer::ALL {
-            assert!(known.iter().any(|(_, it)| *it == layer), "{known:?}");
+        for picture in [Picture::I, Picture::P, Picture::B] {
+            assert!(known.iter().any(|(it, _)| *it == picture), "{known:?}");
         }
         assert_eq!(units(false), known);
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::common::{encode, file, have_ffmpeg};
 use bytes::Bytes;
 use layercast_core::{Layer, Level, Media, PerLayer, Serial, Span, Time};
-use layercast_media::{Clip, FlowWriter, OutputForm, Received};
+use layercast_media::{Clip, FlowWriter, Map, OutputForm, Received};
 
 #[test]
 fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
@@ -18,7 +18,8 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
         let options = "-f lavfi -i sine=r=48000 -map 0:v -map 1:a -c:a mp2 -t 12 -s 176x144 -pix_fmt yuv420p \
                        -c:v libx264 -g GOP -keyint_min GOP -bf 2 -f mpegts";
         let stream = encode(name, &options.replace("GOP", gop));
-        Clip::parse(Bytes::from(stream)).expect("a clip")
+        // With this map the base level is the key frames.
+        Clip::of_program(Bytes::from(stream), None, Map::Ipb).expect("a clip")
     };
     let clip = encoded("closing.ts", "200");
     let written_of = |clip: &Clip, level: Level, gop: Option<Span>| {

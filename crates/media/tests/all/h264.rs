@@ -7,15 +7,17 @@ use crate::common;
 use crate::common::{decode, encode, have_ffmpeg};
 use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Level, Media, Serial, Stream};
-use layercast_media::{Clip, Container, Frame, H264Writer, WriterStats};
+use layercast_media::{Clip, Container, Frame, H264Writer, Map, Picture, WriterStats};
 
 const FRAMES: usize = 75;
 const RECOMMENDED: &str = "-c:v libx264 -g 25 -x264-params scenecut=0:b-pyramid=none -bf 2";
 
+const PYRAMID: &str = "-c:v libx264 -g 25 -bf 3";
+
 /// Name and x264 options.
 const SOURCES: [(&str, &str); 8] = [
     ("recommended", RECOMMENDED),
-    ("pyramid", "-c:v libx264 -g 25 -bf 3"),
+    ("pyramid", PYRAMID),
     ("no-b", "-c:v libx264 -g 25 -bf 0"),
     ("baseline", "-c:v libx264 -profile:v baseline -g 25"),
     ("zerolatency", "-c:v libx264 -g 25 -tune zerolatency"),
@@ -40,6 +42,12 @@ fn source(test: &str, name: &str, options: &str) -> Clip {
     assert_eq!(clip.info.frame_rate, FrameRate { num: 25, den: 1 });
     assert_eq!(clip.frames.len(), FRAMES, "{name}");
     clip
+}
+
+/// The same source with another map.
+fn mapped(test: &str, name: &str, map: Map) -> Clip {
+    let data = std::fs::read(common::file(&format!("{test}-{name}.h264"))).expect("the file");
+    Clip::of_program(Bytes::from(data), None, map).expect("a clip")
 }
 
 fn receive(clip: &Clip, received: impl Fn(usize, &Frame) -> bool) -> (Vec<u8>, WriterStats) {
@@ -92,29 +100,34 @@ fn layers_follow_reference_and_kind() {
     let spec = clip.flow_spec();
     assert_eq!((spec.gop_n, spec.gop_m), (25, 3));
     spec.validate().expect("a valid specification");
-    for (index, frame) in clip.frames.iter().enumerate() {
+    let by_kind = mapped("layers", "recommended", Map::Ipb);
+    for (index, (frame, of_kind)) in clip.frames.iter().zip(&by_kind.frames).enumerate() {
         assert_eq!(frame.gop_start, index % 25 == 0);
-        let layer = match frame.picture {
-            layercast_media::Picture::I => Layer::Base,
-            layercast_media::Picture::P => Layer::E1,
-            _ => Layer::E2,
-        };
-        assert_eq!(frame.layer(), layer, "{index}");
+        let is_b = frame.picture == Picture::B;
+        assert_eq!(frame.layer() == Layer::Base, !is_b, "{index}");
+        assert_eq!(of_kind.layer(), of_kind.picture.layer(), "{index}");
     }
-    // B pictures that others refer to are not E2.
-    let pyramid = source("layers", "pyramid", "-c:v libx264 -g 25 -bf 3");
-    let reference_b = pyramid
-        .frames
-        .iter()
-        .filter(|f| f.picture == layercast_media::Picture::B && f.layer() == Layer::E1);
-    assert!(reference_b.count() > 5);
-    let base = pyramid.frames.iter().filter(|f| f.layer() == Layer::Base);
-    assert!(
-        base.clone().count() >= 3
-            && base
-                .clone()
-                .all(|f| f.picture == layercast_media::Picture::I)
-    );
+    // One B picture of two is in E1, one in E2.
+    let count = |layer| clip.frames.iter().filter(|it| it.layer() == layer).count();
+    let (e1, e2) = (count(Layer::E1), count(Layer::E2));
+    assert!(e1 > 5 && e1.abs_diff(e2) * 4 < e1 + e2, "{e1} and {e2}");
+    // B pictures that others refer to are not left out before those.
+    source("layers", "pyramid", PYRAMID);
+    for (map, wanted) in [(Map::Auto, Layer::Base), (Map::Ipb, Layer::E1)] {
+        let pyramid = mapped("layers", "pyramid", map);
+        let is_reference = |data: &[u8]| {
+            let slices = nals(data);
+            slices
+                .iter()
+                .any(|nal| nal[0] & 31 == 1 && nal[0] & 0x60 != 0)
+        };
+        let b = pyramid.frames.iter().filter(|it| it.picture == Picture::B);
+        let (references, others): (Vec<_>, Vec<_>) =
+            b.partition(|it| is_reference(it.data.as_ref().expect("data")));
+        assert!(references.len() > 5 && others.len() > 10);
+        assert!(references.iter().all(|it| it.layer() == wanted), "{map}");
+        assert!(others.iter().all(|it| it.layer() > Layer::Base), "{map}");
+    }
 }
 
 #[test]

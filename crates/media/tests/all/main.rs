@@ -7,6 +7,7 @@ mod common;
 mod ffmpeg;
 mod filter;
 mod h264;
+mod maps;
 mod replay;
 mod rtp;
 mod rtp_sources;

@@ -20,11 +20,13 @@ const FILTER_FILES: [&str; 6] = [
     "mpeg2-quantiser",
 ];
 
-const LIVE_FILES: [(&str, &str); 13] = [
+const LIVE_FILES: [(&str, &str); 15] = [
     ("h264", "b"),
     ("h264", "interlaced"),
     ("h264", "slices"),
     ("ts", "h264"),
+    ("ts", "h265-open"),
+    ("ts", "h265-temporal"),
     ("ts", "mpeg2"),
     ("ts", "sound"),
     ("ts", "sections"),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use layercast_core::{FrameRate, Level, PerLayer, Serial, Span, Time};
 use layercast_media::{
-    Advice, Clip, Container, FlowWriter, Frame, Ingest, MediaError, OutputForm, PaceChange,
+    Advice, Clip, Container, FlowWriter, Frame, Ingest, Map, MediaError, OutputForm, PaceChange,
     Picture, Received, TimedFrame, VideoCodec,
 };
 
@@ -344,9 +344,9 @@ fn the_first_program_with_video_is_layered() {
 #[test]
 fn a_program_that_is_asked_for_is_served_alone() {
     let bytes = Bytes::from(two_programs(&[(1, MAP), (2, MAP + 1)], false));
-    let sound = Clip::of_program(bytes.clone(), Some(1)).expect("program 1");
+    let sound = Clip::of_program(bytes.clone(), Some(1), Map::Auto).expect("program 1");
     assert_eq!((kinds(&sound).len(), sound.info.video), (0, None));
-    let video = Clip::of_program(bytes.clone(), Some(2)).expect("program 2");
+    let video = Clip::of_program(bytes.clone(), Some(2), Map::Auto).expect("program 2");
     assert_eq!(kinds(&video), TWO_GOPS);
     let out = received(&video, Level::FULL);
     let pids: std::collections::BTreeSet<u16> = out
@@ -355,10 +355,10 @@ fn a_program_that_is_asked_for_is_served_alone() {
         .collect();
     assert_eq!(pids.into_iter().collect::<Vec<_>>(), [0, VIDEO, MAP + 1]);
     // What it lists is that program alone.
-    let again = Clip::of_program(Bytes::from(out.clone()), Some(1));
+    let again = Clip::of_program(Bytes::from(out.clone()), Some(1), Map::Auto);
     assert!(again.is_err_and(|it| it.to_string().contains("no program 1; it has 2")));
     assert_eq!(kinds(&parse(out)), TWO_GOPS);
-    let unknown = Clip::of_program(bytes, Some(3)).expect_err("no such program");
+    let unknown = Clip::of_program(bytes, Some(3), Map::Auto).expect_err("no such program");
     assert!(
         unknown.to_string().contains("no program 3; it has 1, 2"),
         "{unknown}"

@@ -1,4 +1,4 @@
-use layercast_core::{FlowSpec, Layer, Span, Time};
+use layercast_core::{FlowSpec, Span, Time};
 
 /// A gap between two pictures up to this length is no outage, whatever the GOP.
 const SHORT: Span = Span::from_secs(1);
@@ -6,8 +6,8 @@ const SHORT: Span = Span::from_secs(1);
 /// Measures the time without a picture: gaps between two pictures that can be decoded (docs/src/reference/statistics.md).
 ///
 /// A picture counts if it is the first of its GOP, or if that was played and no frame of the base layer is missing since.
-/// A gap counts, as a whole, if it is longer than [`SHORT`] and than one and a half GOPs: at the base level one picture a
-/// GOP is all that there is. The first gap begins with the first packet; the playout delay is allowed to it besides.
+/// A gap counts, as a whole, if it is longer than [`SHORT`] and than one and a half GOPs: one picture a GOP is all that the
+/// base level of some flows has. The first gap begins with the first packet; the playout delay is allowed to it besides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outages {
     allowed: Span,
@@ -51,11 +51,10 @@ impl Outages {
         self.last.get_or_insert(now);
     }
 
-    /// A frame was played.
-    pub fn played(&mut self, now: Time, layer: Layer, gop_start: bool) {
+    /// A frame was played; sound is no picture.
+    pub fn played(&mut self, now: Time, sound: bool, gop_start: bool) {
         self.is_whole |= gop_start;
-        // In the base layer, what is no start of a GOP may be sound.
-        if !self.is_whole || layer == Layer::Base && !gop_start {
+        if !self.is_whole || sound {
             return;
         }
         self.watched = self.watched.max(now);
@@ -121,13 +120,13 @@ mod tests {
     fn one_picture_a_gop_is_no_outage_and_a_long_gap_is_one_as_a_whole() {
         let mut outages = outages();
         for gop in 1..10 {
-            outages.played(at(480 * gop), Layer::Base, true);
+            outages.played(at(480 * gop), false, true);
         }
         outages.watch(at(4_320 + 1_000));
         assert_eq!(outages.total(), Span::ZERO);
         outages.watch(at(4_320 + 1_500));
         assert_eq!(outages.total(), Span::from_ms(1_500), "it is running");
-        outages.played(at(4_320 + 2_400), Layer::Base, true);
+        outages.played(at(4_320 + 2_400), false, true);
         outages.watch(at(4_320 + 2_500));
         assert_eq!(outages.total(), Span::from_ms(2_400), "it is over");
     }
@@ -135,19 +134,37 @@ mod tests {
     #[test]
     fn pictures_that_refer_to_a_missing_one_do_not_count() {
         let mut outages = outages();
-        outages.played(at(500), Layer::Base, true);
-        outages.played(at(540), Layer::E1, false);
+        outages.played(at(500), false, true);
+        outages.played(at(540), false, false);
         outages.broken();
         for n in 0..60 {
-            outages.played(at(1_000 + 40 * n), Layer::E1, false);
-            // Sound is no picture.
-            outages.played(at(1_000 + 40 * n), Layer::Base, false);
+            outages.played(at(1_000 + 40 * n), false, false);
+            outages.played(at(1_000 + 40 * n), true, false);
         }
         assert_eq!(outages.total(), Span::ZERO, "nothing was watched");
         outages.watch(at(3_400));
         assert_eq!(outages.total(), Span::from_ms(2_860));
-        outages.played(at(3_500), Layer::Base, true);
+        outages.played(at(3_500), false, true);
         assert_eq!(outages.total(), Span::from_ms(2_960));
+    }
+
+    #[test]
+    fn pictures_of_the_base_layer_between_key_frames_count() {
+        let mut outages = outages();
+        outages.set_spec(&FlowSpec {
+            frame_rate: FrameRate { num: 25, den: 1 },
+            gop_n: 250,
+            ..FlowSpec::default()
+        });
+        outages.played(at(0), false, true);
+        for n in 1..600 {
+            outages.played(at(40 * n), false, false);
+        }
+        outages.watch(at(40 * 600));
+        assert_eq!(outages.total(), Span::ZERO);
+        // No picture for 16 s, more than one GOP and a half.
+        outages.watch(at(40_000));
+        assert_eq!(outages.total(), Span::from_ms(40_000 - 599 * 40));
     }
 
     #[test]

@@ -106,22 +106,36 @@ pub fn decode_stream(format: &str, stream: &[u8], map: &str) -> Vec<String> {
     sums(&lines.0)
 }
 
+/// The checksum of each decoded picture of the first video stream by its presentation time, in ticks of 90 kHz; decoding must
+/// not print anything.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub fn decode_timed(format: &str, stream: &[u8]) -> Vec<(i64, String)> {
+    let (text, said) = run(format, stream, &TIMED);
+    assert!(said.is_empty(), "{said}");
+    times_of(&text).into_iter().zip(sums(&text)).collect()
+}
+
+const TIMED: [&str; 10] = [
+    "-map",
+    "0:v",
+    "-fps_mode",
+    "passthrough",
+    "-copyts",
+    "-enc_time_base",
+    "1:90000",
+    "-f",
+    "framemd5",
+    "-",
+];
+
 /// Presentation times of the pictures, in ticks of 90 kHz.
 #[allow(dead_code, reason = "not every test file needs it")]
 pub fn times(format: &str, stream: &[u8]) -> Vec<i64> {
-    let arguments = [
-        "-map",
-        "0:v",
-        "-fps_mode",
-        "passthrough",
-        "-copyts",
-        "-enc_time_base",
-        "1:90000",
-        "-f",
-        "framemd5",
-        "-",
-    ];
-    let (text, _) = run(format, stream, &arguments);
+    let (text, _) = run(format, stream, &TIMED);
+    times_of(&text)
+}
+
+fn times_of(text: &str) -> Vec<i64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
         .filter_map(|line| line.split(',').nth(2)?.trim().parse().ok())

@@ -148,7 +148,7 @@ impl Receiver {
         frame.missing = std::mem::take(&mut progress.missing);
         frame.awaited = progress.held(deadline);
         self.explain(&frame);
-        self.outages.played(now, frame.layer, frame.gop_start);
+        self.outages.played(now, frame.sound, frame.gop_start);
         self.stats.played[frame.layer] += 1;
         self.stats.damaged += u64::from(frame.damaged);
         self.stats.bytes += frame.payload.len() as u64;
