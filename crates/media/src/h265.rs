@@ -1,6 +1,6 @@
 //! H.265 (ITU-T Rec. H.265 | ISO/IEC 23008-2): kind and layer of access units, by their NAL unit headers (7.4.2.2).
 
-use layercast_core::{Layer, PerLayer};
+use layercast_core::{FrameRate, Layer, PerLayer};
 use memchr::memmem;
 
 use crate::Picture;
@@ -106,6 +106,8 @@ impl Unit {
 #[derive(Default, Debug)]
 pub(crate) struct Layers {
     pub map: Map,
+    /// Pictures per second, if known.
+    pub rate: Option<FrameRate>,
     /// The highest temporal layer; `None` until the stream says how many it has.
     top: Option<u8>,
     /// The highest that was seen, once a picture between two starts was.
@@ -175,7 +177,7 @@ impl Layers {
     fn droppable(&mut self, unit: Unit, may_rise: bool) -> Layer {
         match unit.has_sets && may_rise {
             true => self.base(),
-            false => self.split.droppable(None, may_rise),
+            false => self.split.droppable(self.rate, may_rise),
         }
     }
 }
@@ -235,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// A picture of this type and temporal layer, behind an SPS that names so many layers.
+    /// A picture of this type and temporal layer, behind an SPS that names this number of layers.
     fn unit(kind: u8, temporal: u8, layers: Option<u8>) -> Vec<u8> {
         let mut data = vec![0, 0, 0, 1, 0x46, 1, 0x50];
         if let Some(layers) = layers {
@@ -278,6 +280,25 @@ mod tests {
         );
         assert_eq!(layers(Map::Ipb, 1, &mini_gop), [E1, E1, E2, E2].repeat(2));
         assert_eq!(layers(Map::Temporal, 1, &mini_gop), [Base; 8]);
+    }
+
+    #[test]
+    fn pictures_rise_into_the_base_as_the_rate_needs() {
+        let base = |rate: u32| {
+            let mut of = Layers {
+                rate: Some(FrameRate { num: rate, den: 1 }),
+                ..Layers::default()
+            };
+            let mut layer = |kind| of.layer(Unit::read(&unit(kind, 0, None)).expect("a picture"));
+            let mut layers = Vec::new();
+            for _ in 0..4 {
+                layers.push(layer(R));
+                layers.extend([layer(N), layer(N), layer(N)]);
+            }
+            layers.iter().filter(|it| **it == Layer::Base).count()
+        };
+        // At 25 pictures/s every fourth is not enough; of the first run the length is not known.
+        assert_eq!((base(50), base(25)), (4, 7));
     }
 
     #[test]

@@ -219,6 +219,7 @@ impl Assembly {
             let coded = match scrambled {
                 true => Coded::by_access(random_access),
                 false => {
+                    self.inspector.set_rate(self.stamps.rate());
                     let coded = self.inspector.read(data, random_access);
                     self.codec.refine(data, coded)
                 }

@@ -84,6 +84,12 @@ impl Stamps {
         Some(Stamp::pes(now))
     }
 
+    /// Pictures per second, as the stamps show.
+    pub fn rate(&self) -> Option<FrameRate> {
+        let den = u32::try_from(self.period?).ok()?;
+        Some(FrameRate { num: 90_000, den })
+    }
+
     /// A presentation time stamp without a decoding time stamp, if it is both.
     fn alone(&mut self, pts: u64, key: bool) -> Option<u64> {
         let back = self

@@ -141,6 +141,13 @@ impl VideoInspector {
         }
     }
 
+    /// The pictures per second that the container shows: what the map of H.265 goes by.
+    pub fn set_rate(&mut self, rate: Option<FrameRate>) {
+        if let VideoInspector::H265(layers) = self {
+            layers.rate = rate;
+        }
+    }
+
     /// What the access unit is; `random_access` is what the container says of it. A unit that cannot
     /// be read is kept as base layer.
     pub fn read(&mut self, unit: &[u8], random_access: bool) -> Coded {

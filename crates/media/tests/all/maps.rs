@@ -243,14 +243,16 @@ fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
 fn at_levels(clip: &Clip, level_of: impl Fn(usize) -> Level) -> (Vec<u8>, u64) {
     let mut writer = FlowWriter::new(Media::MpegTs, clip.info.frame_rate, OutputForm::Native);
     let (mut out, mut ends) = (Vec::new(), Vec::new());
-    let (mut missing, mut gop, mut level) = (PerLayer::default(), 0, level_of(0));
+    // Of pictures and of sound.
+    let mut missing = [PerLayer::default(); 2];
+    let (mut gop, mut level) = (0, level_of(0));
     for (index, frame) in clip.frames.iter().enumerate() {
         if frame.gop_start {
             level = level_of(gop);
             gop += 1;
         }
         if !level.includes(frame.layer()) {
-            missing[frame.layer()] += 1;
+            missing[usize::from(frame.sound)][frame.layer()] += 1;
             continue;
         }
         let emitted = frame.time.unwrap_or_default();
@@ -259,7 +261,7 @@ fn at_levels(clip: &Clip, level_of: impl Fn(usize) -> Level) -> (Vec<u8>, u64) {
             layer: frame.layer(),
             gop_start: frame.gop_start,
             sound: frame.sound,
-            missing: std::mem::take(&mut missing),
+            missing: std::mem::take(&mut missing[usize::from(frame.sound)]),
             emitted: Time::ZERO + emitted,
             data: frame.data.as_ref().expect("a real clip"),
         };

@@ -320,9 +320,13 @@ fn rates_are_measured_over_the_clip_and_its_worst_gop() {
             "pictures": {"I": 3, "P": 3, "B": 0}, "gops": 3,
             // 54 and 64 cells/s; 95 % of 64 cells/s, and the 110 cells/s of the worst GOPs. 20 cells take 340 and 181 ms.
             "levels": [
-                {"name": "BL", "mean_bps": 22896, "peak_bps": 42400, "limit": "25kbit/s", "delay_max_ms": 680},
-                {"name": "BL+E1", "mean_bps": 27136, "peak_bps": 46640, "limit": "47kbit/s", "delay_max_ms": 362},
+                {"name": "BL", "fps": 5.0, "share_percent": 95.11, "mean_bps": 22896, "peak_bps": 42400,
+                 "limit": "25kbit/s", "delay_max_ms": 680},
+                {"name": "BL+E1", "fps": 10.0, "share_percent": 100.0, "mean_bps": 27136, "peak_bps": 46640,
+                 "limit": "47kbit/s", "delay_max_ms": 362},
             ],
+            // 900 bytes of 1472 in six pictures.
+            "key_frame_ratio": 3.67,
             "layers": [
                 {"name": "BL", "frames": 3, "bytes": 1400, "mean_bps": 18667, "peak_bps": 36000},
                 {"name": "E1", "frames": 3, "bytes": 72, "mean_bps": 960, "peak_bps": 960},
