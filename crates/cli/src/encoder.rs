@@ -70,7 +70,7 @@ impl Encoder {
     /// Has it send at this rate. A rate that it has not read when the next one comes is left out.
     pub fn send_at(&self, rate: Rate) {
         self.rate
-            .send_if_modified(|told| told.replace(rate) != Some(rate));
+            .send_if_modified(|last| last.replace(rate) != Some(rate));
     }
 
     /// Waits until it ends by itself; gives how, in words. Never returns again after that.
@@ -87,7 +87,7 @@ impl Encoder {
         self.signal(Signal::TERM);
         self.group = None;
         format!(
-            "the encoder (--encoder-cmd {}) ended: {how}; the flow goes on without it",
+            "the encoder (--encoder-cmd {}) ended: {how}; the flow continues without it",
             self.command
         )
     }
@@ -127,7 +127,7 @@ pub async fn ended(encoder: &mut Option<Encoder>) -> String {
     }
 }
 
-/// The encoder of what a node serves live, and what it is told.
+/// The encoder of what a node serves live, and its rate.
 #[derive(Debug)]
 pub struct Guided {
     /// The child, if there is one.
@@ -174,7 +174,7 @@ impl Guided {
     }
 }
 
-/// Writes each rate in a line of its own, until there are no more or nobody reads.
+/// Writes each rate in a line of its own, until there are no more or none is read.
 async fn write(stdin: Option<ChildStdin>, mut rates: watch::Receiver<Option<Rate>>) {
     let Some(mut stdin) = stdin else { return };
     while rates.changed().await.is_ok() {

@@ -19,6 +19,9 @@ use crate::stats::RequestStats;
 pub const MAX_GAPS: usize = 512;
 /// Between two reports while datagrams arrive over a lossy link.
 const PERIOD: Span = Span::from_ms(15);
+/// On a link without loss by whose reports the other end measures its path, at most: a part of the time in which it has to react to a
+/// queue.
+const PROMPT: Span = Span::from_ms(30);
 /// On a calm link: one part in this number of the time that two repairs leave of the budget.
 const CALM_PART: u64 = 5;
 /// When a new gap is reported, counted from the end of the reorder window.
@@ -122,8 +125,7 @@ impl<T: Clone> Requester<T> {
         }
     }
 
-    /// The same, with reports that are as frequent on a link without loss as on one with it: the other end measures its path
-    /// by them.
+    /// The same, with reports that are frequent on a link without loss, too: the other end measures its path by them.
     pub fn prompt(self) -> Requester<T> {
         Requester {
             prompt: true,
@@ -534,7 +536,7 @@ impl<T: Clone> Machine for Requester<T> {
         self.reported = Some(now);
         let path = (self.budget, self.rtt);
         self.period = match self.prompt {
-            true => PERIOD,
+            true => self.calm.wait(now, PERIOD, CALM_PART, path).min(PROMPT),
             false => self.calm.wait(now, PERIOD, CALM_PART, path),
         };
         self.stats.feedback += 1;

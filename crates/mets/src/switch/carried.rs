@@ -9,7 +9,7 @@ impl Switch {
     /// The share of a flow, declared as `nominal` has it, that its source may send; 1 at most.
     ///
     /// Every branch carries the base layer at that share: it is promised to all. The widest branch carries all layers at it:
-    /// more would be of use to nobody, and the others leave layers out. `room` is the part of a link that repairs leave to the
+    /// no receiver could use more, and the others leave layers out. `room` is the part of a link that repairs leave to the
     /// media. `None`: no branch is committed.
     pub fn carried_share(
         &self,

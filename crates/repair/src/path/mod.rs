@@ -44,6 +44,8 @@ const HOLD: (Span, Span) = (Span::from_secs(3), Span::from_secs(60));
 const OTHER: f64 = 1.25;
 /// A rate up to this share of the capacity at the last cut leaves no queue.
 const BELOW: f64 = 0.97;
+/// Trains that arrive at this multiple of the capacity at the last cut at most show that no other traffic takes part in the line.
+const SAME: f64 = 1.08;
 /// A cut this soon after the rate was raised against the memory shows that the raise was wrong.
 const REGRET: Span = Span::from_secs(5);
 /// The rate is at most this multiple of what arrived lately, unless trains show more.
@@ -82,7 +84,7 @@ pub struct PathEstimate {
 /// numbers: `docs/src/explanation/unknown-paths.md`.
 ///
 /// State is bounded. Wrong feedback harms the link to its sender alone: the rate stays between 64 kbit/s and 100 Gbit/s, and
-/// grows to one and a half times what arrived by the clock of this host, or by half with two trains.
+/// grows to one and a half times what arrived by the clock of this host, or to 0.85 of what two trains show.
 #[derive(Debug)]
 pub(crate) struct PathEstimator {
     arrivals: Arrivals,
@@ -443,15 +445,31 @@ impl PathEstimator {
     /// than before, since a line that others share shows the same one all the time.
     fn raise(&mut self, now: Time, bps: f64) {
         let Some(rate) = self.rate else { return };
-        let is_other = self.line.is_some_and(|line| bps > OTHER * line);
-        self.line = Some(bps);
+        let before = self.line.replace(bps);
+        let is_other = before.is_some_and(|line| bps > OTHER * line);
         if is_other {
             self.hold = HOLD.0;
+        }
+        if let Some(cap) = self
+            .cap
+            .as_mut()
+            .filter(|cap| cap.holds && bps <= SAME * cap.bps)
+        {
+            // The line itself is what limits, and it is as before: time says nothing about it.
+            cap.at = now;
         }
         let may = self.holding().is_none_or(|cap| {
             bps > OTHER * cap.bps && (is_other || now.since(cap.at) >= self.hold)
         });
-        let wanted = (0.85 * bps).min(ABOVE * rate).min(MOST);
+        // The line was what limited, and is another one now: no other traffic is to be expected there.
+        let was_alone = before
+            .zip(self.holding())
+            .is_some_and(|(line, cap)| line <= SAME * cap.bps);
+        let most = match is_other && was_alone {
+            true => MOST,
+            false => ABOVE * rate,
+        };
+        let wanted = (0.85 * bps).min(most).min(MOST);
         if self.competing || !may || wanted <= rate {
             return;
         }

@@ -150,7 +150,7 @@ impl Run {
             if let Some(rate) = self.hop.repairer.poll_event() {
                 self.reported = Some(rate);
             }
-            let rate = self.hop.repairer.estimate().unwrap().rate;
+            let rate = self.hop.repairer.estimate().and_then(|it| it.rate);
             if self
                 .log
                 .last()
@@ -449,4 +449,100 @@ fn a_dip_costs_no_base_layer_beyond_itself() {
         assert_eq!(base, 1.0);
         assert!(back.unwrap() <= Span::from_secs(8));
     }
+}
+
+/// What the reports of a path that is measured cost, beside those of a link whose rate is known.
+#[test]
+fn reports_of_a_measured_path_are_few_beside_its_media() {
+    let cost = |measured: bool| {
+        let mut run = Run::new(how(0.0), STREAM);
+        if !measured {
+            run.hop = Hop::new(how(0.0), None, 1, "path", layercast_repair::Means::Auto);
+        }
+        run.line(STREAM.rate(2) * 1.5);
+        let begun = std::time::Instant::now();
+        run.run(60.0);
+        let took = begun.elapsed();
+        let reports = run.hop.requester.stats().feedback;
+        let share = run.hop.feedback_octets as f64 / run.hop.octets as f64;
+        println!(
+            "measured {measured}: {:.1} reports a second of {:.0} octets, {share:.4} of the media, {took:?}",
+            reports as f64 / 60.0,
+            run.hop.feedback_octets as f64 / reports as f64,
+        );
+        (reports as f64 / 60.0, share)
+    };
+    let (known, _) = cost(false);
+    let (reports, share) = cost(true);
+    assert!(reports > known);
+    assert!(share <= 0.02, "{share}");
+}
+
+/// What became of a receiver behind a line whose capacity falls in three steps and is whole again.
+struct Tooth {
+    /// Most changes of layers after a fall, and after the rise.
+    changes: [u32; 2],
+    /// Seconds from the rise until it has all layers.
+    back: f64,
+    throughput: f64,
+    /// Share of base frames in time.
+    base: f64,
+}
+
+/// 16 s at each step; `number` chooses loss, delay and phase.
+fn tooth(number: u64) -> Tooth {
+    const STEP: f64 = 16.0;
+    let full = STREAM.rate(2) / 0.85;
+    let mut way = how([0.0, 0.01, 0.03][number as usize % 3]);
+    way.delay = Span::from_ms(5 + number % 7 * 10);
+    let mut run = Run::new(way, STREAM);
+    run.hop = Hop::measured(way, number, "path");
+    run.line(full);
+    run.run(8.0 + number as f64 * 0.0537);
+    let begun = run.now.since(START).as_secs_f64();
+    let (mut changes, mut back) = ([0; 2], f64::MAX);
+    for share in [0.8, 0.6, 0.4, 1.0, 0.8] {
+        run.line(full * share);
+        let (at, before) = (run.now, run.changes);
+        run.run(STEP);
+        let most = &mut changes[usize::from(share == 1.0)];
+        *most = run.changes.saturating_sub(before).max(*most);
+        if share == 1.0 {
+            let all = run.log.iter().find(|it| it.0 >= at && it.3 == 2);
+            back = all.map_or(f64::MAX, |it| it.0.since(at).as_secs_f64());
+        }
+    }
+    Tooth {
+        changes,
+        back,
+        throughput: run.throughput(begun, begun + 4.0 * STEP),
+        base: run.complete(0, 5.0, begun + 5.0 * STEP - 1.0).0,
+    }
+}
+
+#[test]
+fn two_hundred_receivers_behind_sawtooth_lines_change_a_layer_once_a_fall_and_get_the_same() {
+    let (mut all, upper): (Vec<Tooth>, Vec<Tooth>) = std::thread::scope(|scope| {
+        let upper = scope.spawn(|| (100..200).map(tooth).collect());
+        ((0..100).map(tooth).collect(), upper.join().unwrap())
+    });
+    all.extend(upper);
+    all.sort_by(|a, b| a.back.total_cmp(&b.back));
+    let sum: f64 = all.iter().map(|it| it.throughput).sum();
+    let squares: f64 = all.iter().map(|it| it.throughput * it.throughput).sum();
+    let jain = sum * sum / (all.len() as f64 * squares);
+    let count = |of: usize, n: u32| all.iter().filter(|it| it.changes[of] == n).count();
+    let [falls, rises] = [0, 1].map(|of| [0, 1, 2, 3].map(|n| count(of, n)));
+    let base = all.iter().map(|it| it.base).fold(1.0, f64::min);
+    let whole = all.iter().filter(|it| it.base == 1.0).count();
+    let back = [100, 190, 199].map(|at| all[at].back);
+    println!(
+        "receivers with 0, 1, 2, 3 changes at a fall {falls:?}, at the rise {rises:?}; back in {back:?} s (median, 95 %, all); \
+         Jain {jain:.4}; base {base:.4} at least, whole {whole}"
+    );
+    assert!(falls[0] + falls[1] >= 185, "{falls:?}");
+    assert!(rises[1] + rises[2] >= 195, "{rises:?}");
+    assert!(back[0] <= 4.0 && back[2] <= 8.0, "{back:?}");
+    assert!(jain >= 0.98, "{jain}");
+    assert!(base >= 0.8 && whole >= 185, "{base} {whole}");
 }
