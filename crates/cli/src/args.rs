@@ -700,6 +700,10 @@ pub struct Join {
     /// smallest at which less than one frame in a thousand is late, at most what the flow promises]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,
+    /// Play each frame this long after its time at the source, e.g. 400ms: at the same moment at all receivers with the
+    /// same --sync, on any host. The nodes of the path measure their clocks; the path has to take less than this
+    #[arg(long, value_name = "TIME", value_parser = units::span, conflicts_with = "playout")]
+    pub sync: Option<Span>,
     /// Repair of packets that the link loses, while they arrive before the playout
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub repair: JoinRepair,
@@ -714,7 +718,7 @@ pub struct Join {
     pub interface: Option<Ipv4Addr>,
     /// List the offered flows and exit
     #[arg(long, conflicts_with_all = ["out", "leave_after", "sdp", "undecodable", "fast_start", "on_scarce", "on_plenty",
-          "playout", "repair", "drain", "multicast", "interface", "trace", "explain", "level", "name", "patience",
+          "playout", "sync", "repair", "drain", "multicast", "interface", "trace", "explain", "level", "name", "patience",
           "identity"])]
     pub list: bool,
     /// Print one JSON object per second and a summary at the end (on standard error with --out -)

@@ -35,6 +35,7 @@ use crate::scheme;
 use crate::secret;
 use crate::serve::node_id;
 use crate::signals;
+use crate::source_clock::{Following, in_brief, synchronised};
 use crate::stats;
 
 /// The kind of messages about the playout delay.
@@ -116,9 +117,10 @@ pub fn run(args: &args::Join) -> Outcome {
         sink.seed = u64::from(id.0);
         sink.protection = Some(protection);
         sink.playout = PlayoutConfig {
-            delay: args.playout,
+            delay: args.sync.or(args.playout),
             ..PlayoutConfig::live()
         };
+        sink.follows_clock = args.sync.is_some();
         let own_policy = args.on_scarce.is_some() || args.on_plenty.is_some();
         sink.policy.on_scarce = args.on_scarce.unwrap_or_default();
         sink.policy.on_plenty = args.on_plenty.unwrap_or_default();
@@ -406,6 +408,7 @@ async fn receive(
     let mut trouble = None;
     let (mut below, mut arrivals) = (Below::new(args.level, allowed), Arrivals::default());
     let (mut playout, mut repeats) = (PlayoutMoves::default(), Repeats::default());
+    let mut following = Following::new(args.sync);
     let summary = loop {
         tokio::select! {
             summary = &mut running => {
@@ -442,6 +445,11 @@ async fn receive(
                 if let JoinEvent::Advertised(flow) = event {
                     offer = Some(flow);
                     continue;
+                }
+                if let JoinEvent::Second(progress) = &event
+                    && let Some(text) = following.look(progress, offer.as_deref(), joined)
+                {
+                    reporter.event(t_s, &text)?;
                 }
                 let (report, kind) = match &event {
                     JoinEvent::Second(progress) if joined => (arrivals.look(progress), "missing media"),
@@ -614,6 +622,7 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
         JoinEvent::Sink(SinkEvent::Released { reason }) => format!(
             "the flow is gone: {reason}; it is joined again when it is back (--patience says for how long to wait)"
         ),
+        JoinEvent::Sink(SinkEvent::Synchronised { by }) => synchronised(*by),
         JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
     };
     reporter.event(t_s, &text)
@@ -633,6 +642,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         late: progress.late.total(),
         link_repair: progress.link_repair,
         outage_ms: progress.outage_ms,
+        source_clock: progress.source_clock,
     }
 }
 
@@ -689,6 +699,9 @@ fn in_words(summary: &JoinSummary) -> String {
              {:.0}\n",
             delay.p50, delay.p99, delay.mean, delay.ingest, delay.queue, delay.path, delay.playout
         );
+    }
+    if let Some(clock) = &summary.sink.source_clock {
+        text += &format!("  {}\n", in_brief(clock));
     }
     text += &format!(
         "  late {}, delay p50 {:.1} ms, p99 {:.1} ms, outage {:.1} s, {} bytes written",

@@ -44,6 +44,7 @@ mod secret;
 mod serve;
 mod signals;
 mod sim;
+mod source_clock;
 mod stats;
 mod switch;
 mod table;

@@ -465,6 +465,7 @@ pub mod tests {
             },
             late: PerLayer::default(),
             late_stopped: 0,
+            source_clock: None,
             packets,
             marked: 0,
             repaired: None,

@@ -5,7 +5,9 @@ use std::io::stdout;
 use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
-use layercast_wire::{FlowInfo, Limit, LinkReport, MemberReport, MemberStats, PathReport};
+use layercast_wire::{
+    ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats, PathReport,
+};
 use serde::Serialize;
 
 use crate::address;
@@ -133,6 +135,7 @@ fn link_table(links: &[LinkReport]) -> Table {
         "repaired from there",
         "round trip",
         "path",
+        "one way there/back",
     ]);
     for link in links {
         let layers = |counts: &PerLayer<u64>| {
@@ -154,9 +157,17 @@ fn link_table(links: &[LinkReport]) -> Table {
             rtt => format!("{:.1} ms", rtt as f64 / 1e3),
         });
         cells.push(link.path.as_ref().map_or_else(|| "-".to_owned(), path_text));
+        cells.push(link.clock.as_ref().map_or_else(|| "-".to_owned(), one_way));
         table.row(cells);
     }
     table
+}
+
+/// The one-way delays of a link, and how far off they may be.
+fn one_way(clock: &ClockReport) -> String {
+    let ms = |us: u64| us as f64 / 1e3;
+    let (there, back, bound) = (clock.delay_us, clock.delay_back_us, clock.bound_us);
+    format!("{:.1}/{:.1} ms \u{b1}{:.1}", ms(there), ms(back), ms(bound))
 }
 
 /// What a port estimates of its path.
@@ -379,7 +390,13 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
             figure(|r| r.lost.total().to_string()),
             figure(|r| r.late.to_string()),
             figure(|r| format!("{:.1}", r.outage_ms as f64 / 1e3)),
-            figure(|r| format!("{:.1}", r.delay_ms_p50)),
+            figure(|r| match r.source_clock {
+                Some(clock) => {
+                    let bound = f64::from(clock.bound_us) / 1e3;
+                    format!("{:.1} \u{b1}{bound:.1}", r.delay_ms_p50)
+                }
+                None => format!("{:.1}", r.delay_ms_p50),
+            }),
         ];
         if is_live {
             row.push(end_to_end(member).map_or("-".to_owned(), |it| format!("{:.0}", it.p50)));
@@ -443,6 +460,14 @@ mod tests {
                 too_late: many,
                 repaired: many,
                 rtt_us: 12_345,
+                clock: Some(ClockReport {
+                    ahead_us: 1,
+                    drift_ppb: 1,
+                    bound_us: 123_456,
+                    age_ms: 1,
+                    delay_us: 123_456,
+                    delay_back_us: 123_456,
+                }),
                 ..LinkReport::default()
             };
             for width in [80, 100] {

@@ -24,6 +24,7 @@
 //! ```
 
 mod awaiting;
+mod clock;
 mod config;
 pub mod host;
 mod link;
@@ -33,6 +34,7 @@ mod queue;
 mod repair;
 
 pub use awaiting::Awaiting;
+pub use clock::{clock_hop, clock_report};
 pub use config::{ConfigError, Discard, PortStats, QueueConfig};
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use measured::{LatePromise, Measured, MeasuredStats, News, Reservation};

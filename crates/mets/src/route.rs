@@ -28,7 +28,8 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         | Signal::Withdraw { flow, .. }
         | Signal::ChangeAck { flow, .. }
         | Signal::ChangeNak { flow, .. }
-        | Signal::Close { flow, .. } => Some(*flow),
+        | Signal::Close { flow, .. }
+        | Signal::Clock { flow, .. } => Some(*flow),
         Signal::Advertise { flow } => Some(flow.id),
         Signal::Change { flow, .. } | Signal::ChangeEnd { flow, .. } => Some(flow.id),
         Signal::GetStats { flow } => *flow,

@@ -303,6 +303,7 @@ async fn become_neighbour(target: &Remote, socket: &UdpSocket) -> Result<(), Fai
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     };
     let (mut receiver, mut sender) = channel.split();
     sender.send(&[hello.signal()]).await?;

@@ -333,6 +333,7 @@ impl Neighbour {
             group: None,
             group_repair: None,
             prompt: false,
+            clocks: false,
         };
         let (say, to_say) = mpsc::channel(16);
         let (told, heard) = std::sync::mpsc::channel();

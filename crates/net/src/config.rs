@@ -14,7 +14,7 @@ use layercast_mets::{
 };
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_repair::Means;
-use layercast_wire::{FlowInfo, Refusal};
+use layercast_wire::{FlowInfo, Refusal, SourceClockReport};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -353,6 +353,9 @@ pub struct Progress {
     pub late: PerLayer<u64>,
     /// Of these, frames that arrived while this host did not run the receiver.
     pub late_stopped: u64,
+    /// What is known of the clock of the source, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_clock: Option<SourceClockReport>,
     /// Packets of the flow that came since the start, played or not.
     pub packets: u64,
     /// Packets among them with the congestion mark: a queue on the path was filling.

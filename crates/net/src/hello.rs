@@ -31,6 +31,8 @@ pub struct Hello {
     pub group_repair: Option<u32>,
     /// It measures the path to its neighbour by the reports of link repair: they have to be frequent.
     pub prompt: bool,
+    /// It reads what the clocks of sources show.
+    pub clocks: bool,
 }
 
 impl Hello {
@@ -48,6 +50,7 @@ impl Hello {
             group: self.group,
             group_repair: self.group_repair,
             prompt: self.prompt,
+            clocks: self.clocks,
         }
     }
 
@@ -66,6 +69,7 @@ impl Hello {
                 group,
                 group_repair,
                 prompt,
+                clocks,
             } if !node.is_empty() => {
                 let link_key = link_key.map(|key| key.0.parse()).transpose();
                 Ok(Hello {
@@ -79,6 +83,7 @@ impl Hello {
                     group,
                     group_repair,
                     prompt,
+                    clocks,
                 })
             }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),

@@ -67,6 +67,7 @@ pub async fn run_join(
         group: None,
         group_repair: Some(0),
         prompt: false,
+        clocks: true,
     };
     let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());

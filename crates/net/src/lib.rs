@@ -21,6 +21,7 @@
 
 mod channel;
 mod clock;
+mod clocks;
 mod command;
 mod config;
 mod connection;

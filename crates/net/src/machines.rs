@@ -17,6 +17,8 @@ use layercast_protect::{OpenError, WallClock};
 use layercast_wire::decode_datagram;
 use tokio::sync::mpsc;
 
+use crate::clock::clock_name;
+use crate::clocks::Clocks;
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
 use crate::connection::ChannelStats;
 use crate::error::NetError;
@@ -44,6 +46,7 @@ pub(crate) struct Machines {
     ports: Ports,
     rates: Rates,
     targets: Targets,
+    clocks: Clocks,
     events: mpsc::Sender<NodeEvent>,
     /// Datagrams that did not decode.
     malformed: u64,
@@ -123,6 +126,7 @@ impl Machines {
             ports,
             rates,
             targets: Targets::default(),
+            clocks: Clocks::new(clock_name()),
             events,
             malformed: 0,
             wall_clock,
@@ -179,6 +183,7 @@ impl Machines {
         self.look_at_targets(now);
         self.ports.change_keys(now);
         self.ports.share_budgets(now, obs);
+        self.tell_clocks(now);
         for port in self.ports.iter_mut() {
             port.egress.poll(now, obs);
         }

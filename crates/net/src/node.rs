@@ -167,6 +167,7 @@ impl Node {
             group: None,
             group_repair: Some(0),
             prompt: false,
+            clocks: true,
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);

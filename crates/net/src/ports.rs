@@ -3,12 +3,14 @@ mod slots;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use layercast_core::{Observer, PortId, Rate, Serial, Time, earliest};
-use layercast_link::{Awaiting, RepairRole, SHARE_BUDGETS, octet_codec, share_budgets};
+use layercast_core::{FlowId, Observer, PortId, Rate, Serial, Time, earliest};
+use layercast_link::{
+    Awaiting, RepairRole, SHARE_BUDGETS, clock_hop, clock_report, octet_codec, share_budgets,
+};
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
 use layercast_repair::Means;
-use layercast_wire::{Carriage, LinkReport, Secret, Signal};
+use layercast_wire::{Carriage, ClockReading, LinkReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
 use crate::connection::{PeerId, PeerSender, Proven};
@@ -43,6 +45,8 @@ pub(crate) struct Peer {
     pub sender: PeerSender,
     /// Where it takes datagrams, if it does.
     addr: Option<SocketAddr>,
+    /// The name of its clock, and whether it wants to know what those of sources show.
+    clock: (String, bool),
     /// Whose certificate it showed, on a protected link.
     identity: Option<Fingerprint>,
     awaiting: Awaiting,
@@ -196,6 +200,7 @@ impl Ports {
             port,
             sender,
             addr,
+            clock: (hello.clock.clone(), hello.clocks),
             identity,
             awaiting: Awaiting::default(),
         };
@@ -381,10 +386,13 @@ impl Ports {
     }
 
     /// Sends a neighbour the counters of the links with repair.
-    pub fn report_links(&self, to: PeerId) {
+    pub fn report_links(&self, now: Time, to: PeerId) {
         let reports = self.iter().filter_map(|(_, port)| {
             let repair = &port.egress.repair;
-            Some(repair.stats()?.report(&port.name, repair.estimate()))
+            let clock = repair.clock(now, 0).filter(|_| !port.group);
+            let clock = clock.map(|clock| clock_report(now, &clock));
+            let stats = repair.stats()?;
+            Some(stats.report(&port.name, repair.estimate(), clock))
         });
         let reports: Vec<LinkReport> = reports.collect();
         for part in reports.chunks(LINKS_PER_MESSAGE) {
@@ -455,6 +463,39 @@ impl Ports {
             if peer.awaiting.takes(signal) || !slot.group {
                 peer.sender.send(signal.clone());
             }
+        }
+    }
+
+    /// Tells the neighbours on a port what the clock of the source of a flow shows, which `reading` says by the clock of this node,
+    /// called `own`.
+    pub fn tell_clock(
+        &mut self,
+        now: Time,
+        port: PortId,
+        (flow, reading): (FlowId, &ClockReading),
+        own: &str,
+    ) {
+        let Some(slot) = self.slots.get(usize::from(port.0)).and_then(Option::as_ref) else {
+            return;
+        };
+        for peer in slot.peers.iter().filter_map(|id| self.peers.get(id)) {
+            let (clock, wants) = &peer.clock;
+            if !wants {
+                continue;
+            }
+            let hop = match clock == own {
+                true => None,
+                false => {
+                    let source = peer.addr.and_then(|addr| self.sources.lookup(addr));
+                    let member = source.map_or(0, |source| source.member());
+                    match slot.egress.repair.clock(now, member) {
+                        Some(clock) => Some(clock_hop(&clock)),
+                        None => continue,
+                    }
+                }
+            };
+            let clock = reading.for_neighbour(now.as_us() as u32, hop);
+            peer.sender.send(Signal::Clock { flow, clock });
         }
     }
 

@@ -178,6 +178,7 @@ async fn converse<C: SignalChannel>(
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     };
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())

@@ -497,6 +497,7 @@ impl Receiver {
             lost: stats.lost,
             late: stats.late,
             late_stopped: stats.late_stopped,
+            source_clock: stats.source_clock,
             packets: stats.packets,
             marked: stats.marked,
             repaired: stats.repair.map(|repair| repair.recovered),

@@ -538,6 +538,16 @@ impl JitterFilter {
         }
     }
 
+    /// From the next frame on emissions are stated `by` later than before, since the clock of the source is known better: delays
+    /// are shorter by that. A fixed playout delay stays, and the playout point moves with it; any other one keeps its place.
+    pub fn on_clock(&mut self, by: SignedSpan) {
+        self.on_jump(by);
+        if let Some(play) = &mut self.play {
+            play.floor = play.floor.saturating_sub(by.as_ps());
+            play.newest = SourceTime::from_ps(play.newest.as_ps().saturating_add(by.as_ps()));
+        }
+    }
+
     /// The longest playout delay of the next frame, in picoseconds.
     fn longest(&self) -> Option<i64> {
         let longest = self.config.longest?;

@@ -173,6 +173,15 @@ impl FlowMonitor {
         self.unsynchronised = true;
     }
 
+    /// From now on delays are those of a common clock; those before are forgotten.
+    pub fn set_synchronised(&mut self) {
+        if self.unsynchronised {
+            self.unsynchronised = false;
+            self.delays = DelayHistogram::default();
+            self.last_delay = None;
+        }
+    }
+
     /// The metric of the window that ends now, and starts the next.
     pub fn take_metric(&mut self, now: Time) -> QosMetric {
         let window = std::mem::take(&mut self.window);

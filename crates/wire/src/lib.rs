@@ -22,6 +22,7 @@ mod adapter;
 mod assembly;
 mod atm;
 mod checksum;
+mod clock;
 mod direction;
 mod end_to_end;
 mod epoch;
@@ -52,6 +53,7 @@ pub use aal5::{
 pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
+pub use clock::{ClockHop, ClockReading, ClockReport, SourceClockReport};
 pub use direction::changes_direction;
 pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
 pub use epoch::Epoch;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    BasePackets, BaseParities, Carriage, Downward, Epoch, Identity, MAX_PROOF, Mark, Opaque,
-    Refusal, Secret, Upward, changes_direction,
+    BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Downward, Epoch, Identity,
+    MAX_PROOF, Mark, Opaque, Refusal, Secret, SourceClockReport, Upward, changes_direction,
 };
 
 /// Longest line of the session protocol in bytes, newline included.
@@ -56,6 +56,9 @@ pub enum Signal {
         /// It measures the path to the neighbour by the reports of link repair: they have to be frequent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         prompt: bool,
+        /// It reads [`Signal::Clock`].
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        clocks: bool,
     },
     /// The sender protects its datagrams with another key from soon on.
     LinkKey {
@@ -237,6 +240,13 @@ pub enum Signal {
     Links {
         /// One entry for each link with repair.
         links: Vec<LinkReport>,
+    },
+    /// What the clock of the source of a flow shows; from the node that sends the flow to the neighbour.
+    Clock {
+        /// The flow.
+        flow: FlowId,
+        /// By the clock of the neighbour.
+        clock: ClockReading,
     },
     /// The hello is refused: another neighbour of the node has that name.
     NameInUse {
@@ -466,6 +476,9 @@ pub struct MemberReport {
     /// Frames among the late ones that arrived while the host did not run the receiver.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub late_stopped: u64,
+    /// What the receiver knows of the clock of the source, where it is another one than its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_clock: Option<SourceClockReport>,
 }
 
 /// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in
@@ -514,6 +527,9 @@ pub struct LinkReport {
     /// What the port estimates of its path, where the rate of the port is `auto`.
     #[serde(default)]
     pub path: Option<PathReport>,
+    /// What is known of the clock of the neighbour. `null`: nothing, or the neighbour is a multicast group.
+    #[serde(default)]
+    pub clock: Option<ClockReport>,
 }
 
 /// What a port estimates of its path.
@@ -712,6 +728,7 @@ impl Signal {
             }
             Signal::Error { message } => text("message", message, MAX_TEXT),
             Signal::JoinAck { .. }
+            | Signal::Clock { .. }
             | Signal::Close { .. }
             | Signal::ListFlows
             | Signal::GetStats { .. } => Ok(()),
@@ -829,6 +846,7 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "get_stats",
         "stats",
         "links",
+        "clock",
         "name_in_use",
         "error",
     ];

@@ -17,10 +17,10 @@ const PACKET: usize = 188;
 /// Time for which a stream is received.
 const RECEIVED: &str = "9s";
 /// The first GOP and what the join needs do not count.
-const WARM_UP: Duration = Duration::from_secs(4);
+pub const WARM_UP: Duration = Duration::from_secs(4);
 
 /// When pictures arrive, by their presentation time stamps.
-type Arrivals = HashMap<u64, Instant>;
+pub type Arrivals = HashMap<u64, Instant>;
 
 /// The presentation time stamps of the pictures that begin in a datagram of a transport stream.
 fn pictures(datagram: &[u8]) -> Vec<u64> {
@@ -47,7 +47,7 @@ fn pictures(datagram: &[u8]) -> Vec<u64> {
 }
 
 /// Notes when pictures arrive at a port, and passes the datagrams on; until nothing comes for two seconds.
-fn tap(to: Option<u16>) -> (u16, mpsc::Receiver<Arrivals>) {
+pub fn tap(to: Option<u16>) -> (u16, mpsc::Receiver<Arrivals>) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let port = socket.local_addr().expect("its address").port();
     let (done, arrivals) = mpsc::channel();

@@ -1,5 +1,5 @@
 use layercast_core::{Observer, Rate, Span, Time};
-use layercast_repair::{Carried, Head, MemberId, PathEstimate};
+use layercast_repair::{Carried, Head, HopClock, MemberId, PathEstimate};
 use layercast_wire::LinkPdu;
 
 use super::{Framed, LinkRepair, LinkRepairStats, RepairRole};
@@ -144,6 +144,11 @@ impl<T: Clone> RepairEnd<T> {
     /// As [`LinkRepair::estimate`].
     pub fn estimate(&self) -> Option<PathEstimate> {
         self.running.as_ref()?.estimate()
+    }
+
+    /// As [`LinkRepair::clock`].
+    pub fn clock(&self, now: Time, member: MemberId) -> Option<HopClock> {
+        self.running.as_ref()?.clock(now, member)
     }
 
     /// As [`LinkRepair::budget`].

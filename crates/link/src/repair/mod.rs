@@ -4,12 +4,12 @@ mod end;
 use bytes::Bytes;
 use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
-    Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, LayerRepairs,
-    Means, MemberConfig, MemberId, PathEstimate, RepairConfig, RepairStats, Repairer,
+    Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, HopClock,
+    LayerRepairs, Means, MemberConfig, MemberId, PathEstimate, RepairConfig, RepairStats, Repairer,
     RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 use layercast_wire::{
-    Carriage, Flags, FrameType, LinkPdu, LinkReport, PathReport, decode_datagram,
+    Carriage, ClockReport, Flags, FrameType, LinkPdu, LinkReport, PathReport, decode_datagram,
 };
 use serde::{Deserialize, Serialize};
 
@@ -452,6 +452,16 @@ impl<T: Clone> LinkRepair<T> {
         }
     }
 
+    /// What is known of the clock of the neighbour, or of a member of the group; `None` before anything is, and at the end that
+    /// only receives.
+    pub fn clock(&self, now: Time, member: MemberId) -> Option<HopClock> {
+        match &self.ends {
+            Ends::Two(repairer, _) => repairer.clock(now),
+            Ends::Group(group) => group.clock(now, member),
+            Ends::Member(_) => None,
+        }
+    }
+
     /// What it counted.
     pub fn stats(&self) -> LinkRepairStats {
         let mut stats = LinkRepairStats::default();
@@ -501,7 +511,12 @@ fn unit(pdu: &LinkPdu) -> Option<Unit> {
 
 impl LinkRepairStats {
     /// The counters of the link to `neighbour`, as a node tells them to others.
-    pub fn report(&self, neighbour: &str, path: Option<PathEstimate>) -> LinkReport {
+    pub fn report(
+        &self,
+        neighbour: &str,
+        path: Option<PathEstimate>,
+        clock: Option<ClockReport>,
+    ) -> LinkReport {
         let sent = |of: fn(&LayerRepairs) -> u64| {
             let layers = &self.sending.layers;
             PerLayer {
@@ -527,6 +542,7 @@ impl LinkRepairStats {
                 queue_us: path.queue.as_us(),
                 cuts: path.cuts,
             }),
+            clock,
         }
     }
 

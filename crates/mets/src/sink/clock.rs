@@ -1,5 +1,6 @@
-use layercast_core::{Span, Time};
+use layercast_core::{Serial, Span, Time};
 use layercast_qos::{SignedSpan, SourceTime, TimestampUnwrapper};
+use layercast_wire::{ClockReading, SourceClockReport};
 
 /// Change of the one-way delay from frame to frame that no network makes.
 const MAX_DELAY_STEP: Span = Span::from_secs(60);
@@ -7,11 +8,18 @@ const MAX_DELAY_STEP: Span = Span::from_secs(60);
 /// How long the least delay is looked for before the drift of the clocks is corrected by it.
 const DRIFT_WINDOW: Span = Span::from_secs(10);
 
+/// A time line that is off by more than this steps at the next GOP start; otherwise it follows the clock of the source by as much
+/// in a second as the second span: no viewer sees that, and no clock drifts faster.
+const STEP: i64 = 5_000_000_000;
+const SLEW: (u64, u64) = (1, 1_000);
+
 /// The source's clock on the receiver's time line.
 ///
 /// Clocks that are not synchronised drift, too: 100 ppm are 360 ms in an hour, more than a fixed
 /// playout delay has to spare. The least delay of each window shows the drift, because queues do not
 /// change it (specs/mets.md 6.2, 5); the time line follows it at GOP starts.
+///
+/// Where the nodes of the path have measured their clocks, a [`ClockReading`] shows the true delay; the time line follows it if it is to.
 #[derive(Debug, Default)]
 pub(super) struct SourceClock {
     unwrapper: TimestampUnwrapper,
@@ -23,6 +31,14 @@ pub(super) struct SourceClock {
     least: Option<SignedSpan>,
     /// How far the time line has to move at the next GOP start, in picoseconds.
     drift_ps: i64,
+    /// What the clock of the source shows.
+    reading: Option<ClockReading>,
+    /// The time line is to be that of the source.
+    follows: bool,
+    /// What is added to the time of the source since it is, and as of when.
+    followed: Option<(i64, Time)>,
+    /// By how much the time line moved with the last frame, in picoseconds.
+    stepped: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +48,87 @@ struct Window {
 }
 
 impl SourceClock {
+    /// A clock of which nothing is known; `follows`: the time line is to be that of the source as soon as it is.
+    pub fn new(follows: bool) -> SourceClock {
+        SourceClock {
+            follows,
+            ..SourceClock::default()
+        }
+    }
+
+    /// The time line begins again; what the clock shows stays.
+    pub fn begin_anew(&mut self) {
+        *self = SourceClock {
+            reading: self.reading,
+            ..SourceClock::new(self.follows)
+        };
+    }
+
+    /// A node upstream says what the clock of the source shows.
+    pub fn set_reading(&mut self, reading: ClockReading) {
+        self.reading = Some(reading);
+    }
+
+    /// What a former life of the flow was stamped with may be another clock.
+    pub fn forget(&mut self) {
+        self.reading = None;
+    }
+
+    /// What is known of the clock of the source.
+    pub fn report(&self) -> Option<SourceClockReport> {
+        self.reading.map(SourceClockReport::from)
+    }
+
+    /// How long ago the clock of the source showed `us`; `None` if that is not known.
+    pub fn age(&self, now: Time, us: u32) -> Option<SignedSpan> {
+        let here = self.reading?.here_at(us);
+        let age = Serial(now.as_us() as u32).diff(Serial(here));
+        Some(SignedSpan::from_ps(i64::from(age) * 1_000_000))
+    }
+
+    /// By how much the time line moved with the last frame; the first time it follows the source, with nothing before, by nothing.
+    pub fn take_step(&mut self) -> Option<SignedSpan> {
+        self.stepped.take().map(SignedSpan::from_ps)
+    }
+
+    /// What has to be added to the time of the source, if the time line follows it.
+    fn follow(&mut self, now: Time, gop_start: bool, raw: SourceTime, us: u32) -> Option<i64> {
+        if !self.follows {
+            return None;
+        }
+        let emitted = SourceTime::from(now).as_ps() - self.age(now, us)?.as_ps();
+        let wanted = emitted.saturating_sub(raw.as_ps());
+        let (offset, since) = match (self.followed, self.offset) {
+            (Some((offset, since)), _) => (offset, since),
+            (None, Some(offset)) => (offset.as_ps(), now),
+            (None, None) => {
+                self.stepped = Some(0);
+                self.followed = Some((wanted, now));
+                return Some(wanted);
+            }
+        };
+        let off = wanted.saturating_sub(offset);
+        let by = if off.abs() <= STEP {
+            let most = now.since(since).mul_div(SLEW.0, SLEW.1).as_ps() as i64;
+            off.clamp(-most, most)
+        } else if gop_start {
+            off
+        } else {
+            0
+        };
+        let begins = self.followed.is_none();
+        if begins && by == 0 && off.abs() > STEP {
+            // Not before the next GOP start.
+            return None;
+        }
+        if begins || by.abs() > STEP {
+            self.stepped = Some(if by.abs() > STEP { by } else { 0 });
+        }
+        let offset = offset.saturating_add(by);
+        self.followed = Some((offset, now.max(since)));
+        Some(offset)
+    }
+
     /// When the frame was emitted; `None` if that cannot be. Without synchronised clocks the first
     /// frame counts as emitted when it came. A frame that came `late` to the source says nothing of the clocks by that.
     pub fn read(
@@ -58,6 +155,9 @@ impl SourceClock {
         self.last_delay = Some(delay);
         if synchronised {
             return Some(raw);
+        }
+        if let Some(offset) = self.follow(now, gop_start, raw, us) {
+            return Some(SourceTime::from_ps(raw.as_ps().saturating_add(offset)));
         }
         let on_the_way = delay.as_ps().saturating_sub(SignedSpan::from(late).as_ps());
         self.watch(now, SignedSpan::from_ps(on_the_way));
@@ -175,5 +275,97 @@ mod tests {
             let delay = emission.expect("a time").age(now);
             assert_eq!(delay, Span::from_ms(late).into(), "{frame}");
         }
+    }
+
+    /// A source whose clock is ahead of that of the receiver by an hour and gains 200 ppm.
+    fn source_us(true_us: u64) -> u32 {
+        (true_us + 3_600_000_000 + true_us / 5_000) as u32
+    }
+
+    fn reading(true_us: u64, error_us: u32) -> ClockReading {
+        ClockReading {
+            source_us: source_us(true_us).wrapping_add(error_us),
+            drift_ppb: 200_000,
+            bound_us: 20_000,
+            hops: 2,
+            ..ClockReading::own(true_us as u32)
+        }
+    }
+
+    /// Reads frames of 25 a second from `from` to `to`, which take 80 ms, with a GOP start each second; gives by how much each is
+    /// taken to have been emitted later than it was, and the steps.
+    fn follow(clock: &mut SourceClock, from: u64, to: u64) -> (Vec<i64>, Vec<(u64, i64)>) {
+        let (mut off, mut steps) = (Vec::new(), Vec::new());
+        for frame in from * 25..to * 25 {
+            let emitted = frame * 40_000;
+            let now = Time::ZERO + Span::from_us(emitted + 80_000);
+            let us = source_us(emitted);
+            let read = clock.read(now, us, frame % 25 == 0, Span::ZERO, false);
+            let age = read.expect("a time").age(now).as_ps() / 1_000_000;
+            off.push(80_000 - age);
+            if let Some(by) = clock.take_step() {
+                steps.push((frame, by.as_ps() / 1_000_000));
+            }
+        }
+        (off, steps)
+    }
+
+    #[test]
+    fn the_time_line_steps_to_the_source_at_a_gop_start_once_and_then_follows_its_drift() {
+        let mut clock = SourceClock::new(true);
+        let (off, steps) = follow(&mut clock, 10, 11);
+        assert_eq!((off[0], steps.len()), (80_000, 0));
+        // In the midst of a GOP.
+        let (_, none) = follow(&mut clock, 11, 12);
+        assert_eq!(none, []);
+        clock.set_reading(reading(12_100_000, 0));
+        let (off, steps) = follow(&mut clock, 12, 13);
+        // The receiver drifted 2 s long by itself.
+        let [(frame, by)] = steps[..] else {
+            panic!("{steps:?}")
+        };
+        assert!(
+            frame == 300 && (-80_500..-79_500).contains(&by),
+            "{steps:?}"
+        );
+        assert!(off.iter().all(|off| off.abs() < 10), "{off:?}");
+        for second in 13..100 {
+            // Readings vary by up to 300 us.
+            let error = (second as u32 * 97) % 300;
+            clock.set_reading(reading(second * 1_000_000, error));
+            let (off, steps) = follow(&mut clock, second, second + 1);
+            assert!(off.iter().all(|off| off.abs() < 1_000), "{second}: {off:?}");
+            assert_eq!(steps, []);
+        }
+    }
+
+    #[test]
+    fn a_time_line_follows_only_where_it_is_to_and_delays_are_known_all_the_same() {
+        let mut clock = SourceClock::new(false);
+        clock.set_reading(reading(9_000_000, 0));
+        let (off, steps) = follow(&mut clock, 10, 20);
+        assert!(off.iter().all(|off| (70_000..90_000).contains(off)) && steps.is_empty());
+        let age = clock.age(at(20_000), source_us(19_920_000)).expect("known");
+        assert!(age.as_ps().abs_diff(80_000_000_000) < 10_000_000, "{age:?}");
+        clock.begin_anew();
+        assert!(clock.report().is_some_and(|it| it.hops == 2));
+        clock.forget();
+        assert_eq!((clock.age(at(20_000), 0), clock.report()), (None, None));
+    }
+
+    #[test]
+    fn with_the_clock_known_before_the_first_frame_nothing_moves() {
+        let mut clock = SourceClock::new(true);
+        clock.set_reading(reading(9_000_000, 0));
+        let (off, steps) = follow(&mut clock, 10, 20);
+        assert!(off.iter().all(|off| off.abs() < 10), "{off:?}");
+        assert_eq!(steps, [(250, 0)]);
+        // The clock of the source is set.
+        clock.set_reading(reading(19_000_000, 500_000));
+        let (_, steps) = follow(&mut clock, 20, 30);
+        assert!(
+            matches!(steps[..], [(500, -500_100..=-499_900)]),
+            "{steps:?}"
+        );
     }
 }

@@ -83,6 +83,9 @@ pub struct SinkConfig {
     pub repair: bool,
     /// Whether source and sink share a clock. If not, delays are relative to the first frame's.
     pub synchronised: bool,
+    /// Whether frames are played by the clock of the source as soon as it is known: at the same time at all receivers with the same
+    /// playout delay, which has to be a fixed one.
+    pub follows_clock: bool,
     /// For flows whose media are sealed; without it, none of them can be played.
     pub protection: Option<SinkProtection>,
 }
@@ -182,6 +185,7 @@ impl SinkConfig {
             registered: true,
             repair: false,
             synchronised: true,
+            follows_clock: false,
             protection: None,
         }
     }

@@ -294,6 +294,11 @@ impl Sink {
             Signal::ToMember { flow, member, body } if ours(flow) => {
                 self.on_downward(now, member, body);
             }
+            Signal::Clock { flow, clock } if ours(flow) => {
+                if let Some(active) = &mut self.active {
+                    active.receiver.set_reading(clock);
+                }
+            }
             Signal::Change { flow, change } if ours(flow.id) => self.on_change(&flow, change),
             Signal::ChangeEnd { flow, from, .. } if ours(flow.id) => {
                 self.renegotiated(now, *flow, from);

@@ -19,7 +19,9 @@ use layercast_core::{
     CellRate, FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status,
 };
 use layercast_qos::{MoveCause, QosMetric, Raised, SignedSpan};
-use layercast_wire::{AdapterMsg, EndToEndMs, FlowInfo, LinkPdu, Refusal, Signal};
+use layercast_wire::{
+    AdapterMsg, EndToEndMs, FlowInfo, LinkPdu, Refusal, Signal, SourceClockReport,
+};
 use serde::Serialize;
 
 pub use config::{PlayoutConfig, SinkConfig, SinkProtection};
@@ -147,6 +149,11 @@ pub enum SinkEvent {
         to: SignedSpan,
         /// Why.
         cause: MoveCause,
+    },
+    /// From here on frames are played by the clock of the source ([`SinkConfig::follows_clock`]), or that clock was set.
+    Synchronised {
+        /// By how much later than before.
+        by: SignedSpan,
     },
     /// The delay bound is too tight for the delays seen.
     DelayBound {
@@ -293,6 +300,9 @@ pub struct SinkStats {
     /// Delay of live frames from their arrival at the source to their hand-over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_ms: Option<EndToEndMs>,
+    /// What is known of the clock of the source, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_clock: Option<SourceClockReport>,
 }
 
 fn is_default(starts: &CutStarts) -> bool {

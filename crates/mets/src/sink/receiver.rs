@@ -13,8 +13,9 @@ use layercast_qos::{
     SignedSpan, SourceTime,
 };
 use layercast_wire::{
-    Assembler, Cell, EndToEndMs, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark,
-    MetsHeader, MetsPacket, Reassembler, ReassemblyError, Waited, WholeFrame, packet_of,
+    Assembler, Cell, ClockReading, EndToEndMs, Epoch, Flags, FlowInfo, FrameType, METS_HEADER,
+    Mark as CellMark, MetsHeader, MetsPacket, Reassembler, ReassemblyError, Waited, WholeFrame,
+    packet_of,
 };
 
 use super::clock::SourceClock;
@@ -175,7 +176,7 @@ impl Receiver {
             monitor,
             deadlines: DeadlineWindow::new(WINDOW),
             missed_threshold: u32::from(config.policy.missed_deadline_threshold),
-            clock: SourceClock::default(),
+            clock: SourceClock::new(config.follows_clock),
             delays: Delays::default(),
             lateness: Lateness::default(),
             spread: Span::from_us(flow.spread_us),
@@ -211,6 +212,8 @@ impl Receiver {
         self.spread = Span::from_us(flow.spread_us);
         self.vci = 0;
         self.synchronised = config.synchronised;
+        // Perhaps another clock.
+        self.clock.forget();
         self.monitor.follow(flow.id);
         if !config.synchronised {
             self.monitor.set_unsynchronised();
@@ -373,7 +376,13 @@ impl Receiver {
         stats.late_ms = self.lateness.figures();
         stats.source_late_ms = self.source_lateness.ms();
         stats.source_skipped_ms = self.source_lateness.skipped_ms();
+        stats.source_clock = self.clock.report().filter(|_| !self.synchronised);
         stats
+    }
+
+    /// A node upstream says what the clock of the source shows.
+    pub fn set_reading(&mut self, reading: ClockReading) {
+        self.clock.set_reading(reading);
     }
 
     /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them.
@@ -616,8 +625,7 @@ impl Receiver {
             },
         };
         if opens {
-            // Perhaps another clock.
-            self.clock = SourceClock::default();
+            self.clock.begin_anew();
             self.source_lateness.begin_anew();
             self.jitter = JitterFilter::new(self.jitter_config);
             self.counts = self.counts.wrapping_add(u32::from(self.opened));
@@ -634,7 +642,7 @@ impl Receiver {
             }
             if !self.synchronised {
                 // Delays count from that of the first frame that is not held up.
-                self.clock = SourceClock::default();
+                self.clock.begin_anew();
             }
         }
         let Some(emission) = self.clock.read(
@@ -647,6 +655,17 @@ impl Receiver {
             self.stats.dropped.malformed += 1;
             return;
         };
+        if let Some(by) = self.clock.take_step() {
+            self.jitter.on_clock(by);
+            self.events.push_back(SinkEvent::Synchronised { by });
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Decision {
+                flow,
+                what: "clock",
+                value: by.as_ps() / 1_000_000,
+                reason: "the clock of the source is known",
+            });
+        }
         if opens || after_outage {
             self.phase = Phase::Running;
         }
@@ -669,7 +688,13 @@ impl Receiver {
             self.newest_epoch = self.epoch;
             self.newest_us = Serial(header.timestamp_us);
         }
-        let delay = emission.age(came);
+        // No delay is less than none, whatever the error of the clock.
+        let known = self.clock.age(came, header.timestamp_us);
+        let known = known.filter(|_| !self.synchronised);
+        let delay = known.map_or(emission.age(came), |age| age.max(SignedSpan::ZERO));
+        if known.is_some() {
+            self.monitor.set_synchronised();
+        }
         let bytes = whole.payload.len();
         let cells = aal5_cells(METS_HEADER + bytes);
         match again {

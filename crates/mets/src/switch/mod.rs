@@ -42,7 +42,7 @@ use layercast_core::{
 };
 use layercast_protect::WallClock;
 use layercast_qos::{Demand, Grant};
-use layercast_wire::Signal;
+use layercast_wire::{FlowInfo, Signal};
 
 use crate::switch::flow::{Branch, Flow, FlowTable, MAX_ORIGINS};
 use crate::switch::ports::Ports;
@@ -192,6 +192,14 @@ impl Switch {
         flow.is_some_and(|flow| {
             let mut branches = flow.branches.iter();
             branches.any(|branch| branch.requests.len() < branch.members.len().min(MAX_ORIGINS))
+        })
+    }
+
+    /// The ports to which a flow is sent, with the flow and the port it comes from; [`PortId::LOCAL`]: it begins here.
+    pub fn routes(&self) -> impl Iterator<Item = (&FlowInfo, PortId, PortId)> {
+        self.flows.iter().flat_map(|flow| {
+            let branches = flow.branches.iter().map(|branch| branch.port);
+            branches.map(|to| (&flow.info, flow.upstream, to))
         })
     }
 

@@ -78,6 +78,7 @@ impl Switch {
             | Signal::Flows { .. }
             | Signal::Stats { .. }
             | Signal::Links { .. }
+            | Signal::Clock { .. }
             | Signal::NameInUse { .. }
             | Signal::Error { .. } => self.stats.rejected_signals.foreign += 1,
         }

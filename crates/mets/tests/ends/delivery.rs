@@ -10,7 +10,7 @@ use layercast_mets::{
     AppFrame, DropStats, FlowLog, Shaping, SinkConfig, SinkEvent, SinkInput, SinkStats, Source,
     SourceConfig, SourceEvent, SubmitError,
 };
-use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark, Payload, Signal};
+use layercast_wire::{ADAPTER_VCI, Carriage, ClockReading, LinkPdu, Mark, Payload, Signal};
 
 const CARRIAGES: [Carriage; 2] = [Carriage::Cells, Carriage::Datagrams];
 
@@ -589,4 +589,65 @@ fn without_a_flow_nothing_is_sent_in_an_era() {
         assert_eq!(sink.poll_transmit(ms(1_000 * era), &mut Off), None);
     }
     assert_eq!(sink.next_timeout(), None);
+}
+
+/// When each frame is handed over behind a path of this delay and up to 5 ms more, in playout 400 ms behind the source, whose
+/// clock becomes known after 2 s to within `error_us`; and the delays that the sink states.
+fn shown(delay: Span, error_us: u32, seed: u64) -> (Vec<(u32, Time)>, Vec<Span>) {
+    let mut sink = sink_config(Carriage::Datagrams);
+    (sink.synchronised, sink.follows_clock) = (false, true);
+    sink.playout.delay = Some(Span::from_ms(400));
+    let mut world = World::new(source_config(Carriage::Datagrams, 300), sink, 60);
+    let mut stream = Stream::new(seed, "jitter");
+    let mut last = Time::ZERO;
+    world.down = Box::new(move |now, _| {
+        let at = now + delay + Span::from_us(stream.below(5_000));
+        last = last.max(at);
+        vec![last.since(now)]
+    });
+    for second in 2..25 {
+        world.run_until(ms(second * 1_000));
+        let here = world.now.as_us() as u32;
+        let clock = ClockReading {
+            source_us: here.wrapping_add(error_us),
+            bound_us: 20_000,
+            hops: 1,
+            ..ClockReading::own(here)
+        };
+        let flow = flow(300).id;
+        world.input(SinkInput::Signal(Signal::Clock { flow, clock }));
+    }
+    let steps = world
+        .events
+        .iter()
+        .filter(|(_, event)| matches!(event, SinkEvent::Synchronised { .. }));
+    assert_eq!(steps.count(), 1);
+    let clock = world.sink.stats().source_clock.expect("known");
+    assert_eq!((clock.hops, clock.bound_us), (1, 20_000));
+    let frames = world.events.iter().filter_map(|(at, event)| match event {
+        SinkEvent::Frame(frame) if *at > ms(5_000) => Some((frame.seq.0, *at, frame.delay)),
+        _ => None,
+    });
+    frames.map(|(seq, at, delay)| ((seq, at), delay)).unzip()
+}
+
+#[test]
+fn sinks_behind_unlike_paths_that_follow_the_clock_of_the_source_play_a_frame_at_the_same_time() {
+    let (near, near_delays) = shown(Span::from_ms(3), 300, 1);
+    let (far, far_delays) = shown(Span::from_ms(120), 300_u32.wrapping_neg(), 2);
+    assert!(near.len() > 300 && near.len() == far.len());
+    for ((seq, at), (other, then)) in near.iter().zip(&far) {
+        let apart = at.max(then).since(*at.min(then));
+        assert!(
+            seq == other && apart < Span::from_ms(5),
+            "{seq}: {apart} apart"
+        );
+    }
+    // What they state is the true delay.
+    let within = |delays: &[Span], least, most| {
+        let (least, most) = (Span::from_ms(least), Span::from_ms(most));
+        delays.iter().all(|delay| (least..most).contains(delay))
+    };
+    assert!(within(&near_delays, 2, 40), "{near_delays:?}");
+    assert!(within(&far_delays, 119, 160), "{far_delays:?}");
 }

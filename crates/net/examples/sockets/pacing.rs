@@ -114,6 +114,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     };
     session.write_all(&hello.to_line()?)?;
     let flow = loop {

@@ -66,6 +66,7 @@ fn hello(udp_port: u16, link_key: Option<LinkKey>) -> Hello {
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     }
 }
 

@@ -174,11 +174,31 @@ impl Machines {
     pub fn on_signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
         if let Signal::LinkKey { key } = &signal {
             self.ports.key_changed(peer, key);
+        } else if let Signal::Clock { flow, clock } = signal {
+            if let Some(port) = self.ports.heard(peer, &signal) {
+                self.clocks.hear(now, port, flow, clock);
+            }
         } else if let Some(port) = self.ports.heard(peer, &signal) {
             if let Signal::GetStats { .. } = signal {
-                self.ports.report_links(peer);
+                self.ports.report_links(now, peer);
             }
             self.input(now, StationInput::Signal { port, signal }, obs);
+        }
+    }
+
+    /// Tells the neighbours what the clocks of the sources show.
+    pub(super) fn tell_clocks(&mut self, now: Time) {
+        if !self.clocks.is_due(now) {
+            return;
+        }
+        let Some(switch) = self.station.switch() else {
+            return;
+        };
+        for (flow, from, to) in switch.routes() {
+            if let Some(reading) = self.clocks.reading(now, flow, from) {
+                let own = self.clocks.own();
+                self.ports.tell_clock(now, to, (flow.id, &reading), own);
+            }
         }
     }
 

@@ -26,6 +26,7 @@ fn hello(node: &str) -> Hello {
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     }
 }
 

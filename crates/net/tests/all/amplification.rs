@@ -176,6 +176,7 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     };
     let join = Signal::Join {
         flow: FlowId(1),

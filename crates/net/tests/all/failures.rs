@@ -205,6 +205,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

@@ -246,6 +246,7 @@ fn hello(name: &str) -> Vec<u8> {
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     };
     hello.to_line().unwrap()
 }
@@ -334,6 +335,7 @@ async fn callers_beyond_the_limit_are_turned_away() {
         group: None,
         group_repair: None,
         prompt: false,
+        clocks: false,
     })
     .unwrap();
     sender.send(&[hello.signal()]).await.unwrap();

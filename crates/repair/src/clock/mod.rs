@@ -16,6 +16,8 @@ const BUCKETS: usize = 90;
 const KEEP: i64 = 150_000_000;
 /// A datagram that arrived longer before its report says nothing of the clocks of now.
 const FRESH: u32 = 1_000_000;
+/// To what extent times are exact: drivers read the clock once for all datagrams that they find.
+const EXACT: Span = Span::from_ms(1);
 /// Reports in a row that contradict the line until the clock is known to have been set, and by how much they have to.
 const CONTRADICTIONS: u32 = 3;
 const CONTRADICTION: i64 = 300;
@@ -34,8 +36,8 @@ pub struct HopClock {
     pub there: Serial,
     /// By how much it gains on the clock of this end, in parts per 10^9.
     pub drift_ppb: i32,
-    /// The error is at most this if the clocks run evenly: half of the least delay there and back. Half of what the least
-    /// delays of the two directions differ by is the error that a fixed difference leaves.
+    /// The error is at most this if the clocks run evenly: half of the least delay there and back, and 1 ms, to which drivers tell
+    /// times. Half of what the least delays of the two directions differ by is the error that a fixed difference leaves.
     pub bound: Span,
     /// How long ago the newest feedback came that it follows from.
     pub age: Span,
@@ -128,7 +130,7 @@ impl ClockEstimator {
         Some(HopClock {
             there: Serial((here as u32).wrapping_add(ahead as u32)),
             drift_ppb: (line.drift * 1e3).round() as i32,
-            bound: Span::from_us(line.half_width.ceil().max(0.0) as u64),
+            bound: Span::from_us(line.half_width.ceil().max(0.0) as u64) + EXACT,
             age: now.since(heard),
             delay: delay(self.delays.0),
             delay_back: delay(self.delays.1),

@@ -108,6 +108,7 @@ fn names_texts_and_figures_are_bounded() {
                 group,
                 group_repair,
                 prompt,
+                clocks,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -123,6 +124,7 @@ fn names_texts_and_figures_are_bounded() {
                     group,
                     group_repair,
                     prompt,
+                    clocks,
                 };
                 assert!(matches!(
                     long.to_line(),

@@ -164,16 +164,21 @@ impl Running {
 
     /// The same at an address of its own, as after a restart.
     pub fn start_at(args: &[&str], address: &str) -> Running {
-        Running::launch(args, address, Stdio::null())
+        Running::launch(layercast(), args, address, Stdio::null())
     }
 
     /// The same with something on its standard input.
     pub fn start_with(args: &[&str], stdin: Stdio) -> Running {
-        Running::launch(args, "127.0.0.1:0", stdin)
+        Running::launch(layercast(), args, "127.0.0.1:0", stdin)
     }
 
-    fn launch(args: &[&str], address: &str, stdin: Stdio) -> Running {
-        let mut child = layercast()
+    /// The same by a command that runs the binary.
+    pub fn start_by(command: Command, args: &[&str]) -> Running {
+        Running::launch(command, args, "127.0.0.1:0", Stdio::null())
+    }
+
+    fn launch(mut command: Command, args: &[&str], address: &str, stdin: Stdio) -> Running {
+        let mut child = command
             .args(args)
             .args(["--listen", address, "--json"])
             .stdin(stdin)

@@ -160,6 +160,7 @@ impl Sink {
             end_to_end_ms: active.receiver.recent_delays(now),
             source_late_ms: stats.source_late_ms,
             late_stopped: stats.late_stopped,
+            source_clock: stats.source_clock,
         };
         if self.session == Session::Joined {
             let flow = flow.id;

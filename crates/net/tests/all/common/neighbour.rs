@@ -183,6 +183,7 @@ impl Neighbour {
             group: None,
             group_repair: None,
             prompt: false,
+            clocks: false,
         };
         let (mut receiver, mut sender) = channel.split();
         sender.send(&[hello.signal()]).await.unwrap();

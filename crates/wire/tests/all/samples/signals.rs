@@ -4,9 +4,9 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    BasePackets, BaseParities, Carriage, Control, Downward, EndToEndMs, Epoch, FlowEnd, FlowInfo,
-    Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats, PathReport, Refusal,
-    Resource, Secret, Signal, Upward, Via,
+    BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Control, Downward, EndToEndMs,
+    Epoch, FlowEnd, FlowInfo, Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats,
+    PathReport, Refusal, Resource, Secret, Signal, SourceClockReport, Upward, Via,
 };
 
 /// One of each session message.
@@ -79,6 +79,13 @@ pub fn signals() -> Vec<Signal> {
         }),
         source_late_ms: Some(640.0),
         late_stopped: 1,
+        source_clock: Some(SourceClockReport {
+            ahead_us: -5,
+            drift_ppb: 40_000,
+            bound_us: 25_000,
+            age_ms: 300,
+            hops: 2,
+        }),
     };
     let refusal = Refusal {
         node: "chuff".into(),
@@ -116,6 +123,7 @@ pub fn signals() -> Vec<Signal> {
             group: Some("239.1.2.3:7700".parse().unwrap()),
             group_repair: Some(9),
             prompt: true,
+            clocks: true,
         },
         Signal::Advertise {
             flow: Box::new(info.clone()),
@@ -224,7 +232,26 @@ pub fn signals() -> Vec<Signal> {
                     queue_us: 3_100,
                     cuts: 4,
                 }),
+                clock: Some(ClockReport {
+                    ahead_us: -3_600_000,
+                    drift_ppb: 41_000,
+                    bound_us: 20_010,
+                    age_ms: 15,
+                    delay_us: 20_900,
+                    delay_back_us: 21_300,
+                }),
             }],
+        },
+        Signal::Clock {
+            flow,
+            clock: ClockReading {
+                here_us: 4_294_967_295,
+                source_us: 17,
+                drift_ppb: -200_000,
+                bound_us: 20_000,
+                age_ms: 15,
+                hops: 3,
+            },
         },
         Signal::NameInUse {
             node: "rook".into(),
