@@ -145,7 +145,7 @@ pub(crate) struct Inspector {
     split: Split,
     /// A field that waits for its other half, and its layer.
     field: Option<(Slice, Layer)>,
-    /// A picture of a temporal layer came.
+    /// A picture of a temporal layer above the lowest came.
     temporal: bool,
     scratch: Vec<u8>,
     unread: u64,
@@ -265,7 +265,7 @@ impl Inspector {
     /// The layer that carries a unit, which is the next one in decoding order.
     ///
     /// I pictures and new parameter sets are always BL. Temporal layers are numbered: the lowest is BL, the next E1, all
-    /// above E2. What has no number is BL if others refer to it or may do so.
+    /// above E2. What is in the lowest or has no number is BL if others refer to it or may do so.
     pub fn layer(&mut self, info: &UnitInfo) -> Layer {
         let waiting = self.field.take();
         let layer = match (waiting, info.lone_field()) {
@@ -287,7 +287,7 @@ impl Inspector {
         if picture == Picture::Data {
             return Layer::Base;
         }
-        self.temporal |= info.temporal.is_some();
+        self.temporal |= info.temporal > Some(0);
         let is_reference = info.is_reference();
         let is_base = picture == Picture::I || info.new_sets;
         if is_base || is_reference {
@@ -297,12 +297,9 @@ impl Inspector {
             _ if is_base => Layer::Base,
             (Map::Ipb, _) if is_reference => Layer::E1,
             (Map::Ipb, _) => Layer::E2,
-            (Map::Auto | Map::Temporal, Some(temporal)) => match temporal {
-                0 => Layer::Base,
-                1 => Layer::E1,
-                _ => Layer::E2,
-            },
-            (Map::Temporal, None) => Layer::Base,
+            (Map::Auto | Map::Temporal, Some(1)) => Layer::E1,
+            (Map::Auto | Map::Temporal, Some(2..)) => Layer::E2,
+            (Map::Temporal, _) => Layer::Base,
             _ if is_reference => Layer::Base,
             _ => {
                 let format = self.sets.format();
@@ -312,7 +309,7 @@ impl Inspector {
         }
     }
 
-    /// Whether a picture named its temporal layer.
+    /// Whether a picture is of a temporal layer above the lowest.
     pub fn has_temporal_layers(&self) -> bool {
         self.temporal
     }

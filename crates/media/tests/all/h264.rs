@@ -7,7 +7,7 @@ use crate::common;
 use crate::common::{decode, encode, have_ffmpeg};
 use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Level, Media, Serial, Stream};
-use layercast_media::{Clip, Container, Frame, H264Writer, Map, Picture, WriterStats};
+use layercast_media::{Clip, Container, Frame, H264Writer, Map, MediaError, Picture, WriterStats};
 
 const FRAMES: usize = 75;
 const RECOMMENDED: &str = "-c:v libx264 -g 25 -x264-params scenecut=0:b-pyramid=none -bf 2";
@@ -247,8 +247,7 @@ fn temporal_layers_come_before_references() {
                 let temporal = pattern[pictures % 4];
                 labelled.extend_from_slice(&[0, 0, 1]);
                 match label {
-                    // NAL type 14 and nal_unit_header_svc_extension (G.7.3.1.1).
-                    "prefix" => labelled.extend_from_slice(&[0x6E, 0x80, 0x80, temporal << 5 | 7]),
+                    "prefix" => labelled.extend_from_slice(&prefix(temporal)),
                     // SEI with sub_seq_layer_num, sub_seq_id 0, and four flags (D.1.11).
                     _ => {
                         let number = [0b1100_0010, 0b0101_0000, 0b0111_0000][usize::from(temporal)];
@@ -273,4 +272,35 @@ fn temporal_layers_come_before_references() {
             assert_eq!(frame.gop_start, index % 24 == 0);
         }
     }
+}
+
+/// NAL type 14 and `nal_unit_header_svc_extension` (G.7.3.1.1).
+fn prefix(temporal: u8) -> [u8; 4] {
+    [0x6E, 0x80, 0x80, temporal << 5 | 7]
+}
+
+#[test]
+fn a_lone_temporal_layer_is_split_by_references() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let options = format!("-frames:v {FRAMES} -s 176x144 {RECOMMENDED}");
+    let plain = encode("lone.h264", &options);
+    let mut labelled = Vec::new();
+    for nal in nals(&plain) {
+        if matches!(nal[0] & 31, 1 | 5) {
+            labelled.extend_from_slice(&[0, 0, 1]);
+            labelled.extend_from_slice(&prefix(0));
+        }
+        labelled.extend_from_slice(&[0, 0, 1]);
+        labelled.extend_from_slice(nal);
+    }
+    let layers = |data: &[u8], map| {
+        let clip = Clip::of_program(Bytes::copy_from_slice(data), None, map)?;
+        Ok(clip.frames.iter().map(Frame::layer).collect::<Vec<_>>())
+    };
+    let known: Result<_, MediaError> = layers(&plain, Map::Auto);
+    assert_eq!(layers(&labelled, Map::Auto), known);
+    assert!(known.is_ok_and(|it| it.contains(&Layer::E1) && it.contains(&Layer::E2)));
+    assert!(layers(&labelled, Map::Temporal).is_err());
 }
