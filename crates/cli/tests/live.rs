@@ -8,6 +8,8 @@ mod encoder;
 mod latency;
 #[path = "live/restarts.rs"]
 mod restarts;
+#[path = "live/sync.rs"]
+mod sync;
 
 use std::net::UdpSocket;
 use std::path::Path;
