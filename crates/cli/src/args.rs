@@ -333,7 +333,7 @@ pub struct Serve {
     /// How a flow adapts: by whole layers (discrete), or shaped to any rate (continuous)
     #[arg(long, value_name = "discrete|continuous", default_value = "discrete", value_parser = units::adapt)]
     pub adapt: AdaptMode,
-    /// Promised end-to-end delay, from capture of a frame to its playout
+    /// Promised end-to-end delay, from capture of a frame to its playout; 0 promises none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
     /// Core switch, through which all receivers join; auto is this node [default: none]
@@ -685,7 +685,7 @@ pub struct Join {
     #[arg(long, value_name = "HOW", default_value = "auto", requires = "out")]
     pub fast_start: JoinFastStart,
     /// Leave after this time, e.g. 15s [default: at the end of the flow]
-    #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
     pub leave_after: Option<Span>,
     /// Name of this receiver in messages and statistics, different from those of other receivers
     /// [default: receiver- and six hexadecimal digits, the same after a restart with --identity; with a token for one
@@ -697,8 +697,9 @@ pub struct Join {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     pub patience: Span,
     /// Fixed playout delay after sending, e.g. 120ms, the same at all receivers that share a clock [default: the
-    /// smallest at which less than one frame in a thousand is late, at most what the flow promises]
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    /// smallest at which less than one frame in a thousand is late, at most what the flow promises]. At most 60s: the
+    /// receiver keeps the frames until then
+    #[arg(long, value_name = "TIME", value_parser = units::span_within(Span::from_secs(60)))]
     pub playout: Option<Span>,
     /// Play each frame this long after its time at the source, e.g. 400ms: at the same moment at all receivers with the
     /// same --sync, on any host. The nodes of the path measure their clocks; the path has to take less than this

@@ -8,6 +8,9 @@ use crate::reasons::SILENCE;
 
 /// Seconds below the requested level before the command prints the reason.
 const PATIENCE: u32 = 3;
+/// Seconds in which the source itself gives less than the last link has room for, before the command says so: a level begins with
+/// a GOP.
+const SOURCE_PATIENCE: u32 = 10;
 
 /// Whether a receiver stays below the level it asked for.
 pub struct Below {
@@ -15,6 +18,11 @@ pub struct Below {
     /// What the token of the receiver allows.
     allowed: Level,
     seconds: u32,
+    /// Seconds at the same level in which it was a node before the last link that gave no more. What a node grants and what it
+    /// sends are of different moments while they change.
+    upstream: (Level, u32),
+    /// The node at the other end of the last link.
+    next: String,
     /// The level whose reasons were reported, and which were.
     reported: Option<(Level, Vec<Reason>)>,
 }
@@ -30,6 +38,8 @@ enum Reason {
     Congestion,
     /// A node or link before the last one.
     Upstream,
+    /// The source, which is at the other end of the last link.
+    Source,
 }
 
 impl Below {
@@ -39,13 +49,21 @@ impl Below {
             wanted,
             allowed,
             seconds: 0,
+            upstream: (Level::BASE, 0),
+            next: String::new(),
             reported: None,
         }
+    }
+
+    /// The node at the other end of the last link is called `next`.
+    pub fn connected(&mut self, next: &str) {
+        next.clone_into(&mut self.next);
     }
 
     /// The flow is joined, perhaps once more: its levels come again.
     pub fn joined(&mut self) {
         (self.seconds, self.reported) = (0, None);
+        self.upstream.1 = 0;
     }
 
     /// Takes the figures of a second; returns a message once for each level and reason. After `silent` seconds without a packet the
@@ -53,19 +71,17 @@ impl Below {
     pub fn look(&mut self, progress: &Progress, flow: &FlowInfo, silent: u32) -> Option<String> {
         if silent > 0 {
             if silent >= SILENCE {
-                self.seconds = 0;
+                (self.seconds, self.upstream.1) = (0, 0);
             }
             return None;
         }
         let (spec, level) = (&flow.spec, progress.level);
         if level >= self.wanted.min(spec.top_level()) {
             (self.seconds, self.reported) = (0, None);
+            self.upstream.1 = 0;
             return None;
         }
         self.seconds += 1;
-        if self.seconds < PATIENCE {
-            return None;
-        }
         let next = level.up();
         let (has, needs) = (
             spec.measured_above_base(level)
@@ -80,9 +96,30 @@ impl Below {
             Reason::Link
         } else if progress.asked <= level {
             Reason::Congestion
+        } else if flow.source == self.next {
+            Reason::Source
         } else {
             Reason::Upstream
         };
+        let (at, seconds) = self.upstream;
+        let patience = match reason {
+            Reason::Source | Reason::Upstream => {
+                let seconds = if at == level { seconds + 1 } else { 1 };
+                self.upstream = (level, seconds);
+                let patience = match reason {
+                    Reason::Source => SOURCE_PATIENCE,
+                    _ => PATIENCE,
+                };
+                patience.saturating_sub(seconds)
+            }
+            _ => {
+                self.upstream.1 = 0;
+                0
+            }
+        };
+        if self.seconds < PATIENCE || patience > 0 {
+            return None;
+        }
         match &mut self.reported {
             Some((at, reasons)) if *at == level => {
                 if reasons.contains(&reason) {
@@ -106,6 +143,11 @@ impl Below {
                  busiest GOPs of level {next} take up to {busiest}, and a link of the path has less (layercast stats at each \
                  node up to the server tells which). It asks again after a quiet time; encode with -maxrate and -bufsize, \
                  or raise the rate of that link"
+            ),
+            Reason::Source => format!(
+                "level {level}, although this receiver asks for level {} and the last link has room for level {next}: the server \
+                 {} does not send it; a level begins with a GOP, and in a flow of few key frames that takes long",
+                progress.asked, flow.source
             ),
             Reason::Upstream => format!(
                 "level {level}, although this receiver asks for level {} and the last link has room for level {next}: a \
@@ -170,11 +212,40 @@ mod tests {
     }
 
     #[test]
+    fn no_node_further_up_is_named_in_a_change_or_where_there_is_none() {
+        let flow = flow();
+        // The grant is that of the next level for 2 s, and then the level follows.
+        let rising = |n: u32| Progress {
+            level: [Level::BASE, Level::E1][(n / 5 % 2) as usize],
+            left: CellRate(if n % 5 < 3 { 0 } else { 100_000 }),
+            ..at_base()
+        };
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        below.connected("switch");
+        let said: Vec<_> = (0..40)
+            .filter_map(|n| below.look(&rising(n), &flow, 0))
+            .collect();
+        assert!(!said.is_empty());
+        assert!(
+            said.iter().all(|it| it.contains("the last link has")),
+            "{said:?}"
+        );
+        // The source is at the other end of the last link.
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        below.connected("atc");
+        let said: Vec<_> = (0..40).map(|_| below.look(&at_base(), &flow, 0)).collect();
+        assert!(said[..9].iter().all(Option::is_none), "{said:?}");
+        let text = said[9].as_ref().unwrap();
+        assert!(text.contains("the server atc does not send it"), "{text}");
+        assert!(!text.contains("further up"), "{text}");
+    }
+
+    #[test]
     fn another_reason_at_the_same_level_is_told_and_each_once() {
         let mut below = Below::new(Level::FULL, Level::FULL);
         let flow = flow();
         let asks_less = |n: u32| Progress {
-            asked: if n % 4 < 2 { Level::FULL } else { Level::BASE },
+            asked: if n % 8 < 4 { Level::FULL } else { Level::BASE },
             ..at_base()
         };
         let said: Vec<_> = (0..40)

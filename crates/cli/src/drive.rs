@@ -18,6 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
 use crate::live;
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
+use crate::offered::Offered;
 use crate::output::{Lines, Table, count as count_of};
 use crate::repeats::Repeats;
 use crate::reporter::Reporter;
@@ -90,6 +91,7 @@ impl Drive {
             source: self.signed_by,
             ..url_of(address, own, control, self.flow.as_deref())
         };
+        let mut offered = Offered::of(config, self.live.is_some());
         let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
         reporter.callable(&name, address, &url, &greeting)?;
         // In a scenario all nodes start at the same instant, here and in the simulator: what is drawn
@@ -128,8 +130,9 @@ impl Drive {
                     let heard = affects_receivers(&event, &mut told_late)
                         && failures.is_news(&event)
                         && rates.is_news(&event);
+                    let more = offered.note(&event).unwrap_or_default();
                     if let Some(text) = describe(&event).filter(|_| heard) {
-                        reporter.event(t_s, &text)?;
+                        reporter.event(t_s, &(text + &more))?;
                     }
                 }
                 text = encoder::ended(&mut guided.encoder) => {
@@ -152,6 +155,9 @@ impl Drive {
                     let now = clock.now();
                     status.t_s = now.since(self.epoch).as_secs_f64();
                     for text in repeats.over(now) {
+                        reporter.event(status.t_s, &text)?;
+                    }
+                    if let Some(text) = offered.second() {
                         reporter.event(status.t_s, &text)?;
                     }
                     for text in unsent.take() {

@@ -26,6 +26,8 @@ struct Report {
     layers: Vec<Change>,
     /// All layers together.
     total: Change,
+    /// Bytes of the output stream: repeats take the place of pictures that are left out, and the stream has an end.
+    bytes_written: u64,
     /// Frames that exceed their budget although nothing is left to drop.
     over_budget: u64,
 }
@@ -84,8 +86,12 @@ pub fn run(args: &args::Filter) -> Outcome {
             .then_some(frame)
     });
     let kept: Vec<Option<&Frame>> = kept.collect();
-    write(&args.out, &stream(&kept, &args.file)?)?;
-    let report = report(filter, &clip, &kept, filtered.as_ref());
+    let stream = stream(&kept, &args.file)?;
+    write(&args.out, &stream)?;
+    let report = Report {
+        bytes_written: stream.len() as u64,
+        ..report(filter, &clip, &kept, filtered.as_ref())
+    };
     let stdout_is_free = args.out != Path::new("-");
     match (args.json, stdout_is_free) {
         (true, true) => print_json(&report),
@@ -190,6 +196,7 @@ fn report(
             .iter()
             .map(|(layer, change)| finished(layer.to_string(), change))
             .collect(),
+        bytes_written: 0,
         over_budget: filtered.map_or(0, |it| it.stats.over_budget),
     }
 }
@@ -208,6 +215,13 @@ fn table(report: &Report) -> String {
         ]);
     }
     let mut text = table.render();
+    let (written, kept) = (report.bytes_written, report.total.bytes_out);
+    if written > kept {
+        text.push_str(&format!(
+            "\n  {written} bytes are written: {} more than the pictures that are kept, with repeats in the place of the others\n",
+            written - kept
+        ));
+    }
     if report.over_budget > 0 {
         text.push_str(&format!(
             "\n  {} {} over budget with nothing left to drop but headers, vectors and DC\n  \

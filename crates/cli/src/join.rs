@@ -421,11 +421,18 @@ async fn receive(
                 }
                 break summary.map_err(|error| {
                     let wanted = Wanted { flow: &flow, name: &name, claims: claims.as_ref() };
+                    let error = match (error, arrivals.blocked()) {
+                        (NetError::Nothing { upstream, .. }, Some(why)) => {
+                            NetError::Nothing { upstream, why: why.to_owned() }
+                        }
+                        (error, _) => error,
+                    };
                     explain(error, offer.as_deref(), args, &wanted)
                 })?;
             }
             Some(event) = heard.recv() => {
                 match &event {
+                    JoinEvent::Connected { upstream, .. } => below.connected(upstream),
                     JoinEvent::Joined(_) => {
                         joined = true;
                         arrivals.joined();

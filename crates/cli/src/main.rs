@@ -25,6 +25,7 @@ mod multicast;
 mod name;
 mod negative;
 mod node;
+mod offered;
 mod output;
 mod path;
 mod playout;

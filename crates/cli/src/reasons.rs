@@ -1,6 +1,6 @@
 //! What a receiver misses, and why, from its figures of each second.
 
-use layercast_core::Span;
+use layercast_core::{CellRate, Level, Span};
 use layercast_media::{PaceChange, TOO_SLOW};
 use layercast_mets::{CutStarts, LateMs};
 use layercast_net::{Loss, Progress, is_source_late};
@@ -33,6 +33,9 @@ const HELD_FOR: u32 = 10;
 /// Packets state a longer wait as 4095 ms.
 pub const STATED_WAIT_MS: u64 = 4_000;
 
+/// A median lateness, in milliseconds, that is that of a queue that grows.
+const QUEUES_MS: f64 = 2_000.0;
+
 /// Whether packets come, whether frames are played, and how many are lost.
 #[derive(Default)]
 pub struct Arrivals {
@@ -52,6 +55,8 @@ pub struct Arrivals {
     reported: bool,
     /// That the path does not carry some packets was reported since a frame was played.
     is_blocked: bool,
+    /// That cause, while no frame is played.
+    blocked: Option<String>,
     /// The flow was joined since the last look.
     begins: bool,
     /// Seconds without a packet before the flow was joined again.
@@ -121,6 +126,8 @@ struct Seen {
     source_late_ms: Option<f64>,
     /// Media per second of a source that is slower than real time.
     slow: Option<f64>,
+    /// The base layer is all that the last link carries.
+    is_tight: bool,
     overloaded: bool,
     outage: Option<Outage>,
 }
@@ -146,6 +153,7 @@ impl Seen {
             late_ms: progress.late_ms,
             source_late_ms: progress.source_late_ms,
             slow: None,
+            is_tight: progress.level == Level::BASE && progress.left == CellRate(0),
             overloaded: false,
             outage: None,
         }
@@ -222,6 +230,11 @@ impl Arrivals {
         self.silent = if came { 0 } else { self.silent + 1 };
     }
 
+    /// Why no frame was played although packets came, if the path does not carry some of them.
+    pub fn blocked(&self) -> Option<&str> {
+        self.blocked.as_deref()
+    }
+
     /// Seconds without a packet: while they last, nothing is known of the path.
     pub fn silent(&self) -> u32 {
         self.silent
@@ -259,7 +272,7 @@ impl Arrivals {
         self.unplayed += 1;
         if new.played > 0 {
             (self.unplayed, self.played) = (0, now);
-            self.is_blocked = false;
+            (self.is_blocked, self.blocked) = (false, None);
         }
         let outage = now.since(self.shown);
         self.dark += 1;
@@ -290,11 +303,15 @@ impl Arrivals {
             if std::mem::replace(&mut self.is_blocked, true) {
                 return None;
             }
+            let cause = format!(
+                "{lost} packets are lost on the link, and no repair of them arrives either. A path that carries short packets only (MTU) \
+                 does this: it must carry IP packets of 1299 bytes, or of 1280 with --repair arq at serve; look at the MTU \
+                 of tunnels and VPNs on it, and whether a firewall drops ICMP (ping -M do -s 1252 HOST)"
+            );
+            let unplayed = self.unplayed;
+            self.blocked = Some(cause.clone());
             return Some(format!(
-                "nothing was played for {} s although packets come: {lost} packets are lost on the link, and no repair of them arrives \
-                 either. A path that carries short packets only (MTU) does this: it must carry IP packets of 1299 bytes, or of 1280 with --repair arq at serve; look at the MTU \
-                 of tunnels and VPNs on it, and whether a firewall drops ICMP (ping -M do -s 1252 HOST)",
-                self.unplayed
+                "nothing was played for {unplayed} s although packets come: {cause}"
             ));
         }
         if self.unplayed >= SILENCE && missed.missed() > 0 {
@@ -418,10 +435,20 @@ impl Seen {
                     count(self.late, "frame")
                 );
             }
-            return format!(
-                "{} too late{by}; a longer playout delay helps (join --playout, serve --delay-max)",
-                count(self.late, "frame")
-            );
+            let late = count(self.late, "frame");
+            return match (late_ms > QUEUES_MS, self.is_tight) {
+                (true, _) => format!(
+                    "{late} too late{by}, as in a queue that grows: the path carries less than is sent into it, and no playout delay \
+                     helps (layercast stats at the node before this receiver tells what the path carries)"
+                ),
+                (false, true) => format!(
+                    "{late} too late{by}; a longer playout delay helps only if the last link, which has nothing left beside base \
+                     layers, carries them (layercast stats at the node before this receiver tells)"
+                ),
+                (false, false) => format!(
+                    "{late} too late{by}; a longer playout delay helps (join --playout, serve --delay-max)"
+                ),
+            };
         }
         match self.cut.lost_percent() {
             Some(percent) if self.lost == 0 => format!(
@@ -440,7 +467,7 @@ impl Seen {
 
 #[cfg(test)]
 pub mod tests {
-    use layercast_core::{CellRate, EndToEnd, Level, PerLayer, Rate, Span};
+    use layercast_core::{EndToEnd, PerLayer, Rate};
 
     use super::*;
 
@@ -500,6 +527,31 @@ pub mod tests {
     }
 
     #[test]
+    fn a_longer_playout_delay_is_advised_where_it_can_help() {
+        let late = |ms: f64, level: Level| {
+            let late = move |n: u64| Progress {
+                level,
+                late: PerLayer {
+                    base: 5 * n,
+                    ..PerLayer::default()
+                },
+                late_ms: Some(LateMs { p50: ms, p99: ms }),
+                ..second(0, 0, 100 * n)
+            };
+            reported((1..6).map(late)).remove(0)
+        };
+        let text = late(373.0, Level::FULL);
+        assert!(
+            text.ends_with("(join --playout, serve --delay-max)"),
+            "{text}"
+        );
+        let text = late(373.0, Level::BASE);
+        assert!(text.contains("helps only if the last link"), "{text}");
+        let text = late(3_600.0, Level::FULL);
+        assert!(text.contains("no playout delay helps"), "{text}");
+    }
+
+    #[test]
     fn a_path_that_drops_long_packets_is_named_once_with_the_remedy() {
         // Short packets come, a hundred long ones a second are missing, and of their repairs `mended` come.
         let blocked = |n: u64, mended: u64| {
@@ -526,6 +578,14 @@ pub mod tests {
         ] {
             assert!(said[0].contains(part), "{part}: {said:?}");
         }
+        let mut arrivals = Arrivals::default();
+        let _ = (1..20)
+            .filter_map(|n| arrivals.look(&blocked(n, 0)))
+            .count();
+        // Nothing is played to the end: the cause is that of the command too.
+        assert!(arrivals.blocked().unwrap().contains("MTU"));
+        arrivals.look(&second(200, 0, 3_000));
+        assert_eq!(arrivals.blocked(), None);
         assert_eq!(
             reported((1..20).map(|n| blocked(n, 1))),
             Vec::<String>::new()

@@ -1,5 +1,6 @@
 //! `layercast serve`: a clip or a live stream as a layered flow.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::pin::pin;
@@ -358,6 +359,8 @@ pub fn node(
     link: &LinkArgs,
     own: &IdentityArgs,
 ) -> Result<NodeConfig, Failure> {
+    check_names("--port", link.ports.iter().map(|port| &*port.name))?;
+    check_names("--reserve", own.reserved.iter().map(|it| &*it.0))?;
     let identity = address::identity(own)?;
     let name = match name {
         Some(name) => name.to_owned(),
@@ -405,6 +408,19 @@ pub fn node(
         config.ports.insert(named.name.clone(), neighbour);
     }
     Ok(config)
+}
+
+/// Refuses a name that a repeatable option has twice: only one of the values could count.
+fn check_names<'a>(option: &str, names: impl Iterator<Item = &'a str>) -> Outcome {
+    let mut known = BTreeSet::new();
+    for name in names {
+        if !known.insert(name) {
+            return Err(Failure::Usage(format!(
+                "{option} has {name} twice: give one value for each name"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The rates that links are given.
@@ -579,5 +595,21 @@ fn frames(clip: Clip, repeat: bool) -> Box<dyn Iterator<Item = AppFrame> + Send>
     match repeat {
         true => Box::new(clip.repeated().map(to_app)),
         false => Box::new(clip.frames.into_iter().map(to_app)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_has_one_value_for_each_name() {
+        assert!(check_names("--port", ["ann", "bob"].into_iter()).is_ok());
+        let failure = check_names("--port", ["ann", "bob", "ann"].into_iter()).unwrap_err();
+        assert_eq!(failure.code(), 2);
+        assert!(
+            failure.to_string().contains("--port has ann twice"),
+            "{failure}"
+        );
     }
 }

@@ -5,9 +5,7 @@ use std::io::stdout;
 use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
-use layercast_wire::{
-    ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats, PathReport,
-};
+use layercast_wire::{ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
 use serde::Serialize;
 
 use crate::address;
@@ -156,7 +154,7 @@ fn link_table(links: &[LinkReport]) -> Table {
             0 => "-".to_owned(),
             rtt => format!("{:.1} ms", rtt as f64 / 1e3),
         });
-        cells.push(link.path.as_ref().map_or_else(|| "-".to_owned(), path_text));
+        cells.push(path_text(link));
         cells.push(link.clock.as_ref().map_or_else(|| "-".to_owned(), one_way));
         table.row(cells);
     }
@@ -171,7 +169,11 @@ fn one_way(clock: &ClockReport) -> String {
 }
 
 /// What a port estimates of its path.
-fn path_text(path: &PathReport) -> String {
+fn path_text(link: &LinkReport) -> String {
+    // A link towards the source carries no media from here.
+    let Some(path) = link.path.as_ref().filter(|_| link.sent.total() > 0) else {
+        return "-".to_owned();
+    };
     let Some(rate) = path.rate_bps else {
         return "not full yet".to_owned();
     };
@@ -288,6 +290,8 @@ fn why(limit: Limit, member: &MemberStats) -> String {
     }
 }
 
+/// A delay that is this much above the playout delay, in milliseconds, is that of a queue that grows.
+const QUEUES_MS: f64 = 2_000.0;
 /// Lost or late frames of a member, per mille of what it was to get, that are worth a word.
 const WORTH: u64 = 20;
 
@@ -298,12 +302,35 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> 
     let link = links.iter().find(|it| it.neighbour == member.member.name);
     let on_link = link.map(|it| it.lost.total());
     let pace = flow.and_then(pace);
+    if let Some(text) = flow.and_then(|flow| no_room_for_base(member, flow, links)) {
+        // What is lost and late follows from it.
+        return text;
+    }
     let all = [
         member.limit.map(|limit| why(limit, member)),
         report.and_then(|report| lost(report, on_link)),
         report.and_then(|report| late(report, pace)),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// That the way to a member carries less than the base layer of its flow takes.
+fn no_room_for_base(member: &MemberStats, flow: &FlowInfo, links: &[LinkReport]) -> Option<String> {
+    let next = member.next.as_ref().unwrap_or(&member.member.name);
+    let link = links.iter().find(|it| it.neighbour == *next);
+    let estimate = link.and_then(|it| it.path.as_ref()?.rate_bps);
+    let carries = match (estimate, member.limit) {
+        (Some(bps), _) => Rate::from_bps(bps),
+        (None, Some(Limit::Bursts { available, .. })) => available.rate(),
+        _ => return None,
+    };
+    let needs = flow.spec.rate_at(Level::BASE).rate();
+    (carries < needs).then(|| {
+        format!(
+            "the base layer needs {needs}, the path to {next} carries {carries}: its frames queue, and no playout delay helps; \
+             raise the rate of the path, or encode with a lower bit rate or with key frames further apart"
+        )
+    })
 }
 
 /// The share `part` of `all` in per cent, if it is worth a word.
@@ -361,11 +388,18 @@ fn late(report: &MemberReport, slow: Option<String>) -> Option<String> {
              their time, so it is slower than real time or was: {TOO_SLOW}"
         ));
     }
-    Some(format!(
-        "{percent:.0} % of its frames came after their time with a playout delay of {:.0} ms{dark}; a longer one helps (join \
-         --playout, serve --delay-max)",
+    let late = format!(
+        "{percent:.0} % of its frames came after their time with a playout delay of {:.0} ms{dark}",
         report.playout_ms
-    ))
+    );
+    Some(match report.delay_ms_p99 > report.playout_ms + QUEUES_MS {
+        true => format!(
+            "{late}: they take up to {:.1} s, as in a queue that grows: the path carries less than is sent into it, and no \
+             playout delay helps",
+            report.delay_ms_p99 / 1e3
+        ),
+        false => format!("{late}; a longer one helps (join --playout, serve --delay-max)"),
+    })
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport]) -> Table {
@@ -410,7 +444,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
 #[cfg(test)]
 mod tests {
     use layercast_core::{CellRate, NodeId};
-    use layercast_wire::Member;
+    use layercast_wire::{Member, PathReport};
 
     use super::*;
 
@@ -551,6 +585,85 @@ mod tests {
         );
         assert!(text(Some(5)).contains("the path itself loses packets"));
         assert_eq!(late(&MemberReport { late: 10, ..report }, None), None);
+    }
+
+    #[test]
+    fn a_path_below_the_base_layer_is_told_with_both_rates() {
+        let mut flow = FlowInfo::new(FlowId(1), "film", "server");
+        flow.spec.layers.base.mean = CellRate(2_000);
+        let member = |limit| MemberStats {
+            member: Member {
+                name: "ann".into(),
+                id: NodeId(1),
+            },
+            flow: FlowId(1),
+            node: "server".into(),
+            joined_at_ms: 0,
+            level: Level::BASE,
+            wanted: Level::FULL,
+            report: Some(MemberReport {
+                frames: PerLayer {
+                    base: 5,
+                    ..PerLayer::default()
+                },
+                late: 100,
+                ..MemberReport::default()
+            }),
+            limit,
+            upstream: None,
+            next: None,
+        };
+        let link = |bps| LinkReport {
+            neighbour: "ann".into(),
+            path: Some(PathReport {
+                rate_bps: Some(bps),
+                ..PathReport::default()
+            }),
+            ..LinkReport::default()
+        };
+        let bursts = Some(Limit::Bursts {
+            level: Level::BASE,
+            needed: CellRate(6_000),
+            available: CellRate(1_000),
+        });
+        for (member, links) in [
+            (member(Some(Limit::NoDemand)), vec![link(424_000)]),
+            (member(bursts), Vec::new()),
+        ] {
+            let text = whys(&member, Some(&flow), &links);
+            for part in [
+                "the base layer needs ",
+                "carries 424.0 kbit/s",
+                "no playout delay helps",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(
+                !text.contains("busiest") && !text.contains("--playout"),
+                "{text}"
+            );
+        }
+        let text = whys(&member(None), Some(&flow), &[link(4_240_000)]);
+        assert!(text.contains("a longer one helps"), "{text}");
+        let queued = MemberReport {
+            late: 100,
+            playout_ms: 500.0,
+            delay_ms_p99: 12_700.0,
+            ..MemberReport::default()
+        };
+        let text = late(&queued, None).unwrap();
+        assert!(
+            text.contains("12.7 s") && !text.contains("--playout"),
+            "{text}"
+        );
+        // A link towards the source has carried no media: nothing is estimated.
+        let mut upstream = link(0);
+        if let Some(path) = &mut upstream.path {
+            path.rate_bps = None;
+        }
+        assert_eq!(path_text(&upstream), "-");
+        upstream.sent.base = 1;
+        assert_eq!(path_text(&upstream), "not full yet");
     }
 
     #[test]

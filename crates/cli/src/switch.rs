@@ -17,7 +17,7 @@ use crate::output::Lines;
 use crate::reporter::Reporter;
 use crate::serve;
 use crate::signals;
-use crate::units::Group;
+use crate::units::{Group, LinkRate};
 
 /// Runs the command.
 pub fn run(args: &args::Switch) -> Outcome {
@@ -25,6 +25,7 @@ pub fn run(args: &args::Switch) -> Outcome {
         return drive::child(&place, node, args.trace.as_deref());
     }
     check_groups(&args.multicast)?;
+    check_rate(&args.multicast, args.link.rate)?;
     node::check_output(args.trace.as_deref())?;
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
@@ -117,10 +118,35 @@ fn check_groups(groups: &[Group]) -> Outcome {
     Ok(())
 }
 
+/// Refuses groups where the rate of links is to be found out: a group has no reports of one path.
+fn check_rate(groups: &[Group], rate: Option<LinkRate>) -> Outcome {
+    match (groups.first(), rate) {
+        (Some(group), Some(LinkRate::Auto)) => Err(Failure::Usage(format!(
+            "--rate auto does not find out what the path of the group {} carries: give a rate, or leave --rate out and give \
+             the links of other neighbours the rate auto by --port NAME=auto",
+            group.group
+        ))),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::units;
+
+    #[test]
+    fn the_rate_of_a_group_is_not_found_out() {
+        let groups = [units::group("239.1.2.3:7701=ann").unwrap()];
+        let failure = check_rate(&groups, Some(LinkRate::Auto)).unwrap_err();
+        assert_eq!(failure.code(), 2);
+        assert!(
+            failure.to_string().contains("--port NAME=auto"),
+            "{failure}"
+        );
+        assert!(check_rate(&groups, None).is_ok());
+        assert!(check_rate(&[], Some(LinkRate::Auto)).is_ok());
+    }
 
     #[test]
     fn a_receiver_is_in_one_group_once() {

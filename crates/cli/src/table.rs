@@ -53,7 +53,13 @@ impl Table {
 
     /// The table as text, indented by two.
     pub fn render(&self) -> String {
-        render(&self.rows)
+        render(&self.rows, self.sentences())
+    }
+
+    /// The head of the column that has sentences, if there is one.
+    fn sentences(&self) -> Option<&str> {
+        let head = self.rows[0].last().filter(|_| self.has_sentences);
+        head.map(String::as_str)
     }
 
     /// The same in this width, if it is limited: without columns that say nothing, with sentences below it, with names
@@ -80,7 +86,10 @@ impl Table {
             false => Vec::new(),
         };
         shorten(&mut rows, self.names, width);
-        let parts: Vec<String> = parts(&rows, width).iter().map(|it| render(it)).collect();
+        let parts: Vec<String> = parts(&rows, width)
+            .iter()
+            .map(|it| render(it, self.sentences()))
+            .collect();
         let mut text = parts.join("\n");
         for sentence in sentences {
             text.push_str(&wrapped(&sentence, width));
@@ -131,14 +140,19 @@ fn parts(rows: &[Vec<String>], width: usize) -> Vec<Vec<Vec<String>>> {
     groups.iter().map(part).collect()
 }
 
-fn render(rows: &[Vec<String>]) -> String {
+/// The table as text; the column with the head `sentences` is to the left, as the first one is.
+fn render(rows: &[Vec<String>], sentences: Option<&str>) -> String {
     let widths = widths(rows);
     let mut text = String::new();
     for row in rows {
         let mut line = String::from("  ");
         for (column, cell) in row.iter().enumerate() {
             let pad = widths[column] - cell.chars().count();
-            let (before, after) = if column == 0 { (0, pad) } else { (pad, 0) };
+            let (before, after) =
+                match column == 0 || rows[0].get(column).map(String::as_str) == sentences {
+                    true => (0, pad),
+                    false => (pad, 0),
+                };
             line.push_str(&" ".repeat(before));
             line.push_str(cell);
             line.push_str(&" ".repeat(after + 2));
@@ -287,6 +301,16 @@ mod tests {
         table.row(["BL".to_owned(), "12".to_owned()]);
         table.row(["E1+E2".to_owned(), "1234567".to_owned()]);
         let expected = "  layer   frames\n  BL          12\n  E1+E2  1234567\n";
+        assert_eq!(table.render(), expected);
+        assert_eq!(table.fit(Some(80)), expected);
+    }
+
+    #[test]
+    fn sentences_are_to_the_left_and_their_head_is_not_padded() {
+        let mut table = Table::new(&["member", "late", "why no more"]).with_sentences();
+        table.row(["ann".into(), "7".into(), "the link carries no more".into()]);
+        table.row(["bob".into(), "12".into(), String::new()]);
+        let expected = "  member  late  why no more\n  ann        7  the link carries no more\n  bob       12\n";
         assert_eq!(table.render(), expected);
         assert_eq!(table.fit(Some(80)), expected);
     }

@@ -372,10 +372,21 @@ impl Runtime {
             true => format!(
                 "flow {flow} was found lost {time:.1} s ago and is not back at {upstream}{why}"
             ),
-            false => format!(
-                "{upstream} offers flow {flow}, but no answer to the join came in {time:.1} s: its source, or a node on \
-                 the way to it, is gone; is the server running?"
-            ),
+            false => {
+                let what = match self.receiver.core() {
+                    Some(core) => format!(
+                        "its core {core}, through which all joins go (serve --core), or a node on the way to it, is not there: is a \
+                         switch of that name running?"
+                    ),
+                    None => {
+                        "its source, or a node on the way to it, is gone; is the server running?"
+                            .into()
+                    }
+                };
+                format!(
+                    "{upstream} offers flow {flow}, but no answer to the join came in {time:.1} s: {what}"
+                )
+            }
         }
     }
 
@@ -422,11 +433,18 @@ impl Runtime {
                     .into(),
             );
         }
-        nothing(
-            "no picture to start at came in this time: a GOP takes longer, or the source pauses; receive for longer \
-             (--for)"
+        nothing(match receiver.repair_stats() {
+            Some(_) => {
+                "no picture to start at came in this time: a GOP takes longer, or the source pauses; receive for longer \
+                 (--for)"
+                    .into()
+            }
+            // Without repair the losses of the link are not counted.
+            None => "no picture to start at came in this time: a GOP takes longer, the source pauses, or the path carries short \
+                     packets only (MTU), which is not known without link repair (--repair auto at both ends); receive for \
+                     longer (--for), or look whether the path carries IP packets of 1280 bytes (ping -M do -s 1252 HOST)"
                 .into(),
-        )
+        })
     }
 
     async fn finish(mut self, queue: mpsc::Receiver<PeerEvent>, timers: Lateness) -> JoinSummary {
@@ -469,6 +487,10 @@ pub fn is_source_late(source_ms: f64, late_ms: f64) -> bool {
     source_ms >= WORTH_MS && source_ms >= late_ms / 2.0
 }
 
+/// When no playout delay helps.
+const NO_DELAY: &str = "No delay helps where the path carries less than the base layer needs (layercast stats at the node \
+                        before this receiver tells)";
+
 /// Why nothing was played of a flow of which media came, and what helps; `playout` is the playout delay if it is fixed.
 /// `None` if nothing was lost and nothing late.
 fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String> {
@@ -493,13 +515,13 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String
                 let playout = playout.as_ms_f64();
                 format!(
                     "{after}: the playout delay of {playout:.0} ms is too short for this path; leave --playout out, or give \
-                     at least --playout {:.0}ms",
+                     at least --playout {:.0}ms. {NO_DELAY}",
                     (playout + by.p99).ceil() + GUARD.as_ms_f64()
                 )
             }
             None => format!(
                 "{after}: the path takes longer than the delay bound of the flow; serve it with a --delay-max that is at \
-                 least {:.0} ms longer",
+                 least {:.0} ms longer. {NO_DELAY}",
                 by.p99.ceil()
             ),
         });

@@ -61,6 +61,8 @@ pub(crate) struct Receiver {
     stop_if_refused: bool,
     rejoin_at: Option<Time>,
     known: Vec<String>,
+    /// The core of the flow that was advertised last.
+    core: Option<String>,
     /// Requests of the user that the sink has not answered yet.
     requests: Pending,
     /// Where the wall clock is read.
@@ -180,6 +182,7 @@ impl Receiver {
             stop_if_refused: config.stop_if_refused,
             rejoin_at: None,
             known: Vec::new(),
+            core: None,
             requests: Pending::default(),
             wall_clock: config.wall_clock,
             refused: None,
@@ -284,6 +287,7 @@ impl Receiver {
     /// The flow is advertised: for the first time, or again, perhaps in another life.
     fn advertised<O: Observer>(&mut self, now: Time, flow: &FlowInfo, obs: &mut O) {
         self.media_ms_per_s = flow.media_ms_per_s;
+        self.core.clone_from(&flow.core);
         let life = Some((flow.id, flow.epoch));
         if std::mem::replace(&mut self.life, life) == life {
             return;
@@ -551,6 +555,11 @@ impl Receiver {
             true => "none".into(),
             false => self.known.join(", "),
         }
+    }
+
+    /// The node through which all joins of the flow go, if it has one.
+    pub fn core(&self) -> Option<&str> {
+        self.core.as_deref()
     }
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.

@@ -368,7 +368,14 @@ fn judge(args: &Send, names: &BTreeMap<MemberId, String>, report: SendReport) ->
             Err(Failure::new(Unsent::Refused).hint("the table says why"))
         }
         Some(failure @ Unsent::NoReceivers) if last.other_key.is_empty() => {
-            let hint = "do receivers run, with the same --group, or behind the addresses of --to?";
+            let hint = match args.group {
+                Some(_) if args.interface.is_unspecified() => {
+                    "do receivers run, with the same --group? Where no route leads to the group, name the interface at both \
+                     ends (--interface ADDR)"
+                }
+                Some(_) => "do receivers run, with the same --group?",
+                None => "do receivers run behind the addresses of --to?",
+            };
             Err(Failure::new(failure).hint(match &report.refused {
                 Some((count, why)) => {
                     format!("the system refused to send {count} of the datagrams: {why}; {hint}")
