@@ -702,8 +702,8 @@ pub struct Join {
     #[arg(long, value_name = "TIME", value_parser = units::span_within(Span::from_secs(60)))]
     pub playout: Option<Span>,
     /// Play each frame this long after its time at the source, e.g. 400ms: at the same moment at all receivers with the
-    /// same --sync, on any host. The nodes of the path measure their clocks; the path has to take less than this
-    #[arg(long, value_name = "TIME", value_parser = units::span, conflicts_with = "playout")]
+    /// same --sync, on any host. The nodes of the path measure their clocks; the path has to take less than this. At most 60s
+    #[arg(long, value_name = "TIME", value_parser = units::span_within(Span::from_secs(60)), conflicts_with = "playout")]
     pub sync: Option<Span>,
     /// Repair of packets that the link loses, while they arrive before the playout
     #[arg(long, value_name = "HOW", default_value = "auto")]
