@@ -355,6 +355,8 @@ pub enum ReceiveLine<'a> {
         failed: usize,
         /// Files that were listed and not received.
         missing: u32,
+        /// Announced files that an earlier call got and that are here: with the size and time of the list of files.
+        before: u32,
         /// Whether every list of files could be used; without one folders, permissions and times may be missing.
         listed: bool,
         /// Bytes of the complete files.

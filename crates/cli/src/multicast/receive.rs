@@ -200,7 +200,10 @@ fn judge(received: &Reception) -> Outcome {
         Ended::Patience if files.is_empty() && received.missing == 0 => {
             let failure = Failure::new("no sender came within --wait");
             Err(failure
-                .hint("does `layercast send` run, with --to this address or the same --group?"))
+                .hint(
+                    "does `layercast send` run, with --to this address or the same --group? Where no route leads to the group, name \
+                     the interface at both ends (--interface ADDR)",
+                ))
         }
         _ => Err(Failure::Unsatisfied),
     }
@@ -377,6 +380,7 @@ impl Reporter {
             (octets + it.moved, seconds + it.took.as_secs_f64())
         });
         let never = received.map_or(0, |it| it.missing);
+        let before = received.map_or(0, |it| it.before);
         let mut text = String::new();
         let failures = files.iter().filter(|it| it.path.is_none());
         if files.len() as u32 > FEW {
@@ -398,6 +402,14 @@ impl Reporter {
                 rate(moved, spent)
             ),
         });
+        if before > 0 {
+            let others = u64::from(before);
+            text.push_str(&format!(
+                ", {} more {} here since an earlier call",
+                count(others, "file"),
+                are(others)
+            ));
+        }
         if failures > 0 {
             text.push_str(&format!(", {failures} failed"));
         }
@@ -412,6 +424,7 @@ impl Reporter {
             whole: whole.len(),
             failed: failures,
             missing: never,
+            before,
             listed,
             octets: octets_here,
             seconds,
@@ -524,6 +537,7 @@ mod tests {
             files,
             ended,
             missing,
+            before: 0,
             listed: true,
         };
         judge(&received).err().map(|it| it.code())

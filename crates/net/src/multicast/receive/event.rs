@@ -105,6 +105,8 @@ pub struct Reception {
     pub files: Vec<ReceivedFile>,
     /// Why it ended.
     pub ended: Ended,
+    /// Announced files that an earlier life of this receiver got, with the size and time that the list of files gives.
+    pub before: u32,
     /// Announced files that did not come.
     pub missing: u32,
     /// Whether every list of files could be used: without one folders, permissions and times may be missing.

@@ -177,11 +177,16 @@ impl FileReceiver {
         };
         self.sessions.save();
         self.sessions.sync();
+        self.sessions.look_for_missing();
+        if ended == Ended::All {
+            self.sessions.forget_lists();
+        }
         self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
         // The message is sent once: without it a sender finds out by polls that the receiver does not answer.
         self.sessions.out.flush(&mut self.udp);
         Ok(Reception {
             missing: self.sessions.sets.missing(),
+            before: self.sessions.sets.before(),
             listed: !self.sessions.lacks_list(),
             files: self.sessions.files,
             ended,

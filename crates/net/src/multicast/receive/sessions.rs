@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::session::Session;
 use super::sets::{PATIENCE, Sets};
-use super::transfers::Transfers;
+use super::transfers::{Transfer, Transfers};
 use super::validation::AddressValidation;
 use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::keys::{Inbox, Keys};
@@ -296,6 +296,7 @@ impl Sessions {
         self.end_whole(now, Some(from), events);
         self.heard = now;
         let name = FileName::from_object(&object.name);
+        self.transfers.find(&self.folder.path, name.batch);
         self.sets.began(now, from, &name, object.digest);
         let session = Session::join(
             self.another_life(),
@@ -526,7 +527,7 @@ impl Sessions {
                 sender,
             });
         }
-        let transfer = self.transfers.put(manifest);
+        let transfer = self.transfers.put(&self.folder.path, manifest);
         let withdrawn: Vec<_> = transfer.withdrawn().collect();
         for (index, listed, size, cause) in withdrawn {
             if self.sets.has_ended(sender, index) {
@@ -559,6 +560,21 @@ impl Sessions {
         {
             settle_folders(&self.folder.path, &transfer.manifest);
         }
+    }
+
+    /// Looks on the disk for announced files that did not come: those that an earlier life of this receiver got are here.
+    pub fn look_for_missing(&mut self) {
+        let (transfers, folder) = (&self.transfers, &self.folder);
+        self.sets.look_for_missing(|batch, did_not_come| {
+            let listed = transfers.get(batch).into_iter().flat_map(Transfer::sent);
+            let here = listed.filter(|(index, listed)| did_not_come(*index) && folder.has(listed));
+            here.count() as u32
+        });
+    }
+
+    /// No file of a sender is to come: the lists of files that are kept for another life go.
+    pub fn forget_lists(&self) {
+        self.transfers.forget(&self.folder.path);
     }
 
     /// Brings what was received to the disk.

@@ -24,6 +24,10 @@ pub struct Sets {
 #[derive(Debug)]
 struct Set {
     count: u32,
+    /// The number of the transfer.
+    batch: u64,
+    /// Files that are here since an earlier life of this receiver.
+    before: u32,
     /// By its number, the digest of each file that was announced, and whether it is over.
     files: BTreeMap<u32, ([u8; 32], bool)>,
     heard: Time,
@@ -46,7 +50,9 @@ impl Set {
     fn missing(&self) -> u32 {
         // The list of files is none of them.
         let over = self.files.range(1..).filter(|it| it.1.1).count();
-        self.count.saturating_sub(over as u32)
+        self.count
+            .saturating_sub(over as u32)
+            .saturating_sub(self.before)
     }
 }
 
@@ -68,6 +74,8 @@ impl Sets {
         }
         let set = self.all.entry(sender).or_insert_with(|| Set {
             count: name.count,
+            batch: name.batch,
+            before: 0,
             files: BTreeMap::new(),
             heard: now,
             has_sent: false,
@@ -111,6 +119,25 @@ impl Sets {
                 file.1 = true;
             }
         }
+    }
+
+    /// Looks for the files that did not come where an earlier life of this receiver has put them; `is_here` gives which
+    /// files of a transfer are there, of those for which a number is missing.
+    pub fn look_for_missing(&mut self, is_here: impl Fn(u64, &dyn Fn(u32) -> bool) -> u32) {
+        for set in self.all.values_mut() {
+            let files = &set.files;
+            let did_not_come = |index| files.get(&index).is_none_or(|it| !it.1);
+            set.before = match set.missing() {
+                0 => set.before,
+                _ => is_here(set.batch, &did_not_come),
+            };
+        }
+    }
+
+    /// Files that are here since an earlier life of this receiver, and did not come in this one.
+    pub fn before(&self) -> u32 {
+        let all = self.all.values().map(|it| it.before);
+        all.fold(0, u32::saturating_add)
     }
 
     /// Whether a file of a sender is over.

@@ -1,11 +1,12 @@
 //! The manifests of transfers that are received.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use layercast_wire::multicast::manifest::{Kind, Manifest, Withdrawal};
 
 use crate::multicast::name::FileName;
-use crate::multicast::store::Listed;
+use crate::multicast::store::{Listed, lists};
 
 /// Manifests that are kept; the one that came first goes first.
 const MOST: usize = 4;
@@ -34,6 +35,17 @@ impl Transfer {
         Listed::of(&self.manifest, *at)
     }
 
+    /// Files that the sender sends, by their numbers.
+    pub fn sent(&self) -> impl Iterator<Item = (u32, Listed)> + '_ {
+        let numbered = (1..).zip(&self.files);
+        numbered.filter_map(
+            |(index, &at)| match self.manifest.entries()[at as usize].kind {
+                Kind::File { .. } => Some((index, Listed::of(&self.manifest, at)?)),
+                _ => None,
+            },
+        )
+    }
+
     /// Files that the sender does not send after all, by their numbers.
     pub fn withdrawn(&self) -> impl Iterator<Item = (u32, Listed, u64, Withdrawal)> + '_ {
         let numbered = (1..).zip(&self.files);
@@ -47,15 +59,43 @@ impl Transfer {
 }
 
 impl Transfers {
-    /// A manifest came; it takes the place of an earlier one of the same transfer.
-    pub fn put(&mut self, manifest: Manifest) -> &Transfer {
+    /// A manifest came; it takes the place of an earlier one of the same transfer. The folder `root` keeps it for another
+    /// life of the receiver.
+    pub fn put(&mut self, root: &Path, manifest: Manifest) -> &Transfer {
+        // Another life of a receiver of one file has its announcement.
+        if manifest.files().nth(1).is_some() {
+            // What cannot be kept is missing after a crash only.
+            let _ = lists::keep(root, &manifest);
+        }
+        self.take(root, manifest)
+    }
+
+    /// Takes the manifest of a transfer that an earlier life of the receiver kept in `root`, if none has come in this one.
+    pub fn find(&mut self, root: &Path, batch: u64) {
+        if self.get(batch).is_none()
+            && let Some(manifest) = lists::kept(root, batch)
+        {
+            self.take(root, manifest);
+        }
+    }
+
+    /// All files of the transfers are over: what was kept of them in `root` goes.
+    pub fn forget(&self, root: &Path) {
+        for transfer in &self.all {
+            lists::forget(root, transfer.manifest.batch());
+        }
+    }
+
+    fn take(&mut self, root: &Path, manifest: Manifest) -> &Transfer {
         let batch = manifest.batch();
         let old = self.all.iter().position(|it| it.manifest.batch() == batch);
         let over = old
             .and_then(|at| self.all.remove(at))
             .map_or(0, |it| it.over);
-        if self.all.len() >= MOST {
-            self.all.pop_front();
+        if self.all.len() >= MOST
+            && let Some(oldest) = self.all.pop_front()
+        {
+            lists::forget(root, oldest.manifest.batch());
         }
         let files = manifest.files().map(|(at, _)| at).collect();
         self.all.push_back(Transfer {

@@ -1,11 +1,11 @@
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use layercast_wire::multicast::Object;
 
-use super::place;
+use super::place::{self, Listed};
 use crate::multicast::digest::TreeDigest;
 
 /// Where received files go.
@@ -20,6 +20,25 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// Whether a plain file is at the place that a list gives, or at one with a number, with the size and the time of
+    /// modification that the list gives: a receiver sets the time once the digest is right.
+    pub(crate) fn has(&self, listed: &Listed) -> bool {
+        let most = if self.overwrite { 1 } else { COPIES };
+        let is_it = |file: &File| {
+            file.metadata().is_ok_and(|it| {
+                let modified = (it.mtime(), it.mtime_nsec());
+                it.len() == listed.size
+                    && modified == (listed.modified.seconds, listed.modified.nanoseconds.into())
+            })
+        };
+        (0..most)
+            .map(|number| place::existing(&self.path, &listed.path, number))
+            // Numbers have no gaps.
+            .take_while(|it| !matches!(it, Err(error) if error.kind() == io::ErrorKind::NotFound))
+            .flatten()
+            .any(|(file, _)| is_it(&file))
+    }
+
     /// Octets that are free on its disk.
     pub(crate) fn free(&self) -> u64 {
         rustix::fs::statvfs(&self.path)

@@ -1,6 +1,7 @@
 //! Where received files go, packet by packet.
 
 mod folder;
+pub mod lists;
 mod on_disk;
 mod open;
 mod place;

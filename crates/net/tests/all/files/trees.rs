@@ -320,3 +320,39 @@ async fn a_name_in_use_is_kept_and_one_out_of_many_files_is_not_lost() {
     assert!(report.has_all(report.sent[0].receivers[0].member));
     assert_eq!(report.sent[0].receivers[0].outcome, Outcome::Delivered);
 }
+
+#[real_time(tokio)]
+async fn files_that_an_earlier_life_got_are_not_missing() {
+    let folder = folder("killed-tree");
+    let top = folder.join("top");
+    fs::create_dir_all(&top).unwrap();
+    let (_, content) = make(&top, "z", 3_000_000);
+    for name in ["a", "b"] {
+        make(&top, name, 3_000);
+    }
+    mode(&top.join("z"), 0o640);
+    let it = receiver(1, &folder.join("r1"));
+    let to = vec![it.addr];
+    let sending = tokio::spawn(report(config(&[&top], to, 10)));
+    // The last file takes 2.4 s.
+    let out = it.out.clone();
+    while !out.join("top/b").exists() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    sleep(Duration::from_millis(500)).await;
+    let listen = it.kill().await;
+    // One of them goes meanwhile.
+    fs::remove_file(out.join("top/a")).unwrap();
+    let it = begin(receiver_at(1, &out, listen, u64::MAX));
+    let received = timeout(LONG, it.task).await.unwrap().unwrap().unwrap();
+    let report = sending.await.unwrap();
+    assert!(report.sent.iter().all(|file| delivered(file) == 1));
+    assert_eq!(
+        (received.files.len(), received.before, received.missing),
+        (1, 1, 1)
+    );
+    assert!(fs::read(out.join("top/z")).unwrap() == content);
+    assert_eq!(about(&out.join("top/z")).mode() & 0o777, 0o640);
+    // No list stays behind.
+    only(&out, &["top"]);
+}
