@@ -128,7 +128,9 @@ fn a_second_stream_is_admitted_above_the_declared_sum_once_the_first_is_measured
         let encoder = encoder(&format!("{X264} -c:a aac"), &["-f", "mpegts", &to]);
         let input = format!("udp://127.0.0.1:{port}");
         let args = ["serve", &input, "--flow", flow, "--rates", rate];
-        let server = Running::start(&[&args[..], &["--headroom", "0"]].concat());
+        // The key frames alone.
+        let little = ["--headroom", "0", "--map", "ipb"];
+        let server = Running::start(&[&args[..], &little].concat());
         (encoder, server)
     };
     let flows = [

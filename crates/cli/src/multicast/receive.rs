@@ -405,7 +405,7 @@ impl Reporter {
         if before > 0 {
             let others = u64::from(before);
             text.push_str(&format!(
-                ", {} more {} here since an earlier call",
+                ", {} {} here already since an earlier call",
                 count(others, "file"),
                 are(others)
             ));
