@@ -47,7 +47,7 @@ const STEPS: &str = "-c:v libx264 -preset veryfast -bf 2 -g 48 -x264-params \
                      scenecut=0:b-adapt=0:b-pyramid=none:mbtree=0:pbratio=1.0";
 
 const ENCODERS: [Encoder; 39] = [
-    // Of specs/live-media.md 5.
+    // Whose shares the design of layers was measured with.
     quick("steps", STEPS, 8.0),
     quick(
         "bf2",
