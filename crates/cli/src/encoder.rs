@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::line::{EncoderTarget, Line};
 use crate::reporter::Reporter;
 
-/// How long it has to end by itself once it was asked to.
+/// Time from SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running encoder. Dropping it asks it to end.
@@ -73,7 +73,7 @@ impl Encoder {
             .send_if_modified(|last| last.replace(rate) != Some(rate));
     }
 
-    /// Waits until it ends by itself; gives how, in words. Never returns again after that.
+    /// Waits until the child exits; gives its status in words. A second call never returns.
     pub async fn ended(&mut self) -> String {
         if self.group.is_none() {
             return std::future::pending().await;
@@ -119,7 +119,7 @@ impl Drop for Encoder {
     }
 }
 
-/// The encoder, if there is one, ended by itself.
+/// Waits until the encoder exits, as [`Encoder::ended`]; without one this never returns.
 pub async fn ended(encoder: &mut Option<Encoder>) -> String {
     match encoder {
         Some(encoder) => encoder.ended().await,

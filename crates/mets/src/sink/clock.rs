@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(none, []);
         clock.set_reading(reading(12_100_000, 0));
         let (off, steps) = follow(&mut clock, 12, 13);
-        // The receiver drifted 2 s long by itself.
+        // The time line was not corrected for 2 s of drift.
         let [(frame, by)] = steps[..] else {
             panic!("{steps:?}")
         };

@@ -15,7 +15,7 @@ const HOLDS: Span = Span::from_secs(5);
 const CARRIES: f64 = 0.85;
 /// Repairs and parities beyond the base layer.
 const ROOM: f64 = 1.1;
-/// For how long a queue stands at the rate of the base layer before the rate falls below it.
+/// Time with a queue at the rate of the base layer after which the rate may fall below it.
 const GRACE: Span = Span::from_secs(1);
 /// How long after that the base layer is tried again, at first and at most.
 const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(16));

@@ -27,7 +27,7 @@ const DRAINED: Span = Span::from_secs(1);
 const IN_VAIN: u32 = 4;
 
 /// How much of the one-way delays is no queue of the port.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Foreign {
     /// The longest that cuts did not remove, of the last time, negative.
     most: LeastOf,
@@ -64,13 +64,6 @@ impl Difference {
 }
 
 impl Foreign {
-    pub fn new() -> Foreign {
-        Foreign {
-            most: LeastOf::default(),
-            differences: Default::default(),
-        }
-    }
-
     pub fn delay(&self) -> Span {
         self.learned().max(self.jitter())
     }
@@ -116,10 +109,10 @@ impl Foreign {
 ///
 /// What is sent then leaves the queue shorter, unless the path carries still less. A delay that is as long as before again
 /// and again is not due to what is sent.
-#[derive(Debug)]
-pub(super) struct Cuts<B> {
+#[derive(Default, Debug)]
+pub(super) struct Cuts {
     /// What was known before the first one.
-    before: Option<B>,
+    before: Option<Before>,
     /// When the last one was, the queue at that time, and when it is gone.
     last: Time,
     queue: Span,
@@ -130,21 +123,16 @@ pub(super) struct Cuts<B> {
     points: u32,
 }
 
-impl<B> Default for Cuts<B> {
-    fn default() -> Cuts<B> {
-        Cuts {
-            before: None,
-            last: Time::ZERO,
-            queue: Span::ZERO,
-            drained: Time::ZERO,
-            longest: Span::ZERO,
-            shortest: Span::ZERO,
-            points: 0,
-        }
-    }
+/// What was known before a cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    /// The rate of the pacer in bit/s; `None`: it had none.
+    pub rate: Option<f64>,
+    /// The highest rate of arrivals.
+    pub delivered: f64,
 }
 
-impl<B> Cuts<B> {
+impl Cuts {
     /// Takes a delay.
     pub fn saw(&mut self, delay: Span) {
         self.longest = self.longest.max(delay);
@@ -163,7 +151,7 @@ impl<B> Cuts<B> {
 
     /// The queue is to be cut once more, `below` the rate at which datagrams arrived at the last cut. Gives what was known before
     /// the first cut, and the shortest and the longest delay since then, if the cuts are in vain.
-    pub fn are_in_vain(&mut self, now: Time, below: bool) -> Option<(B, [Span; 2])> {
+    pub fn are_in_vain(&mut self, now: Time, below: bool) -> Option<(Before, [Span; 2])> {
         if !below || now.since(self.last) > APART {
             self.before = None;
             return None;
@@ -185,7 +173,7 @@ impl<B> Cuts<B> {
         rtt: Span,
         (delay, queue): (Span, Span),
         share: f64,
-        before: B,
+        before: Before,
     ) {
         if self.before.is_none() {
             (self.before, self.points) = (Some(before), 0);

@@ -11,7 +11,7 @@ use crate::estimate::LeastOf;
 use arrivals::{Arrivals, Arrived};
 pub(crate) use arrivals::{Left, Report};
 use base::Base;
-use foreign::{Cuts, Foreign};
+use foreign::{Before, Cuts, Foreign};
 pub(crate) use trains::TRAIN;
 use trains::Trains;
 
@@ -104,7 +104,7 @@ pub(crate) struct PathEstimator {
     guard: Time,
     /// What of the delay is no queue of this port, and the cuts that show it.
     foreign: Foreign,
-    in_a_row: Cuts<Before>,
+    in_a_row: Cuts,
     base: Base,
     delay: Span,
     queue: Span,
@@ -132,13 +132,6 @@ struct Cap {
     holds: bool,
 }
 
-/// What was known before a cut.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    rate: Option<f64>,
-    delivered: f64,
-}
-
 impl PathEstimator {
     /// For a path of which nothing is known but perhaps what it carried in a former connection.
     pub fn new(rate: Option<Rate>) -> PathEstimator {
@@ -152,7 +145,7 @@ impl PathEstimator {
             line: None,
             raised: None,
             guard: Time::ZERO,
-            foreign: Foreign::new(),
+            foreign: Foreign::default(),
             in_a_row: Cuts::default(),
             base: Base::new(),
             delay: Span::ZERO,
