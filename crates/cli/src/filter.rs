@@ -113,6 +113,7 @@ fn filterable(clip: &Clip, path: &Path) -> Outcome {
                 .to_owned(),
         ),
         (_, Media::H264) => ("H.264 video", format!("try: {}", MediaError::CONVERT)),
+        (_, Media::H265) => ("H.265 video", format!("try: {}", MediaError::CONVERT)),
         _ => return Ok(()),
     };
     let problem = format!("{what} cannot be filtered: the filters take MPEG-1/2 video streams");

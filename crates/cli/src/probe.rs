@@ -183,6 +183,7 @@ fn headline(summary: &Summary) -> String {
         Media::Mpeg1 => "MPEG-1 video",
         Media::Mpeg2 => "MPEG-2 video",
         Media::H264 => "H.264 video",
+        Media::H265 => "H.265 video",
         Media::MpegTs => summary.video.map_or("MPEG-TS", VideoCodec::short),
         _ => "frames",
     };
@@ -190,7 +191,7 @@ fn headline(summary: &Summary) -> String {
         Container::MpegEs => "elementary stream",
         Container::MpegPs => "program stream",
         Container::Trace => "frame-size trace",
-        Container::H264 => "byte stream",
+        Container::H264 | Container::H265 => "byte stream",
         Container::MpegTs => "transport stream",
         Container::Synthetic => "synthetic",
     };

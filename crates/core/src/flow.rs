@@ -36,6 +36,8 @@ pub enum Media {
     Mpeg2,
     /// H.264 video.
     H264,
+    /// H.265 video.
+    H265,
     /// Anything in an MPEG transport stream.
     MpegTs,
     /// H.261 video.

@@ -148,7 +148,8 @@ pub(crate) fn advice_with_peak(
 
 /// Whether the base layer has all pictures that others refer to.
 fn splits_references(spec: &FlowSpec, video: Option<VideoCodec>) -> bool {
-    spec.media == Media::H264 || matches!(video, Some(VideoCodec::H264 | VideoCodec::H265))
+    matches!(spec.media, Media::H264 | Media::H265)
+        || matches!(video, Some(VideoCodec::H264 | VideoCodec::H265))
 }
 
 /// Bits of media in a cell.

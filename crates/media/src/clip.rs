@@ -2,10 +2,10 @@ use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Media, Span};
 use serde::{Deserialize, Serialize};
 
-use crate::h264;
 use crate::mpeg::{es, ps, sniff};
 use crate::ts::{self, VideoCodec};
 use crate::{Map, MediaError};
+use crate::{h264, h265};
 
 /// How a picture is coded: intra, predicted, or predicted from both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub enum Container {
     Trace,
     /// H.264 byte stream (Annex B).
     H264,
+    /// H.265 byte stream (Annex B).
+    H265,
     /// MPEG transport stream.
     MpegTs,
     /// Random sizes.
@@ -142,8 +144,8 @@ impl Frame {
 
 impl Clip {
     /// Reads an MPEG-1/2 video elementary stream, MPEG-1 system stream or MPEG-2 program stream
-    /// (its first video stream), an H.264 byte stream,
-    /// or an MPEG transport stream, distinguished by their first bytes.
+    /// (its first video stream), an H.264 or H.265 byte stream, or an MPEG transport stream, distinguished by their
+    /// first bytes.
     ///
     /// Frames of an elementary stream are slices of `data`, not copies. An incomplete last picture
     /// is left out and reported in [`ClipInfo::truncated`].
@@ -182,6 +184,10 @@ impl Clip {
                 let stream = h264::stream::parse(&data, map)?;
                 Ok(Clip::from_stream(Container::H264, stream))
             }
+            sniff::Form::H265 => {
+                let stream = h265::stream::parse(&data, map)?;
+                Ok(Clip::from_stream(Container::H265, stream))
+            }
             sniff::Form::Transport => {
                 let (stream, video) = ts::parse(&data, program, map)?;
                 let mut clip = Clip::from_stream(Container::MpegTs, stream);
@@ -191,8 +197,12 @@ impl Clip {
             sniff::Form::Program => {
                 let mut program = ps::demultiplex(&data)?;
                 let video = Bytes::from(std::mem::take(&mut program.video));
-                if sniff::sniff(&video) == Ok(sniff::Form::H264) {
-                    let stream = h264::stream::parse(&video, map)?;
+                let stream = match sniff::sniff(&video) {
+                    Ok(sniff::Form::H264) => Some(h264::stream::parse(&video, map)?),
+                    Ok(sniff::Form::H265) => Some(h265::stream::parse(&video, map)?),
+                    _ => None,
+                };
+                if let Some(stream) = stream {
                     return Ok(Clip::from_stream(Container::MpegPs, stream));
                 }
                 mpeg_fits(map)?;

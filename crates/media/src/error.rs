@@ -7,7 +7,9 @@ use crate::Remedy;
 #[non_exhaustive]
 pub enum MediaError {
     /// There are no bytes at all.
-    #[error("the file is empty; expected H.264, MPEG-1 or MPEG-2 video, or a transport stream")]
+    #[error(
+        "the file is empty; expected H.264, H.265, MPEG-1 or MPEG-2 video, or a transport stream"
+    )]
     Empty,
     /// The bytes end before one complete picture.
     #[error("the file ends at byte {offset}; expected {expected}")]
@@ -25,9 +27,9 @@ pub enum MediaError {
         /// What should have been there.
         expected: &'static str,
     },
-    /// The bytes are something else than H.264, MPEG-1 or MPEG-2 video.
+    /// The bytes are something else than a stream that is served.
     #[error(
-        "at byte {offset}: expected H.264, MPEG-1/2 video or a transport stream, but this looks like \
+        "at byte {offset}: expected H.264, H.265, MPEG-1/2 video or a transport stream, but this looks like \
          {looks_like}; {remedy}"
     )]
     Foreign {
@@ -38,13 +40,15 @@ pub enum MediaError {
         /// What makes a stream of it.
         remedy: Remedy,
     },
-    /// An H.264 stream without the parameter sets that its slices refer to.
+    /// A stream without the parameter sets that its slices refer to.
     #[error(
-        "the H.264 stream has {slices} slices, but not the parameter sets (SPS and PPS) that they refer to{}; \
-         write them into the stream, e.g. ffmpeg -i FILE -c copy -bsf:v dump_extra -f h264 CLIP.h264",
-        unread_sets(*.unread)
+        "the {codec} stream has {slices} slices, but not the parameter sets ({}) that they refer to{}; \
+         write them into the stream, e.g. ffmpeg -i FILE -c copy -bsf:v dump_extra {}",
+        names_of_sets(codec), unread_sets(*.unread), bare_form(codec)
     )]
     ParameterSets {
+        /// H.264 or H.265.
+        codec: &'static str,
         /// Slices that cannot be read without.
         slices: u64,
         /// Parameter sets that came and could not be read.
@@ -64,6 +68,20 @@ pub enum MediaError {
         /// What is wrong with the line.
         problem: String,
     },
+}
+
+fn names_of_sets(codec: &str) -> &'static str {
+    match codec {
+        "H.265" => "VPS, SPS and PPS",
+        _ => "SPS and PPS",
+    }
+}
+
+fn bare_form(codec: &str) -> &'static str {
+    match codec {
+        "H.265" => "-f hevc CLIP.h265",
+        _ => "-f h264 CLIP.h264",
+    }
 }
 
 fn unread_sets(count: u64) -> String {

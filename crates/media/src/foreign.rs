@@ -32,8 +32,6 @@ enum How {
     CopyHeaders,
     /// Pictures have decoding times only.
     CopyAvi,
-    /// It has no time stamps.
-    CopyBare,
     /// The beginning is in a file of its own.
     Segment,
     /// No transport stream carries its codec.
@@ -74,11 +72,6 @@ impl fmt::Display for Remedy {
                 f,
                 "put it into a transport stream without loss: \
                  ffmpeg -fflags +genpts -i FILE -c copy -f mpegts CLIP.ts"
-            ),
-            How::CopyBare => write!(
-                f,
-                "it has no time stamps; give it some (3600 ticks a picture are 25 pictures a second) without loss: \
-                 ffmpeg -i FILE -c copy -bsf:v setts=ts=N*3600:time_base=1/90000 -f mpegts CLIP.ts"
             ),
             How::Segment => write!(
                 f,
@@ -142,14 +135,6 @@ impl Remedy {
             Some(_) => How::Encode,
         };
         Remedy { codec, how }
-    }
-
-    /// For a stream of H.265 without a container.
-    pub(crate) const fn bare(codec: &'static str) -> Remedy {
-        Remedy {
-            codec: Some(codec),
-            how: How::CopyBare,
-        }
     }
 
     /// For a stream without a container whose times ffmpeg knows.

@@ -76,7 +76,7 @@ impl FromStr for Map {
 /// Pictures per second that the base layer is to have.
 const BASE_RATE: u64 = 8;
 /// Frames per second of a stream that names none.
-const DEFAULT_RATE: FrameRate = FrameRate { num: 25, den: 1 };
+pub(crate) const DEFAULT_RATE: FrameRate = FrameRate { num: 25, den: 1 };
 
 /// Splits pictures that no other refers to between E1 and E2, so that each level is evenly spaced, and puts some of them
 /// into the base layer where it would have less than 8 pictures a second.

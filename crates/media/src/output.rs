@@ -1,5 +1,7 @@
 use layercast_core::{FrameRate, Layer, Media, PerLayer, Serial, Span, Time};
 
+use crate::h265::H265Writer;
+use crate::order::Place;
 use crate::rtp::RtpSender;
 use crate::timeline::{OutPicture, Timeline};
 use crate::ts::{TsMux, TsWriter};
@@ -65,6 +67,7 @@ pub struct FlowWriter {
 enum Stream {
     Mpeg(Box<StreamWriter>),
     H264(Box<H264Writer>),
+    H265(Box<H265Writer>),
     Transport(Box<TsWriter>),
 }
 
@@ -74,6 +77,7 @@ impl FlowWriter {
         let stream = match media {
             Media::MpegTs => Stream::Transport(Box::default()),
             Media::H264 => Stream::H264(Box::default()),
+            Media::H265 => Stream::H265(Box::default()),
             _ => Stream::Mpeg(Box::default()),
         };
         FlowWriter {
@@ -141,7 +145,16 @@ impl FlowWriter {
                 stream.frame(seq, layer, gop_start, data, written);
                 if let Some(slice) = stream.last_slice().filter(|_| !written.is_empty()) {
                     let len = written.len();
-                    let picture = self.timeline.h264(slice, seq, gop_start, emitted, len);
+                    let place = Some(Place::h264(slice));
+                    let picture = self.timeline.picture(place, seq, gop_start, emitted, len);
+                    self.pictures.push(picture);
+                }
+            }
+            Stream::H265(stream) => {
+                let place = stream.frame(frame, written);
+                if !written.is_empty() {
+                    let len = written.len();
+                    let picture = self.timeline.picture(place, seq, gop_start, emitted, len);
                     self.pictures.push(picture);
                 }
             }
@@ -199,6 +212,7 @@ impl FlowWriter {
         match &self.stream {
             Stream::Mpeg(stream) => stream.stats(),
             Stream::H264(stream) => stream.stats(),
+            Stream::H265(stream) => stream.stats(),
             Stream::Transport(stream) => stream.stats(),
         }
     }

@@ -2,10 +2,10 @@ use std::ops::Range;
 
 use layercast_core::{FrameRate, Serial, Span, Time};
 
-use crate::h264::{DisplayOrder, Slice};
 use crate::mpeg::headers::PictureHeader;
 use crate::mpeg::startcode::{code, start_codes};
 use crate::mpeg::unit::AccessUnit;
+use crate::order::{DisplayOrder, Place};
 
 /// Decoding time of the first picture, in ticks of 90 kHz: so that nothing is before zero.
 const START: u64 = 90_000;
@@ -113,10 +113,10 @@ impl Timeline {
         span.mul_div(HZ, 1_000_000_000_000).as_ps()
     }
 
-    /// The picture of an H.264 frame.
-    pub fn h264(
+    /// The picture of a frame of `len` bytes that is displayed at `place`; `None`: in decoding order.
+    pub fn picture(
         &mut self,
-        slice: &Slice,
+        place: Option<Place>,
         seq: Serial,
         key: bool,
         time: Time,
@@ -126,7 +126,9 @@ impl Timeline {
             .last_seq
             .map_or(0, |last| seq.diff(last).max(1) as u64 - 1);
         self.last_seq = Some(seq);
-        let delay = self.order.delay(slice, skipped, key && skipped > 0);
+        let delay = place.map_or(0, |place| {
+            self.order.delay(place, skipped, key && skipped > 0)
+        });
         let decoding = self.decoding.next(time, skipped + 1);
         let shown = decoding + self.period.times(delay);
         OutPicture {

@@ -3,7 +3,6 @@
 
 pub(crate) mod annexb;
 mod layers;
-mod order;
 mod params;
 mod references;
 pub(crate) mod stream;
@@ -11,8 +10,7 @@ mod tail;
 mod writer;
 
 pub(crate) use annexb::nals;
-pub(crate) use layers::{Inspector, Slice, UnitInfo};
-pub(crate) use order::DisplayOrder;
+pub(crate) use layers::{Inspector, Order, Slice, UnitInfo};
 pub(crate) use references::References;
 pub(crate) use stream::{Cutter, Unit, behind_delimiter};
 pub use writer::H264Writer;

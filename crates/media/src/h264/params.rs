@@ -8,13 +8,8 @@ use layercast_core::FrameRate;
 
 use super::nal;
 use super::tail::IgnoreTail;
+use crate::sets::{MAX_SET, Sets, reduced};
 
-/// Most parameter sets kept: all that have a number, 32 SPS and 256 PPS.
-const MAX_SETS: usize = 288;
-/// Longest parameter set believed; real ones have some tens of bytes.
-const MAX_SET: usize = 4_096;
-/// Bytes of all sets kept: they are repeated before each start that lacks them.
-pub(crate) const MAX_BYTES: usize = 65_536;
 /// Most PPS kept that came before the SPS they refer to.
 const MAX_EARLY: usize = 16;
 
@@ -22,8 +17,8 @@ const MAX_EARLY: usize = 16;
 #[derive(Default, Debug)]
 pub(crate) struct ParameterSets {
     context: Context,
-    /// Type, number, bytes; SPS before PPS.
-    sets: Vec<(u8, u32, Bytes)>,
+    /// SPS before PPS.
+    sets: Sets,
     /// PPS whose SPS is not known yet.
     early: Vec<Bytes>,
     /// Sets that could not be read.
@@ -55,7 +50,7 @@ impl ParameterSets {
             }
             return false;
         };
-        let news = self.keep(kind, number, set);
+        let news = self.sets.keep(kind, number, set);
         if kind == nal::SPS && news {
             for early in std::mem::take(&mut self.early) {
                 self.unread -= 1;
@@ -63,30 +58,6 @@ impl ParameterSets {
             }
         }
         news
-    }
-
-    fn keep(&mut self, kind: u8, number: u32, set: &[u8]) -> bool {
-        let at = self
-            .sets
-            .partition_point(|&(k, n, _)| (k, n) < (kind, number));
-        let bytes: usize = self.all().map(Bytes::len).sum();
-        let room = self.sets.len() < MAX_SETS && bytes + set.len() <= MAX_BYTES;
-        match self.sets.get_mut(at) {
-            Some((k, n, known)) if (*k, *n) == (kind, number) => {
-                let changed = known[..] != *set && room;
-                if changed {
-                    *known = Bytes::copy_from_slice(set);
-                }
-                changed
-            }
-            _ => {
-                if room {
-                    let set = Bytes::copy_from_slice(set);
-                    self.sets.insert(at, (kind, number, set));
-                }
-                room
-            }
-        }
     }
 
     /// Reads a set; strictly at first, and if that fails without regard to what follows its last element.
@@ -119,8 +90,7 @@ impl ParameterSets {
 
     /// Whether there is an SPS and a PPS.
     pub fn are_complete(&self) -> bool {
-        let has = |wanted| self.sets.iter().any(|&(kind, ..)| kind == wanted);
-        has(nal::SPS) && has(nal::PPS)
+        self.sets.have(nal::SPS) && self.sets.have(nal::PPS)
     }
 
     /// Sets that came and could not be read.
@@ -130,7 +100,7 @@ impl ParameterSets {
 
     /// All sets, SPS first.
     pub fn all(&self) -> impl Iterator<Item = &Bytes> {
-        self.sets.iter().map(|(_, _, set)| set)
+        self.sets.all()
     }
 
     /// Size and rate as the SPS with the lowest number says.
@@ -151,17 +121,6 @@ impl ParameterSets {
             frame_rate,
         })
     }
-}
-
-/// The fraction in lowest terms; `None` if it is none, or nothing a clock can tick.
-fn reduced(num: u32, den: u32) -> Option<(u32, u32)> {
-    let (mut a, mut b) = (num, den);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    let (num, den) = (num.checked_div(a)?, den.checked_div(a)?);
-    let plausible = num != 0 && den != 0 && num / den <= 1_000;
-    plausible.then_some((num, den))
 }
 
 #[cfg(test)]
@@ -210,6 +169,6 @@ mod tests {
             sets.take(PPS);
         }
         assert_eq!(sets.unread(), 1_002);
-        assert!(sets.early.len() <= MAX_EARLY && sets.sets.is_empty());
+        assert!(sets.early.len() <= MAX_EARLY && sets.all().next().is_none());
     }
 }

@@ -1,18 +1,16 @@
 use bytes::Bytes;
-use layercast_core::{FrameRate, Layer, Media};
+use layercast_core::{Layer, Media};
 
 use super::annexb::{nals, put};
 use super::layers::{Inspector, Part, UnitInfo};
 use super::nal;
-use super::params::MAX_BYTES as MAX_SETS_BYTES;
-use crate::map::Map;
+use crate::map::{DEFAULT_RATE, Map};
 use crate::mpeg::es::Stream;
+use crate::sets::MAX_BYTES as MAX_SETS_BYTES;
 use crate::{Frame, MediaError};
 
-/// Frames per second of a stream that names none.
-const DEFAULT_RATE: FrameRate = FrameRate { num: 25, den: 1 };
 /// Longest access unit: what a METS frame holds, with room for parameter sets and start codes.
-const MAX_UNIT: usize = (1 << 24) - MAX_SETS_BYTES - 64;
+pub(crate) const MAX_UNIT: usize = (1 << 24) - MAX_SETS_BYTES - 64;
 
 /// A whole access unit, both fields of a frame in one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -194,6 +192,7 @@ fn why_nothing(inspector: &Inspector, len: usize) -> MediaError {
     let slices = inspector.unread();
     if !inspector.sets.are_complete() && (slices > 0 || inspector.sets.unread() > 0) {
         return MediaError::ParameterSets {
+            codec: "H.264",
             slices,
             unread: inspector.sets.unread(),
         };

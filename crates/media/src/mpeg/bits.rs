@@ -37,6 +37,21 @@ impl<'a> BitReader<'a> {
         Some(value as u32)
     }
 
+    /// The next bit.
+    pub fn flag(&mut self) -> Option<bool> {
+        Some(self.take(1)? == 1)
+    }
+
+    /// The next Exp-Golomb code, `ue(v)` of H.265 (9.2) and `uvlc()` of AV1 (4.10.3); `None` if it is above 32 bits.
+    pub fn exp_golomb(&mut self) -> Option<u32> {
+        let zeros = self.peek().leading_zeros();
+        if zeros > 31 {
+            return None;
+        }
+        self.skip(zeros + 1)?;
+        Some((1 << zeros) - 1 + self.take(zeros)?)
+    }
+
     /// Passes over `n` bits; `None` if there are not as many.
     pub fn skip(&mut self, n: u32) -> Option<()> {
         let at = self.at + n as usize;

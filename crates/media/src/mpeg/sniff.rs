@@ -20,6 +20,8 @@ pub(crate) enum Form {
     Program,
     /// H.264 in Annex B form.
     H264,
+    /// H.265 in Annex B form.
+    H265,
     /// MPEG transport stream.
     Transport,
 }
@@ -64,13 +66,10 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
             "bare PES packets without a pack header",
             Remedy::copied(None),
         )),
+        Some(code) if is_h265(code, data) => Ok(Form::H265),
         Some(code) if is_mpeg4(code, data) => {
             Err(foreign("MPEG-4 part 2 video", Remedy::copied(None)))
         }
-        Some(0x40 | 0x42 | 0x44 | 0x46) => Err(foreign(
-            "H.265 (HEVC) in Annex B form",
-            Remedy::bare("H.265"),
-        )),
         Some(code) if code & 0x80 == 0 && (1..=21).contains(&(code & 31)) => Ok(Form::H264),
         Some(_) => Err(foreign(
             "an unknown stream with start codes",
@@ -82,6 +81,18 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
 /// A sequence header somewhere makes the start codes those of MPEG-1/2 video.
 fn is_video(data: &[u8]) -> bool {
     memmem::find(data, &[0, 0, 1, code::SEQUENCE]).is_some()
+}
+
+/// Whether these are NAL units of H.265, of which `first` is the first byte.
+///
+/// It begins with a parameter set or a delimiter, or, as after a recording that began anywhere, has a VPS and an SPS
+/// further on. A VPS is of a type that H.264 does not use.
+fn is_h265(first: u8, data: &[u8]) -> bool {
+    const SETS_AND_DELIMITER: [u8; 4] = [0x40, 0x42, 0x44, 0x46];
+    let front = &data[..data.len().min(GARBAGE)];
+    let has = |nal: &[u8; 5]| memmem::find(front, nal).is_some();
+    SETS_AND_DELIMITER.contains(&first)
+        || first & 0x81 == 0 && has(&[0, 0, 1, 0x40, 1]) && has(&[0, 0, 1, 0x42, 1])
 }
 
 /// Whether these are start codes of MPEG-4 part 2 (ISO/IEC 14496-2, table 6-3), of which `first` is the
@@ -172,10 +183,13 @@ mod tests {
         (ts[0], ts[188]) = (0x47, 0x47);
         assert_eq!(sniff(&ts), Ok(Form::Transport));
         assert_eq!(sniff(b"\0\0\0\x01\x67\x64\0\x1f"), Ok(Form::H264));
-        assert_eq!(
-            looks_like(b"\0\0\0\x01\x40\x01\x0c"),
-            "H.265 (HEVC) in Annex B form"
-        );
+        assert_eq!(sniff(b"\0\0\0\x01\x40\x01\x0c"), Ok(Form::H265));
+        // Slices of a recording that began anywhere: TRAIL_N, TRAIL_R, IDR.
+        for header in [0x00, 0x02, 0x26] {
+            let slice = [0, 0, 0, 1, header, 1, 0xD0, 0, 0, 0];
+            let sets = b"\x01\x40\x01\x0c\x01\0\0\0\x01\x42\x01\x01";
+            assert_eq!(sniff(&[&slice[..], sets].concat()), Ok(Form::H265));
+        }
         assert_eq!(looks_like(b"\0\0\x01\xB0\x01"), "MPEG-4 part 2 video");
         for headers in [
             &b"\0\0\x01\x00\0\0\x01\x20\x08\xC8\0\0\x01\xB6\x10"[..],

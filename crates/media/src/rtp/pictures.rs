@@ -4,9 +4,10 @@ use super::h264::{self, carries_slice};
 use super::mpeg;
 use super::packet::RtpPacket;
 use super::reorder::REORDER_TIME;
-use crate::h264::{DisplayOrder, Unit};
+use crate::h264::Unit;
 use crate::live::{Stamp, TimedFrame};
 use crate::mpeg::unit::AccessUnit;
+use crate::order::{DisplayOrder, Place};
 use crate::ts::{Coded, VideoInspector};
 use crate::{Frame, H264Writer, Picture};
 
@@ -151,7 +152,7 @@ impl H264Pictures {
         });
         let early = match &unit.info.first {
             Some(slice) if unit.info.picture() != Picture::Data => {
-                self.order.delay(slice, 0, gop_start)
+                self.order.delay(Place::h264(slice), 0, gop_start)
             }
             _ => 0,
         };

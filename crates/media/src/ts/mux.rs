@@ -6,6 +6,7 @@ use super::pes::put_video;
 use super::psi::{pat, pmt, put_section};
 use super::video::stream_type;
 use crate::h264::{nal, nals};
+use crate::h265;
 use crate::timeline::OutPicture;
 
 const PROGRAM: u16 = 1;
@@ -27,7 +28,7 @@ pub struct TsMux {
 }
 
 impl TsMux {
-    /// For MPEG-1, MPEG-2 or H.264 video.
+    /// For MPEG-1, MPEG-2, H.264 or H.265 video.
     pub fn new(codec: Media) -> TsMux {
         TsMux {
             codec,
@@ -57,11 +58,12 @@ impl TsMux {
             random_access: picture.key,
             pcr: self.clock.at(time),
         };
-        // Access units of H.264 begin with a delimiter in transport streams (2.14.1).
-        let first = nals(data).next().map(|(_, unit)| nal::kind(unit));
-        let delimiter: &[u8] = match self.codec == Media::H264 && first != Some(nal::DELIMITER) {
-            true => &[0, 0, 0, 1, 9, 0xF0],
-            false => &[],
+        // Access units of H.264 and H.265 begin with a delimiter in transport streams (2.14.1, 2.17.1).
+        let first = nals(data).next().map_or(0, |(_, unit)| unit[0]);
+        let delimiter: &[u8] = match self.codec {
+            Media::H264 if first & 31 != nal::DELIMITER => &[0, 0, 0, 1, 9, 0xF0],
+            Media::H265 if first >> 1 != h265::nal::DELIMITER => &[0, 0, 0, 1, 0x46, 1, 0x50],
+            _ => &[],
         };
         put_video(
             VIDEO_PID,
@@ -77,6 +79,7 @@ impl TsMux {
         let kind = match self.codec {
             Media::Mpeg1 => stream_type::MPEG1,
             Media::H264 => stream_type::H264,
+            Media::H265 => stream_type::H265,
             _ => stream_type::MPEG2,
         };
         let map = pmt(PROGRAM, kind, VIDEO_PID);

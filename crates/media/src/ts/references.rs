@@ -1,6 +1,6 @@
 //! Which pictures of a received transport stream can be decoded.
 
-use layercast_core::{Layer, PerLayer};
+use layercast_core::PerLayer;
 
 use super::codec::VideoCodec;
 use super::packet::{Packet, TS_PACKET};
@@ -30,7 +30,7 @@ pub(super) struct References {
 #[derive(Debug)]
 enum Rule {
     H264(Box<(Inspector, h264::References)>),
-    H265(h265::Leading),
+    H265(Box<h265::References>),
     Mpeg(Anchors),
     /// Another codec: its references are not known.
     Unknown,
@@ -59,7 +59,7 @@ impl References {
             pid,
             rule: match codec {
                 VideoCodec::H264 => Rule::H264(Box::default()),
-                VideoCodec::H265 => Rule::H265(h265::Leading::default()),
+                VideoCodec::H265 => Rule::H265(Box::default()),
                 VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Rule::Mpeg(Anchors::default()),
                 _ => Rule::Unknown,
             },
@@ -76,12 +76,10 @@ impl References {
     }
 
     /// Whether a decoder has what the picture in a frame refers to; true of frames without a picture, and of pictures
-    /// whose references are not known. The frame is of `layer`; `starts`: receivers can start here; `missing`: frames that
-    /// are missing before it.
+    /// whose references are not known. `starts`: receivers can start here; `missing`: frames that are missing before it.
     pub fn take(
         &mut self,
         packets: &[[u8; TS_PACKET]],
-        layer: Layer,
         starts: bool,
         missing: PerLayer<u32>,
     ) -> bool {
@@ -112,10 +110,7 @@ impl References {
                     (false, false) => true,
                 })
             }
-            Rule::H265(leading) => {
-                let unit = h265::Unit::read(&self.unit);
-                unit.map(|unit| leading.take(unit, layer, missing))
-            }
+            Rule::H265(references) => references.take(&self.unit).map(|it| it.decodable),
             Rule::Mpeg(anchors) => {
                 let unit = AccessUnit::scan(&self.unit);
                 unit.map(|unit| anchors.take(&unit, gap_in_e1))

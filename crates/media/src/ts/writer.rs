@@ -120,8 +120,7 @@ impl TsWriter {
             self.look_for_maps(bytes);
         }
         let judged = self.references.as_mut();
-        let is_fine = sound
-            || judged.is_none_or(|it| it.take(packets, frame.layer, gop_start, frame.missing));
+        let is_fine = sound || judged.is_none_or(|it| it.take(packets, gop_start, frame.missing));
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
         if !is_fine {

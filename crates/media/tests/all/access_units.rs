@@ -270,7 +270,9 @@ fn a_stream_without_parameter_sets_is_refused_by_their_name() {
         .filter(|nal| !matches!(kind(nal), SPS | PPS))
         .cloned();
     let error = Clip::parse(Bytes::from(annexb(none, &[0, 0, 0, 1]))).expect_err("no sets");
-    assert!(matches!(error, MediaError::ParameterSets { slices, unread: 0 } if slices > 60));
+    assert!(
+        matches!(error, MediaError::ParameterSets { codec: "H.264", slices, unread: 0 } if slices > 60)
+    );
     let text = error.to_string();
     assert!(
         text.contains("parameter sets (SPS and PPS)") && text.contains("dump_extra"),

@@ -3,6 +3,7 @@
 mod access_units;
 mod advice;
 mod closing;
+mod codecs;
 mod common;
 mod ffmpeg;
 mod filter;

@@ -1,34 +1,18 @@
-//! H.265 (ITU-T Rec. H.265 | ISO/IEC 23008-2): kind and layer of access units, by their NAL unit headers (7.4.2.2).
-
-use layercast_core::{FrameRate, Layer, PerLayer};
+use layercast_core::{FrameRate, Layer};
 use memchr::memmem;
 
+use super::nal;
 use crate::Picture;
 use crate::map::{Map, Split};
-
-/// `nal_unit_type` (table 7-1), as far as it matters here.
-mod nal {
-    pub const RASL_N: u8 = 8;
-    pub const RASL_R: u8 = 9;
-    /// Types up to this one are even if no picture of the same temporal layer refers to them.
-    pub const LAST_NON_REFERENCE: u8 = 14;
-    pub const FIRST_IRAP: u8 = 16;
-    pub const IDR_W_RADL: u8 = 19;
-    pub const IDR_N_LP: u8 = 20;
-    pub const LAST_IRAP: u8 = 23;
-    pub const LAST_PICTURE: u8 = 31;
-    pub const VPS: u8 = 32;
-    pub const SPS: u8 = 33;
-    pub const PPS: u8 = 34;
-}
 
 /// What an access unit is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unit {
     kind: u8,
     temporal: u8,
-    /// It carries parameter sets.
+    /// It carries parameter sets, and all three kinds of them.
     has_sets: bool,
+    has_all_sets: bool,
     /// Temporal layers of the stream, if it says so here.
     layers: Option<u8>,
 }
@@ -36,7 +20,7 @@ pub(crate) struct Unit {
 impl Unit {
     /// Reads an access unit in Annex B form; `None` if it has no picture.
     pub fn read(data: &[u8]) -> Option<Unit> {
-        let (mut has_sets, mut layers) = (false, None);
+        let (mut sets, mut layers) = (0, None);
         for at in memmem::find_iter(data, &[0, 0, 1]) {
             let Some(&[first, second]) = data.get(at + 3..).and_then(<[u8]>::first_chunk) else {
                 continue;
@@ -47,9 +31,9 @@ impl Unit {
                 continue;
             }
             match kind {
-                nal::VPS | nal::PPS => has_sets = true,
+                nal::VPS | nal::PPS => sets |= 1 << (kind - nal::VPS),
                 nal::SPS => {
-                    has_sets = true;
+                    sets |= 1 << (kind - nal::VPS);
                     // `sps_max_sub_layers_minus1` (7.3.2.2.1).
                     layers = data.get(at + 5).map(|byte| (byte >> 1 & 7) + 1);
                 }
@@ -58,7 +42,8 @@ impl Unit {
                     return Some(Unit {
                         kind,
                         temporal,
-                        has_sets,
+                        has_sets: sets != 0,
+                        has_all_sets: sets == 0b111,
                         layers,
                     });
                 }
@@ -73,13 +58,24 @@ impl Unit {
         (nal::FIRST_IRAP..=nal::LAST_IRAP).contains(&self.kind)
     }
 
+    /// It carries the parameter sets that a decoder needs to start at it.
+    pub fn brings_sets(self) -> bool {
+        self.has_all_sets
+    }
+
+    /// Its place in the count of pictures in display order is what those of later ones are relative to (8.3.1).
+    pub fn is_anchor(self) -> bool {
+        const RADL_N: u8 = 6;
+        self.temporal == 0 && self.is_reference() && !(RADL_N..=nal::RASL_R).contains(&self.kind)
+    }
+
     /// Refers to pictures before the last random access picture, though it comes behind it (RASL).
-    fn is_skipped_leading(self) -> bool {
+    pub fn is_skipped_leading(self) -> bool {
         matches!(self.kind, nal::RASL_N | nal::RASL_R)
     }
 
     /// No picture refers to pictures before it.
-    fn is_closed_start(self) -> bool {
+    pub fn is_closed_start(self) -> bool {
         matches!(self.kind, nal::IDR_W_RADL | nal::IDR_N_LP)
     }
 
@@ -179,45 +175,6 @@ impl Layers {
             true => self.base(),
             false => self.split.droppable(self.rate, may_rise),
         }
-    }
-}
-
-/// Whether a receiver has what the leading pictures of an open GOP refer to, which is in the GOP before.
-#[derive(Debug)]
-pub(crate) struct Leading {
-    /// Frames of these layers are missing since the last start, and were before it.
-    missing: PerLayer<bool>,
-    before: PerLayer<bool>,
-}
-
-impl Default for Leading {
-    /// Nothing of the stream came yet.
-    fn default() -> Leading {
-        let all = PerLayer {
-            base: true,
-            e1: true,
-            e2: true,
-        };
-        Leading {
-            missing: all,
-            before: all,
-        }
-    }
-}
-
-impl Leading {
-    /// Whether a picture of this layer can be decoded, before which `missing` frames are missing. It is so of all but
-    /// skipped leading pictures: it is not known to what others refer.
-    pub fn take(&mut self, unit: Unit, layer: Layer, missing: PerLayer<u32>) -> bool {
-        for (of, &count) in missing.iter() {
-            self.missing[of] |= count > 0;
-        }
-        if unit.is_start() {
-            self.before = std::mem::take(&mut self.missing);
-            return true;
-        }
-        let lacks = |(of, &lacks): (Layer, &bool)| of <= layer && lacks;
-        !unit.is_skipped_leading() || !self.before.iter().any(lacks)
     }
 }
 
@@ -338,35 +295,6 @@ mod tests {
         assert_eq!(layer(IDR, 0, Some(4)), Layer::Base);
         assert_eq!(layer(N, 0, None), Layer::E2);
         assert_eq!(layer(N, 0, None), Layer::E1);
-    }
-
-    #[test]
-    fn leading_pictures_need_the_gop_before_as_far_as_their_layer() {
-        let mut leading = Leading::default();
-        let none = PerLayer::default();
-        let mut take = |kind, layer, missing| {
-            let unit = Unit::read(&unit(kind, 0, None)).expect("a picture");
-            leading.take(unit, layer, missing)
-        };
-        // Joined at an open start.
-        assert!(take(CRA, Layer::Base, none));
-        assert!(!take(nal::RASL_N, Layer::Base, none));
-        assert!(take(R, Layer::Base, none));
-        // At level BL+E1.
-        let e2 = PerLayer {
-            e2: 1,
-            ..PerLayer::default()
-        };
-        assert!(take(CRA, Layer::Base, e2));
-        assert!(take(nal::RASL_R, Layer::Base, none));
-        assert!(take(nal::RASL_N, Layer::E1, e2));
-        assert!(!take(nal::RASL_N, Layer::E2, none), "the level rose");
-        assert!(take(N, Layer::E2, none));
-        // All came.
-        assert!(take(CRA, Layer::Base, none));
-        assert!(!take(nal::RASL_N, Layer::E2, none));
-        assert!(take(CRA, Layer::Base, none));
-        assert!(take(nal::RASL_N, Layer::E2, none));
     }
 
     proptest! {

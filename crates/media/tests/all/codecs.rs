@@ -1,0 +1,394 @@
+//! The promise of the maps for elementary streams: at each level every picture decodes as it does in the whole stream, and
+//! the decoder has nothing to say.
+//!
+//! A test picture is encoded in many ways. What a receiver writes at each level, and with levels that change at key frames, is
+//! decoded by ffmpeg; its pictures are those of the whole stream, in order. A handful of encoders run always, all of them
+//! with `LAYERCAST_LONG=1`.
+//!
+//! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
+
+use bytes::Bytes;
+use layercast_core::{Layer, Level, PerLayer, Serial, Time};
+use layercast_media::{Clip, FlowWriter, Map, OutputForm, Picture, Received};
+
+use crate::common::{self, decode, have_ffmpeg};
+
+/// An encoder: its name, which is that of its file, ffmpeg's format of that, its options, and the least pictures per second
+/// of the base level.
+struct Encoder {
+    name: &'static str,
+    format: &'static str,
+    options: &'static str,
+    base_fps: f64,
+    /// It runs always.
+    quick: bool,
+}
+
+const fn quick(
+    name: &'static str,
+    format: &'static str,
+    options: &'static str,
+    base_fps: f64,
+) -> Encoder {
+    Encoder {
+        name,
+        format,
+        options,
+        base_fps,
+        quick: true,
+    }
+}
+
+const fn long(
+    name: &'static str,
+    format: &'static str,
+    options: &'static str,
+    base_fps: f64,
+) -> Encoder {
+    Encoder {
+        quick: false,
+        ..quick(name, format, options, base_fps)
+    }
+}
+
+const FRAMES: usize = 80;
+
+const ENCODERS: [Encoder; 11] = [
+    quick(
+        "temporal.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -g 25 -bf 3 -x265-params temporal-layers=1:log-level=none",
+        8.0,
+    ),
+    quick(
+        "open.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -g 25 -x265-params log-level=none:open-gop=1",
+        8.0,
+    ),
+    quick(
+        "slices-aud.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -g 25 -bf 2 -x265-params slices=3:aud=1:hrd=1:vbv-maxrate=900:vbv-bufsize=900:log-level=none:open-gop=0",
+        8.0,
+    ),
+    long(
+        "pyramid.h265",
+        "hevc",
+        "-c:v libx265 -preset fast -g 50 -x265-params log-level=none:open-gop=0",
+        8.0,
+    ),
+    long(
+        "flat.h265",
+        "hevc",
+        "-c:v libx265 -preset veryfast -g 25 -bf 4 -x265-params b-pyramid=0:b-adapt=0:log-level=none:open-gop=0",
+        8.0,
+    ),
+    long(
+        "temporal-open.h265",
+        "hevc",
+        "-c:v libx265 -preset veryfast -g 25 -bf 4 -x265-params temporal-layers=1:open-gop=1:log-level=none",
+        8.0,
+    ),
+    long(
+        "zerolatency.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -tune zerolatency -g 25 -x265-params log-level=none",
+        25.0,
+    ),
+    long(
+        "ten-bit.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -g 25 -pix_fmt yuv422p10le -x265-params log-level=none:open-gop=0",
+        8.0,
+    ),
+    long(
+        "interlaced.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -g 24 -x265-params interlace=tff:log-level=none:open-gop=0",
+        8.0,
+    ),
+    long(
+        "scaling.h265",
+        "hevc",
+        "-c:v libx265 -preset veryfast -g 25 -x265-params scaling-list=default:wpp=0:log-level=none:open-gop=0",
+        8.0,
+    ),
+    long(
+        "lossless-444.h265",
+        "hevc",
+        "-c:v libx265 -preset ultrafast -g 25 -pix_fmt yuv444p -x265-params lossless=1:log-level=none:open-gop=0",
+        8.0,
+    ),
+];
+
+const LEVELS: [Level; 3] = [Level::BASE, Level::E1, Level::FULL];
+
+fn encoded(encoder: &Encoder) -> Vec<u8> {
+    let size = match encoder.options.contains("pix_fmt") {
+        true => "-s 176x144",
+        false => "-s 176x144 -pix_fmt yuv420p",
+    };
+    let options = format!("-frames:v {FRAMES} {size} {}", encoder.options);
+    common::encode(
+        &format!("codecs-{}", encoder.name),
+        &format!("{options} -f {}", encoder.format),
+    )
+}
+
+/// What a receiver writes whose level at each key frame is this, and the pictures that it leaves out.
+fn at_levels(
+    clip: &Clip,
+    form: OutputForm,
+    level_of: impl Fn(usize) -> Level,
+) -> (Vec<u8>, usize, u64) {
+    let mut writer = FlowWriter::new(clip.info.codec, clip.info.frame_rate, form);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    let mut missing = PerLayer::default();
+    let (mut gop, mut level, mut sent) = (0, level_of(0), 0);
+    for (index, frame) in clip.frames.iter().enumerate() {
+        if frame.gop_start {
+            level = level_of(gop);
+            gop += 1;
+        }
+        if !level.includes(frame.layer()) {
+            missing[frame.layer()] += 1;
+            continue;
+        }
+        sent += 1;
+        let emitted = clip.info.frame_rate.due(index as u64);
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            sound: frame.sound,
+            missing: std::mem::take(&mut missing),
+            emitted: Time::ZERO + emitted,
+            data: frame.data.as_ref().expect("a real clip"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    writer.finish(&mut out);
+    (out, sent, writer.stats().undecodable)
+}
+
+/// Each picture of `found` is one of `whole`, in order.
+fn assert_within(found: &[String], whole: &[String], name: &str) {
+    let mut rest = whole.iter();
+    for (at, picture) in found.iter().enumerate() {
+        let is_there = rest.any(|known| known == picture);
+        assert!(is_there, "{name}: picture {at} is not one of the source");
+    }
+}
+
+fn keeps_its_promise(encoder: &Encoder, map: Map) {
+    let data = encoded(encoder);
+    let clip = Clip::of_program(Bytes::from(data.clone()), None, map).expect("a clip");
+    let name = format!("{} {map}", encoder.name);
+    let whole = decode(encoder.format, &data);
+    let pictures = |it: &Clip| {
+        let frames = it.frames.iter();
+        frames.filter(|it| it.picture != Picture::Data).count()
+    };
+    assert_eq!((whole.len(), pictures(&clip)), (FRAMES, FRAMES), "{name}");
+    assert_eq!((clip.info.width, clip.info.height), (176, 144), "{name}");
+    assert_eq!(clip.info.frame_rate.as_f64(), 25.0, "{name}");
+    for level in LEVELS {
+        let name = format!("{name} {level}");
+        for (form, format) in [
+            (OutputForm::Native, encoder.format),
+            (OutputForm::Transport, "mpegts"),
+        ] {
+            let (out, sent, undecodable) = at_levels(&clip, form, |_| level);
+            assert_eq!(undecodable, 0, "{name}");
+            let found = decode(format, &out);
+            assert_eq!(found.len(), sent, "{name} {format}");
+            assert_within(&found, &whole, &name);
+        }
+    }
+    // Up and down at each key frame: what leads an open GOP may be left out, and nothing else.
+    let level = |gop: usize| LEVELS[[2, 0, 1, 2, 0, 2, 1, 0][gop % 8]];
+    let (out, sent, undecodable) = at_levels(&clip, OutputForm::Native, level);
+    let found = decode(encoder.format, &out);
+    assert_eq!(found.len() as u64, sent as u64 - undecodable, "{name}");
+    assert_within(&found, &whole, &name);
+    assert!(
+        undecodable == 0 || encoder.name.contains("open"),
+        "{name}: {undecodable} left out"
+    );
+    let levels = clip.levels();
+    if map == Map::Auto {
+        let of = |it: &layercast_media::LevelSummary| {
+            format!("{:.0} % at {:.1}", it.share_percent, it.fps)
+        };
+        let shares: Vec<String> = levels.iter().map(of).collect();
+        println!("{:20} {}", encoder.name, shares.join(", "));
+        assert!(levels[0].fps >= encoder.base_fps, "{name}: {levels:?}");
+    }
+}
+
+#[test]
+fn every_level_decodes_as_the_whole_stream_does() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let all = std::env::var("LAYERCAST_LONG").is_ok_and(|value| value == "1");
+    let only = std::env::var("LAYERCAST_ENCODER").ok();
+    for encoder in &ENCODERS {
+        let wanted = only.as_deref().is_none_or(|only| only == encoder.name);
+        if !(all || encoder.quick) || !wanted {
+            continue;
+        }
+        let maps: &[Map] = match all {
+            true => &[Map::Auto, Map::Ipb, Map::Split],
+            false => &[Map::Auto],
+        };
+        for &map in maps {
+            keeps_its_promise(encoder, map);
+        }
+    }
+}
+
+/// The NAL units of a stream, with start codes.
+fn nals(data: &[u8]) -> Vec<&[u8]> {
+    let is_start = |&at: &usize| data[at..].starts_with(&[0, 0, 1]);
+    let mut starts: Vec<usize> = (0..data.len()).filter(is_start).collect();
+    starts.push(data.len());
+    starts.windows(2).map(|it| &data[it[0]..it[1]]).collect()
+}
+
+#[test]
+fn starts_of_h265_get_the_parameter_sets_that_the_stream_has_once() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = encoded(&ENCODERS[0]);
+    let whole = Clip::parse(Bytes::from(data.clone())).expect("a clip");
+    let is_set = |nal: &[u8]| (32..=34).contains(&(nal[3] >> 1));
+    let mut sets = 0;
+    let once = nals(&data).into_iter().filter(|nal| {
+        sets += u32::from(is_set(nal));
+        !is_set(nal) || sets <= 3
+    });
+    let once: Vec<u8> = once.flatten().copied().collect();
+    assert!(once.len() < data.len());
+    let clip = Clip::parse(Bytes::from(once)).expect("a clip");
+    assert_eq!(clip.frames.len(), whole.frames.len());
+    let starts = clip.frames.iter().filter(|it| it.gop_start);
+    let mut count = 0;
+    for frame in starts {
+        count += 1;
+        let data = frame.data.as_deref().expect("a real clip");
+        let kinds: Vec<u8> = nals(data).iter().map(|nal| nal[3] >> 1).collect();
+        assert_eq!(kinds[..3], [32, 33, 34]);
+    }
+    assert_eq!(count, 4);
+    // A receiver may join at any of them.
+    let second = clip.frames.iter().rposition(|it| it.gop_start);
+    let rest = Clip {
+        frames: clip.frames[second.expect("starts")..].to_vec(),
+        ..clip
+    };
+    let (out, sent, _) = at_levels(&rest, OutputForm::Native, |_| Level::FULL);
+    assert_eq!(decode("hevc", &out).len(), sent);
+}
+
+#[test]
+fn streams_that_begin_anywhere_or_lack_their_sets_are_told() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = encoded(&ENCODERS[0]);
+    // Behind the first slice: it begins with one of a picture between two starts.
+    let cut: Vec<u8> = nals(&data)[12..].concat();
+    let clip = Clip::parse(Bytes::from(cut)).expect("a clip");
+    assert_eq!(clip.frames.len(), FRAMES - 25);
+    let no_sets: Vec<u8> = [
+        &[0, 0, 0, 1, 0x46, 1, 0x50][..],
+        &nals(&data)
+            .into_iter()
+            .filter(|nal| !(32..=34).contains(&(nal[3] >> 1)))
+            .collect::<Vec<_>>()
+            .concat(),
+    ]
+    .concat();
+    let error = Clip::parse(Bytes::from(no_sets))
+        .expect_err("no sets")
+        .to_string();
+    assert!(
+        error.contains("H.265") && error.contains("VPS, SPS and PPS") && error.contains("-f hevc"),
+        "{error}"
+    );
+}
+
+/// After any loss no broken picture is written: what refers to a lost picture is left out, and nothing else.
+#[test]
+fn what_refers_to_a_lost_picture_of_h265_is_left_out() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for encoder in &ENCODERS[..2] {
+        let data = encoded(encoder);
+        let whole = decode(encoder.format, &data);
+        let clip = Clip::parse(Bytes::from(data)).expect("a clip");
+        let mut left_out = Vec::new();
+        for lost in 1..40 {
+            let name = format!("{} without {lost}", encoder.name);
+            let mut cut = clip.clone();
+            cut.frames.remove(lost);
+            let layer = clip.frames[lost].layer();
+            for form in [OutputForm::Native, OutputForm::Transport] {
+                let format = match form {
+                    OutputForm::Native => encoder.format,
+                    _ => "mpegts",
+                };
+                let (out, sent, undecodable) = at_levels(&cut, form, |_| Level::FULL);
+                let found = decode(format, &out);
+                assert_eq!(found.len() as u64, sent as u64 - undecodable, "{name}");
+                assert_within(&found, &whole, &name);
+                if !clip.frames[lost].gop_start {
+                    left_out.push((layer, undecodable));
+                }
+            }
+        }
+        // Nothing refers to pictures of E2.
+        let of = |layer| left_out.iter().filter(move |it| it.0 == layer);
+        assert!(of(Layer::E2).all(|it| it.1 == 0), "{left_out:?}");
+        assert!(of(Layer::Base).any(|it| it.1 > 5), "{left_out:?}");
+    }
+}
+
+/// Whatever is changed in a stream, it becomes frames or an error, and those a stream.
+#[test]
+fn mutated_streams_are_safe() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let mut random = layercast_core::Stream::new(7, "mutations");
+    for encoder in ENCODERS.iter().filter(|it| it.quick) {
+        let data = encoded(encoder);
+        for _ in 0..60 {
+            let mut mutated = data.clone();
+            for _ in 0..1 + random.below(40) {
+                let at = random.below(mutated.len() as u64) as usize;
+                match random.below(4) {
+                    0 => mutated.truncate(at.max(mutated.len() / 2)),
+                    1 => drop(mutated.splice(at..at, [0, 0, 1])),
+                    _ => mutated[at] = random.below(256) as u8,
+                }
+            }
+            let most = 3 * mutated.len() + 300_000;
+            if let Ok(clip) = Clip::parse(Bytes::from(mutated)) {
+                let sum: usize = clip.frames.iter().map(|it| it.size as usize).sum();
+                assert!(sum <= most, "{sum} octets of frames");
+                for form in [
+                    OutputForm::Native,
+                    OutputForm::Transport,
+                    OutputForm::Rtp(1),
+                ] {
+                    at_levels(&clip, form, |gop| LEVELS[gop % 3]);
+                }
+            }
+        }
+    }
+}
