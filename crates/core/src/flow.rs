@@ -64,6 +64,18 @@ pub enum Commitment {
     BestEffort,
 }
 
+/// What the layers of a flow are to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Composition {
+    /// A level is the sum of its layers: a higher layer adds to the lower ones.
+    #[default]
+    Additive,
+    /// A level is one layer: each is a whole rendition, and a higher one replaces the lower ones. What all have in
+    /// common, such as sound, goes with each.
+    Alternative,
+}
+
 /// Media frames per second, all layers together, as an exact fraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct FrameRate {
@@ -113,6 +125,9 @@ pub struct FlowSpec {
     pub flow_id: FlowId,
     /// What it carries.
     pub media: Media,
+    /// What the layers are to each other.
+    #[serde(skip_serializing_if = "Composition::is_additive")]
+    pub composition: Composition,
     /// How firmly it is promised.
     pub commitment: Commitment,
     /// Frames per second, all layers together.
@@ -126,7 +141,7 @@ pub struct FlowSpec {
     pub gop_m: u8,
     /// Largest frame in bytes that `send` accepts.
     pub max_frame: u32,
-    /// Rates by layer; unused layers are zero.
+    /// Rates by layer; unused layers are zero. Of alternative layers each is the rate of its level as a whole.
     pub layers: PerLayer<LayerRate>,
     /// End-to-end delay bound in milliseconds; 0 = unspecified. If set it is the playout delay.
     pub delay_max_ms: u32,
@@ -154,11 +169,19 @@ pub struct SpecError {
     pub problem: String,
 }
 
+impl Composition {
+    /// Whether levels are sums of layers.
+    pub const fn is_additive(&self) -> bool {
+        matches!(self, Composition::Additive)
+    }
+}
+
 impl Default for FlowSpec {
     fn default() -> FlowSpec {
         FlowSpec {
             flow_id: FlowId(0),
             media: Media::Opaque,
+            composition: Composition::Additive,
             commitment: Commitment::Adaptive,
             frame_rate: FrameRate { num: 24, den: 1 },
             picture_rate: None,
@@ -223,6 +246,17 @@ impl FlowSpec {
         if self.layers.base.mean.0 == 0 && self.layers.e1.mean.0 > 0 {
             return fail("layers", "have E1 without a base layer".into());
         }
+        if !self.composition.is_additive() {
+            let rates = [Level::BASE, Level::E1, Level::FULL].map(|level| self.rate_at(level));
+            let used = &rates[..=usize::from(self.top_level().get())];
+            if let Some(pair) = used.windows(2).find(|pair| pair[0] > pair[1]) {
+                let (lower, higher) = (pair[0], pair[1]);
+                return fail(
+                    "layers",
+                    format!("are alternative, and a level of {higher} is above one of {lower}"),
+                );
+            }
+        }
         if self.loss_max_permille > 1000 {
             return fail("loss_max_permille", "is above 1000".into());
         }
@@ -236,6 +270,9 @@ impl FlowSpec {
 
     /// Cells/s above the base layer that `level` takes: `L0 = 0`, `L1`, `L2` (specs/mets.md 2.11).
     pub fn above_base(&self, level: Level) -> CellRate {
+        if !self.composition.is_additive() {
+            return self.rate_at(level).saturating_sub(self.layers.base.mean);
+        }
         let mut rate = CellRate(0);
         if level.includes(Layer::E1) {
             rate = rate.saturating_add(self.layers.e1.mean);
@@ -276,18 +313,35 @@ impl FlowSpec {
 
     /// Cells/s of everything delivered at `level`, base layer included.
     pub fn rate_at(&self, level: Level) -> CellRate {
+        if !self.composition.is_additive() {
+            return self.of_level(level).mean;
+        }
         self.layers.base.mean.saturating_add(self.above_base(level))
+    }
+
+    /// The layer that is this level, of alternative ones.
+    fn of_level(&self, level: Level) -> &LayerRate {
+        let at = |layer: &&Layer| layer.level() == level;
+        let layer = Layer::ALL.iter().find(at);
+        &self.layers[*layer.unwrap_or(&Layer::Base)]
     }
 
     /// Declared peaks of all layers of `level` together, in cells/s: what it takes while each has its busiest GOP.
     pub fn peak_at(&self, level: Level) -> CellRate {
+        if !self.composition.is_additive() {
+            return self.of_level(level).peak;
+        }
         let layers = self.layers.iter().filter(|(it, _)| level.includes(*it));
         let peaks = layers.map(|(_, rate)| rate.peak);
         peaks.fold(CellRate(0), CellRate::saturating_add)
     }
 
-    /// Frames per second delivered at `level`: of a GOP one of the base layer, the other anchors of E1.
+    /// Frames per second delivered at `level`: of a GOP one of the base layer, the other anchors of E1. Each of alternative
+    /// levels has all pictures.
     pub fn frames_at(&self, level: Level) -> FrameRate {
+        if !self.composition.is_additive() {
+            return self.pictures_per_second();
+        }
         let n = u32::from(self.gop_n.max(1));
         let delivered = match level.get() {
             0 => 1,
@@ -376,6 +430,31 @@ mod tests {
         assert_eq!(spec.above_base(Level::FULL), CellRate(2_880));
         assert_eq!(spec.rate_at(Level::FULL), CellRate(3_360));
         assert_eq!(spec.top_level(), Level::FULL);
+    }
+
+    #[test]
+    fn an_alternative_level_is_one_layer() {
+        let mut spec = FlowSpec {
+            composition: Composition::Alternative,
+            ..canyon()
+        };
+        assert_eq!(spec.validate(), Ok(()));
+        assert_eq!(spec.rate_at(Level::E1), CellRate(960));
+        assert_eq!(spec.rate_at(Level::FULL), CellRate(1_920));
+        assert_eq!(spec.above_base(Level::FULL), CellRate(1_440));
+        assert_eq!(spec.frames_at(Level::BASE), spec.frame_rate);
+        spec.layers.e2.peak = CellRate(3_000);
+        assert_eq!(spec.peak_at(Level::FULL), CellRate(3_000));
+        let text = serde_json::to_string(&spec).expect("JSON");
+        assert!(text.contains("\"composition\":\"alternative\""), "{text}");
+        assert!(
+            !serde_json::to_string(&canyon())
+                .expect("JSON")
+                .contains("composition")
+        );
+        spec.layers.e1.mean = CellRate(400);
+        let error = spec.validate().expect_err("E1 is below the base");
+        assert!(error.problem.contains("are alternative"), "{error}");
     }
 
     #[test]

@@ -32,7 +32,8 @@ mod time;
 pub use amplification::{AMPLIFICATION_FACTOR, AddressBudget, AddressBudgets};
 pub use cells::{AAL5_TRAILER, CELL_BITS, CELL_PAYLOAD, CELL_SIZE, aal5_cells};
 pub use flow::{
-    Commitment, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId, SpecError,
+    Commitment, Composition, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId,
+    SpecError,
 };
 pub use layer::{Layer, Level, PerLayer};
 pub use machine::{Machine, PortId, earliest};
