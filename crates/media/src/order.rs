@@ -71,6 +71,8 @@ pub(crate) struct DisplayOrder {
     /// The count and the decoding index at the last place where both are known to meet.
     base: Option<(i64, i64)>,
     decoded: i64,
+    /// The longest delay since then.
+    longest: i64,
 }
 
 impl DisplayOrder {
@@ -106,13 +108,17 @@ impl DisplayOrder {
             (count - count_0) / step + reorder - (decoded - decoded_0)
         };
         // A start of an open GOP is displayed behind pictures that follow it: where the count continues it is kept.
-        let is_continued = |base| (0..=2 * MAX_REORDER).contains(&delay_from(base));
+        let is_continued = |base| (0..=self.longest).contains(&delay_from(base));
         let base = match self.base {
             Some(base) if !place.restarts && (!restart || is_continued(base)) => base,
-            _ => (count, decoded),
+            _ => {
+                self.longest = 0;
+                (count, decoded)
+            }
         };
         self.base = Some(base);
         let delay = delay_from(base);
+        self.longest = self.longest.max(delay.min(2 * MAX_REORDER));
         // A stream that does not keep to this is displayed in decoding order.
         delay.clamp(0, 64) as u64
     }

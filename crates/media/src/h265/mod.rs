@@ -10,6 +10,7 @@ mod writer;
 pub(crate) use layers::{Layers, Unit};
 pub(crate) use params::Slice;
 pub(crate) use references::References;
+pub(crate) use stream::{AccessUnit, Cutter};
 pub(crate) use writer::H265Writer;
 
 /// `nal_unit_type` (table 7-1), as far as it matters here.

@@ -15,6 +15,8 @@ pub(crate) struct References {
     kept: Vec<i64>,
     /// The count of the last picture of the lowest temporal layer that others refer to.
     anchor: i64,
+    /// That of the last picture.
+    last: i64,
 }
 
 /// What is known of a picture.
@@ -60,6 +62,12 @@ impl References {
         })
     }
 
+    /// A part of the last picture is missing.
+    pub fn lose(&mut self) {
+        let last = self.last;
+        self.kept.retain(|count| *count != last);
+    }
+
     /// Whether a picture can be decoded; it and those that it names are kept.
     fn picture(&mut self, unit: Unit, slice: &Slice) -> bool {
         let modulus = i64::from(slice.modulus);
@@ -99,6 +107,7 @@ impl References {
         if decodable && self.kept.len() < MAX_KEPT {
             self.kept.push(count);
         }
+        self.last = count;
         if unit.is_anchor() {
             self.anchor = count;
         }

@@ -145,7 +145,7 @@ impl Detector {
         format!(
             "{} octets in {} datagrams came, which are neither MPEG-TS (sync bytes 188, 192 or 204 octets apart) nor RTP \
              (one source with consecutive packets){looks}; send MPEG-TS, e.g. ffmpeg -re -i FILE -c copy -f mpegts \
-             udp://HOST:PORT, or H.264 or MPEG video in RTP",
+             udp://HOST:PORT, or H.264, H.265 or MPEG video in RTP",
             self.seen, self.datagrams
         )
     }

@@ -8,7 +8,7 @@ use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::{StreamChange, TsSplitter, TsStats, VideoCodec};
 
 /// Layered frames from a live stream, whose form is recognised from its first datagrams: a bare transport
-/// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2 or H.264 video in it.
+/// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2, H.264 or H.265 video in it.
 #[derive(Debug, Default)]
 pub struct Ingest {
     form: Option<Form>,
@@ -252,6 +252,7 @@ impl Ingest {
             (Some(Form::Transport(_)), _) => "MPEG-TS",
             (_, Some(Media::MpegTs)) => "MPEG-TS in RTP",
             (_, Some(Media::H264)) => "H.264 in RTP",
+            (_, Some(Media::H265)) => "H.265 in RTP",
             (_, Some(_)) => "MPEG video in RTP",
             (_, None) => "RTP",
         }

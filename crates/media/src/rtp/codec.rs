@@ -1,12 +1,15 @@
-use super::h264::{FU_A, STAP_A, aggregated};
+use super::h264::H264;
+use super::h265::H265;
+use super::nal::{NalCodec, Shape, aggregated};
 use super::packet::RtpPacket;
 use super::{MPEG_VIDEO, TRANSPORT};
 use crate::h264::nal;
+use crate::h265;
 use crate::ts::packet::{SYNC, TS_PACKET};
 
 /// Payload types that an application assigns (RFC 3551, 6).
 const DYNAMIC: std::ops::RangeInclusive<u8> = 96..=127;
-/// One packet in this number may violate the H.264 syntax in a stream that is taken for H.264.
+/// One packet in this number may violate the syntax of the codec for which a stream is taken.
 const ODD_SHARE: u64 = 10;
 
 /// What a source carries, of the things that can be carried.
@@ -15,12 +18,19 @@ pub(crate) enum Carried {
     Transport,
     Mpeg,
     H264,
+    H265,
+}
+
+impl Carried {
+    /// Whether it has no static payload type.
+    pub fn is_dynamic(self) -> bool {
+        matches!(self, Carried::H264 | Carried::H265)
+    }
 }
 
 /// What a source carries that cannot be carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Foreign {
-    H265,
     Mpeg4,
     Aac,
     /// A static payload type (RFC 3551, tables 4 and 5).
@@ -41,8 +51,9 @@ pub(crate) struct Evidence {
     h265: u64,
     mpeg4: u64,
     aac: u64,
-    /// Payloads that are none of H.264.
+    /// Payloads that are none of H.264, none of H.265.
     odd: u64,
+    odd_of_h265: u64,
 }
 
 impl Evidence {
@@ -66,19 +77,19 @@ impl Evidence {
             self.mpeg += u64::from(matches!(code, 0..=0xAF | 0xB3 | 0xB8));
         }
         match payload {
-            // VPS, SPS, PPS, an aggregation packet or a fragment (RFC 7798, 4.4), of the base layer.
-            [0x40 | 0x42 | 0x44 | 0x60 | 0x62, 1, ..] => self.h265 += 1,
             // Visual object sequence, group, visual object or picture (RFC 6416, 5).
             [0, 0, 1, 0xB0 | 0xB3 | 0xB5 | 0xB6, ..] => self.mpeg4 += 1,
             // AU headers of 16 bits (RFC 3640, 3.2.1), as of one AAC frame or some.
             [0, bits, ..] if bits.is_multiple_of(16) && *bits > 0 => self.aac += 1,
             _ => {}
         }
-        match h264(payload) {
-            Some(true) => self.h264 += 1,
+        let count = |shown: Option<bool>, certain: &mut u64, odd: &mut u64| match shown {
+            Some(true) => *certain += 1,
             Some(false) => {}
-            None => self.odd += 1,
-        }
+            None => *odd += 1,
+        };
+        count(h264(payload), &mut self.h264, &mut self.odd);
+        count(of_h265(payload), &mut self.h265, &mut self.odd_of_h265);
     }
 
     pub fn packets(&self) -> u64 {
@@ -91,7 +102,7 @@ impl Evidence {
             // Of a slice in fragments only the first has a start code.
             MPEG_VIDEO => self.mpeg * 8 > self.packets,
             TRANSPORT => self.transport * 2 > self.packets,
-            _ => self.transport > 0 || self.h264 > 0,
+            _ => self.transport > 0 || self.h264 > 0 || self.h265 > 0,
         }
     }
 
@@ -109,10 +120,15 @@ impl Evidence {
         if self.transport * 2 > self.packets {
             return Some(Carried::Transport);
         }
-        let enough = self.h264 > 0 || self.packets >= plausible;
-        let foreign = self.h265 + self.mpeg4 + self.aac > self.h264;
-        let odd = self.odd * ODD_SHARE > self.packets;
-        (enough && !foreign && !odd).then_some(Carried::H264)
+        let fits = |odd: u64| odd * ODD_SHARE <= self.packets;
+        let is_h265 = fits(self.odd_of_h265) && (self.h265 > self.h264 || !fits(self.odd));
+        let (certain_ones, odd, carried) = match is_h265 {
+            true => (self.h265, self.odd_of_h265, Carried::H265),
+            false => (self.h264, self.odd, Carried::H264),
+        };
+        let enough = certain_ones > 0 || self.packets >= plausible;
+        let foreign = self.mpeg4 + self.aac > certain_ones;
+        (enough && !foreign && fits(odd)).then_some(carried)
     }
 
     /// What it looks like.
@@ -131,10 +147,9 @@ impl Evidence {
                 _ => Foreign::Unknown,
             };
         }
-        let most = self.h265.max(self.mpeg4).max(self.aac);
+        let most = self.mpeg4.max(self.aac);
         match most {
             0 => Foreign::Unknown,
-            _ if most == self.h265 => Foreign::H265,
             _ if most == self.mpeg4 => Foreign::Mpeg4,
             _ => Foreign::Aac,
         }
@@ -145,7 +160,6 @@ impl Foreign {
     /// Its name in words.
     pub fn name(self) -> &'static str {
         match self {
-            Foreign::H265 => "H.265 video",
             Foreign::Mpeg4 => "MPEG-4 part 2 video",
             Foreign::Aac => "AAC sound",
             Foreign::Static(name) => name,
@@ -160,24 +174,57 @@ fn h264(payload: &[u8]) -> Option<bool> {
     let certain = |kind| matches!(kind, nal::IDR | nal::SPS | nal::PPS);
     let single = |kind| matches!(kind, nal::SLICE | nal::IDR..=nal::FILLER);
     let forbidden = |byte: u8| byte & 0x80 != 0;
-    match *payload {
-        // Some senders leave the start codes in.
-        [0, 0, 1, first, ..] | [0, 0, 0, 1, first, ..] => {
-            let kind = first & 0x1F;
-            (!forbidden(first) && single(kind)).then_some(certain(kind))
+    // Some senders leave the start codes in.
+    if let [0, 0, 1, first, ..] | [0, 0, 0, 1, first, ..] = *payload {
+        let kind = first & 0x1F;
+        return (!forbidden(first) && single(kind)).then_some(certain(kind));
+    }
+    if payload.first().is_none_or(|first| forbidden(*first)) {
+        return None;
+    }
+    match H264::shape(payload) {
+        Shape::Single(unit) => {
+            let kind = nal::kind(unit);
+            single(kind).then_some(certain(kind))
         }
-        [first, ..] if forbidden(first) => None,
-        [first, header, ..] if first & 0x1F == FU_A => {
-            let (kind, begins) = (header & 0x1F, header & 0x80 != 0);
-            (single(kind) || kind == nal::PARTITION_A).then_some(begins && certain(kind))
+        Shape::Fragment(part) => {
+            let kind = nal::kind(part.head());
+            let fits = single(kind) || kind == nal::PARTITION_A;
+            fits.then_some(part.first && certain(kind))
         }
-        [first, ..] if first & 0x1F == STAP_A => {
-            let mut kinds = aggregated(payload).map(|unit| (unit[0] & 0x80, nal::kind(unit)));
-            let (clear, kind) = kinds.next()?;
-            let fits = clear == 0 && single(kind);
+        Shape::Together(all) => {
+            let mut kinds = aggregated(all).map(|unit| (unit[0], nal::kind(unit)));
+            let (first, kind) = kinds.next()?;
+            let fits = !forbidden(first) && single(kind);
             fits.then(|| certain(kind) || kinds.any(|(_, kind)| certain(kind)))
         }
-        [first, ..] if single(first & 0x1F) => Some(certain(first & 0x1F)),
+        Shape::Malformed => None,
+    }
+}
+
+/// The same of H.265 (RFC 7798): a random access picture, or parameter sets.
+fn of_h265(payload: &[u8]) -> Option<bool> {
+    use h265::nal::{FIRST_IRAP, LAST_IRAP, PPS, RASL_R, VPS};
+    const LAST_SPECIFIED: u8 = 40;
+    let certain = |kind| matches!(kind, FIRST_IRAP..=LAST_IRAP | VPS..=PPS);
+    let single = |kind| matches!(kind, 0..=RASL_R | FIRST_IRAP..=LAST_IRAP | VPS..=LAST_SPECIFIED);
+    // Of the lowest layer: those of extensions are rare, and would let much pass for H.265.
+    let kind = |unit: &[u8]| match h265::nal::head(unit) {
+        Some((kind, 0)) if single(kind) => Some(kind),
         _ => None,
+    };
+    let shown = |unit: &[u8]| kind(unit).map(certain);
+    if let [0, 0, 1, unit @ ..] | [0, 0, 0, 1, unit @ ..] = payload {
+        return shown(unit);
+    }
+    match H265::shape(payload) {
+        Shape::Single(unit) => shown(unit),
+        Shape::Fragment(part) => shown(part.head()).map(|certain| certain && part.first),
+        Shape::Together(all) => {
+            let mut units = aggregated(all);
+            let first = shown(units.next()?)?;
+            Some(first || units.any(|unit| shown(unit) == Some(true)))
+        }
+        Shape::Malformed => None,
     }
 }

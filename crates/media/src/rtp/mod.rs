@@ -1,9 +1,11 @@
 //! RTP (RFC 3550) as live video programs speak it: MPEG transport streams and MPEG-1/2 video
-//! (RFC 2250), H.264 (RFC 6184).
+//! (RFC 2250), H.264 (RFC 6184), H.265 (RFC 7798).
 
 mod codec;
 mod h264;
+mod h265;
 mod mpeg;
+mod nal;
 mod packet;
 mod pictures;
 mod receiver;
@@ -24,5 +26,5 @@ pub use source::{RtpNote, RtpSource};
 pub(crate) const MPEG_VIDEO: u8 = 32;
 /// Static payload type of MPEG transport streams.
 pub(crate) const TRANSPORT: u8 = 33;
-/// What we call H.264, which has no static type.
-pub(crate) const H264: u8 = 96;
+/// What we call H.264 and H.265, which have no static type.
+pub(crate) const DYNAMIC: u8 = 96;

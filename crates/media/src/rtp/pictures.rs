@@ -1,15 +1,13 @@
-use layercast_core::{Serial, Time};
+use layercast_core::{FrameRate, Serial, Time};
 
-use super::h264::{self, carries_slice};
 use super::mpeg;
+use super::nal::{Depacketiser, NalCodec, carries_slice};
 use super::packet::RtpPacket;
 use super::reorder::REORDER_TIME;
-use crate::h264::Unit;
+use crate::Frame;
 use crate::live::{Stamp, TimedFrame};
 use crate::mpeg::unit::AccessUnit;
-use crate::order::{DisplayOrder, Place};
 use crate::ts::{Coded, VideoInspector};
-use crate::{Frame, H264Writer, Picture};
 
 /// Ticks of a picture where the stream does not say.
 const DEFAULT_PERIOD: u64 = 3_600;
@@ -33,15 +31,12 @@ impl Markers {
     }
 }
 
-/// Pictures of H.264 from the packets of one source.
-#[derive(Default, Debug)]
-pub(crate) struct H264Pictures {
-    pub parts: h264::Depacketiser,
-    order: DisplayOrder,
-    /// Leaves out what cannot be decoded after a loss.
-    guard: H264Writer,
+/// Pictures of H.264 or H.265 from the packets of one source.
+#[derive(Debug)]
+pub(crate) struct NalPictures<C: NalCodec> {
+    pub parts: Depacketiser<C>,
     seq: Serial,
-    units: Vec<Unit>,
+    units: Vec<C::Unit>,
     markers: Markers,
     timestamp: Option<u32>,
     /// When a marker came with a slice of this time stamp.
@@ -52,7 +47,22 @@ pub(crate) struct H264Pictures {
     pub incomplete: u64,
 }
 
-impl H264Pictures {
+impl<C: NalCodec> Default for NalPictures<C> {
+    fn default() -> NalPictures<C> {
+        NalPictures {
+            parts: Depacketiser::default(),
+            seq: Serial::default(),
+            units: Vec::new(),
+            markers: Markers::default(),
+            timestamp: None,
+            marked: None,
+            ended: false,
+            incomplete: 0,
+        }
+    }
+}
+
+impl<C: NalCodec> NalPictures<C> {
     /// Takes a packet in its place.
     pub fn packet(
         &mut self,
@@ -78,12 +88,12 @@ impl H264Pictures {
         }
         // Whole pictures may be missing: references to them are recognised by their number.
         self.seq = self.seq.plus(u32::from(after_loss));
-        let slice = carries_slice(packet.payload);
+        let slice = carries_slice::<C>(packet.payload);
         if slice && self.marked.is_some() {
             self.markers.wrong = true;
             if std::mem::take(&mut self.ended) {
                 // What was given was a part of a picture.
-                self.guard.lose();
+                self.parts.codec.lose();
                 self.incomplete += 1;
             }
         }
@@ -121,48 +131,32 @@ impl H264Pictures {
             self.incomplete += 1;
         }
         for unit in std::mem::take(&mut self.units) {
-            match self.frame(unit, Stamp::rtp(timestamp)) {
+            self.seq = self.seq.plus(1);
+            match self
+                .parts
+                .codec
+                .frame(unit, self.seq, Stamp::rtp(timestamp))
+            {
                 Some(frame) => out.push(frame),
                 None => self.incomplete += 1,
             }
         }
     }
+}
 
-    /// Why no picture can be given: slices came, but not their parameter sets.
-    pub fn lacks_parameter_sets(&self) -> Option<u64> {
-        let inspector = &self.parts.cutter.inspector;
-        let lacks = !inspector.sets.are_complete() && inspector.unread() > 0;
-        lacks.then(|| inspector.unread())
-    }
+/// Ticks from one picture to the next.
+pub(super) fn period_of(rate: Option<FrameRate>) -> u64 {
+    rate.map_or(DEFAULT_PERIOD, |rate| {
+        90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
+    })
+}
 
-    /// The frame of an access unit; `None` if it cannot be decoded.
-    fn frame(&mut self, unit: Unit, stamp: Stamp) -> Option<TimedFrame> {
-        self.seq = self.seq.plus(1);
-        let (layer, gop_start) = (unit.layer, unit.info.gop_start());
-        let mut kept = Vec::new();
-        self.guard
-            .frame(self.seq, layer, gop_start, &unit.data, &mut kept);
-        if kept.is_empty() {
-            return None;
-        }
-        let format = self.parts.cutter.inspector.sets.format();
-        let rate = format.and_then(|format| format.frame_rate);
-        let period = rate.map_or(DEFAULT_PERIOD, |rate| {
-            90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
-        });
-        let early = match &unit.info.first {
-            Some(slice) if unit.info.picture() != Picture::Data => {
-                self.order.delay(Place::h264(slice), 0, gop_start)
-            }
-            _ => 0,
-        };
-        let stamp = Some(stamp.minus(early.min(16) * period));
-        let frame = unit.into_frame();
-        Some(TimedFrame {
-            frame,
-            stamp,
-            arrived: None,
-        })
+/// A frame with the time of its decoding, which is `early` periods before the stamp: RTP says when a picture is shown.
+pub(super) fn stamped(frame: Frame, shown: Stamp, early: u64, period: u64) -> TimedFrame {
+    TimedFrame {
+        frame,
+        stamp: Some(shown.minus(early.min(16) * period)),
+        arrived: None,
     }
 }
 
@@ -260,9 +254,7 @@ impl MpegPictures {
             }
         }
         let rate = self.inspector.format().and_then(|(_, _, rate)| rate);
-        let period = rate.map_or(DEFAULT_PERIOD, |rate| {
-            90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
-        });
+        let period = period_of(rate);
         // RTP stamps say when a picture is shown; it is decoded as many pictures earlier as are shown
         // between.
         let reference = unit.map_or(0, |unit| u64::from(unit.picture.temporal_reference));
@@ -273,12 +265,7 @@ impl MpegPictures {
             gop_start: coded.gop_start,
             ..Frame::sized(coded.picture, 0)
         };
-        let stamp = Some(stamp.minus(early * period));
-        let frame = TimedFrame {
-            frame,
-            stamp,
-            arrived: None,
-        };
+        let frame = stamped(frame, stamp, early, period);
         match coded.is_field() {
             true => self.field = Some((coded, frame, data)),
             false => out.push(frame.with_data(data)),

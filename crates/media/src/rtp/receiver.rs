@@ -4,7 +4,10 @@ use layercast_core::{Media, Time};
 use serde::Serialize;
 
 use super::codec::{Carried, Foreign};
-use super::pictures::{H264Pictures, MpegPictures};
+use super::h264::H264;
+use super::h265::H265;
+use super::nal::NalCodec;
+use super::pictures::{MpegPictures, NalPictures};
 use super::reorder::{Ordered, Reorder};
 use super::session::RtpSession;
 use super::source::{Kept, RtpNote, Sources, Verdict};
@@ -38,7 +41,7 @@ pub struct RtpStats {
 /// Layered frames from the RTP packets of one source on a port.
 ///
 /// The payload type identifies the content (RFC 3551); of dynamic ones (96 to 127) by what several packets
-/// hold: an MPEG transport stream or H.264. The first such source is taken, others are counted and named; if it
+/// hold: an MPEG transport stream, H.264 or H.265. The first such source is taken, others are counted and named; if it
 /// is silent for a second, another one that carries the same takes its place.
 ///
 /// A machine without a clock: after each call take the frames and notes, then ask
@@ -62,7 +65,8 @@ pub struct RtpReceiver {
 enum Content {
     Transport(Box<TsSplitter>),
     Mpeg(Box<MpegPictures>),
-    H264(Box<H264Pictures>),
+    H264(Box<NalPictures<H264>>),
+    H265(Box<NalPictures<H265>>),
 }
 
 impl RtpReceiver {
@@ -96,13 +100,9 @@ impl RtpReceiver {
             Content::Mpeg(_) if self.map.needs_references() => {
                 Some(self.map.misfit("MPEG-1/2 video"))
             }
-            Content::H264(pictures)
-                if self.map == Map::Temporal
-                    && !pictures.parts.cutter.inspector.has_temporal_layers() =>
-            {
-                Some(self.map.misfit("this H.264 stream"))
-            }
-            Content::Mpeg(_) | Content::H264(_) => None,
+            Content::Mpeg(_) => None,
+            Content::H264(pictures) => misfit_of(&pictures.parts.codec, self.map),
+            Content::H265(pictures) => misfit_of(&pictures.parts.codec, self.map),
         }
     }
 
@@ -127,6 +127,7 @@ impl RtpReceiver {
     pub fn next_timeout(&self) -> Option<Time> {
         let picture = match &self.content {
             Some(Content::H264(pictures)) => pictures.next_timeout(),
+            Some(Content::H265(pictures)) => pictures.next_timeout(),
             _ => None,
         };
         [self.reorder.next_timeout(), picture]
@@ -140,8 +141,10 @@ impl RtpReceiver {
         while let Some(packet) = self.reorder.pop(now) {
             self.ordered(now, &packet);
         }
-        if let Some(Content::H264(pictures)) = &mut self.content {
-            pictures.on_timeout(now, &mut self.scratch);
+        match &mut self.content {
+            Some(Content::H264(pictures)) => pictures.on_timeout(now, &mut self.scratch),
+            Some(Content::H265(pictures)) => pictures.on_timeout(now, &mut self.scratch),
+            _ => {}
         }
         self.collect();
     }
@@ -159,6 +162,7 @@ impl RtpReceiver {
             Some(Content::Transport(splitter)) => splitter.finish(),
             Some(Content::Mpeg(pictures)) => pictures.finish(&mut self.scratch),
             Some(Content::H264(pictures)) => pictures.end_picture(&mut self.scratch),
+            Some(Content::H265(pictures)) => pictures.end_picture(&mut self.scratch),
             None => {}
         }
         self.collect();
@@ -189,6 +193,7 @@ impl RtpReceiver {
             Content::Mpeg(pictures) if pictures.mpeg2 => Media::Mpeg2,
             Content::Mpeg(_) => Media::Mpeg1,
             Content::H264(_) => Media::H264,
+            Content::H265(_) => Media::H265,
         })
     }
 
@@ -209,19 +214,24 @@ impl RtpReceiver {
             };
             return Some(format!(
                 "RTP comes from {source}, which stands for {says} (RFC 3551), but its payloads are not that: let the \
-                 encoder send {says}, or another payload type (ffmpeg: -f rtp for H.264, -f rtp_mpegts for MPEG-TS)"
+                 encoder send {says}, or another payload type (ffmpeg: -f rtp for H.264 and H.265, -f rtp_mpegts for MPEG-TS)"
             ));
         }
         if let Some(Content::Transport(splitter)) = &self.content {
             return splitter.problem();
         }
-        let Some(Content::H264(pictures)) = &self.content else {
-            return None;
+        let (name, slices) = match &self.content {
+            Some(Content::H264(pictures)) => lacking(&pictures.parts.codec)?,
+            Some(Content::H265(pictures)) => lacking(&pictures.parts.codec)?,
+            _ => return None,
         };
-        let slices = pictures.lacks_parameter_sets()?;
+        let (sets, held_as) = match name {
+            H265::NAME => ("VPS, SPS and PPS", "sprop-vps, sprop-sps and sprop-pps"),
+            _ => ("SPS and PPS", "sprop-parameter-sets"),
+        };
         Some(format!(
-            "it is H.264 in RTP without parameter sets (SPS and PPS): {slices} slices came that cannot be read. \
-             Give serve the session description of the sender, which holds them as sprop-parameter-sets \
+            "it is {name} in RTP without parameter sets ({sets}): {slices} slices came that cannot be read. \
+             Give serve the session description of the sender, which holds them as {held_as} \
              (--sdp FILE), or let the encoder repeat them before each key frame (ffmpeg: -bsf:v dump_extra)"
         ))
     }
@@ -231,6 +241,7 @@ impl RtpReceiver {
         let (malformed, incomplete) = match &self.content {
             Some(Content::Mpeg(pictures)) => (pictures.parts.malformed, pictures.incomplete),
             Some(Content::H264(pictures)) => (pictures.parts.malformed, pictures.incomplete),
+            Some(Content::H265(pictures)) => (pictures.parts.malformed, pictures.incomplete),
             _ => (0, 0),
         };
         RtpStats {
@@ -256,14 +267,8 @@ impl RtpReceiver {
                 Content::Transport(Box::new(TsSplitter::new().with_map(self.map)))
             }
             Carried::Mpeg => Content::Mpeg(Box::default()),
-            Carried::H264 => {
-                let mut pictures = H264Pictures::default();
-                pictures.parts.cutter.inspector.map = self.map;
-                for set in &self.parameter_sets {
-                    pictures.parts.cutter.inspector.sets.take(set);
-                }
-                Content::H264(Box::new(pictures))
-            }
+            Carried::H264 => Content::H264(self.pictures()),
+            Carried::H265 => Content::H265(self.pictures()),
         });
         let mut kept: Vec<(u16, Kept)> = kept
             .into_iter()
@@ -279,6 +284,16 @@ impl RtpReceiver {
             }
         }
         self.collect();
+    }
+
+    /// What makes pictures of NAL units.
+    fn pictures<C: NalCodec>(&self) -> Box<NalPictures<C>> {
+        let mut pictures = Box::<NalPictures<C>>::default();
+        pictures.parts.codec.set_map(self.map);
+        for set in &self.parameter_sets {
+            pictures.parts.codec.take_set(set);
+        }
+        pictures
     }
 
     /// Takes a packet of the source that is taken.
@@ -317,6 +332,7 @@ impl RtpReceiver {
             Some(Content::Transport(splitter)) => splitter.push_at(now, packet.payload),
             Some(Content::Mpeg(pictures)) => pictures.packet(packet, after_loss, out),
             Some(Content::H264(pictures)) => pictures.packet(now, packet, after_loss, out),
+            Some(Content::H265(pictures)) => pictures.packet(now, packet, after_loss, out),
             None => {}
         }
     }
@@ -343,11 +359,22 @@ impl RtpReceiver {
     }
 }
 
+/// Why a map does not fit what came.
+fn misfit_of<C: NalCodec>(codec: &C, map: Map) -> Option<String> {
+    let lacks = map == Map::Temporal && !codec.has_temporal_layers();
+    lacks.then(|| map.misfit(&format!("this {} stream", C::NAME)))
+}
+
+/// The codec of which no picture can be given, and its slices: they came without their parameter sets.
+fn lacking<C: NalCodec>(codec: &C) -> Option<(&'static str, u64)> {
+    Some((C::NAME, codec.lacks_parameter_sets()?))
+}
+
 fn not_carried(source: RtpSource, foreign: Foreign) -> String {
     let (name, kind) = (foreign.name(), source.payload_type);
     format!(
-        "it is RTP with {name} (payload type {kind}), not with H.264, MPEG-1/2 video or MPEG-TS: let the encoder \
-         send H.264, or put the codec into MPEG-TS (ffmpeg: -f rtp_mpegts, or -f mpegts to a udp:// address)"
+        "it is RTP with {name} (payload type {kind}), not with H.264, H.265, MPEG-1/2 video or MPEG-TS: let the \
+         encoder send H.264, or put the codec into MPEG-TS (ffmpeg: -f rtp_mpegts, or -f mpegts to a udp:// address)"
     )
 }
 

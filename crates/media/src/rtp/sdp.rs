@@ -5,14 +5,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use layercast_core::Media;
 
-use super::{H264, MPEG_VIDEO, TRANSPORT};
+use super::{DYNAMIC, MPEG_VIDEO, TRANSPORT};
 use crate::h264::{nal, nals};
+use crate::h265;
 
 /// The session description (RFC 8866) with which a player opens an RTP stream of `media` sent to
 /// `address` and `port`.
 ///
-/// `start` is a frame that receivers can start at: of H.264 its parameter sets go into the
-/// description (RFC 6184, 8.1).
+/// `start` is a frame that receivers can start at: of H.264 and H.265 its parameter sets go into the
+/// description (RFC 6184, 8.1; RFC 7798, 7.1).
 pub fn session_description(
     name: &str,
     media: Media,
@@ -32,7 +33,8 @@ pub fn session_description(
         "v=0\r\no=- 0 0 IN {family} {any}\r\ns={name}\r\nc=IN {family} {address}{ttl}\r\nt=0 0\r\n"
     );
     let (kind, map) = match media {
-        Media::H264 => (H264, "H264/90000"),
+        Media::H264 => (DYNAMIC, "H264/90000"),
+        Media::H265 => (DYNAMIC, "H265/90000"),
         Media::MpegTs => (TRANSPORT, "MP2T/90000"),
         _ => (MPEG_VIDEO, "MPV/90000"),
     };
@@ -57,6 +59,24 @@ pub fn session_description(
         }
         text.push_str("\r\n");
     }
+    if media == Media::H265 {
+        let mut format = Vec::new();
+        for (name, kind) in [
+            ("vps", h265::nal::VPS),
+            ("sps", h265::nal::SPS),
+            ("pps", h265::nal::PPS),
+        ] {
+            let units = nals(start).map(|(_, nal)| nal);
+            let of_kind = units.filter(|unit| h265::nal::head(unit) == Some((kind, 0)));
+            let encoded: Vec<String> = of_kind.map(|set| STANDARD.encode(set)).collect();
+            if !encoded.is_empty() {
+                format.push(format!("sprop-{name}={}", encoded.join(",")));
+            }
+        }
+        if !format.is_empty() {
+            let _ = write!(text, "a=fmtp:{kind} {}\r\n", format.join(";"));
+        }
+    }
     text.push_str("a=recvonly\r\n");
     text
 }
@@ -76,6 +96,17 @@ mod tests {
             m=video 5004 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;\
             profile-level-id=64001F;sprop-parameter-sets=Z2QAHw==,aOs=\r\na=recvonly\r\n";
         assert_eq!(text, expected);
+        let start = [
+            0, 0, 0, 1, 0x40, 1, 0x0C, 0, 0, 0, 1, 0x42, 1, 1, 0, 0, 0, 1, 0x44, 1, 0xC1, 0, 0, 1,
+            0x26, 1, 0xAF,
+        ];
+        let text = session_description("clip", Media::H265, address, 5_004, &start);
+        assert!(
+            text.contains(
+                "a=rtpmap:96 H265/90000\r\na=fmtp:96 sprop-vps=QAEM;sprop-sps=QgEB;sprop-pps=RAHB\r\n"
+            ),
+            "{text}"
+        );
         let group = IpAddr::from([239, 1, 1, 1]);
         let text = session_description("", Media::MpegTs, group, 5_004, &[]);
         assert!(text.contains("c=IN IP4 239.1.1.1/16\r\n"), "{text}");

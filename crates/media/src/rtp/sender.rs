@@ -1,7 +1,10 @@
 use layercast_core::Media;
 
+use super::h264::H264;
+use super::h265::H265;
+use super::nal::packetise;
 use super::packet::{RTP_HEADER, RtpPacket};
-use super::{H264, MPEG_VIDEO, TRANSPORT, h264, mpeg};
+use super::{DYNAMIC, MPEG_VIDEO, TRANSPORT, mpeg};
 use crate::ts::packet::TS_PACKET;
 
 /// Bytes of a payload at most: with IPv6, UDP and RTP headers it fits an Ethernet frame.
@@ -19,7 +22,7 @@ pub struct RtpSender {
 }
 
 impl RtpSender {
-    /// For a stream of `media`: MPEG-1/2 and H.264 video, or an MPEG transport stream. `seed` gives the
+    /// For a stream of `media`: MPEG-1/2, H.264 and H.265 video, or an MPEG transport stream. `seed` gives the
     /// random beginnings of sequence number, time stamp and source (RFC 3550, 5.1).
     pub fn new(media: Media, seed: u64) -> RtpSender {
         RtpSender {
@@ -33,7 +36,7 @@ impl RtpSender {
     /// The payload type of its packets.
     pub fn payload_type(&self) -> u8 {
         match self.media {
-            Media::H264 => H264,
+            Media::H264 | Media::H265 => DYNAMIC,
             Media::MpegTs => TRANSPORT,
             _ => MPEG_VIDEO,
         }
@@ -60,7 +63,8 @@ impl RtpSender {
             *seq = seq.wrapping_add(1);
         };
         match self.media {
-            Media::H264 => h264::packetise(data, PAYLOAD, put),
+            Media::H264 => packetise::<H264>(data, PAYLOAD, put),
+            Media::H265 => packetise::<H265>(data, PAYLOAD, put),
             Media::MpegTs => {
                 for packets in data.chunks(TS_PACKETS * TS_PACKET) {
                     put(packets, false);

@@ -14,7 +14,7 @@ const MAX_SETS: usize = 32;
 pub struct RtpSession {
     pub(crate) payload_type: u8,
     pub(crate) carried: Carried,
-    /// Of H.264, from `sprop-parameter-sets` (RFC 6184, 8.1).
+    /// From `sprop-parameter-sets` of H.264 (RFC 6184, 8.1), from `sprop-vps`, `-sps` and `-pps` of H.265 (RFC 7798, 7.1).
     pub(crate) parameter_sets: Vec<Vec<u8>>,
 }
 
@@ -26,13 +26,21 @@ pub enum SdpError {
     NoVideo,
     /// The video has a codec that cannot be received.
     #[error(
-        "its video is {0}; RTP may carry H.264, MPEG-1/2 video (MPV) or MPEG-TS (MP2T): put {0} into MPEG-TS \
+        "its video is {0}; RTP may carry H.264, H.265, MPEG-1/2 video (MPV) or MPEG-TS (MP2T): put {0} into MPEG-TS \
          (ffmpeg: -f rtp_mpegts)"
     )]
     Codec(String),
     /// A parameter set is no base64.
-    #[error("sprop-parameter-sets holds {0:?}, which is no base64 (RFC 6184, 8.1)")]
+    #[error(
+        "a parameter set (sprop-...) is {0:?}, which is no base64 (RFC 6184, 8.1; RFC 7798, 7.1)"
+    )]
     ParameterSet(String),
+    /// NAL units do not come in decoding order.
+    #[error(
+        "it sends H.265 in another order than that of decoding (sprop-max-don-diff={0}); let the sender keep the order \
+         (sprop-max-don-diff=0, as ffmpeg and GStreamer do)"
+    )]
+    Interleaved(String),
 }
 
 impl RtpSession {
@@ -61,23 +69,22 @@ impl RtpSession {
                 codec = map.split('/').next().map(str::to_owned);
             }
             if let Some(format) = of_type("a=fmtp:") {
-                let sets = format
-                    .split(';')
-                    .find_map(|it| it.trim().strip_prefix("sprop-parameter-sets="));
-                for set in sets
-                    .unwrap_or_default()
-                    .split(',')
-                    .filter(|it| !it.is_empty())
-                {
-                    let bytes = STANDARD.decode(set.trim());
-                    let bytes = bytes.map_err(|_| SdpError::ParameterSet(set.to_owned()))?;
-                    parameter_sets.push(bytes);
-                    parameter_sets.truncate(MAX_SETS);
+                for (name, value) in format.split(';').filter_map(|it| it.trim().split_once('=')) {
+                    match name {
+                        "sprop-max-don-diff" if value.trim() != "0" => {
+                            return Err(SdpError::Interleaved(value.trim().to_owned()));
+                        }
+                        "sprop-parameter-sets" | "sprop-vps" | "sprop-sps" | "sprop-pps" => {
+                            take_sets(value, &mut parameter_sets)?;
+                        }
+                        _ => {}
+                    }
                 }
             }
         }
         let carried = match (codec.as_deref(), payload_type) {
             (Some("H264"), _) => Carried::H264,
+            (Some("H265"), _) => Carried::H265,
             (Some("MP2T"), _) | (None, super::TRANSPORT) => Carried::Transport,
             (Some("MPV"), _) | (None, super::MPEG_VIDEO) => Carried::Mpeg,
             (codec, kind) => {
@@ -91,6 +98,16 @@ impl RtpSession {
             parameter_sets,
         })
     }
+}
+
+/// Adds parameter sets in base64.
+fn take_sets(text: &str, sets: &mut Vec<Vec<u8>>) -> Result<(), SdpError> {
+    for set in text.split(',').filter(|it| !it.is_empty()) {
+        let bytes = STANDARD.decode(set.trim());
+        sets.push(bytes.map_err(|_| SdpError::ParameterSet(set.to_owned()))?);
+        sets.truncate(MAX_SETS);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,6 +125,11 @@ mod tests {
             session.parameter_sets,
             [&[0x67, 0x64, 0, 0x1F][..], &[0x68, 0xEB]]
         );
+        let text = "m=video 5004 RTP/AVP 98\na=rtpmap:98 H265/90000\na=fmtp:98 sprop-vps=QAEM; sprop-sps=QgEB;\
+            sprop-pps=RAHB,RAHC; sprop-max-don-diff=0\n";
+        let session = RtpSession::parse(text).expect("a description");
+        assert_eq!((session.payload_type, session.carried), (98, Carried::H265));
+        assert_eq!(session.parameter_sets.len(), 4);
         let text = "m=video 5004 RTP/AVP 33\n";
         let session = RtpSession::parse(text).expect("a description");
         assert_eq!(
@@ -120,8 +142,10 @@ mod tests {
     fn what_cannot_be_received_is_named() {
         let error = |text: &str| RtpSession::parse(text).expect_err(text);
         assert_eq!(error("v=0\nm=audio 1 RTP/AVP 0\n"), SdpError::NoVideo);
-        let h265 = "m=video 1 RTP/AVP 96\na=rtpmap:96 H265/90000\n";
-        assert_eq!(error(h265), SdpError::Codec("H265".into()));
+        let vp8 = "m=video 1 RTP/AVP 96\na=rtpmap:96 VP8/90000\n";
+        assert_eq!(error(vp8), SdpError::Codec("VP8".into()));
+        let h265 = "m=video 1 RTP/AVP 96\na=rtpmap:96 H265/90000\na=fmtp:96 sprop-max-don-diff=2\n";
+        assert_eq!(error(h265), SdpError::Interleaved("2".into()));
         assert_eq!(
             error("m=video 1 RTP/AVP 99\n"),
             SdpError::Codec("of payload type 99".into())

@@ -280,7 +280,7 @@ impl Sources {
     /// The source that is taken, if its packets are not what its payload type says.
     pub fn mislabelled(&self) -> Option<RtpSource> {
         let taken = self.taken.as_ref().filter(|it| !it.pictures)?;
-        (!taken.evidence.is_strong() && taken.carried != Carried::H264).then_some(taken.source)
+        (!taken.evidence.is_strong() && !taken.carried.is_dynamic()).then_some(taken.source)
     }
 
     fn candidate(&mut self, now: Time, source: RtpSource) -> Option<&mut Candidate> {

@@ -7,9 +7,18 @@
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
-use layercast_core::{Layer, Level, PerLayer, Serial, Time};
-use layercast_media::{Clip, FlowWriter, Map, OutputForm, Picture, Received};
+use layercast_core::{Layer, Level, Media, PerLayer, Serial, Span, Time};
+use layercast_media::{
+    Clip, FlowWriter, Ingest, Map, OutputForm, Picture, Received, RtpReceiver, RtpSession,
+    session_description,
+};
 
 use crate::common::{self, decode, have_ffmpeg};
 
@@ -124,16 +133,22 @@ const ENCODERS: [Encoder; 11] = [
 
 const LEVELS: [Level; 3] = [Level::BASE, Level::E1, Level::FULL];
 
+/// Encoded once: the tests run at the same time, and would write the same files.
 fn encoded(encoder: &Encoder) -> Vec<u8> {
-    let size = match encoder.options.contains("pix_fmt") {
-        true => "-s 176x144",
-        false => "-s 176x144 -pix_fmt yuv420p",
-    };
-    let options = format!("-frames:v {FRAMES} {size} {}", encoder.options);
-    common::encode(
-        &format!("codecs-{}", encoder.name),
-        &format!("{options} -f {}", encoder.format),
-    )
+    static KNOWN: Mutex<BTreeMap<&str, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = known.entry(encoder.name).or_insert_with(|| {
+        let size = match encoder.options.contains("pix_fmt") {
+            true => "-s 176x144",
+            false => "-s 176x144 -pix_fmt yuv420p",
+        };
+        let options = format!(
+            "-frames:v {FRAMES} {size} {} -f {}",
+            encoder.options, encoder.format
+        );
+        common::encode(&format!("codecs-{}", encoder.name), &options)
+    });
+    made.clone()
 }
 
 /// What a receiver writes whose level at each key frame is this, and the pictures that it leaves out.
@@ -356,6 +371,115 @@ fn what_refers_to_a_lost_picture_of_h265_is_left_out() {
         assert!(of(Layer::E2).all(|it| it.1 == 0), "{left_out:?}");
         assert!(of(Layer::Base).any(|it| it.1 > 5), "{left_out:?}");
     }
+}
+
+#[test]
+fn h265_that_ffmpeg_sends_in_rtp_is_received() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .expect("a timeout");
+    let port = socket.local_addr().expect("an address").port();
+    let options = "-nostdin -v error -re -f lavfi -i testsrc2=rate=25:size=320x240 -frames:v 60 -c:v libx265 -preset ultrafast \
+                   -g 20 -bf 3 -x265-params temporal-layers=1:log-level=none:repeat-headers=1 -f rtp";
+    let mut child = Command::new("ffmpeg")
+        .args(options.split_whitespace())
+        .arg(format!("rtp://127.0.0.1:{port}?pkt_size=1200"))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("ffmpeg starts");
+    let mut ingest = Ingest::new();
+    let (mut frames, mut buffer) = (Vec::new(), [0; 2_000]);
+    let begun = Instant::now();
+    // The last pictures come together when the encoder ends.
+    while frames.len() < 55 {
+        let len = socket.recv(&mut buffer).expect("a datagram");
+        let now = Time::ZERO + Span::from_us(begun.elapsed().as_micros() as u64);
+        ingest.push(now, &buffer[..len]);
+        frames.extend(std::iter::from_fn(|| ingest.poll()));
+    }
+    child.wait().expect("ffmpeg ends");
+    assert_eq!(ingest.form(), "H.265 in RTP");
+    let stats = ingest.stats().rtp;
+    assert_eq!((stats.lost, stats.malformed, stats.incomplete), (0, 0, 0));
+    assert!(frames[0].frame.gop_start);
+    let layers = [Layer::Base, Layer::E1, Layer::E2];
+    for layer in layers {
+        assert!(frames.iter().any(|it| it.frame.layer() == layer), "{layer}");
+    }
+    let bytes = frames
+        .iter()
+        .flat_map(|it| it.frame.data.clone().expect("bytes"));
+    let bytes: Vec<u8> = bytes.collect();
+    assert_eq!(decode("hevc", &bytes).len(), frames.len());
+}
+
+#[test]
+fn ffmpeg_receives_h265_in_rtp_by_its_description() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = encoded(&ENCODERS[0]);
+    let whole = decode("hevc", &data);
+    let clip = Clip::parse(Bytes::from(data)).expect("a clip");
+    // Free at this moment.
+    let port = {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.local_addr().expect("an address").port() & !1
+    };
+    let start = clip.frames[0].data.as_ref().expect("bytes");
+    let here = IpAddr::from([127, 0, 0, 1]);
+    let text = session_description("clip", Media::H265, here, port, start);
+    let description = common::file("codecs-rtp.sdp");
+    std::fs::write(&description, &text).expect("it is written");
+    let parsed = RtpSession::parse(&text).expect("a description");
+    assert_eq!(RtpReceiver::of_session(&parsed).problem(), None);
+    let child = Command::new("ffmpeg")
+        .args("-nostdin -v error -protocol_whitelist file,udp,rtp -i".split(' '))
+        .arg(&description)
+        .args("-frames:v 60 -fps_mode passthrough -f framemd5 -".split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ffmpeg starts");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let mut writer = FlowWriter::new(Media::H265, clip.info.frame_rate, OutputForm::Rtp(5));
+    // Again and again, until ffmpeg has seen enough.
+    let mut child = child;
+    for (index, frame) in clip.repeated().enumerate().take(1_500) {
+        if child.try_wait().expect("it runs").is_some() {
+            break;
+        }
+        let (mut out, mut ends) = (Vec::new(), Vec::new());
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            sound: false,
+            missing: PerLayer::default(),
+            emitted: Time::ZERO + clip.info.frame_rate.due(index as u64),
+            data: frame.data.as_ref().expect("bytes"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+        let mut start = 0;
+        for end in ends {
+            let datagram = &out[std::mem::replace(&mut start, end)..end];
+            sender.send_to(datagram, (here, port)).expect("it is sent");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().expect("ffmpeg ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let sums = text.lines().filter(|line| !line.starts_with('#'));
+    let sums: Vec<&str> = sums.filter_map(|line| line.rsplit(' ').next()).collect();
+    let known = |sum: &&&str| whole.iter().any(|it| it == **sum);
+    let said = String::from_utf8_lossy(&output.stderr);
+    // It joins between two key frames.
+    assert_eq!(sums.len(), 60, "{said}");
+    assert!(sums.iter().filter(known).count() >= 35, "{said}");
 }
 
 /// Whatever is changed in a stream, it becomes frames or an error, and those a stream.

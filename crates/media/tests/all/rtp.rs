@@ -13,6 +13,9 @@ use layercast_media::{
 
 const FRAMES: usize = 60;
 const H264: &str = "-c:v libx264 -g 20 -bf 2 -x264-params scenecut=0:b-pyramid=none";
+const H265: &str = "-c:v libx265 -preset ultrafast -g 20 -bf 3 -x265-params temporal-layers=1:log-level=none:open-gop=0";
+const OPEN: &str =
+    "-c:v libx265 -preset ultrafast -g 20 -bf 3 -x265-params slices=2:log-level=none:open-gop=1";
 const MPEG: &str = "-g 12 -bf 2 -sc_threshold 1000000000 -c:v";
 
 fn clip(name: &str, options: &str) -> Clip {
@@ -62,10 +65,12 @@ fn take(datagrams: &[Vec<u8>]) -> (Vec<TimedFrame>, Ingest) {
 
 /// Encoded once: the tests run at the same time, and would write the same files.
 fn clips() -> &'static [(Clip, Media)] {
-    static CLIPS: OnceLock<[(Clip, Media); 4]> = OnceLock::new();
+    static CLIPS: OnceLock<[(Clip, Media); 6]> = OnceLock::new();
     CLIPS.get_or_init(|| {
         [
             (clip("rtp.h264", H264), Media::H264),
+            (clip("rtp.h265", H265), Media::H265),
+            (clip("rtp-open.h265", OPEN), Media::H265),
             (clip("rtp.m1v", &format!("{MPEG} mpeg1video")), Media::Mpeg1),
             (clip("rtp.m2v", &format!("{MPEG} mpeg2video")), Media::Mpeg2),
             (clip("rtp.ts", &format!("{H264} -f mpegts")), Media::MpegTs),
@@ -158,7 +163,7 @@ fn after_losses_what_is_passed_on_still_decodes() {
     if !have_ffmpeg() {
         return;
     }
-    for &(ref clip, media) in &clips()[..3] {
+    for &(ref clip, media) in &clips()[..5] {
         let sent = datagrams(clip);
         let mut stream = Stream::new(11, "loss");
         let kept: Vec<_> = sent.into_iter().filter(|_| !stream.chance(0.01)).collect();
@@ -169,8 +174,13 @@ fn after_losses_what_is_passed_on_still_decodes() {
             .iter()
             .flat_map(|it| it.frame.data.clone().expect("bytes"))
             .collect();
-        if media == Media::H264 {
-            assert_eq!(decode("h264", &bytes).len(), frames.len());
+        let format = match media {
+            Media::H264 => Some("h264"),
+            Media::H265 => Some("hevc"),
+            _ => None,
+        };
+        if let Some(format) = format {
+            assert_eq!(decode(format, &bytes).len(), frames.len());
         }
         for timed in frames {
             assert!(

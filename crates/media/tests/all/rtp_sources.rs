@@ -447,12 +447,6 @@ fn other_codecs_are_named() {
         assert!(receiver.poll().is_none() && receiver.media().is_none());
         receiver.problem().expect("a reason")
     };
-    let h265 = |index: usize| match index % 25 {
-        0 => vec![0x40, 1, 0x0C, 1],
-        1 => vec![0x42, 1, 1, 1],
-        _ => [&[0x62, 1, 0x81][..], &[index as u8; 900]].concat(),
-    };
-    assert!(of(&h265, 96).contains("H.265 video (payload type 96)"));
     let mpeg4 = |index: usize| match index % 3 {
         0 => [&[0, 0, 1, 0xB6, 0x10][..], &[index as u8; 900]].concat(),
         _ => vec![(index as u8).wrapping_mul(37); 900],
