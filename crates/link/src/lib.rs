@@ -42,5 +42,5 @@ pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep
 pub use queue::{Carried, Departure, FrameFate, Queue, Unit};
 pub use repair::{
     ADAPTER_LASTS, Framed, LinkRepair, LinkRepairStats, RepairEnd, RepairRole, SHARE_BUDGETS,
-    carried, octet_codec, pdu_codec, share_budgets,
+    carried, compare_paths, octet_codec, pdu_codec, share_budgets,
 };

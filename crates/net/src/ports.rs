@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use layercast_core::{FlowId, Observer, PortId, Rate, Serial, Time, earliest};
 use layercast_link::{
-    Awaiting, RepairRole, SHARE_BUDGETS, clock_hop, clock_report, octet_codec, share_budgets,
+    Awaiting, RepairRole, SHARE_BUDGETS, clock_hop, clock_report, compare_paths, octet_codec,
+    share_budgets,
 };
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
@@ -375,7 +376,8 @@ impl Ports {
         repair.running()?.join(now, member, obs)
     }
 
-    /// Tells each neighbour for how long its datagrams are of use when they arrive late: the longest of the other ports.
+    /// Tells each neighbour for how long its datagrams are of use when they arrive late: the longest of the other ports; and each
+    /// port whose rate is estimated what the others carry on the same line.
     pub fn share_budgets<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if now < self.budgets_at {
             return;
@@ -383,6 +385,8 @@ impl Ports {
         self.budgets_at = now.saturating_add(SHARE_BUDGETS);
         let ends = self.iter_mut().map(|port| &mut port.egress.repair);
         share_budgets(now, ends.collect(), None, obs);
+        let ends = self.iter_mut().map(|port| &mut port.egress.repair);
+        compare_paths(now, ends, obs);
     }
 
     /// Sends a neighbour the counters of the links with repair.

@@ -1,5 +1,5 @@
 use layercast_core::{Observer, Rate, Span, Time};
-use layercast_repair::{Carried, Head, HopClock, MemberId, PathEstimate};
+use layercast_repair::{Carried, Head, HopClock, MemberId, PathEstimate, PathSeen};
 use layercast_wire::LinkPdu;
 
 use super::{Framed, LinkRepair, LinkRepairStats, RepairRole};
@@ -144,6 +144,18 @@ impl<T: Clone> RepairEnd<T> {
     /// As [`LinkRepair::estimate`].
     pub fn estimate(&self) -> Option<PathEstimate> {
         self.running.as_ref()?.estimate()
+    }
+
+    /// As [`LinkRepair::path_seen`].
+    pub fn path_seen(&self) -> Option<PathSeen> {
+        self.running.as_ref()?.path_seen()
+    }
+
+    /// As [`LinkRepair::set_beside`].
+    pub fn set_beside<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+        if let Some(repair) = &mut self.running {
+            repair.set_beside(now, rate, obs);
+        }
     }
 
     /// As [`LinkRepair::clock`].

@@ -1,12 +1,13 @@
 mod budgets;
 mod end;
+mod together;
 
 use bytes::Bytes;
 use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
     Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, HopClock,
-    LayerRepairs, Means, MemberConfig, MemberId, PathEstimate, RepairConfig, RepairStats, Repairer,
-    RepairerInput, RequestStats, Requester, RequesterInput, Unit,
+    LayerRepairs, Means, MemberConfig, MemberId, PathEstimate, PathSeen, RepairConfig, RepairStats,
+    Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 use layercast_wire::{
     Carriage, ClockReport, Flags, FrameType, LinkPdu, LinkReport, PathReport, decode_datagram,
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use budgets::{SHARE_BUDGETS, share_budgets};
 pub use end::RepairEnd;
+pub use together::compare_paths;
 
 /// For how long RES and ADAPT are of use: three eras pass before a node does without them, and the next one comes in
 /// an era at the latest.
@@ -449,6 +451,21 @@ impl<T: Clone> LinkRepair<T> {
         match &self.ends {
             Ends::Two(repairer, _) => repairer.estimate(),
             Ends::Group(_) | Ends::Member(_) => None,
+        }
+    }
+
+    /// What is compared with other links of the node, where the rate of the port follows from the path.
+    pub fn path_seen(&self) -> Option<PathSeen> {
+        match &self.ends {
+            Ends::Two(repairer, _) => repairer.path_seen(),
+            Ends::Group(_) | Ends::Member(_) => None,
+        }
+    }
+
+    /// The rate of arrivals over other links of the node that share a line with this one.
+    pub fn set_beside<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+        if let Ends::Two(repairer, _) = &mut self.ends {
+            repairer.handle(now, RepairerInput::Beside(rate), obs);
         }
     }
 

@@ -8,15 +8,21 @@ use crate::estimate::LeastOf;
 const MOST: Span = Span::from_ms(250);
 /// For how long such a delay counts after it was seen last, to within twice that.
 const HOLDS: Span = Span::from_secs(10);
+/// A path that is longer is known to be so only as long as no delay of this time is shorter.
+const LATELY: Span = Span::from_ms(250);
 /// How far apart delays are that are compared: reports closer together speak of the same datagrams, and jitter that keeps the order
 /// changes slowly.
-const LAGS: [Span; 2] = [Span::from_ms(60), Span::from_ms(200)];
+const LAGS: [Span; 2] = [Span::from_ms(60), Span::from_ms(120)];
 /// A difference counts up to twice the mean and this.
 const LEAST: Span = Span::from_ms(4);
 /// Differences over which jitter is averaged.
 const OVER: u64 = 64;
 /// Jitter is this multiple of the mean difference: delays that are spread evenly differ by a third of their range.
 const RANGE: u64 = 3;
+/// A delay that has pauses has one in each of these times, to within twice that.
+const MOMENT: Span = Span::from_ms(250);
+/// In such a time jitter falls below this part of its range.
+const PAUSES: u64 = 4;
 /// Cuts further apart than this do not belong together.
 const APART: Span = Span::from_secs(10);
 /// A queue that is longer by this than at the cut grows in spite of it.
@@ -31,6 +37,10 @@ const IN_VAIN: u32 = 4;
 pub(super) struct Foreign {
     /// The longest that cuts did not remove, of the last time, negative.
     most: LeastOf,
+    /// A delay without pauses that cuts did not change: the path is longer by it.
+    longer: Span,
+    /// The longest delay of the last moment, negative.
+    lately: LeastOf,
     differences: [Difference; LAGS.len()],
 }
 
@@ -38,6 +48,7 @@ pub(super) struct Foreign {
 #[derive(Default, Debug)]
 struct Difference {
     last: Option<(Time, Span)>,
+    before: Option<Span>,
     mean: Span,
     count: u64,
 }
@@ -49,7 +60,12 @@ impl Difference {
             return;
         };
         if now.since(at) >= lag {
-            let differs = last.max(delay).saturating_sub(last.min(delay));
+            let Some(before) = self.before.replace(last) else {
+                self.last = Some((now, delay));
+                return;
+            };
+            let ends = (before + delay).mul_div(1, 2);
+            let differs = last.max(ends).saturating_sub(last.min(ends));
             // A queue that comes and goes is a large difference now and then.
             let differs = match self.count {
                 0 => differs,
@@ -65,7 +81,12 @@ impl Difference {
 
 impl Foreign {
     pub fn delay(&self) -> Span {
-        self.learned().max(self.jitter())
+        self.learned().max(self.longer + self.jitter())
+    }
+
+    /// The shortest of the delays of a moment that are no queue.
+    pub fn steady(&self) -> Span {
+        self.longer + self.jitter().mul_div(1, PAUSES)
     }
 
     /// The range in which delays vary.
@@ -83,9 +104,14 @@ impl Foreign {
     pub fn saw(&mut self, now: Time, delay: Span, drains: bool) {
         for (difference, lag) in self.differences.iter_mut().zip(LAGS) {
             match drains {
-                true => difference.last = None,
+                true => (difference.last, difference.before) = (None, None),
                 false => difference.saw(now, delay, lag),
             }
+        }
+        if self.longer > Span::ZERO {
+            self.lately.add(now, -(delay.as_us() as i64), LATELY);
+            let lately = self.lately.get().map_or(0, i64::unsigned_abs);
+            self.longer = self.longer.min(Span::from_us(lately));
         }
         let known = self.learned();
         if known > Span::ZERO {
@@ -95,7 +121,13 @@ impl Foreign {
 
     /// Whether a delay was learned.
     pub fn is_known(&self) -> bool {
-        self.learned() > Span::ZERO
+        self.learned() > Span::ZERO || self.longer > Span::ZERO
+    }
+
+    /// The path is longer by this.
+    pub fn lengthen(&mut self, delay: Span) {
+        self.longer = delay.min(MOST);
+        self.lately = LeastOf::default();
     }
 
     /// Cuts do not shorten this delay.
@@ -117,9 +149,9 @@ pub(super) struct Cuts {
     last: Time,
     queue: Span,
     drained: Time,
-    /// The longest and the shortest delay since the first one.
-    longest: Span,
-    shortest: Span,
+    /// The shortest delay of the last moment, and the longest, negative.
+    shortest: LeastOf,
+    longest: LeastOf,
     points: u32,
 }
 
@@ -134,9 +166,20 @@ pub(super) struct Before {
 
 impl Cuts {
     /// Takes a delay.
-    pub fn saw(&mut self, delay: Span) {
-        self.longest = self.longest.max(delay);
-        self.shortest = self.shortest.min(delay);
+    pub fn saw(&mut self, now: Time, delay: Span) {
+        let us = delay.as_us() as i64;
+        self.shortest.add(now, us, MOMENT);
+        self.longest.add(now, -us, MOMENT);
+    }
+
+    /// The shortest delay of the last moment.
+    pub fn shortest(&self) -> Span {
+        Span::from_us(self.shortest.get().unwrap_or(0).unsigned_abs())
+    }
+
+    /// The queue is gone: the cuts had an effect.
+    pub fn end(&mut self) {
+        self.before = None;
     }
 
     /// Whether the queue of the last cut may still be there.
@@ -150,7 +193,7 @@ impl Cuts {
     }
 
     /// The queue is to be cut once more, `below` the rate at which datagrams arrived at the last cut. Gives what was known before
-    /// the first cut, and the shortest and the longest delay since then, if the cuts are in vain.
+    /// the first cut, and the shortest and the longest delay of the last moment, if the cuts are in vain.
     pub fn are_in_vain(&mut self, now: Time, below: bool) -> Option<(Before, [Span; 2])> {
         if !below || now.since(self.last) > APART {
             self.before = None;
@@ -159,25 +202,18 @@ impl Cuts {
         self.points += if now >= self.drained { 2 } else { 1 };
         match self.points >= IN_VAIN {
             true => {
-                let delays = [self.shortest, self.longest];
+                let longest = Span::from_us(self.longest.get().unwrap_or(0).unsigned_abs());
+                let delays = [self.shortest(), longest];
                 self.before.take().map(|before| (before, delays))
             }
             false => None,
         }
     }
 
-    /// The rate is cut to a share of the rate of arrivals, because of this delay, of which `queue` counts.
-    pub fn cut(
-        &mut self,
-        now: Time,
-        rtt: Span,
-        (delay, queue): (Span, Span),
-        share: f64,
-        before: Before,
-    ) {
+    /// The rate is cut to a share of the rate of arrivals, because of this queue.
+    pub fn cut(&mut self, now: Time, rtt: Span, queue: Span, share: f64, before: Before) {
         if self.before.is_none() {
             (self.before, self.points) = (Some(before), 0);
-            (self.shortest, self.longest) = (delay, delay);
         }
         let drains = (queue.as_us() as f64 / (1.0 - share).max(0.01)) as u64;
         let drains = Span::from_us(drains).min(DRAINED);

@@ -3,6 +3,7 @@
 mod arrivals;
 mod base;
 mod foreign;
+mod together;
 mod trains;
 
 use layercast_core::{Rate, Span, Time};
@@ -12,6 +13,8 @@ use arrivals::{Arrivals, Arrived};
 pub(crate) use arrivals::{Left, Report};
 use base::Base;
 use foreign::{Before, Cuts, Foreign};
+use together::Together;
+pub use together::{PathSeen, beside};
 pub(crate) use trains::TRAIN;
 use trains::Trains;
 
@@ -22,6 +25,10 @@ const VERY_LONG: Span = Span::from_ms(60);
 pub(crate) const QUEUE_GROWTH: Span = VERY_LONG;
 /// For how long a queue is long before that counts; one report says little.
 const TWICE: Span = Span::from_ms(12);
+/// A queue that is short for this time was removed.
+const GONE: Span = Span::from_ms(1_000);
+/// A delay that varies by no more than this and jitter is steady.
+const STEADY: Span = Span::from_ms(10);
 /// A queue that is shorter by this than it was [`TWICE`] ago drains.
 const FALLING: Span = Span::from_ms(2);
 /// Queue up to which the rate grows.
@@ -54,8 +61,10 @@ const ABOVE: f64 = 1.5;
 const MEASURED: (Span, Span) = (Span::from_ms(100), Span::from_secs(2));
 /// A queue that stays in spite of cuts for this time is that of other flows, until it is short for the second time.
 const STANDING: (Span, Span) = (Span::from_ms(1_200), Span::from_ms(600));
+/// A queue that is down to this share of its longest drains, and does not stay.
+const DRAINED: (u64, u64) = (3, 4);
 /// Beside such flows: growth in a second, and the factor of the rate after a loss beyond that of the link by this share.
-const COMPETING: (f64, f64, f64) = (0.06, 0.85, 0.03);
+const COMPETING: (f64, f64, f64) = (0.06, 0.7, 0.02);
 /// The rate of the port is reported again when it has grown by this factor.
 const NEWS: f64 = 1.05;
 /// Least and most rate.
@@ -106,14 +115,16 @@ pub(crate) struct PathEstimator {
     foreign: Foreign,
     in_a_row: Cuts,
     base: Base,
-    delay: Span,
     queue: Span,
     /// A queue before [`TWICE`], at most.
     earlier: Option<(Time, Span)>,
     /// Since when the queue is long without a pause, and short.
     long_since: Option<Time>,
+    /// Since when it is long and does not drain, and its longest since then.
+    standing: Option<(Time, Span)>,
     short_since: Option<Time>,
     competing: bool,
+    together: Together,
     grown: Time,
     /// Octets that arrived since a time, of the measurement that runs, and the most of those before, negative.
     measuring: Option<(Time, u64)>,
@@ -148,12 +159,13 @@ impl PathEstimator {
             foreign: Foreign::default(),
             in_a_row: Cuts::default(),
             base: Base::new(),
-            delay: Span::ZERO,
             queue: Span::ZERO,
             earlier: None,
             long_since: None,
+            standing: None,
             short_since: None,
             competing: false,
+            together: Together::default(),
             grown: Time::ZERO,
             measuring: None,
             most: LeastOf::default(),
@@ -217,6 +229,16 @@ impl PathEstimator {
         self.trains.leave(now, first);
     }
 
+    /// What is compared with other ports of the node.
+    pub fn seen(&self) -> PathSeen {
+        self.together.seen()
+    }
+
+    /// The rate of arrivals over other ports of the node that share a line with this one.
+    pub fn set_beside(&mut self, now: Time, rate: Rate) {
+        self.together.set_beside(now, rate);
+    }
+
     /// Octets of the base layer are to be sent, and are of use for `budget`.
     pub fn offer_base(&mut self, now: Time, octets: u32, budget: Span) {
         self.base.offer(now, octets, budget);
@@ -253,6 +275,7 @@ impl PathEstimator {
         if passed >= MEASURED.0 {
             let bps = *sum as f64 * 8.0 / passed.as_secs_f64();
             self.most.add(now, -(bps as i64), MEASURED.1);
+            self.together.arrives(bps);
             self.measuring = Some((now, 0));
         }
     }
@@ -263,22 +286,38 @@ impl PathEstimator {
     }
 
     fn note_delay(&mut self, now: Time, delay: Span) {
-        self.delay = delay;
-        self.in_a_row.saw(delay);
+        self.together.saw(now, delay);
+        self.in_a_row.saw(now, delay);
         self.foreign.saw(now, delay, self.in_a_row.drains(now));
         self.arrivals.set_foreign(self.foreign.delay());
-        let queue = delay.saturating_sub(self.foreign.delay());
+        // Jitter has pauses: what is there without one is a queue.
+        let steady = self
+            .in_a_row
+            .shortest()
+            .saturating_sub(self.foreign.steady());
+        let queue = delay
+            .saturating_sub(self.foreign.delay())
+            .max(steady.min(delay));
         match self.earlier {
             Some((at, _)) if now.since(at) < TWICE => {}
             _ => self.earlier = Some((now, self.queue)),
         }
         self.queue = queue;
+        self.standing = match self.standing.filter(|_| queue > LONG) {
+            Some((since, most)) if queue > most.mul_div(DRAINED.0, DRAINED.1) => {
+                Some((since, most.max(queue)))
+            }
+            _ => (queue > LONG).then_some((now, queue)),
+        };
         if queue > LONG {
             self.long_since.get_or_insert(now);
             self.short_since = None;
         } else {
             self.long_since = None;
-            self.short_since.get_or_insert(now);
+            let since = *self.short_since.get_or_insert(now);
+            if now.since(since) >= GONE {
+                self.in_a_row.end();
+            }
         }
     }
 
@@ -299,11 +338,12 @@ impl PathEstimator {
         let passed = now.since(self.grown).min(STEP).as_secs_f64();
         self.grown = now;
         let stands = |since: Option<Time>, span| since.is_some_and(|at| now.since(at) >= span);
+        let is_alone = self.together.is_alone(now, self.standing.map(|it| it.0));
         match self.competing {
-            false if self.rate.is_some() && stands(self.long_since, STANDING.0) => {
-                self.competing = true;
+            false if self.rate.is_some() && stands(self.standing.map(|it| it.0), STANDING.0) => {
+                self.competing = !is_alone;
             }
-            true if stands(self.short_since, STANDING.1) => self.competing = false,
+            true if is_alone || stands(self.short_since, STANDING.1) => self.competing = false,
             _ => {}
         }
         if let Some(rate) = self.rate {
@@ -321,14 +361,14 @@ impl PathEstimator {
         let is_long = self.queue > VERY_LONG || stands(self.long_since, TWICE) && !falls;
         if is_long {
             if now >= self.guard && self.in_a_row.may_cut(now, self.queue) {
-                self.cut(now, rtt);
+                self.cut(now, rtt, is_alone);
             }
         } else if self.queue < SHORT {
             self.grow(now, passed);
         }
     }
 
-    fn cut(&mut self, now: Time, rtt: Span) {
+    fn cut(&mut self, now: Time, rtt: Span, is_alone: bool) {
         let Some(capacity) = self.arrivals.capacity() else {
             return;
         };
@@ -338,7 +378,8 @@ impl PathEstimator {
         };
         let below = |cap: Cap| self.rate.is_some_and(|rate| rate <= BELOW * cap.bps);
         let is_below = self.holding().is_some_and(below);
-        if let Some((before, delays)) = self.in_a_row.are_in_vain(now, is_below) {
+        let in_vain = self.in_a_row.are_in_vain(now, is_below);
+        if let Some((before, delays)) = in_vain.filter(|_| !is_alone) {
             return self.take_back(now, before, delays);
         }
         // What the link loses took its time on the narrowest line, or in front of it.
@@ -365,8 +406,7 @@ impl PathEstimator {
         };
         self.rate = Some(rate.clamp(LEAST, MOST));
         let share = rate / capacity;
-        let seen = (self.delay, self.queue);
-        self.in_a_row.cut(now, rtt, seen, share, before);
+        self.in_a_row.cut(now, rtt, self.queue, share, before);
         self.cap = Some(Cap {
             bps: capacity.max(LEAST),
             at: now,
@@ -381,17 +421,19 @@ impl PathEstimator {
     fn take_back(&mut self, now: Time, before: Before, [shortest, longest]: [Span; 2]) {
         // Jitter has pauses. A delay without a pause that stays as it is comes from a longer path, another one from other flows.
         let has_pauses = shortest <= LONG;
-        let moves = longest.saturating_sub(shortest) > LONG.times(2);
+        let moves = longest.saturating_sub(shortest) > STEADY + self.foreign.jitter();
         if !has_pauses && (moves || self.foreign.is_known()) {
             self.competing = true;
             return;
         }
-        let delay = if has_pauses { longest } else { shortest };
-        self.foreign.learn(now, delay);
+        match has_pauses {
+            true => self.foreign.learn(now, longest),
+            false => self.foreign.lengthen(shortest),
+        }
         let rate = before.rate.unwrap_or(ABOVE * before.delivered);
         self.rate = self.rate.map(|low| rate.clamp(low, MOST));
         self.cap = None;
-        (self.long_since, self.earlier) = (None, None);
+        (self.long_since, self.standing, self.earlier) = (None, None, None);
     }
 
     /// The rate was cut: the next cut waits until this one shows an effect.
@@ -437,6 +479,7 @@ impl PathEstimator {
     /// Two trains have arrived at this rate: the path carries it when it has no other traffic. Soon after a cut it has to be another rate
     /// than before, since a line that others share shows the same one all the time.
     fn raise(&mut self, now: Time, bps: f64) {
+        self.together.line(now, bps);
         let Some(rate) = self.rate else { return };
         let before = self.line.replace(bps);
         let is_other = before.is_some_and(|line| bps > OTHER * line);

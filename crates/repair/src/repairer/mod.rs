@@ -19,7 +19,7 @@ use crate::hearing::Hearing;
 use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
 use crate::parity::{Block, Blocks, Carried, Codec};
-use crate::path::{PathEstimate, PathEstimator, QUEUE_GROWTH, Report, TRAIN};
+use crate::path::{PathEstimate, PathEstimator, PathSeen, QUEUE_GROWTH, Report, TRAIN};
 use crate::stats::RepairStats;
 use ahead::Ahead;
 use history::{Content, Departure, History, Of, What};
@@ -120,6 +120,8 @@ pub enum RepairerInput<T> {
     Feedback(Feedback),
     /// The port has another rate.
     Rate(Option<Rate>),
+    /// The rate of arrivals over other ports of the node that share a line with this one ([`beside`](crate::beside)).
+    Beside(Rate),
     /// What was sent since this time had left by now: the host was held up in between.
     HeldUp(Time),
 }
@@ -248,6 +250,11 @@ impl<T: Clone> Repairer<T> {
     /// What is known of the path, where the rate follows from it.
     pub fn estimate(&self) -> Option<PathEstimate> {
         self.path.as_ref().map(|path| path.estimate())
+    }
+
+    /// What is compared with other ports of the node, where the rate follows from the path.
+    pub fn path_seen(&self) -> Option<PathSeen> {
+        self.path.as_ref().map(|path| path.seen())
     }
 
     /// For how long after its usual arrival a datagram is of use at the other end; `None` before feedback.
@@ -679,6 +686,11 @@ impl<T: Clone> Machine for Repairer<T> {
             }
             RepairerInput::Feedback(feedback) => self.on_feedback(now, &feedback, obs),
             RepairerInput::Rate(rate) => self.pacer.set_rate(rate),
+            RepairerInput::Beside(rate) => {
+                if let Some(path) = &mut self.path {
+                    path.set_beside(now, rate);
+                }
+            }
             RepairerInput::HeldUp(since) => self.history.left_by(since, now),
         }
         self.on_timeout(now, obs);

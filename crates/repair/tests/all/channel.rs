@@ -1,7 +1,9 @@
 //! A chain of lossy hops in virtual time, with a source of frames at one end and a judge of deadlines at the other.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Stream, Time, earliest};
 use layercast_repair::{
@@ -101,11 +103,19 @@ pub struct Channel<T> {
     items: BTreeMap<u64, T>,
     number: u64,
     pub sent: u64,
-    /// A line in front of the delay: its rate, the longest time in its queue, and when it is free.
-    line: Option<(Rate, Span)>,
-    free: Time,
+    /// A line in front of the delay, which other channels may share.
+    line: Rc<RefCell<Line>>,
     /// Datagrams that its queue had no room for.
     pub dropped: u64,
+}
+
+/// A line with a queue.
+#[derive(Default)]
+struct Line {
+    /// Its rate, and the longest time in its queue; `None`: it takes no time.
+    limits: Option<(Rate, Span)>,
+    /// When it is free.
+    free: Time,
 }
 
 impl<T: Clone> Channel<T> {
@@ -119,28 +129,33 @@ impl<T: Clone> Channel<T> {
             items: BTreeMap::new(),
             number: 0,
             sent: 0,
-            line: None,
-            free: Time::ZERO,
+            line: Rc::default(),
             dropped: 0,
         }
     }
 
     /// How long a datagram of now would wait for the line.
     pub fn queue(&self, now: Time) -> Span {
-        self.free.since(now)
+        self.line.borrow().free.since(now)
+    }
+
+    /// Sends over the line of another channel from now on.
+    pub fn share_line(&mut self, other: &Channel<T>) {
+        self.line = Rc::clone(&other.line);
     }
 
     /// Occupies the line with `octets` octets from `ready` on; gives when they have left, `None` if they are dropped.
     fn pass(&mut self, ready: Time, octets: u64) -> Option<Time> {
-        let Some((rate, most)) = self.line else {
+        let mut line = self.line.borrow_mut();
+        let Some((rate, most)) = line.limits else {
             return Some(ready);
         };
-        if self.free.since(ready) > most {
+        if line.free.since(ready) > most {
             self.dropped += 1;
             return None;
         }
-        self.free = self.free.max(ready) + rate.time_for(octets);
-        Some(self.free)
+        line.free = line.free.max(ready) + rate.time_for(octets);
+        Some(line.free)
     }
 
     /// What is sent from now on takes this much longer.
@@ -288,7 +303,7 @@ impl Hop {
 
     /// The path has a line of this rate with a queue of this time from now on.
     pub fn narrow(&mut self, rate: Rate, queue: Span) {
-        self.forward.line = Some((rate, queue));
+        self.forward.line.borrow_mut().limits = Some((rate, queue));
     }
 
     /// Somebody else sends `octets` octets over the line now; gives when they have left, `None` if they are dropped.

@@ -2,7 +2,7 @@
 //! key frames.
 
 use layercast_core::{Layer, Machine, Off, Rate, Span, Time, earliest};
-use layercast_repair::RequesterInput;
+use layercast_repair::{RepairerInput, RequesterInput, beside};
 
 use crate::channel::{Hop, Impairment, OCTETS, Packet, unit};
 
@@ -43,6 +43,8 @@ struct Run {
     stream: Stream,
     now: Time,
     frame: u64,
+    /// The first frame that it sends.
+    first: u64,
     level: usize,
     reported: Option<Rate>,
     /// Packets left of each frame, by layer, and those sent.
@@ -72,6 +74,7 @@ impl Run {
             stream,
             now: START,
             frame: 0,
+            first: 0,
             level: 2,
             reported: None,
             left: Vec::new(),
@@ -100,13 +103,17 @@ impl Run {
                 !self.stream.adapts || self.stream.rate(*level) <= rate
             };
             let level = [2, 1].into_iter().find(carries).unwrap_or(0);
-            self.changes += u32::from(level != self.level && self.frame > 0);
+            self.changes += u32::from(level != self.level && self.frame > self.first);
             self.level = level;
         }
         let mut sent = [0; 3];
         let mut index = 0;
         let stamp = self.now.as_us() as u32;
-        for (at, layer) in Layer::ALL.into_iter().enumerate().take(self.level + 1) {
+        let layers = match self.frame < self.first {
+            true => 0,
+            false => self.level + 1,
+        };
+        for (at, layer) in Layer::ALL.into_iter().enumerate().take(layers) {
             let count = match (at, self.frame % GOP) {
                 (0, 0) => self.stream.key,
                 _ => self.stream.each[at],
@@ -348,6 +355,31 @@ fn a_share_is_left_beside_a_flow_that_keeps_a_queue() {
     assert!((0.25..0.75).contains(&share), "{share}");
 }
 
+/// Ports of one node beside such flows, each on a line of its own, share no line.
+#[test]
+fn ports_on_lines_of_their_own_keep_their_share_beside_flows_that_keep_queues() {
+    let run = |seed| {
+        let mut run = Run::new(how(0.0), GREEDY);
+        run.hop = Hop::measured(how(0.0), seed, "path");
+        run.other = Other::Window;
+        run.line(4e6);
+        run
+    };
+    let mut runs = [run(1), run(2)];
+    for _ in 0..1_200 {
+        for run in &mut runs {
+            run.run(0.1);
+        }
+        compare(&mut runs);
+    }
+    let shares = runs.map(|run| run.throughput(30.0, 120.0) / 4e6);
+    println!("shares {shares:?}");
+    assert!(
+        shares.iter().all(|it| (0.25..0.75).contains(it)),
+        "{shares:?}"
+    );
+}
+
 /// Jitter is no queue of the port: a cut does not drain it.
 #[test]
 fn jitter_takes_no_layers_for_long() {
@@ -449,6 +481,76 @@ fn a_dip_costs_no_base_layer_beyond_itself() {
         assert_eq!(base, 1.0);
         assert!(back.unwrap() <= Span::from_secs(8));
     }
+}
+
+/// Several receivers of one stream behind one line, which carries the base layers and little more: each begins 2 s after the one before.
+#[test]
+fn ports_that_share_a_line_keep_their_base_layers() {
+    let mut all = Vec::new();
+    for (count, mbps, seed) in (0..4).flat_map(|seed| {
+        [(2, 2.0), (3, 3.0), (4, 4.0), (3, 4.5)].map(|(count, mbps)| (count, mbps, seed))
+    }) {
+        let mut runs: Vec<Run> = (0..count).map(|n| member(n, seed)).collect();
+        runs[0].line(mbps * 1e6);
+        let (first, others) = runs.split_at_mut(1);
+        for run in others {
+            run.hop.forward.share_line(&first[0].hop.forward);
+        }
+        for ms in 0..60_000 {
+            for run in &mut runs {
+                run.run(1e-3);
+            }
+            if ms % 100 == 0 {
+                compare(&mut runs);
+            }
+        }
+        let of = |layer, from| {
+            runs.iter()
+                .map(move |run| run.complete(layer, from, 59.0).0)
+        };
+        let base: Vec<f64> = of(0, 0.0).collect();
+        let used: f64 = runs.iter().map(|run| run.throughput(20.0, 60.0)).sum();
+        println!(
+            "{count} ports on {mbps} Mbit/s: base {base:.3?}, E1 {:.3?}, used {:.2} Mbit/s",
+            of(1, 20.0).collect::<Vec<f64>>(),
+            used / 1e6
+        );
+        assert!(base.iter().all(|it| *it >= 0.85), "{base:?}");
+        all.extend(base);
+    }
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    println!(
+        "base frames in time, mean of {} ports: {mean:.4}",
+        all.len()
+    );
+    assert!(mean >= 0.98);
+}
+
+/// Tells each port the rate of those that share its line, as a node does.
+fn compare(runs: &mut [Run]) {
+    let now = runs[0].now;
+    let seen = runs.iter().filter_map(|run| run.hop.repairer.path_seen());
+    let found = beside(now, &seen.collect::<Vec<_>>());
+    for (run, rate) in runs.iter_mut().zip(found) {
+        if let Some(rate) = rate {
+            let input = RepairerInput::Beside(rate);
+            run.hop.repairer.handle(now, input, &mut Off);
+        }
+    }
+}
+
+/// The number of a receiver beside others: the one before began 2 s earlier.
+fn member(number: u64, seed: u64) -> Run {
+    // 0.72, 1.2 and 2.4 Mbit/s.
+    let stream = Stream {
+        each: [2, 2, 5],
+        key: 25,
+        adapts: true,
+    };
+    let mut run = Run::new(how(0.0), stream);
+    run.hop = Hop::measured(how(0.0), 10 * seed + number, "path");
+    run.first = number * 2 * GOP;
+    run
 }
 
 /// What the reports of a path that is measured cost, beside those of a link whose rate is known.
