@@ -108,6 +108,16 @@ pub struct Probe {
     /// Of a transport stream: this program [default: the first that has video]
     #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
+    /// What reads the input: auto (ffmpeg, if it is no form of Layercast's own), ffmpeg, or none (never ffmpeg)
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        default_value = "auto",
+        hide_possible_values = true,
+        value_name = "auto|ffmpeg|none"
+    )]
+    pub via: Via,
     /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
     /// that others refer to, the others in turn); temporal (temporal layers)
     #[arg(long, value_name = "auto|ipb|split|temporal", default_value = "auto", value_parser = units::map)]
@@ -272,11 +282,15 @@ Examples:
   ffmpeg -nostdin -re -i any.mp4 -c:v libx264 -g 25 -bf 2 \\
       -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
   layercast serve udp://127.0.0.1:5000                # live, with sound
+  layercast serve any.mp4                             # a file of another container, through ffmpeg
+  layercast serve 'srt://:9000?mode=listener'         # what is pushed by SRT
+  layercast serve rtmp://:1935/live                   # what is pushed by RTMP
   layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s
   layercast serve clip.m1v --rate auto                # measures what each path carries")]
 pub struct Serve {
-    /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
-    /// input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, or a transport stream at `-`
+    /// The clip: H.264 or MPEG-1/2 video, a transport stream, a frame-size trace, or a file that ffmpeg opens; `-` is
+    /// standard input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, a transport stream at `-`, or
+    /// another URL that ffmpeg opens (srt://:PORT listens)
     #[arg(required_unless_present = "scenario")]
     pub clip: Option<PathBuf>,
     /// Name of this node in messages and statistics, different from those of other nodes [default: server- and six
@@ -292,6 +306,16 @@ pub struct Serve {
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
     #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
+    /// What reads the input: auto (ffmpeg, if it is no form of Layercast's own), ffmpeg, or none (never ffmpeg)
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        default_value = "auto",
+        hide_possible_values = true,
+        value_name = "auto|ffmpeg|none"
+    )]
+    pub via: Via,
     /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
     /// that others refer to, the others in turn); temporal (temporal layers)
     #[arg(long, value_name = "auto|ipb|split|temporal", default_value = "auto", value_parser = units::map)]
@@ -448,6 +472,18 @@ pub enum Pacing {
     Serial,
     /// None: the link alone paces
     Off,
+}
+
+/// Values of `--via`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum Via {
+    /// ffmpeg reads and writes what is no form of Layercast's own
+    #[default]
+    Auto,
+    /// ffmpeg does
+    Ffmpeg,
+    /// It is not used
+    None,
 }
 
 /// Values of `--repair` of `serve` and `switch`.

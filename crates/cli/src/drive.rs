@@ -16,7 +16,7 @@ use crate::address::url_of;
 use crate::encoder::{self, Guided};
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
-use crate::live;
+use crate::live::{self, Through};
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
 use crate::offered::Offered;
 use crate::output::{Lines, Table, count as count_of};
@@ -37,6 +37,8 @@ pub struct Drive {
     pub signed_by: Option<[u8; 32]>,
     /// What happens to its live input, if it has one.
     pub live: Option<mpsc::Receiver<LiveEvent>>,
+    /// The ffmpeg that it comes through, if it does.
+    pub through: Option<Through>,
     /// What encodes that input.
     pub encoder: Guided,
     /// Where events of the machines go.
@@ -65,6 +67,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
             flow: None,
             signed_by: None,
             live: None,
+            through: None,
             encoder: Guided::default(),
             trace,
         };
@@ -103,6 +106,7 @@ impl Drive {
         let clock = Clock::get();
         let mut status = NodeStatus::default();
         let mut live = self.live;
+        let mut through = self.through;
         let mut guided = self.encoder;
         if let Some(rate) = guided.target {
             let flow = self.flow.as_deref().unwrap_or_default();
@@ -137,6 +141,12 @@ impl Drive {
                 }
                 text = encoder::ended(&mut guided.encoder) => {
                     reporter.event(clock.now().since(self.epoch).as_secs_f64(), &text)?;
+                }
+                text = live::message(&mut through) => {
+                    let now = clock.now();
+                    if repeats.prints(now, "senders that come and go") {
+                        reporter.event(now.since(self.epoch).as_secs_f64(), &text)?;
+                    }
                 }
                 event = next(&mut live) => match event {
                     Some(event) => {
@@ -190,8 +200,15 @@ impl Drive {
         if let Some(input) = status.input {
             value["input"] = input;
         }
+        if let (Some(through), Some(_)) = (&through, value.get("input")) {
+            value["input"]["reopened"] = through.control.restarts().into();
+        }
         reporter.summary(&value, &in_words(&summary))?;
-        stop.outcome()
+        // That a signal ends it is no failure of its input.
+        stop.outcome()?;
+        through
+            .and_then(|it| it.control.failure())
+            .map_or(Ok(()), Err)
     }
 }
 

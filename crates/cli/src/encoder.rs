@@ -6,18 +6,16 @@ use std::os::fd::AsFd;
 use std::process::{ExitStatus, Stdio};
 
 use layercast_core::Rate;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 
+use crate::child::{self, PATIENCE};
 use crate::failure::{Failure, Outcome};
 use crate::line::{EncoderTarget, Line};
 use crate::reporter::Reporter;
-
-/// Time from SIGTERM to SIGKILL.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running encoder. Dropping it asks it to end.
 #[derive(Debug)]
@@ -38,12 +36,9 @@ impl Encoder {
         };
         // Standard output is for the URL, or for JSON.
         let output = stderr().as_fd().try_clone_to_owned().map_err(failed)?;
-        let mut child = Command::new("sh")
-            .args(["-c", command])
+        let mut child = Command::from(child::command("sh", ["-c", command]))
             .stdin(Stdio::piped())
             .stdout(output)
-            // Ctrl-C in the terminal is for this program, which then ends its encoder: all the shell started, too.
-            .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
@@ -107,8 +102,7 @@ impl Encoder {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // Gone already is as good.
-            let _ = kill_process_group(group, signal);
+            child::signal_group(group, signal);
         }
     }
 }

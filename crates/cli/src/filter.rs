@@ -11,7 +11,7 @@ use layercast_media::{
 };
 use serde::Serialize;
 
-use crate::args;
+use crate::args::{self, Via};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Table, are, count, print, print_json};
 use crate::probe::read_clip;
@@ -58,7 +58,7 @@ pub fn run(args: &args::Filter) -> Outcome {
         let what = format!("-o {}: this is the input, too", args.out.display());
         return Err(Failure::Usage(what));
     }
-    let clip = read_clip(&args.file, None, Map::Auto)?;
+    let clip = read_clip(&args.file, None, Map::Auto, Via::None)?;
     filterable(&clip, &args.file)?;
     let explain = |(index, error): (usize, FilterError)| {
         let failure = Failure::new(format!("{}: frame {index}: {error}", args.file.display()));

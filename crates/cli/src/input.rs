@@ -127,6 +127,27 @@ pub fn rest(
     })
 }
 
+/// Reads all that `source` makes of the file at `path`.
+///
+/// # Errors
+/// It cannot be read, or is too large.
+pub fn all_of(path: &Path, mut source: Box<dyn Read + Send>) -> Result<Vec<u8>, Failure> {
+    let here = path.to_owned();
+    watched(path, move |count| {
+        let mut bytes = Vec::new();
+        loop {
+            let piece = (&mut source).take(PIECE).read_to_end(&mut bytes);
+            if piece.map_err(|error| Failure::file(&here, "read", &error))? == 0 {
+                return Ok(bytes);
+            }
+            count.store(bytes.len() as u64, Ordering::Relaxed);
+            if bytes.len() as u64 > MOST_OF_FILE {
+                return Err(too_large(&here, MOST_OF_FILE, false));
+            }
+        }
+    })
+}
+
 /// Whether the first bytes of an input are those of a known format.
 fn recognise(path: &Path, first: &[u8]) -> Result<(), Failure> {
     match layercast_media::recognise(first) {

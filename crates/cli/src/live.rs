@@ -1,20 +1,26 @@
 //! Live input of `layercast serve`, and the addresses of live streams.
 
+use std::io::{Cursor, Read};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
-use layercast_media::{Advice, Clip, Map, PaceChange, Restart, RtpSession, StreamChange, TOO_SLOW};
-use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions};
-use layercast_sim::file;
+use layercast_media::{Advice, Clip, PaceChange, Restart, RtpSession, StreamChange, TOO_SLOW};
+use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions, NetError};
+use layercast_sim::file as text_file;
 
-use crate::args;
+use crate::args::{self, Via};
 use crate::failure::Failure;
+use crate::ffmpeg::file::{self, File};
+use crate::ffmpeg::input::{self as source, Kind};
+use crate::ffmpeg::{Control, Feed, Ffmpeg, Plan};
 use crate::host_port;
 use crate::input;
 use crate::output::{Table, count};
 use crate::probe;
+use crate::scheme::{self, Place};
 
 /// Bytes read from standard input or a FIFO to recognise a transport stream, including bytes before its first packet.
 const SNIFF: u64 = 2_048;
@@ -24,37 +30,93 @@ pub enum Input {
     /// A file, or all of a pipe that is not a transport stream.
     Clip(Box<Clip>),
     /// Input that continues to arrive.
-    Live(LiveFrom),
+    Live(LiveFrom, Option<Through>),
+}
+
+/// The ffmpeg through which a live input comes.
+pub struct Through {
+    /// It.
+    pub control: Control,
+    /// Somebody else calls, when he likes.
+    pub awaits: bool,
 }
 
 /// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
-/// on standard input, from a FIFO or from a device.
-pub fn open(path: &Path, program: Option<u16>, map: Map) -> Result<Input, Failure> {
+/// on standard input, from a FIFO or from a device, and what `via` has ffmpeg read of a URL, a camera or a pipe.
+pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
+    let (program, map, via) = (args.program, args.map, args.via);
+    let is_foreign = scheme::is_foreign(path, Place::Input) || source::is_camera(path);
+    if via != Via::None && is_foreign || via == Via::Ffmpeg && scheme::is_url(path) {
+        return through(source::Input::new(path), None, args);
+    }
     if let Some((url, address)) = path.to_str().and_then(|it| Some((it, address_of(it)?))) {
-        return Ok(Input::Live(LiveFrom::Udp(listen_address(url, address)?)));
+        let from = LiveFrom::Udp(listen_address(url, address)?);
+        return Ok(Input::Live(from, None));
     }
     if !input::is_stream(path) {
-        let clip = probe::read_clip(path, program, map)?;
+        let clip = match file::open(path, via)? {
+            File::Session(session) => return through(session, None, args),
+            File::Stored(bytes) => probe::clip_of(path, bytes, program, map)?,
+            File::Own => probe::read_clip(path, program, map, Via::None)?,
+        };
         return Ok(Input::Clip(Box::new(clip)));
     }
     let (first, rest) = input::begin(path, SNIFF)?;
+    let name = match path == Path::new("-") {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    };
+    if via == Via::Ffmpeg || via == Via::Auto && file::is_readable(&first) {
+        let whole = Box::new(Cursor::new(first).chain(rest));
+        return through(source::Input::piped(&name), Some(whole), args);
+    }
     if layercast_media::is_transport_stream(&first) {
-        let name = match path == Path::new("-") {
-            true => "standard input".to_owned(),
-            false => path.display().to_string(),
-        };
         let first = Bytes::from(first);
-        return Ok(Input::Live(LiveFrom::Pipe { name, first, rest }));
+        return Ok(Input::Live(
+            LiveFrom::Pipe {
+                name,
+                is_live: false,
+                first,
+                rest,
+            },
+            None,
+        ));
     }
     let bytes = input::rest(path, first, rest)?;
-    let clip = Clip::of_program(bytes.into(), program, map);
-    let clip = clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let clip = probe::clip_of(path, bytes, program, map)?;
     Ok(Input::Clip(Box::new(clip)))
+}
+
+/// An input that ffmpeg reads, `stdin` if that is its input.
+fn through(
+    input: source::Input,
+    stdin: Option<Box<dyn Read + Send>>,
+    args: &args::Serve,
+) -> Result<Input, Failure> {
+    let name = input.name.clone();
+    let ffmpeg = Ffmpeg::find(&format!("serve {name}"))?;
+    let is_live = input.is_live;
+    let awaits = input.kind == Kind::Listener && args.patience.is_none();
+    let patience = args.patience.unwrap_or(LiveOptions::default().patience);
+    let (feed, control) = Feed::new(Plan {
+        ffmpeg,
+        input,
+        args: None,
+        stdin,
+        patience: Duration::from_millis(patience.as_ms()),
+    });
+    let from = LiveFrom::Pipe {
+        name,
+        is_live,
+        first: Bytes::new(),
+        rest: Box::new(feed),
+    };
+    Ok(Input::Live(from, Some(Through { control, awaits })))
 }
 
 /// Reads the session description of an RTP stream.
 pub fn session(path: &Path) -> Result<RtpSession, Failure> {
-    let text = file::read(path, file::MAX_TEXT_FILE)
+    let text = text_file::read(path, text_file::MAX_TEXT_FILE)
         .map_err(|error| {
             let kind = "a session description is a text of some lines that the sender of the RTP stream writes (SDP)";
             Failure::text(path, kind, &error)
@@ -114,6 +176,27 @@ pub fn output(out: &Path) -> Result<Option<(SocketAddr, bool)>, Failure> {
         Some(problem) => Err(Failure::wrong_use(format!("{text} {problem}"))
             .hint("give the address and the port of the player, such as 127.0.0.1:6000")),
         None => Ok(Some((to, text.starts_with("rtp://")))),
+    }
+}
+
+/// The next message of the ffmpeg that an input comes through; never, without one.
+pub async fn message(through: &mut Option<Through>) -> String {
+    match through {
+        Some(through) => through.control.message().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Why an input cannot be served: what ffmpeg says of it comes first.
+pub fn unlearned(error: NetError, path: &Path, through: Option<&Through>) -> Failure {
+    let Some(Through { control, .. }) = through else {
+        return Failure::net(error);
+    };
+    let failed = control.failure().map_or(Ok(()), Err);
+    let carried = || file::not_carried(&path.display().to_string(), &control.foreign_codecs());
+    match failed.and_then(|()| carried()) {
+        Err(failure) => failure,
+        Ok(()) => Failure::net(error),
     }
 }
 

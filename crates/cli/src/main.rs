@@ -4,6 +4,7 @@ mod address;
 mod args;
 mod below;
 mod check;
+mod child;
 mod demo;
 mod drive;
 mod edge;
@@ -12,6 +13,7 @@ mod emulation;
 mod encoder;
 mod failure;
 mod fec;
+mod ffmpeg;
 mod filter;
 mod group;
 mod host_port;
@@ -63,6 +65,7 @@ use args::{Cli, Command};
 use output::Lines;
 
 fn main() -> ExitCode {
+    child::become_child(std::env::args_os());
     let args = negative::joined(&Cli::command(), std::env::args_os());
     let mut matches = Cli::command()
         .try_get_matches_from(args)

@@ -5,8 +5,9 @@ use std::path::Path;
 use layercast_core::{CellRate, FlowSpec, FrameRate, Layer, Media, Rate};
 use layercast_media::{Advice, Clip, Container, Map, Picture, Summary, VideoCodec};
 
-use crate::args;
+use crate::args::{self, Via};
 use crate::failure::{Failure, Outcome};
+use crate::ffmpeg::file;
 use crate::input;
 use crate::output::{Table, count, print, print_json};
 use crate::scheme;
@@ -19,7 +20,7 @@ const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 pub fn run(args: &args::Probe) -> Outcome {
     signals::exit_on_first()?;
     scheme::check_path(&args.file, scheme::Place::File)?;
-    let clip = read_clip(&args.file, args.program, args.map)?;
+    let clip = read_clip(&args.file, args.program, args.map, args.via)?;
     if args.json {
         return print_json(&clip.summary());
     }
@@ -43,20 +44,39 @@ pub fn notes(advice: &[Advice]) -> String {
 }
 
 /// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`); `-` is
-/// standard input. `program` is the one of a transport stream; pictures get layers as `map` says.
-pub fn read_clip(path: &Path, program: Option<u16>, map: Map) -> Result<Clip, Failure> {
+/// standard input. `program` is the one of a transport stream; pictures get layers as `map` says. Files of other forms are
+/// read through ffmpeg, if `via` allows that.
+pub fn read_clip(path: &Path, program: Option<u16>, map: Map, via: Via) -> Result<Clip, Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_trace = matches!(extension, Some("trace" | "txt"));
     if is_trace && map.needs_references() {
         let problem = map.misfit("a frame-size trace");
         return Err(Failure::new(format!("{}: {problem}", path.display())));
     }
-    let bytes = input::read(path, is_trace)?;
-    let clip = match (is_trace, std::str::from_utf8(&bytes)) {
-        (true, Ok(text)) => Clip::parse_trace(text, TRACE_RATE),
-        _ => Clip::of_program(bytes.into(), program, map),
+    let through = match is_trace || input::is_stream(path) {
+        true => file::File::Own,
+        false => file::open(path, via)?,
     };
-    clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    let bytes = match through {
+        file::File::Stored(bytes) => bytes,
+        file::File::Own | file::File::Session(_) => input::read(path, is_trace)?,
+    };
+    match (is_trace, std::str::from_utf8(&bytes)) {
+        (true, Ok(text)) => {
+            Clip::parse_trace(text, TRACE_RATE).map_err(|error| Failure::of(path, error))
+        }
+        _ => clip_of(path, bytes, program, map),
+    }
+}
+
+/// The clip that `bytes` of the file at `path` are.
+pub fn clip_of(
+    path: &Path,
+    bytes: Vec<u8>,
+    program: Option<u16>,
+    map: Map,
+) -> Result<Clip, Failure> {
+    Clip::of_program(bytes.into(), program, map).map_err(|error| Failure::of(path, error))
 }
 
 /// What the clip is, and its layers as a table.

@@ -39,6 +39,17 @@ pub fn is_taken(text: &str, place: Place) -> bool {
     scheme(text).is_some_and(|given| taken(place).contains(&given))
 }
 
+/// Whether a path is a URL.
+pub fn is_url(path: &Path) -> bool {
+    path.to_str().and_then(scheme).is_some()
+}
+
+/// Whether a path is a URL that is not taken at a place, however it is written: ffmpeg may know it.
+pub fn is_foreign(path: &Path, place: Place) -> bool {
+    let given = path.to_str().and_then(scheme);
+    given.is_some_and(|it| !taken(place).contains(&&*it.to_ascii_lowercase()))
+}
+
 /// Refuses a path that is a URL which `place` does not take.
 pub fn check_path(path: &Path, place: Place) -> Result<(), Failure> {
     match path.to_str() {

@@ -24,8 +24,9 @@ use crate::args::{self, IdentityArgs, LinkArgs, RepairMode};
 use crate::drive::{self, Drive};
 use crate::encoder::{self, Encoder, Guided};
 use crate::failure::{Failure, Outcome};
+use crate::ffmpeg::file;
 use crate::input;
-use crate::live::{self, Input};
+use crate::live::{self, Input, Through};
 use crate::name;
 use crate::node::{Place, Stop, Trace, check_output, runtime};
 use crate::output::Lines;
@@ -46,9 +47,13 @@ pub fn run(args: &args::Serve) -> Outcome {
         return drive::child(&place, node, args.trace.as_deref());
     }
     let path = args.clip.as_deref().ok_or(Failure::Usage(
-        "serve needs a clip: a file, - (standard input), udp://HOST:PORT or rtp://HOST:PORT".into(),
+        "serve needs a clip: a file, - (standard input), udp://HOST:PORT, rtp://HOST:PORT or another URL that ffmpeg \
+         opens"
+            .into(),
     ))?;
-    scheme::check_path(path, scheme::Place::Input)?;
+    if args.via == args::Via::None || !scheme::is_foreign(path, scheme::Place::Input) {
+        scheme::check_path(path, scheme::Place::Input)?;
+    }
     check_output(args.trace.as_deref())?;
     let _lock = lock(path);
     signals::exit_on_first()?;
@@ -69,8 +74,8 @@ pub fn run(args: &args::Serve) -> Outcome {
     let runtime = runtime()?;
     let mut node = runtime.block_on(drive::bind(config))?;
     let trace = Trace::open(args.trace.as_deref(), &node.config().switch.name)?;
-    let input = live::open(path, args.program, args.map)?;
-    let is_live = matches!(input, Input::Live(_));
+    let input = live::open(path, args)?;
+    let is_live = matches!(input, Input::Live(..));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
         return Err(Failure::Usage(
             "live media cannot be repeated (--loop) or held back (--start-when-joined, --start-in)"
@@ -78,7 +83,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         ));
     }
     if let Some(option) = live_only(args).filter(|_| !is_live) {
-        let what = format!("{option} is for live media: a pipe, udp:// or rtp://");
+        let what = format!("{option} is for live media: a pipe or a URL");
         return Err(Failure::Usage(what));
     }
     if !is_live && args.sdp.is_some() {
@@ -167,6 +172,7 @@ pub fn run(args: &args::Serve) -> Outcome {
             flow: Some(flow),
             signed_by,
             live: offer.events,
+            through: offer.through,
             encoder: Guided {
                 encoder,
                 share,
@@ -229,6 +235,8 @@ struct Offer {
     spec: FlowSpec,
     frames: Frames,
     events: Option<mpsc::Receiver<LiveEvent>>,
+    /// The ffmpeg that it comes through.
+    through: Option<Through>,
     greeting: String,
 }
 
@@ -278,12 +286,15 @@ async fn offer(
                 spec: clip.flow_spec(),
                 frames: Frames::Iter(frames(*clip, args.repeat)),
                 events: None,
+                through: None,
                 greeting,
             }));
         }
-        Input::Live(from) => from,
+        Input::Live(from, through) => (from, through),
     };
-    let options = live::options(args);
+    let (from, mut through) = from;
+    let mut options = live::options(args);
+    options.awaits = through.as_ref().is_some_and(|it| it.awaits);
     let mut input = LiveInput::open(from).map_err(|error| input_in_use(error, path))?;
     if let Some(path) = &args.sdp {
         input.describe(&live::session(path)?);
@@ -293,10 +304,20 @@ async fn offer(
         // If it cannot be printed, the final result still is.
         let _ = reporter.event(t_s, text);
     };
-    let learned = tokio::select! {
-        learned = input.learn(&options, tell) => learned.map_err(Failure::net)?,
-        () = stop.token.cancelled() => return Ok(None),
+    let learned = {
+        let mut learning = pin!(input.learn(&options, tell));
+        loop {
+            tokio::select! {
+                learned = &mut learning => break learned,
+                text = live::message(&mut through) => tell(&text),
+                () = stop.token.cancelled() => return Ok(None),
+            }
+        }
     };
+    let learned = learned.map_err(|error| live::unlearned(error, path, through.as_ref()))?;
+    if let Some(through) = &through {
+        file::not_carried(&name.to_string(), &through.control.foreign_codecs())?;
+    }
     let mut advice = advice(&learned.spec, learned.codec);
     if learned.estimated.is_some() {
         for found in &mut advice {
@@ -313,6 +334,7 @@ async fn offer(
         spec: learned.spec,
         frames,
         events: Some(events),
+        through,
         greeting,
     }))
 }

@@ -85,6 +85,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             flow: None,
             signed_by: None,
             live: None,
+            through: None,
             encoder: Guided::default(),
             trace,
         };

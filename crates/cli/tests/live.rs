@@ -10,6 +10,8 @@ mod latency;
 mod restarts;
 #[path = "live/sync.rs"]
 mod sync;
+#[path = "live/through.rs"]
+mod through;
 
 use std::net::UdpSocket;
 use std::path::Path;

@@ -121,7 +121,36 @@ impl fmt::Display for Remedy {
 const CARRIED: [&str; 4] = ["H.264", "H.265", "MPEG-2", "MPEG-1"];
 const MPEG4: &str = "MPEG-4 part 2";
 
+/// Whether a program that reads containers, such as ffmpeg, makes a transport stream of a foreign file without encoding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// It does.
+    Remux {
+        /// The headers of the codec have to be put before each key frame.
+        headers: bool,
+    },
+    /// Nothing is known of it: that program may know more.
+    Unknown,
+    /// It is a session description, which names what is received.
+    Session,
+    /// It does not.
+    None,
+}
+
 impl Remedy {
+    /// Whether the file goes into a transport stream as it is.
+    pub const fn way(self) -> Way {
+        match self.how {
+            How::Copy | How::CopyAvi | How::Unknown | How::NoVideo | How::Playlist => {
+                Way::Remux { headers: false }
+            }
+            How::CopyHeaders => Way::Remux { headers: true },
+            How::Nothing => Way::Unknown,
+            How::Session => Way::Session,
+            How::Segment | How::Encode | How::Capture | How::Unpack | How::Trace => Way::None,
+        }
+    }
+
     const fn of(how: How) -> Remedy {
         Remedy { codec: None, how }
     }

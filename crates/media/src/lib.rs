@@ -41,7 +41,7 @@ pub use filter::{
     CoefficientFilter, DropRule, FilterError, FilterRule, FilterStats, Filtered, FlowFilter,
     FlowFilterStats, PictureDrop, RuleError, Shaping,
 };
-pub use foreign::{Foreign, Remedy, identify};
+pub use foreign::{Foreign, Remedy, Way, identify};
 pub use h264::H264Writer;
 pub use levels::LevelSummary;
 pub use live::{

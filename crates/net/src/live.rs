@@ -37,6 +37,10 @@ const LEAST_LOOK: Duration = Duration::from_secs(1);
 const STORED_PERCENT: u32 = 150;
 /// After this time without input the user is notified.
 const SILENT: Duration = Duration::from_secs(3);
+/// While nothing has come at all, the times between two such messages grow to this.
+const LONGEST_SILENT: Duration = Duration::from_secs(60);
+/// Longer than anybody waits.
+const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Where a live stream comes from.
 pub enum LiveFrom {
@@ -46,6 +50,8 @@ pub enum LiveFrom {
     Pipe {
         /// Name of the pipe in messages.
         name: String,
+        /// It comes in real time; else how fast it comes tells.
+        is_live: bool,
         /// Bytes that were read already.
         first: Bytes,
         /// The bytes that follow; a read may block.
@@ -75,6 +81,8 @@ pub struct LiveOptions {
     pub lead: Span,
     /// How long nothing may come at the start.
     pub patience: Span,
+    /// Somebody comes when he likes: the first bytes are waited for without a limit.
+    pub awaits: bool,
     /// Over how much of it is held against what is reserved.
     pub window: Span,
     /// The program of a transport stream that is served alone.
@@ -164,6 +172,7 @@ impl Default for LiveOptions {
             rates: None,
             lead: Span::from_ms(40),
             patience: Span::from_secs(30),
+            awaits: false,
             window: LOAD_WINDOW,
             program: None,
             map: Map::Auto,
@@ -192,6 +201,10 @@ impl LiveInput {
     /// # Errors
     /// The address is taken, or not one of this machine; the system refuses.
     pub fn open(from: LiveFrom) -> Result<LiveInput, NetError> {
+        let is_live = matches!(
+            from,
+            LiveFrom::Udp(_) | LiveFrom::Pipe { is_live: true, .. }
+        );
         let (name, bytes, ingest) = match from {
             LiveFrom::Udp(address) => {
                 let socket = bind(address)?;
@@ -203,7 +216,9 @@ impl LiveInput {
                     Ingest::new(),
                 )
             }
-            LiveFrom::Pipe { name, first, rest } => (
+            LiveFrom::Pipe {
+                name, first, rest, ..
+            } => (
                 name,
                 Source::Pipe(read_pipe(first, rest)?),
                 Ingest::transport(),
@@ -211,7 +226,7 @@ impl LiveInput {
         };
         Ok(LiveInput {
             name,
-            is_live: matches!(bytes, Source::Udp(..)),
+            is_live,
             bytes,
             ingest,
             clock: LiveClock::learning(Span::ZERO),
@@ -251,16 +266,18 @@ impl LiveInput {
         let (mut first, mut pictured): (Option<Instant>, Option<Instant>) = (None, None);
         let begun = Instant::now();
         let patience = Duration::from_millis(options.patience.as_ms());
-        let mut until = begun + patience;
+        let mut until = begun + if options.awaits { NO_LIMIT } else { patience };
+        let mut pause = SILENT;
         let mut told = begun;
         tell(&format!("waiting for media at {}", self.name));
         loop {
             let offer = offer_at(first, pictured, measure);
             let wake = offer.filter(|at| *at > Instant::now()).unwrap_or(until);
-            let limit = wake.min(until).min(told + SILENT);
+            let limit = wake.min(until).min(told + pause);
             match timeout_at(self.due(limit), self.bytes.next()).await {
                 Ok(Ok(Some(piece))) => {
                     if datagrams == 0 {
+                        pause = SILENT;
                         until = Instant::now() + patience.max(OFFERED_WITHIN.max(measure));
                     }
                     datagrams += 1;
@@ -279,7 +296,8 @@ impl LiveInput {
                 }
             }
             self.look(&mut meter);
-            if first.is_none() && self.ingest.media().is_some() {
+            let is_known = datagrams > 0 && self.ingest.media().is_some();
+            if first.is_none() && is_known {
                 first = Some(Instant::now());
             }
             if pictured.is_none() && meter.has_pictures() {
@@ -292,7 +310,7 @@ impl LiveInput {
                 let from = self.name.clone();
                 return Err(NetError::Unusable { from, problem });
             }
-            if form != self.ingest.form() && self.ingest.media().is_some() {
+            if form != self.ingest.form() && is_known {
                 form = self.ingest.form();
                 told = Instant::now();
                 let seconds = options.measure.as_ms() as f64 / 1e3;
@@ -308,8 +326,11 @@ impl LiveInput {
                 return self.learned(meter, options, datagrams, watched);
             }
             // Also while media arrive.
-            if told.elapsed() >= SILENT {
+            if told.elapsed() >= pause {
                 told = Instant::now();
+                if datagrams == 0 {
+                    pause = (pause * 2).min(LONGEST_SILENT);
+                }
                 tell(&self.awaited(datagrams, meter.gops(), begun.elapsed()));
             }
         }

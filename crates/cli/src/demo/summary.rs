@@ -13,6 +13,7 @@ use serde_json::{Value, to_value};
 use super::live::Run;
 use super::plan::{Plan, Role, timeline};
 use super::verdict::{Promise, level_sequence};
+use crate::args::Via;
 use crate::failure::Failure;
 use crate::output::Table;
 use crate::probe;
@@ -167,7 +168,7 @@ impl Parts<'_> {
                 _ => None,
             });
         let clip = clip
-            .map(|path| probe::read_clip(&path, None, Map::Auto))
+            .map(|path| probe::read_clip(&path, None, Map::Auto, Via::None))
             .transpose()?;
         let mut events = timeline(self.scenario);
         events.extend(self.run.surprises.iter().cloned());

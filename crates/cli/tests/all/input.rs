@@ -24,7 +24,8 @@ fn file(folder: &Path, name: &str, options: &str) -> PathBuf {
 }
 
 fn probe(path: &Path) -> Output {
-    run(&["probe", path.to_str().expect("UTF-8"), "--json"])
+    let path = path.to_str().expect("UTF-8");
+    run(&["probe", path, "--via", "none", "--json"])
 }
 
 /// Runs the command that the message about `file` shows, and probes what it makes.
@@ -173,7 +174,8 @@ fn a_packet_capture_is_named_with_the_command_that_takes_the_stream_out() {
 #[test]
 fn an_address_that_is_not_taken_is_told_with_the_way_round() {
     for scheme in ["srt", "rtmp", "http"] {
-        let output = run(&["serve", &format!("{scheme}://127.0.0.1:9/live")]);
+        let url = format!("{scheme}://127.0.0.1:9/live");
+        let output = run(&["serve", &url, "--via", "none"]);
         let said = complaint(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -82,18 +82,47 @@ struct Measured {
     told: Value,
 }
 
+/// The buffer of SRT in the test of its front end, in milliseconds.
+const SRT_BUFFER: u32 = 20;
+
+/// Passes the datagrams of a UDP port on by SRT.
+fn relay(from: u16, to: u16) -> Helper {
+    let to = format!("srt://127.0.0.1:{to}?latency={SRT_BUFFER}000&pkt_size=1316");
+    // SRT calls again for this time.
+    let to = format!("{to}&connect_timeout=20000");
+    let child = Command::new("ffmpeg")
+        .args(["-v", "error", "-nostdin", "-f", "data", "-i"])
+        .arg(format!("udp://127.0.0.1:{from}"))
+        .args("-map 0 -c copy -flush_packets 1 -f data".split_whitespace())
+        .arg(to)
+        .spawn();
+    Helper(child.expect("ffmpeg starts"))
+}
+
 /// Sends a stream with key frames `gop` pictures apart through a server with the options `serve`, a switch and a
 /// receiver with the options `join`.
 fn measure(gop: u32, serve: &[&str], join: &[&str]) -> Measured {
+    measure_over("udp", gop, serve, join)
+}
+
+/// The same; the server gets the stream by UDP, or by SRT.
+fn measure_over(scheme: &str, gop: u32, serve: &[&str], join: &[&str]) -> Measured {
     let input = port();
-    let (source, arrived) = tap(Some(input));
+    let (tapped, from) = match scheme {
+        "srt" => (
+            port(),
+            format!("srt://127.0.0.1:{input}?mode=listener&latency={SRT_BUFFER}000"),
+        ),
+        _ => (input, format!("udp://127.0.0.1:{input}")),
+    };
+    let (source, arrived) = tap(Some(tapped));
     let (sink, left) = tap(None);
     let x264 = format!(
         "-c:v libx264 -preset ultrafast -g {gop} -bf 2 -x264-params scenecut=0:b-pyramid=none -c:a mp2"
     );
     let to = format!("udp://127.0.0.1:{source}?pkt_size=1316");
     let encoder = encoder(&x264, &["-f", "mpegts", &to]);
-    let from = format!("udp://127.0.0.1:{input}");
+    let _relay = (scheme == "srt").then(|| relay(tapped, input));
     let server = Running::start(&[&["serve", &from, "--measure", "1s"], serve].concat());
     let switch = Running::start(&["switch", "--upstream", &server.url]);
     let flow = switch.url.replacen('?', "/live?", 1);
@@ -160,6 +189,21 @@ fn the_low_latency_line_holds_a_tenth_of_a_second() {
     }
     let measured = measure(50, &["--lead", "0"], &["--playout", "20ms"]);
     assert!(measured.median < 150.0, "{} ms", measured.median);
+}
+
+#[real_time]
+fn what_comes_by_srt_takes_its_buffer_and_hardly_more() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let [udp, srt] = thread::scope(|scope| {
+        ["udp", "srt"]
+            .map(|it| scope.spawn(move || measure_over(it, 25, &[], &["--playout", "40ms"])))
+            .map(|chain| chain.join().expect("a measurement"))
+    });
+    let more = srt.median - udp.median;
+    let most = f64::from(SRT_BUFFER) + 25.0;
+    assert!(more < most, "{} and {} ms", srt.median, udp.median);
 }
 
 /// Waits for a text of a command that prints a line each second.

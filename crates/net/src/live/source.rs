@@ -80,7 +80,7 @@ pub(super) fn read_pipe(
     thread::Builder::new()
         .name("input".into())
         .spawn(move || {
-            if pieces.blocking_send(first).is_err() {
+            if !first.is_empty() && pieces.blocking_send(first).is_err() {
                 return;
             }
             let mut buffer = vec![0; 64 * 188];

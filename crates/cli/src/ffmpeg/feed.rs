@@ -1,0 +1,439 @@
+//! The bytes that ffmpeg makes of an input, over its restarts.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use tokio::sync::mpsc;
+
+use super::Ffmpeg;
+use super::complaint::{self, Complaint};
+use super::input::{Carries, Input, Kind};
+use crate::child::{Child, Said, signal_group};
+use crate::failure::Failure;
+
+/// Bytes by which a transport stream is recognised, including bytes before its first packet.
+const SNIFF: usize = 2_048;
+/// Least time between two starts, and the most that it grows to while nothing comes.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Starts without media, one right after the other, before the first media: then it is no use.
+const HOPELESS: u32 = 5;
+/// Time that a child gets to exit once its output has ended.
+const EXIT_WITHIN: Duration = Duration::from_secs(2);
+/// Messages that wait to be reported.
+const MESSAGES: usize = 32;
+
+/// How an input is to be read.
+pub struct Plan {
+    /// The program.
+    pub ffmpeg: Ffmpeg,
+    /// What it opens.
+    pub input: Input,
+    /// Arguments of the whole call, in place of those that keep the media as they are: what encodes, for example.
+    pub args: Option<Vec<OsString>>,
+    /// What it reads on standard input, if that is its input.
+    pub stdin: Option<Box<dyn Read + Send>>,
+    /// After a failure a caller calls again for this time.
+    pub patience: Duration,
+}
+
+/// What a feed and its owner know of one another.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    stopping: bool,
+    /// The groups of processes that run.
+    groups: Vec<Pid>,
+    /// What the program said that makes the stream.
+    said: Option<Said>,
+    failure: Option<Failure>,
+    restarts: u64,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The owner's end of a feed.
+pub struct Control {
+    shared: Arc<Shared>,
+    messages: mpsc::Receiver<String>,
+}
+
+impl Control {
+    /// The next message: senders that come and go. Never, if there are no more.
+    pub async fn message(&mut self) -> String {
+        match self.messages.recv().await {
+            Some(text) => text,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Why the feed ended, if it failed.
+    pub fn failure(&self) -> Option<Failure> {
+        self.shared.state().failure.take()
+    }
+
+    /// Codecs of the input that a transport stream does not carry so that players understand it.
+    pub fn foreign_codecs(&self) -> Vec<String> {
+        let said = self.shared.state().said.clone();
+        said.map_or_else(Vec::new, |said| complaint::foreign_codecs(&said.lines()))
+    }
+
+    /// How often the program was started again.
+    pub fn restarts(&self) -> u64 {
+        self.shared.state().restarts
+    }
+
+    /// Ends the program; the feed ends with it.
+    pub fn stop(&self) {
+        let mut state = self.shared.state();
+        state.stopping = true;
+        for group in state.groups.drain(..) {
+            signal_group(group, Signal::KILL);
+        }
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The program at work.
+struct Life {
+    children: Vec<Child>,
+    output: ChildStdout,
+    /// Bytes that were looked at and not yet given.
+    first: io::Cursor<Vec<u8>>,
+    began: Instant,
+    came: bool,
+}
+
+/// What ffmpeg makes of an input: a transport stream. It is read on one thread from start to end, and the program ends
+/// with that thread.
+pub struct Feed {
+    plan: Plan,
+    shared: Arc<Shared>,
+    messages: mpsc::Sender<String>,
+    life: Option<Life>,
+    /// Media came in some life.
+    came: bool,
+    last_came: Instant,
+    /// When the program was started last.
+    started: Option<Instant>,
+    /// Lives in a row without media.
+    barren: u32,
+    /// The bytes of the input are no transport stream: its media are asked for.
+    is_remuxed: bool,
+    over: bool,
+}
+
+impl Feed {
+    /// A feed that starts when it is read.
+    pub fn new(plan: Plan) -> (Feed, Control) {
+        let shared = Arc::<Shared>::default();
+        let (messages, heard) = mpsc::channel(MESSAGES);
+        let control = Control {
+            shared: Arc::clone(&shared),
+            messages: heard,
+        };
+        let feed = Feed {
+            plan,
+            shared,
+            messages,
+            life: None,
+            came: false,
+            last_came: Instant::now(),
+            started: None,
+            barren: 0,
+            is_remuxed: false,
+            over: false,
+        };
+        (feed, control)
+    }
+
+    fn tell(&self, text: String) {
+        // Somebody who does not listen has other worries.
+        let _ = self.messages.try_send(text);
+    }
+
+    /// Waits until the program may be started; `false` if it is to end.
+    fn may_start(&self) -> bool {
+        let pause = (PAUSE * (1 << self.barren.min(3))).min(LONGEST_PAUSE);
+        let due = self.started.map(|at| at + pause);
+        let mut state = self.shared.state();
+        loop {
+            if state.stopping {
+                return false;
+            }
+            let left = due.map_or(Duration::ZERO, |at| {
+                at.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return true;
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Starts ffmpeg, which [`Control::stop`] can end from then on.
+    fn spawn(&self, args: &[OsString], stdin: Stdio) -> Result<Child, Failure> {
+        let child = self.plan.ffmpeg.start(args, (stdin, Stdio::piped()))?;
+        let mut state = self.shared.state();
+        state.said = Some(child.said());
+        if let Some(group) = child.group() {
+            state.groups.push(group);
+            if state.stopping {
+                signal_group(group, Signal::KILL);
+            }
+        }
+        Ok(child)
+    }
+
+    /// Begins a life.
+    fn begin(&mut self) -> Result<Life, Failure> {
+        self.started = Some(Instant::now());
+        let input = &self.plan.input;
+        let passes =
+            self.plan.args.is_none() && !self.is_remuxed && input.carries != Carries::Media;
+        let args = match &self.plan.args {
+            Some(args) => args.clone(),
+            None if passes => input.passed(),
+            None => input.remuxed(),
+        };
+        let source = self.plan.stdin.take();
+        let stdin = match source {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        };
+        let mut child = self.spawn(&args, stdin)?;
+        if let (Some(source), Some(stdin)) = (source, child.stdin()) {
+            pump(source, stdin)?;
+        }
+        let mut life = Life::new(child)?;
+        if passes {
+            life.sniff();
+            if !life.is_transport_stream() {
+                self.reinterpret(&mut life)?;
+            }
+        }
+        Ok(life)
+    }
+
+    /// What came is no transport stream: has its media put into one.
+    fn reinterpret(&mut self, life: &mut Life) -> Result<(), Failure> {
+        if self.plan.input.carries == Carries::Seekable {
+            self.is_remuxed = true;
+            let child = self.spawn(&self.plan.input.remuxed(), Stdio::null())?;
+            *life = Life::new(child)?;
+            return Ok(());
+        }
+        let piped = Input::piped(&self.plan.input.name);
+        let mut child = self.spawn(&piped.remuxed(), Stdio::piped())?;
+        let mut inner = Life::new_output(&mut child)?;
+        std::mem::swap(&mut inner, &mut life.output);
+        let first = std::mem::take(&mut life.first);
+        if let Some(stdin) = child.stdin() {
+            pump(Box::new(first.chain(inner)), stdin)?;
+        }
+        life.children.push(child);
+        Ok(())
+    }
+
+    /// A life ended; `true` if another one is to begin.
+    fn ended(&mut self, life: Life) -> bool {
+        let (came, began) = (life.came, life.began);
+        let complaints = life.end();
+        {
+            let mut state = self.shared.state();
+            state.groups.clear();
+            if state.stopping {
+                return false;
+            }
+        }
+        self.barren = match came {
+            true => 0,
+            false => self.barren + 1,
+        };
+        // The last one reads what the one before it gives.
+        let failed = complaints.iter().rev().find(|it| !it.is_fine());
+        let name = &self.plan.input.name;
+        let why = |it: Option<&Complaint>| {
+            it.map_or_else(String::new, |it| format!(": {}", it.in_words()))
+        };
+        match self.plan.input.kind {
+            Kind::Stored => self.fail_if(failed),
+            Kind::Caller => {
+                let is_over = failed.is_none();
+                let has_patience = self.came && self.last_came.elapsed() < self.plan.patience;
+                if is_over || !has_patience {
+                    return self.fail_if(failed);
+                }
+                if came {
+                    self.tell(format!("{name} was lost{}; calling it again", why(failed)));
+                }
+                self.again()
+            }
+            Kind::Listener => {
+                let is_quick = began.elapsed() < PAUSE;
+                let is_hopeless = failed.is_some_and(Complaint::is_final)
+                    || failed.is_some() && is_quick && self.barren >= HOPELESS;
+                if !self.came && is_hopeless {
+                    return self.fail_if(failed);
+                }
+                match came {
+                    true => self.tell(format!(
+                        "the sender at {name} left; waiting for the next one"
+                    )),
+                    // It is tried again and again; what is wrong is said once.
+                    false if self.barren == 1 => {
+                        self.tell(format!(
+                            "no media came at {name}{}; waiting again",
+                            why(failed)
+                        ));
+                    }
+                    false => {}
+                }
+                self.again()
+            }
+        }
+    }
+
+    fn again(&self) -> bool {
+        self.shared.state().restarts += 1;
+        true
+    }
+
+    /// The end; a failure if there was one.
+    fn fail_if(&self, complaint: Option<&Complaint>) -> bool {
+        if let Some(complaint) = complaint {
+            let failure = complaint.failure(&self.plan.ffmpeg, "read", &self.plan.input.name);
+            self.shared.state().failure = Some(failure);
+        }
+        false
+    }
+}
+
+impl Read for Feed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.over {
+            let Some(life) = &mut self.life else {
+                if !self.may_start() {
+                    self.over = true;
+                    break;
+                }
+                match self.begin() {
+                    Ok(life) => self.life = Some(life),
+                    Err(failure) => {
+                        self.shared.state().failure = Some(failure);
+                        self.over = true;
+                    }
+                }
+                continue;
+            };
+            match life.read(buffer) {
+                Ok(len @ 1..) => {
+                    let is_first = !std::mem::replace(&mut life.came, true);
+                    if is_first && std::mem::replace(&mut self.came, true) {
+                        let name = &self.plan.input.name;
+                        let restarts = self.shared.state().restarts;
+                        self.tell(format!("media come at {name} again (restart {restarts})"));
+                    }
+                    self.last_came = Instant::now();
+                    return Ok(len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => {
+                    if let Some(life) = self.life.take() {
+                        self.over = !self.ended(life);
+                    }
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Life {
+    fn new(mut child: Child) -> Result<Life, Failure> {
+        Ok(Life {
+            output: Life::new_output(&mut child)?,
+            children: vec![child],
+            first: io::Cursor::default(),
+            began: Instant::now(),
+            came: false,
+        })
+    }
+
+    fn new_output(child: &mut Child) -> Result<ChildStdout, Failure> {
+        child
+            .stdout()
+            .ok_or_else(|| Failure::new("ffmpeg has no standard output"))
+    }
+
+    /// Reads the first bytes, and keeps them.
+    fn sniff(&mut self) {
+        let mut first = Vec::new();
+        // An error comes again when it is read on.
+        let _ = (&mut self.output)
+            .take(SNIFF as u64)
+            .read_to_end(&mut first);
+        self.first = io::Cursor::new(first);
+    }
+
+    /// Whether the first bytes are those of one; nothing at all is no other form.
+    fn is_transport_stream(&self) -> bool {
+        let first = self.first.get_ref();
+        first.is_empty() || layercast_media::is_transport_stream(first)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.first.read(buffer)? {
+            0 => self.output.read(buffer),
+            len => Ok(len),
+        }
+    }
+
+    /// Waits for the end of the programs, and says how they ended.
+    fn end(self) -> Vec<Complaint> {
+        drop(self.output);
+        let ended = self.children.into_iter().filter_map(|child| {
+            let (status, said) = child.wait_within(EXIT_WITHIN).ok()?;
+            Some(Complaint::new(status, &said))
+        });
+        ended.collect()
+    }
+}
+
+/// Writes all of `source` to the standard input of a program, on a thread of its own.
+fn pump(mut source: Box<dyn Read + Send>, mut stdin: ChildStdin) -> Result<(), Failure> {
+    let thread = thread::Builder::new().name("pump".into());
+    thread
+        .spawn(move || {
+            // Flushed piece by piece: media are to come now.
+            let mut buffer = [0; 16 * 1_024];
+            while let Ok(len @ 1..) = source.read(&mut buffer) {
+                if stdin.write_all(&buffer[..len]).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+    Ok(())
+}
