@@ -219,7 +219,7 @@ impl<O: Observer> Observer for Option<O> {
 }
 
 /// Borrowed, for a driver that owns its observer.
-impl<O: Observer> Observer for &mut O {
+impl<O: Observer + ?Sized> Observer for &mut O {
     fn record(&mut self, record: &Record<'_>) {
         (**self).record(record);
     }
@@ -235,12 +235,18 @@ impl<O: Observer> Observer for &mut O {
 ///
 /// Whether records are wanted is asked once, at the start.
 #[derive(Default)]
-pub struct AnyObserver<'a>(Option<&'a mut (dyn Observer + Send)>);
+pub struct AnyObserver<'a>(Option<Box<dyn Observer + Send + 'a>>);
 
 impl<'a> AnyObserver<'a> {
     /// Borrows `observer` for one run.
     pub fn new(observer: &'a mut (dyn Observer + Send)) -> AnyObserver<'a> {
-        AnyObserver(observer.enabled().then_some(observer))
+        AnyObserver::owning(observer)
+    }
+
+    /// Owns `observer`.
+    pub fn owning(observer: impl Observer + Send + 'a) -> AnyObserver<'a> {
+        let wants = observer.enabled();
+        AnyObserver(wants.then(|| Box::new(observer) as Box<dyn Observer + Send + 'a>))
     }
 }
 
