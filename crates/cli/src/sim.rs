@@ -15,7 +15,7 @@ use layercast_mets::ReceiverSummary;
 use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{Scenario as InternetScenario, is_internet};
 use layercast_sim::scenario::{Network, Scenario as LayeredScenario};
-use layercast_sim::{SimSummary, Simulation};
+use layercast_sim::{FlowSummary, QueueSummary, SimSummary, Simulation};
 use serde_json::{Value, to_value};
 
 use crate::args::{self, SchemaKind};
@@ -106,7 +106,7 @@ pub fn run(args: &args::Sim) -> Outcome {
     let mut pcap = args.pcap.as_deref().map(create).transpose()?;
     let capture = pcap
         .as_mut()
-        .map(|(path, out)| (*path, out as &mut dyn Write));
+        .map(|(path, out)| (*path, out as &mut (dyn Write + Send)));
     let stop = on_interrupt()?;
     let summary = match &args.trace {
         Some(path) => {
@@ -147,7 +147,7 @@ pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 pub fn simulate(
     network: Network,
     obs: &mut (dyn Observer + Send),
-    pcap: Option<(&Path, &mut dyn Write)>,
+    pcap: Option<(&Path, &mut (dyn Write + Send))>,
     stop: &AtomicBool,
 ) -> Result<SimSummary, Failure> {
     let started = Instant::now();
@@ -198,12 +198,20 @@ fn describe(summary: &SimSummary) -> String {
             count(summary.wire_errors, "PDU")
         );
     }
+    text + &layered(&summary.flows, summary.queues.iter())
+}
+
+/// Layered flows, their receivers, and the ports that they pass.
+pub fn layered<'s>(
+    flows: &[FlowSummary],
+    queues: impl Iterator<Item = &'s QueueSummary>,
+) -> String {
     let mut receivers = Table::new(&[
         "receiver", "flow", "link", "BL", "E1", "E2", "lost BL", "E1", "E2", "late", "p50 ms",
         "p99 ms",
     ]);
     let mut levels = String::new();
-    for flow in &summary.flows {
+    for flow in flows {
         for receiver in &flow.receivers {
             let (frames, lost) = (receiver.frames, receiver.lost);
             let mut cells = vec![
@@ -227,11 +235,11 @@ fn describe(summary: &SimSummary) -> String {
             levels += &format!("  {:<12} {}\n", receiver.name, timeline(receiver));
         }
     }
-    let repairs = summary.flows.iter().flat_map(|flow| &flow.receivers);
+    let repairs = flows.iter().flat_map(|flow| &flow.receivers);
     let repairs = repairs.filter(|it| it.repair.is_some());
     let repairs: Vec<Value> = repairs.filter_map(|it| to_value(it).ok()).collect();
     let repairs = repair::lines(&repairs);
-    let mut queues = Table::new(&[
+    let mut table = Table::new(&[
         "queue",
         "units",
         "bytes",
@@ -242,13 +250,9 @@ fn describe(summary: &SimSummary) -> String {
         "marked",
         "lost on link",
     ]);
-    for queue in summary
-        .queues
-        .iter()
-        .filter(|queue| queue.queue.units_out > 0)
-    {
+    for queue in queues.filter(|queue| queue.queue.units_out > 0) {
         let (port, dropped) = (&queue.queue, queue.queue.dropped());
-        queues.row([
+        table.row([
             format!("{} -> {}", queue.node, queue.port),
             port.units_out.to_string(),
             port.bytes_out.to_string(),
@@ -260,10 +264,10 @@ fn describe(summary: &SimSummary) -> String {
             queue.link.lost.to_string(),
         ]);
     }
-    text + &format!(
+    format!(
         "\nframes played, lost and late:\n{}\nlevels granted (0 = BL, 1 = BL+E1, 2 = BL+E1+E2):\n{levels}{repairs}\nqueues:\n{}",
         receivers.render(),
-        queues.render()
+        table.render()
     )
 }
 

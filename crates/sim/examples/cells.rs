@@ -156,6 +156,7 @@ fn network(
         }),
         flows: flows.iter().enumerate().map(flow).collect(),
         contracts: Vec::new(),
+        mets: None,
         workload: None,
         duration: Span::from_secs(seconds),
         warm_up: Span::ZERO,

@@ -58,6 +58,7 @@ fn main() {
         atm: None,
         flows: (0..flows).map(flow).collect(),
         contracts: Vec::new(),
+        mets: None,
         workload: None,
         duration: Span::from_secs(seconds),
         warm_up: Span::ZERO,

@@ -107,7 +107,7 @@ impl World<'_> {
                         start,
                         tx,
                     } => {
-                        let wire = out_wire(self.net, place, port);
+                        let wire = out_wire(&self.net, place, port);
                         if let Some(capture) = &mut self.capture {
                             capture.write(wire, start, &pdu);
                         }
@@ -116,7 +116,7 @@ impl World<'_> {
                         wires::send(wires, now, at, pdu, &mut self.kernel, &mut self.obs);
                     }
                     StationTransmit::Signal { port, signal } => {
-                        let wire = out_wire(self.net, place, port);
+                        let wire = out_wire(&self.net, place, port);
                         let group = self.wires[wire].is_group();
                         for at in 0..self.wires[wire].fan.len() {
                             let wire = self.wires[wire].fan[at];

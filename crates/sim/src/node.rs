@@ -26,7 +26,7 @@ pub struct NodeState {
 /// A flow at its source while it runs.
 pub struct SourceState {
     /// What is still to be sent.
-    pub frames: Box<dyn Iterator<Item = AppFrame>>,
+    pub frames: Box<dyn Iterator<Item = AppFrame> + Send>,
     /// How its requests ended.
     pub answers: Vec<(Time, RequestId, Status)>,
     /// Its place in the station of its node.

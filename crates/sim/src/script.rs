@@ -1,5 +1,7 @@
 //! What happens from outside: receivers come and go, nodes and links fail and come back.
 
+use std::sync::Arc;
+
 use layercast_core::{RequestId, Time};
 use layercast_mets::SinkInput;
 use layercast_mets::StationInput;
@@ -35,7 +37,7 @@ impl World<'_> {
         for link in 0..self.links.len() {
             self.plan(Time::ZERO, Action::ChannelUp(link));
         }
-        let net = self.net;
+        let net = Arc::clone(&self.net);
         for (place, receiver) in net.receivers.iter().enumerate() {
             self.plan(receiver.join, Action::Join(place));
             if let Some(leave) = receiver.leave {
@@ -94,11 +96,12 @@ impl World<'_> {
 
     /// Asks a machine for something, if it is there.
     fn request(&mut self, place: usize) {
-        let (now, request) = (self.now, &self.net.requests[place]);
+        let (now, net) = (self.now, Arc::clone(&self.net));
+        let request = &net.requests[place];
         let (id, option) = (RequestId(place as u32), request.option.clone());
         let node = match request.of {
-            Asked::Source(flow) => self.net.flows[flow].node,
-            Asked::Sink(receiver) => self.net.receivers[receiver].node,
+            Asked::Source(flow) => net.flows[flow].node,
+            Asked::Sink(receiver) => net.receivers[receiver].node,
         };
         let Some(station) = &mut self.nodes[node].station else {
             return;
@@ -144,7 +147,8 @@ impl World<'_> {
             FaultKind::Restart => {
                 self.kill(target);
                 self.start(target);
-                for port in &self.net.nodes[target].ports {
+                let net = Arc::clone(&self.net);
+                for port in &net.nodes[target].ports {
                     self.plan_channel_up(port.link);
                 }
             }
@@ -161,9 +165,9 @@ impl World<'_> {
 
     /// A node starts with empty state; its receivers that should be there come back.
     fn start(&mut self, place: usize) {
-        let (now, net) = (self.now, self.net);
+        let (now, net) = (self.now, Arc::clone(&self.net));
         let node = &net.nodes[place];
-        let station = self.nodes[place].start(net, place);
+        let station = self.nodes[place].start(&net, place);
         for &flow in &node.sources {
             self.sources[flow].start(now, &net.flows[flow], station);
         }
@@ -178,7 +182,8 @@ impl World<'_> {
 
     /// A node stops immediately and loses all state.
     fn kill(&mut self, place: usize) {
-        let node = &self.net.nodes[place];
+        let net = Arc::clone(&self.net);
+        let node = &net.nodes[place];
         self.nodes[place].stop(&mut self.kernel);
         for &flow in &node.sources {
             self.kernel.schedule(self.sources[flow].event, None);

@@ -152,7 +152,7 @@ impl World<'_> {
 
     /// Everything counted so far.
     pub fn summary(&self) -> SimSummary {
-        let net = self.net;
+        let net = &*self.net;
         let flows = net.flows.iter().enumerate().map(|(place, flow)| {
             let numbers = 0..net.receivers.len();
             let receivers = numbers.filter(|&number| net.receivers[number].flow == place);

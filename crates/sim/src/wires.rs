@@ -1,14 +1,15 @@
 //! Links: two directions, each with a channel for data and a reliable one for signals, and perhaps repair of losses.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::VecDeque;
 use std::io;
 
-use layercast_core::{Machine, Observer, PortId, Span, Stream, Time};
-use layercast_link::{Awaiting, Framed, Link, LinkConfig, LinkInput, RepairEnd};
-use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal};
+use layercast_core::{Machine, Observer, PortId, Rate, Span, Stream, Time};
+use layercast_link::{Awaiting, Framed, Link, LinkConfig, LinkInput, LinkStats, RepairEnd};
+use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal, UDP_IP_HEADER};
 
 use crate::kernel::{Kernel, SourceId};
-use crate::scenario::{NetLink, Network};
+use crate::scenario::{NetLink, Network, Port};
 
 /// One direction of a link.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct Wire {
     /// Place of the link.
     pub link: usize,
     /// Data on their way.
-    pub data: Link<Framed>,
+    pub data: Medium,
     /// Signals on their way.
     pub signals: Link<Signal>,
     /// Event source of `data`.
@@ -101,6 +102,93 @@ pub fn out_wire_of(net: &Network, node: usize, link: usize) -> usize {
     2 * link + usize::from(net.links[link].ends[1] == node)
 }
 
+/// What carries the data of one direction of a link.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a run has one kind, and most have links"
+)]
+#[derive(Debug)]
+pub enum Medium {
+    /// A link of its own.
+    Link(Link<Framed>),
+    /// An internetwork, whose packets they are.
+    Network(Crossing),
+}
+
+/// One direction of a link whose data an internetwork carries.
+#[derive(Debug, Default)]
+pub struct Crossing {
+    /// The rate at which the port sends.
+    rate: Option<Rate>,
+    /// Datagrams that have not left the port, with the time at which the first bit does.
+    leaving: VecDeque<(Time, Framed)>,
+    sent: u64,
+    /// Those that came.
+    pub delivered: u64,
+}
+
+impl Medium {
+    /// A link of its own.
+    pub fn link(net: &Network, port: &Port, name: &str) -> Medium {
+        Medium::Link(Link::new(port.out, net.seed, name))
+    }
+
+    /// An internetwork.
+    pub fn network(_: &Network, port: &Port, _: &str) -> Medium {
+        Medium::Network(Crossing {
+            rate: port.config.rate,
+            ..Crossing::default()
+        })
+    }
+
+    /// Puts a datagram on it, whose last bit leaves the port at `ready`.
+    fn put<O: Observer>(&mut self, now: Time, ready: Time, item: Framed, obs: &mut O) {
+        match self {
+            Medium::Link(link) => link.handle(now, LinkInput { ready, item }, obs),
+            Medium::Network(crossing) => {
+                let octets = (item.encoded_len() + UDP_IP_HEADER) as u64;
+                let tx = crossing.rate.map_or(Span::ZERO, |it| it.time_for(octets));
+                // Feedback takes no time of the line.
+                let start = ready.saturating_sub(tx).max(now);
+                let last = crossing.leaving.back().map_or(start, |(at, _)| *at);
+                crossing.leaving.push_back((start.max(last), item));
+            }
+        }
+    }
+
+    /// The next datagram at the end of the link, or at the entry of the internetwork, by now.
+    pub fn poll<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Framed> {
+        match self {
+            Medium::Link(link) => link.poll_transmit(now, obs),
+            Medium::Network(crossing) => {
+                let (_, framed) = crossing.leaving.pop_front_if(|(at, _)| *at <= now)?;
+                crossing.sent += 1;
+                Some(framed)
+            }
+        }
+    }
+
+    /// When the next one does.
+    pub fn next_timeout(&self) -> Option<Time> {
+        match self {
+            Medium::Link(link) => link.next_timeout(),
+            Medium::Network(crossing) => crossing.leaving.front().map(|(at, _)| *at),
+        }
+    }
+
+    /// What happened so far. What an internetwork lost is known to it.
+    pub fn stats(&self) -> LinkStats {
+        match self {
+            Medium::Link(link) => link.stats(),
+            Medium::Network(crossing) => LinkStats {
+                sent: crossing.sent,
+                delivered: crossing.delivered,
+                ..LinkStats::default()
+            },
+        }
+    }
+}
+
 /// Whether a link works, and whether its ends know.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkState {
@@ -112,7 +200,12 @@ pub struct LinkState {
 
 impl Wire {
     /// The direction of `link` that leaves its end `side`.
-    pub fn new(net: &Network, link: usize, side: usize, kernel: &mut Kernel) -> Wire {
+    pub fn new(
+        net: &Network,
+        (link, side): (usize, usize),
+        medium: fn(&Network, &Port, &str) -> Medium,
+        kernel: &mut Kernel,
+    ) -> Wire {
         let NetLink {
             ends,
             ports,
@@ -140,7 +233,7 @@ impl Wire {
             to,
             to_port: ports[1 - side],
             link,
-            data: Link::new(config, net.seed, &name),
+            data: medium(net, port, &name),
             adapter_loss: port.adapter_loss,
             adapter_stream: Stream::new(net.seed, &format!("{name}/adapter_loss")),
             signals: Link::new(reliable, net.seed, &format!("{name}/signals")),
@@ -176,7 +269,7 @@ impl Wire {
         obs: &mut O,
     ) {
         if !self.loses_adapter(item.pdu()) {
-            self.data.handle(now, LinkInput { ready, item }, obs);
+            self.data.put(now, ready, item, obs);
             kernel.schedule(self.data_event, self.data.next_timeout());
         }
     }
@@ -208,7 +301,7 @@ fn is_adapter(pdu: &LinkPdu) -> bool {
 
 /// A capture of all links: one interface for each direction.
 pub struct Capture<'a> {
-    pcap: PcapNg<&'a mut dyn io::Write>,
+    pcap: PcapNg<&'a mut (dyn io::Write + Send)>,
     interfaces: Vec<u32>,
     error: Option<io::Error>,
 }
@@ -219,7 +312,7 @@ const PORT: u16 = 4_900;
 impl<'a> Capture<'a> {
     /// Starts a capture of `wires`.
     pub fn new(
-        out: &'a mut dyn io::Write,
+        out: &'a mut (dyn io::Write + Send),
         net: &Network,
         wires: &[Wire],
     ) -> io::Result<Capture<'a>> {

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use layercast_core::{AnyObserver, Machine, Observer, Span, Stream, Time};
+use layercast_link::Framed;
 use layercast_link::host::Stalls;
 use layercast_mets::{FlowLog, Sink, SinkInput, Source};
 use layercast_mets::{Part, StationInput};
 
 use crate::kernel::{Kernel, SourceId};
 use crate::node::{NodeState, SinkState, SourceState};
-use crate::scenario::Network;
+use crate::scenario::{Network, Port};
 use crate::script::Action;
 use crate::summary::SimSummary;
-use crate::wires::{Capture, LinkState, Wire};
+use crate::wires::{Capture, LinkState, Medium, Wire};
 
 /// A network of layered flows that can be run.
 ///
@@ -49,12 +51,12 @@ use crate::wires::{Capture, LinkState, Wire};
 /// assert!(wide.frames.e2 > narrow.frames.e2);
 /// ```
 pub struct Simulation {
-    net: Network,
+    net: Arc<Network>,
 }
 
 /// Everything that changes during a run.
 pub(crate) struct World<'a> {
-    pub net: &'a Network,
+    pub net: Arc<Network>,
     pub obs: AnyObserver<'a>,
     pub capture: Option<Capture<'a>>,
     pub now: Time,
@@ -74,6 +76,8 @@ pub(crate) struct World<'a> {
     /// Where links repair losses.
     pub budgets_event: Option<SourceId>,
     pub counts: Counts,
+    /// Units that an [internetwork](crate::internet) carries, and whose first bit leaves now, with the place of their wire.
+    pub leaving: Vec<(usize, Framed)>,
 }
 
 /// What the run counts.
@@ -104,7 +108,7 @@ enum Actor {
 impl Simulation {
     /// A simulation of `net`, with the seed it was resolved with.
     pub fn new(net: Network) -> Simulation {
-        Simulation { net }
+        Simulation { net: Arc::new(net) }
     }
 
     /// Runs to the end, or tells why the capture could not be written.
@@ -115,7 +119,7 @@ impl Simulation {
     pub fn run(
         &self,
         obs: &mut (dyn Observer + Send),
-        pcap: Option<&mut dyn io::Write>,
+        pcap: Option<&mut (dyn io::Write + Send)>,
         mut progress: impl FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
         self.run_watched(obs, pcap, &mut progress)
@@ -124,10 +128,10 @@ impl Simulation {
     fn run_watched(
         &self,
         obs: &mut (dyn Observer + Send),
-        pcap: Option<&mut dyn io::Write>,
+        pcap: Option<&mut (dyn io::Write + Send)>,
         progress: &mut dyn FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
-        let mut world = World::new(&self.net, AnyObserver::new(obs));
+        let mut world = World::new(self.net.clone(), AnyObserver::new(obs), Medium::link);
         if let Some(out) = pcap {
             world.capture = Some(Capture::new(out, &self.net, &world.wires)?);
         }
@@ -142,7 +146,13 @@ impl Simulation {
 }
 
 impl<'a> World<'a> {
-    fn new(net: &'a Network, obs: AnyObserver<'a>) -> World<'a> {
+    /// A world in which nothing has happened; `medium` says what carries the data of a direction of a link.
+    pub fn new(
+        network: Arc<Network>,
+        obs: AnyObserver<'a>,
+        medium: fn(&Network, &Port, &str) -> Medium,
+    ) -> World<'a> {
+        let net = &*network;
         let mut kernel = Kernel::new(net.ties, net.seed);
         let mut actors = Vec::new();
         let agenda_event = kernel.add();
@@ -154,7 +164,7 @@ impl<'a> World<'a> {
         let nodes = nodes.collect();
         let wires = (0..2 * net.links.len()).map(|wire| {
             actors.extend([Actor::Data(wire), Actor::Signals(wire)]);
-            let made = Wire::new(net, wire / 2, wire % 2, &mut kernel);
+            let made = Wire::new(net, (wire / 2, wire % 2), medium, &mut kernel);
             actors.extend(made.repair_event.map(|_| Actor::Repair(wire)));
             made
         });
@@ -192,7 +202,6 @@ impl<'a> World<'a> {
             channel: false,
         };
         World {
-            net,
             obs,
             capture: None,
             now: Time::ZERO,
@@ -200,6 +209,7 @@ impl<'a> World<'a> {
             nodes,
             wires,
             links: vec![down; net.links.len()],
+            net: network,
             sources,
             sinks,
             agenda: BTreeMap::new(),
@@ -208,6 +218,7 @@ impl<'a> World<'a> {
             budgets_event,
             kernel,
             counts: Counts::default(),
+            leaving: Vec::new(),
         }
     }
 
@@ -233,6 +244,31 @@ impl<'a> World<'a> {
         end
     }
 
+    /// When something happens next.
+    pub fn next(&mut self) -> Option<Time> {
+        self.kernel.next().map(|(at, _)| at)
+    }
+
+    /// Lets everything happen that is due by `now`.
+    pub fn advance(&mut self, now: Time) {
+        self.now = now;
+        while let Some((at, source)) = self.kernel.next()
+            && at <= now
+        {
+            self.counts.events += 1;
+            self.act(source);
+        }
+    }
+
+    /// What was sent on a wire has come over the internetwork.
+    pub fn comes(&mut self, now: Time, wire: usize, framed: Framed) {
+        self.now = now;
+        if let Medium::Network(crossing) = &mut self.wires[wire].data {
+            crossing.delivered += 1;
+        }
+        self.arrive(wire, framed);
+    }
+
     fn act(&mut self, source: SourceId) {
         let now = self.now;
         match self.actors[source.0 as usize] {
@@ -252,8 +288,11 @@ impl<'a> World<'a> {
             Actor::Repair(wire) => self.repair_timers(wire),
             Actor::Budgets => self.share_budgets(),
             Actor::Data(wire) => {
-                while let Some(framed) = self.wires[wire].data.poll_transmit(now, &mut self.obs) {
-                    self.arrive(wire, framed);
+                while let Some(framed) = self.wires[wire].data.poll(now, &mut self.obs) {
+                    match self.wires[wire].data {
+                        Medium::Link(_) => self.arrive(wire, framed),
+                        Medium::Network(_) => self.leaving.push((wire, framed)),
+                    }
                 }
                 let wire = &self.wires[wire];
                 self.kernel
@@ -296,7 +335,8 @@ impl<'a> World<'a> {
     /// Starts the machine of a receiver. It opens a session of its own, which shows its host's
     /// neighbour a channel that has just come up, and lets it learn what is on offer.
     pub fn start_sink(&mut self, place: usize) {
-        let receiver = &self.net.receivers[place];
+        let net = Arc::clone(&self.net);
+        let receiver = &net.receivers[place];
         let home = receiver.node;
         let Some(station) = &mut self.nodes[home].station else {
             return;
@@ -304,12 +344,12 @@ impl<'a> World<'a> {
         let sink = Sink::new(receiver.config.clone());
         station.set_sink(self.sinks[place].place, Some(sink));
         self.plan_stall(place);
-        let link = self.net.nodes[home].ports[0].link;
+        let link = net.nodes[home].ports[0].link;
         if !self.links[link].channel {
             return self.settle(home);
         }
         self.give_sink(place, SinkInput::LinkUp);
-        let ends = self.net.links[link];
+        let ends = net.links[link];
         let side = usize::from(ends.ends[0] == home);
         let (neighbour, port) = (ends.ends[side], ends.ports[side]);
         self.give(neighbour, StationInput::PortUp { port });

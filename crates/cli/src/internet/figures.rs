@@ -18,6 +18,7 @@ enum Part {
     Applications,
     Queues,
     Backbone,
+    Mets,
 }
 
 /// In what it is measured.
@@ -124,6 +125,7 @@ impl Figures {
                 share(dropped, &queue["offered"]),
             );
         }
+        self.layered(&summary["mets"]);
         let queues = list(&summary["atm"]["queues"]);
         for queue in queues {
             let (name, used) = (text(&queue["name"]), queue["utilisation"].as_f64());
@@ -150,6 +152,30 @@ impl Figures {
                     Unit::Count,
                     count,
                 );
+            }
+        }
+    }
+
+    /// The receivers of layered flows.
+    fn layered(&mut self, mets: &Value) {
+        let flows = list(&mets["flows"]).iter();
+        for receiver in flows.flat_map(|flow| list(&flow["receivers"])) {
+            let name = text(&receiver["name"]);
+            for layer in ["BL", "E1", "E2"] {
+                let played = receiver["frames"][layer].as_f64();
+                let lost = receiver["lost"][layer].as_f64();
+                for (what, value) in [("played", played), ("lost", lost)] {
+                    let figure = format!("{layer} {what}");
+                    self.one(Part::Mets, name, &figure, Unit::Count, value);
+                }
+            }
+            let late = receiver["late"].as_f64();
+            self.one(Part::Mets, name, "late", Unit::Count, late);
+            for quantile in ["p50", "p99"] {
+                let delay = receiver["delay_ms"][quantile].as_f64();
+                let delay = delay.map(|ms| ms / 1e3);
+                let figure = format!("delay {quantile}");
+                self.one(Part::Mets, name, &figure, Unit::Time, delay);
             }
         }
     }
@@ -283,6 +309,7 @@ impl Report {
             (Part::Applications, "applications"),
             (Part::Queues, "queues, busiest first"),
             (Part::Backbone, "backbone"),
+            (Part::Mets, "receivers of METS"),
         ] {
             let mut rows: Vec<&Figure> = self.figures.iter().collect();
             rows.retain(|row| row.part == part && row.max > 0.0);

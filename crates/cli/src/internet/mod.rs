@@ -7,8 +7,10 @@ mod parquet;
 mod run;
 mod sweep;
 pub mod table;
+mod trace;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use layercast_sim::internet::scenario::{Attachment, Scenario};
 use layercast_sim::internet::{Internet, Network, Stopped};
@@ -21,30 +23,34 @@ pub use crate::scenario::Override;
 use crate::scenario::explain_located;
 use crate::sim::on_interrupt;
 use run::Run;
+use trace::SharedTrace;
 
 /// Runs the scenario `text`, which was read from the file of `args`.
 pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
-    for (flag, given) in [
-        ("--trace", args.trace.is_some()),
-        ("--wire-check", args.wire_check),
-    ] {
-        if given {
-            let what = format!(
-                "{flag} is for scenarios of METS, {} is an internetwork",
-                path.display()
-            );
-            return Err(Failure::Usage(what));
-        }
-    }
     if let Some(seeds) = &args.seeds {
+        refuse_trace(args, "with --seeds there are several runs")?;
         return sweep::run(args, path, text, seeds.clone());
     }
     let (name, network) = ready(args, path, text, args.seed)?;
-    let internet = Internet::new(&network).map_err(|error| Failure::of(path, error))?;
+    if network.mets.is_none() {
+        refuse_trace(
+            args,
+            "the scenario has no METS nodes, which [mets] describes",
+        )?;
+    }
+    let mut internet = Internet::new(&network).map_err(|error| Failure::of(path, error))?;
     if args.check {
         return print(&counts(path, &network));
     }
     let template = "{bar:40} {percent}% of the network's time, {eta} left {msg}";
+    let trace = args
+        .trace
+        .as_deref()
+        .map(|path| SharedTrace::open(path, &name));
+    let trace = trace.transpose()?;
+    if let Some(trace) = &trace {
+        internet.observe(trace.clone());
+    }
     let stop = on_interrupt()?;
     let bar = progress::bar(run::steps(&network), template);
     let summary = Run {
@@ -61,6 +67,9 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     .simulate(internet);
     bar.finish_and_clear();
     let summary = summary?;
+    if let Some(trace) = trace {
+        trace.finish()?;
+    }
     match args.json {
         true => print_json(&summary)?,
         false => print(&table::describe(&summary))?,
@@ -69,6 +78,18 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         None => Ok(()),
         Some(Stopped::Interrupted) => Err(Failure::Interrupted),
         Some(stopped) => Err(Failure::of(path, table::reason(stopped)).hint(RAISE)),
+    }
+}
+
+/// The flags for METS nodes have no meaning here.
+fn refuse_trace(args: &args::Sim, why: &str) -> Outcome {
+    let given = [
+        ("--trace", args.trace.is_some()),
+        ("--wire-check", args.wire_check),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Failure::Usage(format!("{flag} looks at METS nodes: {why}"))),
+        None => Ok(()),
     }
 }
 
@@ -88,6 +109,9 @@ fn ready(
         ..Override::default()
     };
     let (scenario, mut network, attachments) = load(path, text, instead)?;
+    if let Some(mets) = &mut network.mets {
+        Arc::make_mut(&mut mets.machines).wire_check |= args.wire_check;
+    }
     if let Some(atm) = &mut network.atm {
         atm.per_cell = args.per_cell;
     }
@@ -98,6 +122,10 @@ fn ready(
         );
     }
     for warning in network.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    let mets = network.mets.iter();
+    for warning in mets.flat_map(|mets| mets.machines.warnings()) {
         eprintln!("warning: {warning}");
     }
     Ok((scenario.name, network))
@@ -130,8 +158,17 @@ fn names(network: &Network) -> Vec<&str> {
 /// What `--check` prints.
 fn counts(path: &Path, network: &Network) -> String {
     let atm = network.atm.as_ref();
+    let mets = network.mets.as_ref().map_or(String::new(), |mets| {
+        let machines = &mets.machines;
+        format!(
+            ", {}, {}, {}",
+            count(machines.links.len(), "peering"),
+            count(machines.flows.len(), "METS flow"),
+            count(machines.receivers.len(), "METS receiver"),
+        )
+    });
     format!(
-        "{}: {}, {}, {}, {}, {}, {}: nothing wrong\n",
+        "{}: {}, {}, {}, {}, {}, {}{mets}: nothing wrong\n",
         path.display(),
         count(network.nodes.len(), "node"),
         count(

@@ -1,10 +1,11 @@
 //! A report as tables.
 
 use layercast_sim::internet::{
-    AtmReport, ContractReport, Measurement, QueueReport, Report, Stopped, Summary,
+    AtmReport, ClassReport, ContractReport, Measurement, QueueReport, Report, Stopped, Summary,
 };
 
 use crate::output::Table;
+use crate::sim::layered;
 
 /// Most rows of a table; `--json` and `--out` have all.
 const ROWS: usize = 40;
@@ -50,6 +51,11 @@ pub fn describe(summary: &Summary) -> String {
     }
     if let Some(atm) = &report.atm {
         text += &backbone(atm);
+    }
+    if let Some(mets) = &report.mets {
+        let ports = mets.peerings.iter().map(|peering| &peering.port);
+        text += &format!("\nMETS:\n{}", layered(&mets.flows, ports));
+        text += &classes(&mets.classes);
     }
     let drops = report.node_drops;
     if drops.ttl + drops.no_route + drops.too_big + drops.busy + drops.not_mine > 0 {
@@ -197,6 +203,29 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
     }
     let all = queues.len();
     table.render() + &more(all.min(ROWS), all, "queues")
+}
+
+/// What waited beside the ports of METS nodes.
+fn classes(classes: &[ClassReport]) -> String {
+    if classes.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["class queue", "offered", "full", "mean wait ms", "longest"]);
+    for class in classes.iter().take(ROWS) {
+        table.row([
+            class.name.clone(),
+            class.offered.to_string(),
+            class.dropped_full.to_string(),
+            format!("{:.3}", class.mean_wait * 1e3),
+            class.max_waiting.to_string(),
+        ]);
+    }
+    let all = classes.len();
+    format!(
+        "\nother protocols at these ports:\n{}{}",
+        table.render(),
+        more(all.min(ROWS), all, "class queues")
+    )
 }
 
 fn backbone(atm: &AtmReport) -> String {

@@ -620,6 +620,38 @@ fn sim_gives_the_same_bytes_twice_and_under_wire_check() {
 }
 
 #[test]
+fn sim_traces_mets_nodes_of_an_internetwork() {
+    let trace = folder("trace-mets").join("run.jsonseq");
+    let path = trace.to_str().unwrap();
+    let scenario = repository("scenarios/internet/mets-emulate.toml");
+    let more = ["--duration", "5s", "--wire-check", "--json"];
+    let output = run(&[&["sim", &scenario, "--trace", path], &more[..]].concat());
+    let summary = common::json(&output);
+    assert_eq!(summary["mets"]["wire_errors"], 0);
+    let records = common::records(&trace);
+    for (machine, event) in [
+        ("switch", "decision"),
+        ("source", "sent"),
+        ("sink", "played"),
+    ] {
+        let mut found = records.iter();
+        assert!(
+            found.any(|it| it["machine"] == machine && it["event"] == event),
+            "{machine} {event}"
+        );
+    }
+    let output = run(&["sim", &scenario, "--check"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("1 peering, 1 METS flow, 1 METS receiver: nothing wrong"),
+        "{said}"
+    );
+    let seeds = ["--seeds", "1..2", "--out", "x", "--wire-check"];
+    let output = run(&[&["sim", &scenario], &seeds[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn sim_writes_a_trace() {
     let trace = folder("trace").join("run.jsonseq");
     let path = trace.to_str().unwrap();

@@ -323,3 +323,34 @@ fn wrong_use_is_said_before_anything_is_made() {
     assert_eq!(no_folder.status.code(), Some(1));
     assert!(complaint(&no_folder).contains("/proc/no/such"));
 }
+
+#[test]
+fn receivers_of_layered_flows_have_figures() {
+    let (folder, film) = (
+        folder("sweep-mets"),
+        "scenarios/internet/mets-over-atm.toml",
+    );
+    let (film, out) = (repository(film), folder.to_str().unwrap());
+    let duration = ["--duration", "51s", "--json"];
+    // The transfer beside the film makes most of the events.
+    let text = fs::read_to_string(film).unwrap();
+    let text = text.replace("start = \"5s\"", "start = \"50.9s\"");
+    let scenario = folder.with_extension("toml");
+    fs::write(&scenario, text).unwrap();
+    let args = ["sim", scenario.to_str().unwrap(), "--seeds", "1..2"];
+    let found = json(&run(&[&args[..], &["--out", out], &duration].concat()));
+    let figures = found["figures"].as_array().unwrap();
+    let figure = |of: &str, name: &str| {
+        let mut rows = figures.iter();
+        let row =
+            rows.find(|row| row["part"] == "mets" && row["of"] == of && row["figure"] == name);
+        let row = row.expect("a figure of a receiver");
+        assert_eq!(row["seeds"], 2);
+        row["median"].as_f64().unwrap()
+    };
+    assert!(figure("canyon-at-dwp", "BL played") > 90.0);
+    assert!(figure("canyon-at-dwp", "E2 played") > 300.0);
+    assert_eq!(figure("canyon-at-dwp", "BL lost"), 0.0);
+    let delay = figure("flight-at-dwp", "delay p50");
+    assert!((0.01..0.5).contains(&delay), "{delay}");
+}

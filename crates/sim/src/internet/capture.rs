@@ -11,7 +11,7 @@ use super::atm::Backbone;
 use super::group::group_address;
 use super::packet::{Body, IP_HEADER, Packet, PacketId};
 use super::xtp::Carrier;
-use super::{Internet, NodeIndex, Watch};
+use super::{Internet, NodeIndex, Watch, mets};
 
 /// A packet that a pipe took.
 #[derive(Debug)]
@@ -172,6 +172,16 @@ fn content(packet: &Packet, body: &Body) -> IpBody {
             checksum: true,
             payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
         }),
+        Body::Mets(framed, _) => {
+            let mut octets = Vec::with_capacity(framed.encoded_len());
+            framed.encode_into(&mut octets);
+            IpBody::Udp(UdpDatagram {
+                src_port: mets::PORT,
+                dst_port: mets::PORT,
+                checksum: true,
+                payload: Payload::Bytes(octets.into()),
+            })
+        }
         Body::Xtp(packet, _) => xtp(packet),
         Body::Group(packet, _) => xtp(packet),
         Body::Real(_) | Body::Fragment { .. } | Body::Free => IpBody::Other {

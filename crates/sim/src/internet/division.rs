@@ -55,7 +55,7 @@ impl Division {
 /// Why a network cannot be divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Indivisible {
-    /// It has more than TCP and UDP flows between two hosts each: applications, XTP, ATM.
+    /// It has more than TCP and UDP flows between two hosts each: applications, XTP, METS, ATM.
     Mixed,
     /// What happens at one instant does so in the order it was scheduled, over all of the network.
     Fifo,
@@ -69,7 +69,7 @@ impl Display for Indivisible {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Indivisible::Mixed => {
-                "only TCP and UDP flows can be divided, not applications, XTP or ATM"
+                "only TCP and UDP flows can be divided, not applications, XTP, METS or ATM"
             }
             Indivisible::Fifo => "ties = \"fifo\" has one order for all of the network",
             Indivisible::Processors => "the processors of its routers decide when packets continue",
@@ -84,7 +84,7 @@ impl Display for Indivisible {
 pub(super) fn has_only_flows(network: &Network) -> bool {
     let is_alone =
         |traffic: &Traffic| matches!(traffic, Traffic::Bulk(_) | Traffic::Datagrams { .. });
-    let has_more = network.workload.is_some() || network.atm.is_some();
+    let has_more = network.workload.is_some() || network.atm.is_some() || network.mets.is_some();
     !has_more && network.flows.iter().all(|it| is_alone(&it.traffic))
 }
 

@@ -56,6 +56,25 @@ pub enum NetworkError {
         /// The receiver.
         to: String,
     },
+    /// There is no way between two METS nodes.
+    #[error("peering: there is no way from {from:?} to {to:?}")]
+    NoPeering {
+        /// One end.
+        from: String,
+        /// The other.
+        to: String,
+    },
+    /// A class queue where there can be none.
+    #[error(
+        "peering of {from:?} and {to:?}: a class queue needs a link between them, without RED and with an MTU of {least} bytes or more",
+        least = super::classes::LEAST_MTU
+    )]
+    NoClass {
+        /// One end.
+        from: String,
+        /// The other.
+        to: String,
+    },
     /// The table of routes would be too large.
     #[error(
         "{count} routers are on rings or between them, and {most} are the most: branches of a tree may have any number"

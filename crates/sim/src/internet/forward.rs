@@ -105,6 +105,7 @@ impl Internet {
             (Body::Xtp(packet, carrier), Some(host)) => {
                 self.take_xtp(host, (src, at), *packet, carrier);
             }
+            (Body::Mets(framed, wire), _) => self.mets_arrived(wire, *framed),
             (Body::Real(packet), host) => self.answer(at, host, src, *packet),
             _ => self.drops.not_mine += 1,
         }
@@ -254,6 +255,14 @@ impl Internet {
 
     #[inline(always)]
     fn offer(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
+        if self.classes.is_none() || !self.takes_class(pipe, id, bytes) {
+            self.enter(pipe, id, bytes, to);
+        }
+    }
+
+    /// A packet enters a link.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
         let offered = self.pipes[pipe as usize].offer(self.now, bytes);
         if self.captured.is_some() && offered != Offered::Dropped {
             self.see(pipe, id);

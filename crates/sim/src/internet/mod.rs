@@ -10,6 +10,7 @@ mod atm;
 mod build;
 mod capture;
 mod check;
+mod classes;
 mod components;
 mod division;
 mod error;
@@ -21,6 +22,7 @@ mod hosts;
 mod icmp;
 mod inbox;
 mod measure;
+mod mets;
 mod network;
 mod packet;
 mod parallel;
@@ -43,7 +45,8 @@ pub use external::{Delivery, ExternalCounts, Refused};
 pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use report::{
-    AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ContractReport, FlowReport,
-    NodeDrops, Progress, QueueReport, ReceiverReport, Report, Sample, Stopped, Watch,
+    AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ClassReport, ContractReport,
+    FlowReport, MetsReport, NodeDrops, PeeringReport, Progress, QueueReport, ReceiverReport,
+    Report, Sample, Stopped, Watch,
 };
 pub use world::Internet;

@@ -1,4 +1,5 @@
 use core::net::Ipv4Addr;
+use std::sync::Arc;
 
 use layercast_atm::{CellContract, FramePolicing};
 use layercast_core::{Rate, Span, Time};
@@ -27,6 +28,8 @@ pub struct Network {
     pub flows: Vec<Flow>,
     /// What may cross the backbone from a host to another, at most one for each pair.
     pub contracts: Vec<HostContract>,
+    /// METS nodes at some of the nodes.
+    pub mets: Option<MetsNetwork>,
     /// The applications of a population of hosts.
     pub workload: Option<Population>,
     /// How long to simulate.
@@ -381,6 +384,18 @@ pub enum SizeLaw {
         /// Their largest number.
         most: u32,
     },
+}
+
+/// METS nodes, each at a host or router.
+#[derive(Clone, Debug)]
+pub struct MetsNetwork {
+    /// Their machines. Its links are peerings, whose datagrams are packets of the internetwork; their delays are those of the
+    /// paths.
+    pub machines: Arc<crate::scenario::Network>,
+    /// The host or router of each of its nodes.
+    pub nodes: Vec<NodeIndex>,
+    /// Whether packets of other protocols wait in a queue of their own at both ends of the link of a peering.
+    pub classes: Vec<bool>,
 }
 
 /// The applications of many hosts.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use layercast_core::{Time, prefetch};
+use layercast_link::Framed;
 use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
@@ -60,6 +61,8 @@ pub(crate) enum Body {
     Xtp(Box<XtpPacket>, Carrier),
     /// One to the group of a flow, on its way to the next node.
     Group(Arc<XtpPacket>, u32),
+    /// Of a METS node to its neighbour, in this direction of a peering.
+    Mets(Box<Framed>, u32),
     /// A packet with all its bytes, as real programs send them.
     Real(Box<Ipv4Packet>),
     /// A part of the packet of a group, from this byte of its data on.
@@ -239,6 +242,14 @@ impl Packets {
             step: NO_STEP,
             ttl: packet.ttl,
             body: Body::Real(Box::new(packet)),
+        })
+    }
+
+    /// The directions of peerings of all packets of METS nodes.
+    pub fn mets(&self) -> impl Iterator<Item = u32> {
+        self.all.iter().filter_map(|packet| match packet.body {
+            Body::Mets(_, wire) => Some(wire),
+            _ => None,
         })
     }
 

@@ -152,6 +152,9 @@ impl Internet {
             let Interface::Pipe(pipe) = hop.interface else {
                 return None;
             };
+            if self.classes.as_ref().is_some_and(|it| it.has(pipe)) {
+                return None;
+            }
             self.paths.steps.push(Step {
                 pipe,
                 next: hop.next,
@@ -174,7 +177,8 @@ impl Internet {
     /// This is known only where all traffic is that of flows between two hosts.
     pub(super) fn lay_paths(&mut self, network: &Network) {
         let is_other = |traffic: &Traffic| matches!(traffic, Traffic::XtpMulticast { .. });
-        if network.workload.is_some() || network.flows.iter().any(|it| is_other(&it.traffic)) {
+        let has_more = network.workload.is_some() || network.mets.is_some();
+        if has_more || network.flows.iter().any(|it| is_other(&it.traffic)) {
             return;
         }
         let mut firsts = Vec::new();

@@ -127,6 +127,13 @@ impl Pipe {
         self
     }
 
+    /// Any number of packets may wait: what enters is bounded elsewhere.
+    pub fn take_all(&mut self) {
+        self.most_waiting = u32::MAX;
+        self.more.most_bytes = None;
+        self.is_special = self.more.red.is_some() || self.more.loss > 0.0;
+    }
+
     pub fn mtu(&self) -> u32 {
         self.mtu.into()
     }

@@ -6,6 +6,8 @@ use layercast_wire::{Cell, Ipv4Packet};
 use layercast_workload::app::Record;
 use serde::Serialize;
 
+use crate::summary::{FilterSummary, FlowSummary, HostSummary, QueueSummary};
+
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
@@ -54,6 +56,56 @@ pub struct Report {
     pub node_drops: NodeDrops,
     /// The ATM backbone, over the whole run; `None` without one.
     pub atm: Option<AtmReport>,
+    /// The METS nodes, over the whole run; missing without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mets: Option<MetsReport>,
+}
+
+/// The METS nodes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MetsReport {
+    /// Flows and their receivers.
+    pub flows: Vec<FlowSummary>,
+    /// Both directions of each peering.
+    pub peerings: Vec<PeeringReport>,
+    /// Queues of packets of other protocols at links with a class queue, after the warm-up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassReport>,
+    /// Filters in switches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<FilterSummary>,
+    /// Hosts with a cost profile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostSummary>,
+    /// PDUs and signals that changed by encoding and decoding (`wire_check`).
+    pub wire_errors: u64,
+}
+
+/// A direction of a peering: the packets sent are those delivered, lost and under way.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PeeringReport {
+    /// The queue of the sending node; `link` is the network behind it.
+    #[serde(flatten)]
+    pub port: QueueSummary,
+    /// Packets under way at the end.
+    pub under_way: u64,
+}
+
+/// Packets of other protocols at a link with a class queue.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassReport {
+    /// Name of the link, such as `left->right`.
+    pub name: String,
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_full: u64,
+    /// Mean time from the arrival to the entry into the link, in seconds.
+    pub mean_wait: f64,
+    /// Largest number of packets in the queue.
+    pub max_waiting: u32,
+    /// Packets in the queue at the end.
+    pub waiting: u32,
 }
 
 /// The ATM backbone.

@@ -8,12 +8,14 @@ use super::ahead::Ahead;
 use super::apps::Apps;
 use super::atm::{self, Backbone};
 use super::capture::Captured;
+use super::classes::Classes;
 use super::division;
 use super::external::External;
 use super::flows::FlowState;
 use super::group::Group;
 use super::hosts::Host;
 use super::inbox::{INBOX, Inboxes};
+use super::mets::Mets;
 use super::packet::{Arrival, PacketId, Packets};
 use super::paths::Paths;
 use super::pipe::Pipe;
@@ -60,6 +62,9 @@ pub struct Internet {
     pub(super) atm_addresses: Vec<Option<AtmAddress>>,
     /// Largest packet on the backbone.
     pub(super) atm_mtu: u32,
+    /// METS nodes, if there are any, and links with a class queue beside their ports.
+    pub(super) mets: Option<Box<Mets>>,
+    pub(super) classes: Option<Box<Classes>>,
     /// Hosts whose TCP has been touched and may have something to say.
     pub(super) touched: Vec<u32>,
     /// Measurements not handed over yet.
@@ -110,6 +115,10 @@ pub(super) enum Source {
     Arrivals,
     /// A timer of a conversation.
     Conversation(u32),
+    /// A METS node.
+    Mets,
+    /// A link with a class queue is free.
+    Class(u32),
     /// The warm-up is over.
     Warm,
 }
@@ -163,6 +172,8 @@ impl Internet {
             atm: None,
             atm_addresses: Vec::new(),
             atm_mtu: 0,
+            mets: None,
+            classes: None,
             touched: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
@@ -258,6 +269,7 @@ impl Internet {
             let source = world.source(Source::Warm);
             world.kernel.schedule(source, Some(world.warm));
         }
+        world.add_mets(network)?;
         world.lay_paths(network);
         Ok(world)
     }
@@ -464,6 +476,8 @@ impl Internet {
                 self.kernel.schedule(source, None);
                 self.wake_conversation(n);
             }
+            Source::Mets => self.wake_mets(),
+            Source::Class(n) => self.wake_class(n),
             Source::Warm => {
                 self.kernel.schedule(source, None);
                 // All threads see it, and it is one event.
@@ -498,6 +512,9 @@ impl Internet {
         for n in 0..self.flows.len() {
             self.restart_flow(n);
         }
+        if let Some(classes) = &mut self.classes {
+            classes.restart();
+        }
         self.drops = NodeDrops::default();
     }
 
@@ -520,6 +537,7 @@ impl Internet {
             applications: self.apps.as_ref().map_or(Vec::new(), Apps::report),
             node_drops: self.drops,
             atm: self.atm.as_ref().map(|it| it.report(self.now)),
+            mets: self.mets_report(),
         }
     }
 }

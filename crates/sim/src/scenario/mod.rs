@@ -1,8 +1,8 @@
 //! Scenarios: the file as it is written ([`Scenario`]), and what it means for every machine.
 
-mod admission;
+pub(crate) mod admission;
 mod clips;
-mod defaults;
+pub(crate) mod defaults;
 mod error;
 pub(crate) mod form;
 mod host;
@@ -17,7 +17,7 @@ mod requests;
 mod resolve;
 mod schema;
 mod security;
-mod shorthand;
+pub(crate) mod shorthand;
 mod topology;
 mod warnings;
 
@@ -28,9 +28,9 @@ pub use layercast_core::quantity as units;
 pub use network::{Asked, Fault, Flow, NetLink, Network, Node, Port, Receiver, Request};
 pub use repair::LinkRepair;
 pub use schema::{
-    ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
-    LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec, Scenario,
-    SecuritySpec, ShapingSpec, Ties,
+    ClipSpec, FaultKind, FaultSpec, FilterSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec,
+    LinkSpec, LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec,
+    Scenario, SecuritySpec, ShapingSpec, Ties,
 };
 pub use warnings::Warning;
 

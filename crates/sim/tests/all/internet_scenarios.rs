@@ -391,6 +391,7 @@ prop_compose! {
                 sites: vec![SiteSpec { workstations: vec![word.clone()], servers: Vec::new() }],
             }),
             contracts: Vec::new(),
+            mets: None,
             attach: Vec::new(),
             base_dir: PathBuf::new(),
         }

@@ -22,6 +22,7 @@ pub fn network(nodes: Vec<(String, Option<TcpConfig>)>, seconds: f64) -> Network
         atm: None,
         flows: Vec::new(),
         contracts: Vec::new(),
+        mets: None,
         workload: None,
         duration: Span::from_secs_f64(seconds),
         warm_up: Span::ZERO,

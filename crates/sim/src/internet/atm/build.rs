@@ -305,3 +305,31 @@ fn queue_config(atm: &AtmBackbone, policy: Policy, rate: Rate, is_adapter: bool)
         ..QueueConfig::new(rate)
     }
 }
+
+/// The propagation delay between two adapters, over the fewest links.
+pub(in crate::internet) fn delay(
+    atm: &AtmBackbone,
+    from: NodeIndex,
+    to: NodeIndex,
+) -> Option<Span> {
+    let (from, to) = (AtmEnd::Adapter(from), AtmEnd::Adapter(to));
+    let mut known = vec![(from, Span::ZERO)];
+    let mut looked_at = 0;
+    while let Some(&(at, delay)) = known.get(looked_at) {
+        if at == to {
+            return Some(delay);
+        }
+        looked_at += 1;
+        for link in &atm.links {
+            let next = match link.ends {
+                [a, b] if a == at => b,
+                [a, b] if b == at => a,
+                _ => continue,
+            };
+            if known.iter().all(|(other, _)| *other != next) {
+                known.push((next, delay + link.delay));
+            }
+        }
+    }
+    None
+}

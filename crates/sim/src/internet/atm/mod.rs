@@ -31,6 +31,7 @@ use layercast_atm::signal::{ControllerEvent, ControllerInput, SignalCell};
 use layercast_atm::{AtmAddress, Vcid};
 use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
 use layercast_wire::PROTOCOL_XTP;
+use layercast_workload::app::Media;
 
 use self::backbone::AtmNode;
 use self::change::Change;
@@ -38,10 +39,10 @@ use self::fabric::Arrival;
 use self::frames::FrameBody;
 use super::external::ports;
 use super::packet::{Body, PacketId};
-use super::{Internet, NodeIndex};
+use super::{Internet, NodeIndex, mets};
 
 pub(super) use backbone::Backbone;
-pub(super) use build::{adapted, adapter, build, check};
+pub(super) use build::{adapted, adapter, build, check, delay};
 
 /// The circuit of the controllers on every link.
 const SIGNALLING: Vcid = Vcid(0);
@@ -85,6 +86,7 @@ impl Internet {
         let (protocol, ports, media) = match &packet.body {
             Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
             Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
+            Body::Mets(..) => (FlowKey::UDP, (mets::PORT, mets::PORT), Some(Media::Video)),
             // Packets with the same carrier share a circuit (specs/xtp.md 2.15).
             Body::Xtp(_, carrier) => (PROTOCOL_XTP, (carrier.0, carrier.0), None),
             Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
@@ -99,7 +101,7 @@ impl Internet {
             src_port: ports.0,
             dst_port: ports.1,
             media: media.map(|media| match media {
-                layercast_workload::app::Media::Video => MediaKind::Video,
+                Media::Video => MediaKind::Video,
                 _ => MediaKind::Audio,
             }),
         }

@@ -278,6 +278,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
         }),
         flows,
         contracts,
+        mets: None,
         workload: None,
         // Circuits are idle for 10 s before they are given back.
         duration: Span::from_secs(16),

@@ -9,6 +9,7 @@ use super::build::Builder;
 use super::check::{check_span, check_title};
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
+use super::mets;
 use super::place::Place;
 use super::population;
 use super::range::{names, pairs};
@@ -58,12 +59,18 @@ impl Scenario {
         let mut contracts = Contracts::new(self, &network);
         let flows = traffic::flows(self, &network, &mut sets, &mut contracts)?;
         let contracts = contracts.finish(self, &network, &mut sets)?;
+        let mets = mets::network(self, &network, &mut sets)?;
         let attachments = attach::attachments(self, &network, &mut sets)?;
         let workload = match &self.workload {
             Some(spec) => Some(population::population(self, spec, &mut network, &mut sets)?),
             None => None,
         };
-        attach::check_apart(self, &attachments, &flows, workload.as_ref())?;
+        attach::check_apart(
+            self,
+            &attachments,
+            &flows,
+            (mets.as_ref(), workload.as_ref()),
+        )?;
         let network = Network {
             nodes: network.nodes,
             links: network.links,
@@ -71,6 +78,7 @@ impl Scenario {
             atm,
             flows,
             contracts,
+            mets,
             workload,
             duration: self.run.duration.0,
             warm_up: self.run.warm_up.0,

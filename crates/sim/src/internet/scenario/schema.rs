@@ -12,6 +12,7 @@ use super::atm::AtmSpec;
 use super::attach::AttachSpec;
 use super::contract::ContractSpec;
 use super::contracts::HostContractSpec;
+use super::mets::MetsSpec;
 use super::quantity::{Bytes, Text, above_zero_to, up_to};
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
@@ -68,6 +69,9 @@ pub struct Scenario {
     /// What the cells of all packets from a host to another may do on the backbone.
     #[serde(rename = "contract", default, skip_serializing_if = "Vec::is_empty")]
     pub contracts: Vec<HostContractSpec>,
+    /// METS nodes at hosts and routers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mets: Option<MetsSpec>,
     /// Applications on many hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
