@@ -25,7 +25,7 @@ pub(super) struct Classes {
 
 const NONE: u32 = u32::MAX;
 
-/// What waits for a link but what its METS port sends.
+/// The queue of a link for all but the packets of its METS port.
 #[derive(Debug)]
 struct ClassQueue {
     name: String,

@@ -31,7 +31,7 @@ pub(super) struct Mets {
     ends: Vec<[NodeIndex; 2]>,
     /// For when it acts next.
     source: SourceId,
-    /// What leaves now; empty between two events.
+    /// Datagrams on the way from the nodes to the network; empty between two events.
     leaving: VecDeque<(usize, Framed)>,
 }
 

@@ -167,7 +167,7 @@ proptest! {
             gone += link.lost;
         }
         prop_assert!(mets.peerings[0].port.link.sent > 200, "{}", text);
-        // All sources are silent before the end, and nothing waits for ever.
+        // All sources are silent before the end, and no queue keeps a packet.
         let under_way: u64 = mets.peerings.iter().map(|it| it.under_way).sum();
         prop_assert!(under_way <= 2, "{} under way: {}", under_way, text);
         // TCP still sends what it has buffered.
