@@ -677,6 +677,9 @@ Examples:
   layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed
   layercast join layercasts://media.example.net:7400 --ca ca.pem --list
   layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s    # in the clear
+  layercast join URL --out got.mp4 --for 5s                # another container, by ffmpeg
+  layercast join URL --out 'srt://127.0.0.1:9000?mode=listener' &    # for a player that calls
+  ffplay srt://127.0.0.1:9000
   layercast join URL --out udp://127.0.0.1:6000 &
   ffplay udp://127.0.0.1:6000
   layercast join URL --out rtp://127.0.0.1:6004 --sdp live.sdp &
@@ -709,9 +712,20 @@ pub struct Join {
     pub on_plenty: Option<OnPlenty>,
     /// Write the received stream to this file, `.ts` as a transport stream; `-` is standard output;
     /// udp://HOST:PORT sends a transport stream to a player, rtp://HOST:PORT sends RTP. A file is created, or emptied, when
-    /// the first data arrive; a file that is being served or written is refused
-    #[arg(long, value_name = "FILE")]
+    /// the first data arrive; a file that is being served or written is refused. ffmpeg writes other containers (.mp4,
+    /// .mkv, ..) and URLs (srt://HOST:PORT, rtmp://, rtsp://, ..)
+    #[arg(long, value_name = "FILE|URL")]
     pub out: Option<PathBuf>,
+    /// What writes --out: auto (ffmpeg, if it is no form of Layercast's own), ffmpeg, or none (never ffmpeg)
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        default_value = "auto",
+        hide_possible_values = true,
+        value_name = "auto|ffmpeg|none"
+    )]
+    pub via: Via,
     /// With --out rtp://: the session description with which players open it [default: FLOW.sdp]
     #[arg(long, value_name = "FILE", requires = "out")]
     pub sdp: Option<PathBuf>,

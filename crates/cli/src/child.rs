@@ -65,6 +65,15 @@ pub fn become_child(args: impl IntoIterator<Item = OsString>) {
     process::exit(NOT_EXECUTED);
 }
 
+/// What ends a program when this process dies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnDeath {
+    /// The kernel kills it.
+    Killed,
+    /// Its standard input ends, and it writes what is left.
+    InputEnds,
+}
+
 /// Sends `signal` to the processes of a group; those that are gone already are as good.
 pub fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
@@ -103,7 +112,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `name` with `args`. It is ended with the thread that calls this.
+    /// Starts `name` with `args`. One that is to be killed ends with the thread that calls this.
     ///
     /// # Errors
     /// The system refuses a process or a thread.
@@ -111,8 +120,17 @@ impl Child {
         name: impl AsRef<OsStr>,
         args: impl IntoIterator<Item: AsRef<OsStr>>,
         (stdin, stdout): (Stdio, Stdio),
+        on_death: OnDeath,
     ) -> io::Result<Child> {
-        let mut process = command(name, args)
+        let mut command = match on_death {
+            OnDeath::Killed => command(name, args),
+            OnDeath::InputEnds => {
+                let mut command = Command::new(name);
+                command.args(args).process_group(0);
+                command
+            }
+        };
+        let mut process = command
             .stdin(stdin)
             .stdout(stdout)
             .stderr(Stdio::piped())

@@ -11,7 +11,7 @@ use layercast_media::Undecodable;
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
     Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, OutputStats,
-    Progress, Remote, await_flows, run_join, sink_protection,
+    Progress, Remote, StreamOut, await_flows, run_join, sink_protection,
 };
 use layercast_protect::{Claims, JoinUrl};
 use layercast_wire::{Carriage, FlowInfo};
@@ -19,9 +19,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::address;
-use crate::args;
+use crate::args::{self, Via};
 use crate::below::Below;
 use crate::failure::{Failure, Outcome};
+use crate::ffmpeg::{Drain, Target};
 use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::name;
@@ -124,6 +125,7 @@ pub fn run(args: &args::Join) -> Outcome {
         let own_policy = args.on_scarce.is_some() || args.on_plenty.is_some();
         sink.policy.on_scarce = args.on_scarce.unwrap_or_default();
         sink.policy.on_plenty = args.on_plenty.unwrap_or_default();
+        let (output, drain) = output(args, &flow)?;
         let config = JoinConfig {
             policy_of_flow: !own_policy,
             group: args
@@ -131,7 +133,7 @@ pub fn run(args: &args::Join) -> Outcome {
                 .map(|group| (group, interface(args, upstream.addr))),
             identity: own,
             repair: args.repair == args::JoinRepair::Auto,
-            output: output(args, &flow)?,
+            output,
             undecodable: match args.undecodable {
                 args::Undecodable::Drop => Undecodable::LeaveOut,
                 args::Undecodable::Mark => Undecodable::Mark,
@@ -149,7 +151,7 @@ pub fn run(args: &args::Join) -> Outcome {
             link_name: url.host.clone(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
-        receive(config, args, &stop, &reporter).await
+        receive(config, drain, args, &stop, &reporter).await
     });
     // The system may still look for the address of a name that is not needed any more.
     runtime.shutdown_background();
@@ -262,16 +264,52 @@ fn check_outputs(args: &args::Join) -> Outcome {
     check_output(args.trace.as_deref())?;
     check_output(args.explain.as_deref())?;
     match output(args, "flow")? {
-        Output::File(path) => check_output(Some(&path)),
-        Output::Rtp { sdp, .. } => check_output(sdp.as_deref()),
+        (Output::File(path), _) => check_output(Some(&path)),
+        (Output::Rtp { sdp, .. }, _) => check_output(sdp.as_deref()),
+        (_, Some(_)) => check_output(args.out.as_deref().filter(|out| !scheme::is_url(out))),
         _ => Ok(()),
     }
 }
 
-fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
+/// Where the media go, and the ffmpeg that takes them there, if it does.
+fn output(args: &args::Join, flow: &str) -> Result<(Output, Option<Drain>), Failure> {
     let Some(out) = args.out.as_deref() else {
-        return Ok(Output::Discard);
+        return Ok((Output::Discard, None));
     };
+    if is_through(out, args.via) {
+        if args.sdp.is_some() {
+            return Err(no_session());
+        }
+        let target = Target::new(out);
+        let is_player = target.is_player;
+        let drain = Drain::new(target)?;
+        let stream = StreamOut::new(drain.writer(), is_player);
+        return Ok((Output::Stream(stream), Some(drain)));
+    }
+    own_output(args, flow, out).map(|output| (output, None))
+}
+
+fn no_session() -> Failure {
+    Failure::Usage(
+        "--sdp describes an output of RTP: join URL --out rtp://HOST:PORT --sdp FILE".into(),
+    )
+}
+
+/// Whether ffmpeg writes the output.
+fn is_through(out: &Path, via: Via) -> bool {
+    let is_stdout = out == Path::new("-");
+    match via {
+        Via::None => false,
+        Via::Ffmpeg => !is_stdout,
+        Via::Auto => {
+            scheme::is_foreign(out, scheme::Place::Output)
+                || !scheme::is_url(out) && other_form(out).is_some()
+        }
+    }
+}
+
+/// An output that Layercast writes itself.
+fn own_output(args: &args::Join, flow: &str, out: &Path) -> Result<Output, Failure> {
     let is_stdout = out == Path::new("-");
     let form = match is_stdout {
         true => None,
@@ -282,9 +320,7 @@ fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
         }
     };
     if args.sdp.is_some() && !matches!(form, Some((_, true))) {
-        return Err(Failure::Usage(
-            "--sdp describes an output of RTP: join URL --out rtp://HOST:PORT --sdp FILE".into(),
-        ));
+        return Err(no_session());
     }
     Ok(match form {
         None if is_stdout => Output::Stdout,
@@ -298,7 +334,7 @@ fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
     })
 }
 
-/// Names of files in forms that are not written here.
+/// Names of files in forms that ffmpeg writes.
 const OTHER_FORMS: [&str; 12] = [
     "mp4", "m4s", "m4v", "mov", "mkv", "webm", "avi", "flv", "wmv", "3gp", "m3u8", "mpd",
 ];
@@ -309,17 +345,21 @@ fn writable(out: &Path) -> Outcome {
     if scheme::scheme(&name).is_some() {
         return Ok(());
     }
-    let extension = out
-        .extension()
-        .and_then(|it| it.to_str())
-        .unwrap_or_default();
-    match OTHER_FORMS.contains(&extension.to_ascii_lowercase().as_str()) {
-        false => Ok(()),
-        true => Err(Failure::Usage(format!(
-            "--out {name}: files of the form {extension} are not written here; --out NAME.ts is a transport stream \
-             with all that the flow has, and ffmpeg makes the rest of it: --out - | ffmpeg -i - -c copy {name}"
+    match other_form(out) {
+        None => Ok(()),
+        Some(extension) => Err(Failure::Usage(format!(
+            "--out {name}: files of the form {extension} are written by ffmpeg: leave out --via none; --out NAME.ts is a \
+             transport stream with all that the flow has"
         ))),
     }
+}
+
+/// The ending of the name of a file, if ffmpeg writes such.
+fn other_form(out: &Path) -> Option<&str> {
+    let extension = out.extension().and_then(|it| it.to_str())?;
+    OTHER_FORMS
+        .contains(&extension.to_ascii_lowercase().as_str())
+        .then_some(extension)
 }
 
 /// The interface on which to join a group: the one that leads to `upstream`, if none is named.
@@ -365,10 +405,11 @@ fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
         let node = &network.nodes[receiver.node];
         let no_link = || Failure::new(format!("{name}: node {} has no link", node.name));
         let port = node.ports.first().ok_or_else(no_link)?;
+        let (output, drain) = output(args, name)?;
         let config = JoinConfig {
             rate: port.config.rate,
             link: port.out,
-            output: output(args, name)?,
+            output,
             leave_at: receiver.leave.map(|leave| after(epoch, leave)),
             identity: place.identity(name)?,
             until_closed: false,
@@ -381,12 +422,13 @@ fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
             )
         };
         wait_until(after(epoch, receiver.join), &stop).await;
-        receive(config, args, &stop, &reporter).await
+        receive(config, drain, args, &stop, &reporter).await
     })
 }
 
 async fn receive(
     config: JoinConfig,
+    drain: Option<Drain>,
     args: &args::Join,
     stop: &Stop,
     reporter: &Reporter,
@@ -533,7 +575,13 @@ async fn receive(
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
     reporter.summary(&value, &in_words(&summary))?;
     let mut unwritten = Vec::new();
-    let written = (&summary.output.error, summary.output.error_kind, &args.out);
+    // What ffmpeg says is the cause of what its pipe says.
+    let drained = drain.as_ref().map(Drain::finish);
+    let written = match &drained {
+        Some(Err(_)) => (&None, None, &args.out),
+        _ => (&summary.output.error, summary.output.error_kind, &args.out),
+    };
+    unwritten.extend(drained.and_then(Result::err));
     if let (Some(error), Some(kind), Some(path)) = written {
         let error = io::Error::new(kind, error.as_str());
         unwritten.push(match to_stdout {
@@ -719,6 +767,12 @@ fn in_words(summary: &JoinSummary) -> String {
         summary.output.bytes
     );
     let stream = &summary.output.stream;
+    if summary.output.dropped > 0 {
+        text += &format!(
+            "\n  {} dropped, because the output takes them too slowly",
+            count(summary.output.dropped, "frame")
+        );
+    }
     if stream.repeated > 0 {
         text += &format!(
             "\n  {} of {} pictures written are repeats, in place of frames that are missing or cannot be decoded",
@@ -943,7 +997,7 @@ mod tests {
             assert!(writable(Path::new(fine)).is_ok(), "{fine}");
         }
         for (name, says) in [
-            ("x.mp4", "ffmpeg -i - -c copy x.mp4"),
+            ("x.mp4", "leave out --via none"),
             ("seg.M4S", "transport stream"),
         ] {
             let Err(Failure::Usage(text)) = writable(Path::new(name)) else {

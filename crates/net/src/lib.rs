@@ -105,7 +105,7 @@ pub use multicast::{
 };
 pub use names::{NameError, check_name, member_of};
 pub use node::{Node, run_node};
-pub use output::{Output, OutputStats};
+pub use output::{Output, OutputStats, StreamOut};
 pub use partial_order::{
     IgnoredDatagrams, PartialOrderError, PartialOrderQueries, PartialOrderReceiver,
     PartialOrderSender,

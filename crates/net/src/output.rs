@@ -1,9 +1,10 @@
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -44,8 +45,42 @@ pub enum Output {
         /// The file of the description, written when the first picture is.
         sdp: Option<PathBuf>,
     },
+    /// An MPEG transport stream into a writer.
+    Stream(StreamOut),
     /// A program that takes frames one by one; those it is too slow for are dropped and counted.
     Channel(mpsc::Sender<PlayedFrame>),
+}
+
+/// A writer that is given to an output. What is written is flushed frame by frame; an error ends the output. The writer is
+/// dropped at its end.
+#[derive(Clone)]
+pub struct StreamOut {
+    writer: Arc<Mutex<Option<Box<dyn Write + Send>>>>,
+    is_player: bool,
+}
+
+impl StreamOut {
+    /// An output into `writer`; `is_player`: it shows frames as they come, and wants none of a fast start.
+    pub fn new(writer: impl Write + Send + 'static, is_player: bool) -> StreamOut {
+        StreamOut {
+            writer: Arc::new(Mutex::new(Some(Box::new(writer)))),
+            is_player,
+        }
+    }
+
+    /// The writer, once.
+    fn take(&self) -> Option<Box<dyn Write + Send>> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.take()
+    }
+}
+
+impl fmt::Debug for StreamOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamOut")
+            .field("is_player", &self.is_player)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What became of the frames that were played.
@@ -97,7 +132,11 @@ impl FrameOut {
         (undecodable, fast_start): (Undecodable, Option<bool>),
         seed: u64,
     ) -> Result<FrameOut, NetError> {
-        let is_player = matches!(output, Output::Stdout | Output::Udp(_) | Output::Rtp { .. });
+        let is_player = match output {
+            Output::Stdout | Output::Udp(_) | Output::Rtp { .. } => true,
+            Output::Stream(out) => out.is_player,
+            Output::Discard | Output::File(_) | Output::Channel(_) => false,
+        };
         let skips_again = !fast_start.unwrap_or(!is_player);
         let out = FrameOut::open_whole(output, undecodable, seed)?;
         Ok(FrameOut { skips_again, ..out })
@@ -122,6 +161,16 @@ impl FrameOut {
                 };
                 let file = FileOut::new(path.clone(), Arc::clone(&ended)).map_err(failed)?;
                 (form_of(path), Outlet::stream(file))
+            }
+            Output::Stream(out) => {
+                let taken = || NetError::System {
+                    what: "taking the writer of an output",
+                    source: io::Error::new(io::ErrorKind::AlreadyExists, "it was taken before"),
+                };
+                (
+                    OutputForm::Transport,
+                    Outlet::Stream(out.take().ok_or_else(taken)?),
+                )
             }
             Output::Udp(to) => (
                 OutputForm::Transport,
@@ -245,12 +294,10 @@ fn form_of(path: &Path) -> OutputForm {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, mpsc};
+    use std::sync::mpsc;
 
     use bytes::Bytes;
     use layercast_core::{Layer, PerLayer, Span, Time};
-
-    use std::io::Write;
 
     use layercast_wire::{Payload, Waited};
 

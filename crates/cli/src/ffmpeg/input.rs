@@ -1,6 +1,6 @@
 //! How ffmpeg is called for an input.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -109,8 +109,7 @@ impl Input {
                 opened: path.into(),
             },
             None => Input {
-                // Not a protocol, whatever the file is called.
-                opened: [OsStr::new("file:"), path.as_os_str()].concat_os(),
+                opened: file_name(path),
                 kind: Kind::Stored,
                 ..Input::media(path.display().to_string())
             },
@@ -151,29 +150,18 @@ impl Input {
     fn url(text: &str, scheme: &str) -> Input {
         let scheme = scheme.to_ascii_lowercase();
         let listens = listens(text);
-        let any = if listens {
-            with_host(text)
-        } else {
-            text.to_owned()
-        };
-        let (carries, options, opened) = match &*scheme {
-            "srt" if listens => (
-                Carries::Bytes,
-                vec![],
-                with_option(&any, "mode", "listener"),
-            ),
-            "tcp" if listens => (Carries::Bytes, vec![], with_option(&any, "listen", "1")),
+        let (carries, options) = match &*scheme {
             "srt" | "tcp" | "udp" | "udplite" | "rist" | "unix" | "sctp" => {
-                (Carries::Bytes, vec![], any)
+                (Carries::Bytes, vec![])
             }
-            "http" | "https" if listens => (Carries::Bytes, vec!["-listen", "1"], any),
-            "http" | "https" => (Carries::Seekable, vec![], any),
+            "http" | "https" if listens => (Carries::Bytes, vec!["-listen", "1"]),
+            "http" | "https" => (Carries::Seekable, vec![]),
             "rtmp" | "rtmps" | "rtmpt" | "rtmpe" | "rtmpts" | "rtmpte" if listens => {
-                (Carries::Media, vec!["-listen", "1"], any)
+                (Carries::Media, vec!["-listen", "1"])
             }
-            "rtsp" if listens => (Carries::Media, vec!["-rtsp_flags", "listen"], any),
-            "rtsp" | "rtsps" => (Carries::Media, vec!["-rtsp_flags", "prefer_tcp"], any),
-            _ => (Carries::Media, vec![], any),
+            "rtsp" if listens => (Carries::Media, vec!["-rtsp_flags", "listen"]),
+            "rtsp" | "rtsps" => (Carries::Media, vec!["-rtsp_flags", "prefer_tcp"]),
+            _ => (Carries::Media, vec![]),
         };
         let is_stream = matches!(
             &*scheme,
@@ -189,7 +177,7 @@ impl Input {
             carries,
             is_live: is_stream || kind == Kind::Listener,
             options,
-            opened: opened.into(),
+            opened: opened(text),
             ..Input::media(text.to_owned())
         }
     }
@@ -237,17 +225,26 @@ impl Input {
     }
 }
 
-/// Joins parts of a path.
-trait ConcatOs {
-    fn concat_os(&self) -> OsString;
+/// A file as ffmpeg takes it: no protocol, whatever its name is.
+pub fn file_name(path: &Path) -> OsString {
+    let mut name = OsString::from("file:");
+    name.push(path);
+    name
 }
 
-impl ConcatOs for [&OsStr; 2] {
-    fn concat_os(&self) -> OsString {
-        let mut whole = self[0].to_owned();
-        whole.push(self[1]);
-        whole
+/// A URL as ffmpeg takes it: one that listens says so, and on which address.
+pub fn opened(url: &str) -> OsString {
+    if !listens(url) {
+        return url.into();
     }
+    let url = with_host(url);
+    let scheme = scheme::scheme(&url).unwrap_or_default();
+    let opened = match &*scheme.to_ascii_lowercase() {
+        "srt" => with_option(&url, "mode", "listener"),
+        "tcp" => with_option(&url, "listen", "1"),
+        _ => url,
+    };
+    opened.into()
 }
 
 /// Whether `path` is a camera of Video4Linux.
@@ -317,6 +314,8 @@ fn with_option(url: &str, name: &str, value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]

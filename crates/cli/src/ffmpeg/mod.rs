@@ -4,6 +4,7 @@
 //! it makes of that, over its restarts. Arguments go to the program as they are; no shell reads them.
 
 mod complaint;
+mod drain;
 mod feed;
 pub mod file;
 pub mod input;
@@ -14,9 +15,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::child::Child;
+use crate::child::{Child, OnDeath};
 use crate::failure::Failure;
 
+pub use drain::{Drain, Target};
 pub use feed::{Control, Feed, Plan};
 
 /// Options before all others: no questions, and each complaint with its weight.
@@ -53,7 +55,7 @@ impl Ffmpeg {
         }
     }
 
-    /// Starts it with `args`; see [`Child::start`].
+    /// Starts it with `args`; it is killed with this process. See [`Child::start`].
     ///
     /// # Errors
     /// The system refuses.
@@ -62,9 +64,22 @@ impl Ffmpeg {
         args: impl IntoIterator<Item: AsRef<OsStr>>,
         streams: (Stdio, Stdio),
     ) -> Result<Child, Failure> {
+        self.start_with(args, streams, OnDeath::Killed)
+    }
+
+    /// Starts it with `args`, with what ends it when this process dies.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn start_with(
+        &self,
+        args: impl IntoIterator<Item: AsRef<OsStr>>,
+        streams: (Stdio, Stdio),
+        on_death: OnDeath,
+    ) -> Result<Child, Failure> {
         let quiet = QUIET.iter().map(OsString::from);
         let args = quiet.chain(args.into_iter().map(|arg| arg.as_ref().to_owned()));
-        Child::start(&self.program, args, streams).map_err(|error| self.unstarted(&error))
+        Child::start(&self.program, args, streams, on_death).map_err(|error| self.unstarted(&error))
     }
 
     fn unstarted(&self, error: &io::Error) -> Failure {

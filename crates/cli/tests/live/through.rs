@@ -382,3 +382,158 @@ fn an_end_by_a_signal_takes_the_child_along() {
             .is_some_and(|it| it.contains("waiting for media at srt://"))
     );
 }
+
+/// Pictures that ffmpeg decodes of a whole file, without a message.
+fn whole(file: &Path) -> u64 {
+    let (said, pictures) = decode(file);
+    assert_eq!(said, "", "{}", file.display());
+    pictures
+}
+
+#[real_time]
+fn containers_are_written_to_the_last_frame() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("through-out");
+    let file = clip(&folder, "clip.ts", H264, 3).display().to_string();
+    let names = ["got.mkv", "got.mp4"];
+    let mut server = Running::start(&["serve", &file, "--start-when-joined", "2"]);
+    thread::scope(|scope| {
+        for name in names {
+            let (url, out) = (&server.url, folder.join(name).display().to_string());
+            scope.spawn(move || {
+                let output = run(&["join", url, "--name", name, "--out", &out]);
+                assert!(output.status.success(), "{name}: {}", complaint(&output));
+            });
+        }
+    });
+    assert_eq!(ends_within(&mut server.child, SOON), Some(0));
+    for name in names {
+        let got = folder.join(name);
+        assert_eq!(decoded(&got, "0:v"), 75, "{name}");
+        assert!(decoded(&got, "0:a") > 120, "{name}");
+    }
+    assert_eq!(whole(&folder.join("got.mkv")), 75);
+}
+
+#[real_time]
+fn a_stream_is_passed_on_by_srt_and_rtmp() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("through-passed");
+    let file = clip(&folder, "clip.mp4", H264, 4).display().to_string();
+    let server = Running::start(&["serve", &file, "--loop"]);
+    let [srt, rtmp] = [port(), port()];
+    let inputs = [
+        (
+            "srt",
+            vec![
+                "-i".to_owned(),
+                format!("srt://127.0.0.1:{srt}?mode=listener"),
+            ],
+        ),
+        (
+            "rtmp",
+            vec![
+                "-listen".to_owned(),
+                "1".to_owned(),
+                "-i".to_owned(),
+                format!("rtmp://127.0.0.1:{rtmp}/live"),
+            ],
+        ),
+    ];
+    let mut players = Vec::new();
+    for (name, input) in &inputs {
+        let got = folder.join(format!("{name}.ts"));
+        let child = Command::new("ffmpeg")
+            .args(["-v", "error", "-nostdin", "-y"])
+            .args(input)
+            .args(["-c", "copy"])
+            .arg(&got)
+            .spawn();
+        players.push((Helper(child.expect("ffmpeg starts")), got));
+    }
+    // They listen soon.
+    thread::sleep(Duration::from_millis(1_500));
+    let outputs = [
+        format!("srt://127.0.0.1:{srt}"),
+        format!("rtmp://127.0.0.1:{rtmp}/live"),
+    ];
+    thread::scope(|scope| {
+        for (name, out) in ["srt", "rtmp"].iter().zip(&outputs) {
+            let url = &server.url;
+            scope.spawn(move || {
+                let args = ["join", url, "--name", name, "--out", out, "--for", "6s"];
+                let output = run(&args);
+                assert!(output.status.success(), "{name}: {}", complaint(&output));
+            });
+        }
+    });
+    for (mut player, got) in players {
+        assert!(ends_within(&mut player.0, SOON).is_some());
+        let pictures = decoded_at_all(&got);
+        assert!(
+            (100..=165).contains(&pictures),
+            "{}: {pictures}",
+            got.display()
+        );
+    }
+}
+
+#[real_time]
+fn an_output_that_fails_is_named_with_its_cause_and_does_not_keep_the_receiver() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("through-failed");
+    let file = clip(&folder, "clip.mp4", H264, 4).display().to_string();
+    let server = Running::start(&["serve", &file, "--loop"]);
+    let free = port();
+    for (out, parts) in [
+        (
+            format!("rtmp://127.0.0.1:{free}/live"),
+            ["cannot write rtmp://", "Connection refused"],
+        ),
+        (
+            "carrier://pigeon".to_owned(),
+            ["Protocol not found", "no protocol \"carrier\""],
+        ),
+    ] {
+        let begun = Instant::now();
+        let output = run(&["join", &server.url, "--out", &out, "--for", "60s"]);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(40));
+        for part in parts {
+            assert!(said.contains(part), "{out}: no {part:?} in {said}");
+        }
+    }
+    // Killed in the middle, the program ends the file by itself.
+    let got = folder.join("killed.mp4");
+    let out = got.display().to_string();
+    let mut receiver = layercast()
+        .args(["join", &server.url, "--out", &out])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    soon(|| !children(receiver.id()).is_empty());
+    let program = children(receiver.id());
+    thread::sleep(Duration::from_secs(3));
+    receiver.kill().expect("it runs");
+    receiver.wait().expect("it ends");
+    soon(|| !program.iter().any(|&it| is_there(it)));
+    assert!(decoded_at_all(&got) > 25);
+    let missing = layercast()
+        .args(["join", &server.url, "--out", "srt://127.0.0.1:9"])
+        .env("PATH", &folder)
+        .output()
+        .expect("the binary runs");
+    let said = complaint(&missing);
+    assert!(
+        said.contains("--out srt://127.0.0.1:9 needs ffmpeg"),
+        "{said}"
+    );
+}

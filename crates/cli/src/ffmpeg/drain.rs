@@ -1,0 +1,254 @@
+//! A stream that ffmpeg writes somewhere.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{ChildStdin, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::complaint::Complaint;
+use super::{Ffmpeg, input};
+use crate::child::{Child, OnDeath};
+use crate::failure::Failure;
+use crate::scheme;
+
+/// Time that ffmpeg gets to write the end of a file, or to close a connection.
+const CLOSES_WITHIN: Duration = Duration::from_secs(30);
+
+/// An output of ffmpeg.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// What the user wrote.
+    pub name: String,
+    /// Frames are shown as they arrive.
+    pub is_player: bool,
+    args: Vec<OsString>,
+}
+
+/// Options that read a transport stream from standard input, for as long as its streams need to be known.
+const READ: [&str; 8] = [
+    "-fpsprobesize",
+    "0",
+    "-f",
+    "mpegts",
+    "-i",
+    "pipe:0",
+    "-c",
+    "copy",
+];
+/// Options that pass a transport stream on as it is, in datagrams of seven packets.
+const PASS: [&str; 14] = [
+    "-f",
+    "data",
+    "-raw_packet_size",
+    "1316",
+    "-i",
+    "pipe:0",
+    "-map",
+    "0",
+    "-c",
+    "copy",
+    "-flush_packets",
+    "1",
+    "-f",
+    "data",
+];
+
+impl Target {
+    /// A file of another container, or a URL of any protocol.
+    pub fn new(out: &Path) -> Target {
+        let name = out.display().to_string();
+        let Some(scheme) = out.to_str().and_then(scheme::scheme) else {
+            let all = ["-map", "0:v?", "-map", "0:a?", "-y"];
+            return Target {
+                name,
+                is_player: false,
+                // Not a protocol, whatever the file is called.
+                args: with(&[&READ, &all], input::file_name(out)),
+            };
+        };
+        let scheme = scheme.to_ascii_lowercase();
+        let url = input::opened(&name);
+        let args = match &*scheme {
+            _ if scheme.starts_with("rtmp") => {
+                let live = ["-flvflags", "no_duration_filesize", "-f", "flv"];
+                with(&[&READ, &live], url)
+            }
+            "rtsp" | "rtsps" => with(&[&READ, &["-rtsp_transport", "tcp", "-f", "rtsp"]], url),
+            _ => with(&[&PASS], url),
+        };
+        Target {
+            name,
+            is_player: true,
+            args,
+        }
+    }
+}
+
+fn with(options: &[&[&str]], last: OsString) -> Vec<OsString> {
+    let options = options.iter().copied().flatten().map(OsString::from);
+    options.chain([last]).collect()
+}
+
+#[derive(Default)]
+struct State {
+    child: Option<Child>,
+    stdin: Option<ChildStdin>,
+    failure: Option<Failure>,
+    /// Nothing is written any more.
+    is_over: bool,
+}
+
+/// The owner's end of an output of ffmpeg.
+#[derive(Clone)]
+pub struct Drain {
+    ffmpeg: Ffmpeg,
+    target: Target,
+    state: Arc<Mutex<State>>,
+}
+
+impl Drain {
+    /// An output that begins when something is written.
+    ///
+    /// # Errors
+    /// ffmpeg is missing.
+    pub fn new(target: Target) -> Result<Drain, Failure> {
+        let ffmpeg = Ffmpeg::find(&format!("--out {}", target.name))?;
+        Ok(Drain {
+            ffmpeg,
+            target,
+            state: Arc::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the output, waits until ffmpeg has written its end, and says what failed.
+    ///
+    /// # Errors
+    /// ffmpeg did not start, or ended with an error, or before the stream.
+    pub fn finish(&self) -> Result<(), Failure> {
+        let (child, was_over) = {
+            let mut state = self.state();
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
+            state.stdin = None;
+            (
+                state.child.take(),
+                std::mem::replace(&mut state.is_over, true),
+            )
+        };
+        let Some(child) = child else { return Ok(()) };
+        let name = &self.target.name;
+        let (status, said) = child
+            .wait_within(CLOSES_WITHIN)
+            .map_err(|error| Failure::new(format!("cannot write {name}: {error}")))?;
+        let complaint = Complaint::new(status, &said);
+        match complaint.is_fine() && !was_over {
+            true => Ok(()),
+            false => Err(complaint.failure(&self.ffmpeg, "write", name)),
+        }
+    }
+
+    /// The writer of the stream; [`Drain::finish`] says how it ended.
+    pub fn writer(&self) -> impl Write + Send + 'static {
+        Pour(self.clone())
+    }
+
+    /// Starts ffmpeg: it ends by the end of its input, also if this process is killed, and so a file is whole.
+    fn start(&self) -> Result<(Child, ChildStdin), Failure> {
+        let streams = (Stdio::piped(), Stdio::null());
+        let mut child = self
+            .ffmpeg
+            .start_with(&self.target.args, streams, OnDeath::InputEnds)?;
+        let none = || Failure::new("ffmpeg has no standard input");
+        let stdin = child.stdin().ok_or_else(none)?;
+        Ok((child, stdin))
+    }
+}
+
+/// Writes to ffmpeg.
+struct Pour(Drain);
+
+impl Write for Pour {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut stdin = {
+            let mut state = self.0.state();
+            if state.is_over {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if state.child.is_none() {
+                match self.0.start() {
+                    Ok((child, stdin)) => {
+                        state.child = Some(child);
+                        state.stdin = Some(stdin);
+                    }
+                    Err(failure) => {
+                        state.failure = Some(failure);
+                        state.is_over = true;
+                        return Err(io::ErrorKind::BrokenPipe.into());
+                    }
+                }
+            }
+            state.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?
+        };
+        // Without the lock: it waits for a slow program.
+        let written = stdin.write(bytes);
+        let mut state = self.0.state();
+        match &written {
+            // The owner has closed it meanwhile.
+            Ok(_) if state.is_over => {}
+            Ok(_) => state.stdin = Some(stdin),
+            Err(_) => state.is_over = true,
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Pour {
+    fn drop(&mut self) {
+        self.0.state().stdin = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_goes_where_its_name_says() {
+        let args = |out: &str| {
+            let target = Target::new(Path::new(out));
+            let args: Vec<String> = target
+                .args
+                .iter()
+                .map(|it| it.to_string_lossy().into_owned())
+                .collect();
+            (target.is_player, args.join(" "))
+        };
+        let (is_player, said) = args("tee:a.mp4");
+        assert!(!is_player && said.ends_with("-y file:tee:a.mp4"), "{said}");
+        let (is_player, said) = args("rtmp://host/live");
+        assert!(
+            is_player && said.ends_with("-f flv rtmp://host/live"),
+            "{said}"
+        );
+        let (_, said) = args("srt://:9000");
+        assert!(
+            said.ends_with("-f data srt://0.0.0.0:9000?mode=listener"),
+            "{said}"
+        );
+        assert!(
+            said.starts_with("-f data -raw_packet_size 1316 -i pipe:0"),
+            "{said}"
+        );
+    }
+}
