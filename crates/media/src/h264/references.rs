@@ -8,8 +8,9 @@ pub(crate) struct References {
     frame_num: u32,
     /// A picture that others refer to is missing since the last random access point.
     broken: bool,
-    /// Display position of the I picture before which nothing can be decoded.
-    leading: Option<u32>,
+    /// Display position and `frame_num` of the I picture before which nothing can be decoded, up to the next reference picture behind
+    /// it: positions are known modulo a power of two, as small as 16.
+    leading: Option<(u32, u32)>,
 }
 
 impl References {
@@ -22,10 +23,15 @@ impl References {
         } else {
             self.broken |= self.misses_reference(slice, missing);
         }
+        let is_leading = self.is_leading(slice);
         if slice.reference {
             self.frame_num = slice.frame_num;
+            // Both fields of the I picture have its number.
+            self.leading = self
+                .leading
+                .filter(|(_, number)| is_leading || slice.frame_num == *number);
         }
-        !self.broken && !self.is_leading(slice)
+        !self.broken && !is_leading
     }
 
     /// The first picture, a random access point.
@@ -43,7 +49,7 @@ impl References {
     fn start(&mut self, slice: &Slice, whole: bool) {
         self.broken = false;
         self.leading = match slice.order {
-            Order::Lsb { lsb, .. } if slice.idr.is_none() && !whole => Some(lsb),
+            Order::Lsb { lsb, .. } if slice.idr.is_none() && !whole => Some((lsb, slice.frame_num)),
             _ => None,
         };
     }
@@ -51,7 +57,7 @@ impl References {
     /// Whether it is displayed before the last random access point but needs what came before.
     fn is_leading(&self, slice: &Slice) -> bool {
         match (self.leading, slice.order) {
-            (Some(start), Order::Lsb { lsb, modulus, .. }) => {
+            (Some((start, _)), Order::Lsb { lsb, modulus, .. }) => {
                 start.wrapping_sub(lsb) & (modulus - 1) < modulus / 2 && lsb != start
             }
             _ => false,
@@ -69,5 +75,49 @@ impl References {
         }
         let next = (self.frame_num + 1) & (slice.max_frame_num - 1);
         slice.frame_num != next && slice.frame_num != self.frame_num
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Picture;
+
+    fn slice(kind: Picture, frame_num: u32, lsb: u32, reference: bool) -> Slice {
+        Slice {
+            kind,
+            idr: None,
+            reference,
+            top: true,
+            frame_num: frame_num % 16,
+            max_frame_num: 16,
+            gaps_allowed: false,
+            field: None,
+            pps: 0,
+            order: Order::Lsb {
+                lsb: lsb % 16,
+                modulus: 16,
+                bottom: 0,
+            },
+            reorder: None,
+        }
+    }
+
+    #[test]
+    fn leading_pictures_end_at_the_next_reference_picture_behind_the_start() {
+        let mut references = References::default();
+        references.begin(&slice(Picture::I, 5, 10, true));
+        // The other field of the I picture, and pictures that are displayed before it, one of them a reference.
+        assert!(references.take(&slice(Picture::P, 5, 11, true), false, 0));
+        assert!(!references.take(&slice(Picture::B, 6, 6, true), false, 0));
+        assert!(!references.take(&slice(Picture::B, 7, 4, false), false, 0));
+        assert!(!references.take(&slice(Picture::B, 7, 8, false), false, 0));
+        // Positions wrap many times.
+        for n in 0..40 {
+            let (frame_num, lsb) = (7 + n, 10 + 4 * (n + 1));
+            assert!(references.take(&slice(Picture::P, frame_num, lsb, true), false, 0));
+            let between = slice(Picture::B, frame_num + 1, lsb - 2, false);
+            assert!(references.take(&between, false, 0), "{n}");
+        }
     }
 }

@@ -45,7 +45,7 @@ impl NalCodec for H265 {
                 last: header & 0x40 != 0,
                 data,
             }),
-            // PACI packets carry what nobody sends.
+            // PACI packets are not used by senders.
             _ => Shape::Malformed,
         }
     }

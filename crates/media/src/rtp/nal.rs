@@ -26,7 +26,7 @@ pub(crate) enum Shape<'a> {
 /// A part of a NAL unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fragment<'a> {
-    /// The header of the unit, of which so many octets are used.
+    /// The header of the unit, of which this count of octets is used.
     pub head: [u8; 2],
     pub head_len: usize,
     pub first: bool,
@@ -50,7 +50,7 @@ pub(crate) trait NalCodec: Default + Debug {
     fn shape(payload: &[u8]) -> Shape<'_>;
     /// Whether a NAL unit, of which only the header may be there, is a slice.
     fn is_slice(nal: &[u8]) -> bool;
-    /// What stands in front of the fragments of a unit, with the bits for the first and the last one clear; and the octets of
+    /// The header of the fragments of a unit, with the bits for the first and the last one clear; and the octets of
     /// the unit for which it stands.
     fn fragment_head(nal: &[u8]) -> ([u8; 3], usize);
     /// Begins the header of several units together, or changes it as another one needs.

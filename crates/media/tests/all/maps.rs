@@ -220,6 +220,9 @@ fn film() -> Option<PathBuf> {
     None
 }
 
+/// Pictures that lead a GOP, at most.
+const MOST_LEADING: u64 = 4;
+
 /// Three seconds of the film with a cut between two scenes, encoded so.
 fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
     let out = common::file(&format!("maps-{}.ts", encoder.name));
@@ -239,8 +242,8 @@ fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
     std::fs::read(&out).expect("ffmpeg wrote it")
 }
 
-/// What a receiver writes whose level at each frame is this.
-fn at_levels(clip: &Clip, level_of: impl Fn(usize) -> Level) -> (Vec<u8>, u64) {
+/// What a receiver writes that joins at the GOP `first` and whose level at each GOP is this.
+fn at_levels(clip: &Clip, first: usize, level_of: impl Fn(usize) -> Level) -> (Vec<u8>, u64) {
     let mut writer = FlowWriter::new(Media::MpegTs, clip.info.frame_rate, OutputForm::Native);
     let (mut out, mut ends) = (Vec::new(), Vec::new());
     // Of pictures and of sound.
@@ -250,6 +253,9 @@ fn at_levels(clip: &Clip, level_of: impl Fn(usize) -> Level) -> (Vec<u8>, u64) {
         if frame.gop_start {
             level = level_of(gop);
             gop += 1;
+        }
+        if gop <= first {
+            continue;
         }
         if !level.includes(frame.layer()) {
             missing[usize::from(frame.sound)][frame.layer()] += 1;
@@ -303,14 +309,14 @@ fn keeps_its_promise(film: &Path, encoder: &Encoder, map: Map) -> Vec<LevelSumma
     let levels = [Level::BASE, Level::E1, Level::FULL];
     for level in levels {
         let name = format!("{name} {level}");
-        let (out, undecodable) = at_levels(&clip, |_| level);
+        let (out, undecodable) = at_levels(&clip, 0, |_| level);
         assert_eq!(undecodable, 0, "{name}");
         let found = pictures(&out, &name);
         assert_eq!(found.len(), count(&clip, level), "{name}");
         assert_same(&found, &whole, &name);
     }
     // Up and down at each key frame: what leads an open GOP may be left out, and nothing else.
-    let (out, undecodable) = at_levels(&clip, |gop| levels[[2, 0, 1, 2, 0, 2, 1, 0][gop % 8]]);
+    let (out, undecodable) = at_levels(&clip, 0, |gop| levels[[2, 0, 1, 2, 0, 2, 1, 0][gop % 8]]);
     let found = pictures(&out, &name);
     assert_same(&found, &whole, &name);
     let may_lead = encoder.name.contains("open") || encoder.name.starts_with("x265");
@@ -318,6 +324,18 @@ fn keeps_its_promise(film: &Path, encoder: &Encoder, map: Map) -> Vec<LevelSumma
         undecodable == 0 || may_lead,
         "{name}: {undecodable} left out"
     );
+    // Joined later: the pictures that lead the first GOP are left out, and no other.
+    let mut starts = clip.frames.iter().enumerate().filter(|it| it.1.gop_start);
+    if let Some((second, _)) = starts.nth(1) {
+        let rest = clip.frames[second..].iter();
+        let left = rest.filter(|it| it.picture != Picture::Data).count();
+        let (out, undecodable) = at_levels(&clip, 1, |_| Level::FULL);
+        let found = pictures(&out, &name);
+        assert_same(&found, &whole, &name);
+        let most = if may_lead { MOST_LEADING } else { 0 };
+        assert!(undecodable <= most, "{name}: {undecodable} left out");
+        assert_eq!(found.len() + undecodable as usize, left, "{name}");
+    }
     clip.levels()
 }
 
