@@ -87,7 +87,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Understands H.264 and H.265 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams),
-all of them in transport streams, and frame-size traces. A layer is a kind of picture: of MPEG-1/2 BL = I pictures, E1 = P pictures, E2 = B pictures; of H.264 and H.265 BL = all
+all of them in transport streams, AV1 (IVF, OBUs), VP8 and VP9 (IVF), and frame-size traces. A layer is a kind of picture: of MPEG-1/2 BL = I pictures, E1 = P pictures, E2 = B pictures; of H.264 and H.265 BL = all
 that others refer to, E1 and E2 = the others, or BL, E1 and E2 = temporal layers
 (docs/src/reference/media.md). Rates are shown in Mbit/s of video and in cells/s, the unit in which
 nodes reserve rates: a cell carries 48 bytes and counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s
@@ -119,8 +119,9 @@ pub struct Probe {
     )]
     pub via: Via,
     /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
-    /// that others refer to, the others in turn); temporal (temporal layers)
-    #[arg(long, value_name = "auto|ipb|split|temporal", default_value = "auto", value_parser = units::map)]
+    /// that others refer to, the others in turn); temporal (temporal layers); vp8-ts3, vp9-ts3 (three temporal layers of
+    /// libvpx, by the place of a frame)
+    #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
     pub map: Map,
     /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
@@ -319,8 +320,9 @@ pub struct Serve {
     )]
     pub via: Via,
     /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
-    /// that others refer to, the others in turn); temporal (temporal layers)
-    #[arg(long, value_name = "auto|ipb|split|temporal", default_value = "auto", value_parser = units::map)]
+    /// that others refer to, the others in turn); temporal (temporal layers); vp8-ts3, vp9-ts3 (three temporal layers of
+    /// libvpx, by the place of a frame)
+    #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
     pub map: Map,
     /// Live: measure the rates of the stream for this time before offering it [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]

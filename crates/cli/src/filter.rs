@@ -112,9 +112,8 @@ fn filterable(clip: &Clip, path: &Path) -> Outcome {
             "take the MPEG-1/2 video out of it first, e.g. ffmpeg -i FILE -an -c copy -f mpeg2video CLIP.m2v"
                 .to_owned(),
         ),
-        (_, Media::H264) => ("H.264 video", format!("try: {}", MediaError::CONVERT)),
-        (_, Media::H265) => ("H.265 video", format!("try: {}", MediaError::CONVERT)),
-        _ => return Ok(()),
+        (_, Media::Mpeg1 | Media::Mpeg2 | Media::Opaque) => return Ok(()),
+        (_, codec) => (codec.name(), format!("try: {}", MediaError::CONVERT)),
     };
     let problem = format!("{what} cannot be filtered: the filters take MPEG-1/2 video streams");
     Err(Failure::of(path, problem).hint(way))

@@ -200,18 +200,17 @@ fn key_frame(spec: &FlowSpec, ratio: f64) -> String {
 
 fn headline(summary: &Summary) -> String {
     let codec = match summary.codec {
-        Media::Mpeg1 => "MPEG-1 video",
-        Media::Mpeg2 => "MPEG-2 video",
-        Media::H264 => "H.264 video",
-        Media::H265 => "H.265 video",
         Media::MpegTs => summary.video.map_or("MPEG-TS", VideoCodec::short),
-        _ => "frames",
+        Media::Opaque => "frames",
+        codec => codec.name(),
     };
     let container = match summary.container {
         Container::MpegEs => "elementary stream",
         Container::MpegPs => "program stream",
         Container::Trace => "frame-size trace",
         Container::H264 | Container::H265 => "byte stream",
+        Container::Ivf => "IVF",
+        Container::Obu => "OBU stream",
         Container::MpegTs => "transport stream",
         Container::Synthetic => "synthetic",
     };

@@ -38,6 +38,12 @@ pub enum Media {
     H264,
     /// H.265 video.
     H265,
+    /// AV1 video.
+    Av1,
+    /// VP8 video.
+    Vp8,
+    /// VP9 video.
+    Vp9,
     /// Anything in an MPEG transport stream.
     MpegTs,
     /// H.261 video.
@@ -47,6 +53,25 @@ pub enum Media {
     /// Anything else.
     #[default]
     Opaque,
+}
+
+impl Media {
+    /// What it is, in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Media::Mpeg1 => "MPEG-1 video",
+            Media::Mpeg2 => "MPEG-2 video",
+            Media::H264 => "H.264 video",
+            Media::H265 => "H.265 video",
+            Media::Av1 => "AV1 video",
+            Media::Vp8 => "VP8 video",
+            Media::Vp9 => "VP9 video",
+            Media::MpegTs => "MPEG-TS",
+            Media::H261 => "H.261 video",
+            Media::Audio => "audio",
+            Media::Opaque => "data",
+        }
+    }
 }
 
 /// How firmly the network promises the flow (specs/mets.md 2.3).

@@ -29,11 +29,16 @@ pub enum Advice {
     /// Every picture is a key frame.
     BaseOnly,
     /// Others refer to every picture, so that nothing is above the base layer.
-    NoSteps,
+    NoSteps {
+        /// What the flow carries.
+        media: Media,
+    },
     /// The levels above the base layer add little.
     SmallSteps {
         /// Share of the base layer in the rate, in percent.
         base_percent: u8,
+        /// What the flow carries.
+        media: Media,
     },
     /// Nothing is in E2.
     NoDroppable,
@@ -68,6 +73,51 @@ const LARGE_BASE_PERCENT: u64 = 90;
 /// Options of ffmpeg with which x264 makes two B pictures behind each P picture, to which no other refers and which are
 /// quantised as P pictures are: the base layer takes some 60 to 70 % of the rate at a third of the pictures.
 const STEPS: &str = "-preset veryfast -bf 2 -g 48 -x264-params scenecut=0:b-adapt=0:b-pyramid=none:mbtree=0:pbratio=1.0";
+
+/// What makes pictures of a codec to which no other refers.
+fn steps_of(media: Media) -> String {
+    let layers = |map: &str, encoder: &str| {
+        format!(
+            "with three temporal layers (ffmpeg with {encoder}: -deadline realtime -lag-in-frames 0 -error-resilient 1 -b:v 1M \
+             -minrate 1M -maxrate 1M -ts-parameters {THREE_LAYERS}) give --map {map}"
+        )
+    };
+    match media {
+        Media::H265 => "let the encoder make B pictures to which no other refers (ffmpeg with libx265: -bf 3 -x265-params \
+                        temporal-layers=1), which -tune zerolatency does not"
+            .into(),
+        Media::Av1 => "let the encoder make pictures to which no other refers (ffmpeg: -c:v libsvtav1, or libaom-av1 without \
+                       -usage realtime)"
+            .into(),
+        Media::Vp8 => layers("vp8-ts3", "libvpx"),
+        Media::Vp9 => layers("vp9-ts3", "libvpx-vp9"),
+        _ => format!(
+            "let the encoder make B pictures to which no other refers (ffmpeg with libx264: {STEPS}), which -tune zerolatency \
+             and -preset ultrafast do not"
+        ),
+    }
+}
+
+/// What makes them larger.
+fn larger_steps_of(media: Media) -> String {
+    match media {
+        Media::Av1 => "let the encoder make temporal layers, which ffmpeg has no option for (libaom: SVC mode L1T3), or encode \
+                       it as H.264"
+            .into(),
+        Media::H265 => {
+            "let the encoder spend more on B pictures to which no other refers (ffmpeg with libx265: -bf 3 -x265-params \
+             temporal-layers=1:b-adapt=0:pbratio=1.0), or encode it as H.264"
+                .into()
+        }
+        _ => format!(
+            "let the encoder spend more on B pictures to which no other refers (ffmpeg with libx264: {STEPS})"
+        ),
+    }
+}
+
+/// Three temporal layers of libvpx in the order that `--map vp8-ts3` and `vp9-ts3` expect.
+const THREE_LAYERS: &str = "ts_number_layers=3:ts_target_bitrate=400,600,1000:ts_rate_decimator=4,2,1:ts_periodicity=4:\
+                            ts_layer_id=0,2,1,2:ts_layering_mode=3";
 
 /// The encoder options against [`Advice::Bursts`] let it take this multiple of the mean, in permille, ...
 const MAXRATE_PERMILLE: u64 = 1_250;
@@ -110,7 +160,7 @@ pub(crate) fn advice_with_peak(
         match spec.gop_n {
             _ if told => {}
             0 | 1 => found.push(Advice::BaseOnly),
-            _ => found.push(Advice::NoSteps),
+            _ => found.push(Advice::NoSteps { media: spec.media }),
         }
     } else if !used(Layer::E2) && !told {
         found.push(Advice::NoDroppable);
@@ -121,7 +171,11 @@ pub(crate) fn advice_with_peak(
     let is_layered = used(Layer::E1) && spec.gop_n > 3;
     if is_layered && base_percent > LARGE_BASE_PERCENT && splits_references(spec, video) {
         let base_percent = u8::try_from(base_percent).unwrap_or(100);
-        found.push(Advice::SmallSteps { base_percent });
+        let media = spec.media;
+        found.push(Advice::SmallSteps {
+            base_percent,
+            media,
+        });
     }
     let gop = spec.gop();
     if gop > RATHER_LONG_GOP && used(Layer::E1) {
@@ -148,7 +202,7 @@ pub(crate) fn advice_with_peak(
 
 /// Whether the base layer has all pictures that others refer to.
 fn splits_references(spec: &FlowSpec, video: Option<VideoCodec>) -> bool {
-    matches!(spec.media, Media::H264 | Media::H265)
+    matches!(spec.media, Media::H264 | Media::H265 | Media::Av1)
         || matches!(video, Some(VideoCodec::H264 | VideoCodec::H265))
 }
 
@@ -195,17 +249,20 @@ impl fmt::Display for Advice {
                 "every picture is a key frame, so all of it is base layer: every receiver gets all or nothing; let the \
                  encoder make P and B pictures between key frames (ffmpeg: -g 25 -bf 2)"
             ),
-            Advice::NoSteps => write!(
+            Advice::NoSteps { media } => write!(
                 f,
                 "no picture can be left out, because others refer to each, so all of it is base layer: every receiver gets \
-                 all or nothing; let the encoder make B pictures to which no other refers (ffmpeg with libx264: {STEPS}), \
-                 which -tune zerolatency and -preset ultrafast do not, or give --map ipb, with which the base layer is the \
-                 key frames alone"
+                 all or nothing; {}, or give --map ipb, with which the base layer is the key frames alone",
+                steps_of(*media)
             ),
-            Advice::SmallSteps { base_percent } => write!(
+            Advice::SmallSteps {
+                base_percent,
+                media,
+            } => write!(
                 f,
                 "the base layer takes {base_percent} % of the rate, so a link that carries one level carries nearly all of \
-                 them; let the encoder spend more on B pictures to which no other refers (ffmpeg with libx264: {STEPS})"
+                 them; {}",
+                larger_steps_of(*media)
             ),
             Advice::NoDroppable => write!(
                 f,
@@ -318,6 +375,27 @@ mod tests {
         says(spec([500, 400, 0], 25), None, &["two levels", "-bf 2"]);
         says(spec([500, 0, 0], 25), None, &[STEPS, "--map ipb"]);
         says(spec([920, 50, 30], 25), None, &["92 %", STEPS]);
+        let of = |media, rates| FlowSpec {
+            media,
+            ..spec(rates, 25)
+        };
+        says(
+            of(Media::Av1, [500, 0, 0]),
+            None,
+            &["libsvtav1", "--map ipb"],
+        );
+        says(of(Media::Av1, [980, 10, 10]), None, &["98 %", "L1T3"]);
+        says(of(Media::H265, [500, 0, 0]), None, &["temporal-layers=1"]);
+        says(
+            of(Media::Vp9, [500, 0, 0]),
+            None,
+            &["--map vp9-ts3", "libvpx-vp9"],
+        );
+        says(
+            of(Media::Vp8, [500, 0, 0]),
+            None,
+            &["--map vp8-ts3", "ts_layer_id=0,2,1,2"],
+        );
         says(
             spec([500, 0, 0], 1),
             None,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::mpeg::{es, ps, sniff};
 use crate::ts::{self, VideoCodec};
 use crate::{Map, MediaError};
-use crate::{h264, h265};
+use crate::{h264, h265, ivf};
 
 /// How a picture is coded: intra, predicted, or predicted from both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -34,6 +34,10 @@ pub enum Container {
     H264,
     /// H.265 byte stream (Annex B).
     H265,
+    /// IVF file with AV1, VP8 or VP9.
+    Ivf,
+    /// OBUs of AV1.
+    Obu,
     /// MPEG transport stream.
     MpegTs,
     /// Random sizes.
@@ -66,7 +70,7 @@ pub struct Frame {
 pub struct ClipInfo {
     /// Where the frames come from.
     pub container: Container,
-    /// MPEG-1 or MPEG-2.
+    /// Its codec.
     pub codec: Media,
     /// Luminance samples in a row; 0 if unknown.
     pub width: u32,
@@ -144,8 +148,8 @@ impl Frame {
 
 impl Clip {
     /// Reads an MPEG-1/2 video elementary stream, MPEG-1 system stream or MPEG-2 program stream
-    /// (its first video stream), an H.264 or H.265 byte stream, or an MPEG transport stream, distinguished by their
-    /// first bytes.
+    /// (its first video stream), an H.264 or H.265 byte stream, AV1, VP8 or VP9 in IVF, OBUs of
+    /// AV1, or an MPEG transport stream, distinguished by their first bytes.
     ///
     /// Frames of an elementary stream are slices of `data`, not copies. An incomplete last picture
     /// is left out and reported in [`ClipInfo::truncated`].
@@ -168,6 +172,10 @@ impl Clip {
                 "a program can be chosen in a transport stream only, and this is none".into();
             return Err(MediaError::Unusable { problem });
         }
+        if map.is_by_place() && form != sniff::Form::Ivf {
+            let problem = map.misfit("no VP8 or VP9");
+            return Err(MediaError::Unusable { problem });
+        }
         let mpeg_fits = |map: Map| match map.needs_references() {
             true => Err(MediaError::Unusable {
                 problem: map.misfit("MPEG-1/2 video"),
@@ -187,6 +195,11 @@ impl Clip {
             sniff::Form::H265 => {
                 let stream = h265::stream::parse(&data, map)?;
                 Ok(Clip::from_stream(Container::H265, stream))
+            }
+            sniff::Form::Ivf => Ok(Clip::from_stream(Container::Ivf, ivf::parse(&data, map)?)),
+            sniff::Form::Obu => {
+                let stream = ivf::parse_obus(&data, map)?;
+                Ok(Clip::from_stream(Container::Obu, stream))
             }
             sniff::Form::Transport => {
                 let (stream, video) = ts::parse(&data, program, map)?;

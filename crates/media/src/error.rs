@@ -8,7 +8,7 @@ use crate::Remedy;
 pub enum MediaError {
     /// There are no bytes at all.
     #[error(
-        "the file is empty; expected H.264, H.265, MPEG-1 or MPEG-2 video, or a transport stream"
+        "the file is empty; expected H.264, H.265, AV1, VP8, VP9, MPEG-1 or MPEG-2 video, or a transport stream"
     )]
     Empty,
     /// The bytes end before one complete picture.
@@ -29,7 +29,7 @@ pub enum MediaError {
     },
     /// The bytes are something else than a stream that is served.
     #[error(
-        "at byte {offset}: expected H.264, H.265, MPEG-1/2 video or a transport stream, but this looks like \
+        "at byte {offset}: expected H.264, H.265, AV1, VP8, VP9, MPEG-1/2 video or a transport stream, but this looks like \
          {looks_like}; {remedy}"
     )]
     Foreign {

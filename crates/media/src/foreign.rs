@@ -202,7 +202,7 @@ pub(crate) fn container(data: &[u8]) -> Option<Foreign> {
             _ => found("a RIFF file", Remedy::of(How::Nothing)),
         };
     }
-    let table: [Magic; 33] = [
+    let table: [Magic; 32] = [
         (b"\x1A\x45\xDF\xA3", "a WebM or Matroska file", matroska),
         (b"FLV", "a Flash video", flash),
         (b"OggS", "an Ogg file", ogg),
@@ -269,7 +269,6 @@ pub(crate) fn container(data: &[u8]) -> Option<Foreign> {
             Remedy::of(How::Session)
         }),
         (b"SIMPLE", "a FITS file", |_| Remedy::NOTHING),
-        (b"\x12\x00\x0A", "an AV1 stream (OBU)", |_| encoded("AV1")),
         (b"PAR1", "a Parquet file", |_| Remedy::NOTHING),
         (b"nut/multimedia", "a NUT file", |_| Remedy::container(None)),
     ];

@@ -12,12 +12,14 @@
 //! ```
 
 mod advice;
+mod av1;
 mod clip;
 mod error;
 mod filter;
 mod foreign;
 mod h264;
 mod h265;
+mod ivf;
 mod levels;
 mod live;
 mod map;
@@ -32,6 +34,7 @@ mod synthetic;
 mod timeline;
 mod trace;
 mod ts;
+mod vpx;
 mod writer;
 
 pub use advice::{Advice, advice};

@@ -20,16 +20,27 @@ pub enum Map {
     Split,
     /// Temporal layers alone.
     Temporal,
+    /// Three temporal layers of VP8 by the place of a frame in the stream: 0, 2, 1, 2, as libvpx makes them.
+    Vp8Ts3,
+    /// The same of VP9.
+    Vp9Ts3,
 }
 
 /// Text that names no map.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("expected auto, ipb, split or temporal")]
+#[error("expected auto, ipb, split, temporal, vp8-ts3 or vp9-ts3")]
 pub struct MapError;
 
 impl Map {
     /// All maps.
-    pub const ALL: [Map; 4] = [Map::Auto, Map::Ipb, Map::Split, Map::Temporal];
+    pub const ALL: [Map; 6] = [
+        Map::Auto,
+        Map::Ipb,
+        Map::Split,
+        Map::Temporal,
+        Map::Vp8Ts3,
+        Map::Vp9Ts3,
+    ];
 
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
@@ -38,22 +49,35 @@ impl Map {
             Map::Ipb => "ipb",
             Map::Split => "split",
             Map::Temporal => "temporal",
+            Map::Vp8Ts3 => "vp8-ts3",
+            Map::Vp9Ts3 => "vp9-ts3",
         }
     }
 
-    /// Whether it needs what only H.264 and H.265 say of their pictures.
+    /// Whether it needs what only some codecs say of their pictures, or is that of one codec.
     pub const fn needs_references(self) -> bool {
-        matches!(self, Map::Split | Map::Temporal)
+        !matches!(self, Map::Auto | Map::Ipb)
+    }
+
+    /// Whether it is by the place of a frame in a stream of VP8 or VP9.
+    pub const fn is_by_place(self) -> bool {
+        matches!(self, Map::Vp8Ts3 | Map::Vp9Ts3)
     }
 
     /// Why it does not fit a codec that is named so, and what to do.
     pub fn misfit(self, codec: &str) -> String {
         let what = match self {
             Map::Temporal => "names no temporal layers",
+            Map::Vp8Ts3 | Map::Vp9Ts3 => {
+                return format!(
+                    "--map {self} does not fit: it is for {} in IVF files, and this is {codec}; give --map auto",
+                    if self == Map::Vp8Ts3 { "VP8" } else { "VP9" }
+                );
+            }
             _ => "does not say which pictures others refer to",
         };
         format!(
-            "--map {self} does not fit: {codec} {what}; give --map auto or --map ipb, or encode it as H.264 or H.265"
+            "--map {self} does not fit: {codec} {what}; give --map auto or --map ipb, or encode it as H.264, H.265 or AV1"
         )
     }
 }
@@ -142,6 +166,16 @@ fn most_apart(rate: Option<FrameRate>) -> u64 {
     let (num, den) = (u64::from(num), u64::from(den.max(1)));
     // Half a picture more: 23.976 pictures a second are 24.
     ((2 * num + den) / (2 * den * BASE_RATE)).max(2)
+}
+
+/// The layer of a temporal layer, of which `top` is the highest.
+pub(crate) fn by_temporal(temporal: u8, top: u8) -> Layer {
+    let e1 = top.saturating_sub(1).max(1);
+    match temporal {
+        _ if temporal < e1 => Layer::Base,
+        _ if temporal == e1 => Layer::E1,
+        _ => Layer::E2,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use layercast_core::{FrameRate, Layer, Media, PerLayer, Serial, Span, Time};
 
 use crate::h265::H265Writer;
+use crate::ivf::PictureWriter;
 use crate::order::Place;
 use crate::rtp::RtpSender;
 use crate::timeline::{OutPicture, Timeline};
@@ -10,12 +11,36 @@ use crate::{H264Writer, StreamWriter, WriterStats};
 /// In what form a receiver writes a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputForm {
-    /// As it is: video as an elementary stream, a transport stream as one.
+    /// As it is: video as an elementary stream, AV1, VP8 and VP9 in IVF, a transport stream as one.
     Native,
+    /// AV1 as OBUs without a container (Section 5); everything else as it is.
+    Obu,
     /// As an MPEG transport stream.
     Transport,
     /// As RTP packets; the seed gives their random beginnings.
     Rtp(u64),
+}
+
+impl OutputForm {
+    /// Why a flow of `media` cannot be written so, and what to do; `None` if it can.
+    pub fn misfit(self, media: Media) -> Option<String> {
+        let is_bare = matches!(media, Media::Av1 | Media::Vp8 | Media::Vp9);
+        let what = match self {
+            OutputForm::Transport if is_bare => "a transport stream",
+            OutputForm::Rtp(_) if is_bare => "RTP",
+            OutputForm::Obu if media != Media::Av1 => "OBUs",
+            _ => return None,
+        };
+        let name = media.name();
+        Some(match is_bare {
+            true => format!(
+                "{name} cannot be written as {what}: write IVF, such as --out got.ivf, or --out - | ffmpeg -i - -c copy got.webm"
+            ),
+            false => format!(
+                "{name} cannot be written as {what}: those are AV1; give the file another name than *.obu"
+            ),
+        })
+    }
 }
 
 /// A received frame on its way out.
@@ -68,16 +93,26 @@ enum Stream {
     Mpeg(Box<StreamWriter>),
     H264(Box<H264Writer>),
     H265(Box<H265Writer>),
+    Pictures(Box<PictureWriter>),
     Transport(Box<TsWriter>),
 }
 
 impl FlowWriter {
-    /// A writer for a flow of `media` at `rate`; what is not known is taken for MPEG-1/2 video.
+    /// A writer for a flow of `media` at `rate`; what is not known is taken for MPEG-1/2 video. In a form that does
+    /// not fit ([`OutputForm::misfit`]) it is written as it is.
     pub fn new(media: Media, rate: FrameRate, form: OutputForm) -> FlowWriter {
+        let form = match form.misfit(media) {
+            None => form,
+            Some(_) => OutputForm::Native,
+        };
         let stream = match media {
             Media::MpegTs => Stream::Transport(Box::default()),
             Media::H264 => Stream::H264(Box::default()),
             Media::H265 => Stream::H265(Box::default()),
+            Media::Av1 | Media::Vp8 | Media::Vp9 => {
+                let is_bare = form == OutputForm::Obu && media == Media::Av1;
+                Stream::Pictures(Box::new(PictureWriter::new(media, is_bare)))
+            }
             _ => Stream::Mpeg(Box::default()),
         };
         FlowWriter {
@@ -150,6 +185,10 @@ impl FlowWriter {
                     self.pictures.push(picture);
                 }
             }
+            Stream::Pictures(stream) => {
+                stream.frame(frame, out);
+                return;
+            }
             Stream::H265(stream) => {
                 let place = stream.frame(frame, written);
                 if !written.is_empty() {
@@ -213,6 +252,7 @@ impl FlowWriter {
             Stream::Mpeg(stream) => stream.stats(),
             Stream::H264(stream) => stream.stats(),
             Stream::H265(stream) => stream.stats(),
+            Stream::Pictures(stream) => stream.stats(),
             Stream::Transport(stream) => stream.stats(),
         }
     }

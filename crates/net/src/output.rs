@@ -33,7 +33,8 @@ pub enum Output {
     Discard,
     /// Standard output, to be piped into a player.
     Stdout,
-    /// A file or a FIFO: a transport stream if its name ends in `.ts`, else as the flow is. It is created, or emptied,
+    /// A file or a FIFO: a transport stream if its name ends in `.ts`, AV1 without a container if
+    /// in `.obu`, else as the flow is. It is created, or emptied,
     /// when the first bytes are there.
     File(PathBuf),
     /// An MPEG transport stream in UDP datagrams.
@@ -284,11 +285,12 @@ impl FrameOut {
     }
 }
 
-/// Whether a file is to be a transport stream.
+/// What a file is to be, by its name.
 fn form_of(path: &Path) -> OutputForm {
-    match path.extension().is_some_and(|it| it == "ts") {
-        true => OutputForm::Transport,
-        false => OutputForm::Native,
+    match path.extension().and_then(|it| it.to_str()) {
+        Some("ts") => OutputForm::Transport,
+        Some("obu") => OutputForm::Obu,
+        _ => OutputForm::Native,
     }
 }
 

@@ -180,6 +180,9 @@ pub(crate) fn write_stream(
                 let ended = writer.take_if(|_| media != flow.1);
                 flow = (name, media, rate, gop);
                 written = ended.map_or(Ok(()), |ended| end(ended, &mut outlet, &mut stats));
+                if let Some(problem) = form.misfit(media) {
+                    written = Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+                }
                 match written {
                     Ok(()) => continue,
                     Err(_) => break,

@@ -3,7 +3,7 @@ use memchr::memmem;
 
 use super::nal;
 use crate::Picture;
-use crate::map::{Map, Split};
+use crate::map::{Map, Split, by_temporal};
 
 /// What an access unit is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +129,7 @@ impl Layers {
         match self.map {
             Map::Ipb if is_reference && temporal == 0 => Layer::E1,
             Map::Ipb => Layer::E2,
-            Map::Temporal => by_temporal(temporal, top),
+            Map::Temporal | Map::Vp8Ts3 | Map::Vp9Ts3 => by_temporal(temporal, top),
             Map::Auto if top >= 2 => by_temporal(temporal, top),
             // More than the stream says to have: they may refer to any picture.
             _ if temporal > top => Layer::E2,
@@ -175,16 +175,6 @@ impl Layers {
             true => self.base(),
             false => self.split.droppable(self.rate, may_rise),
         }
-    }
-}
-
-/// The layer of a temporal layer, of which `top` is the highest.
-fn by_temporal(temporal: u8, top: u8) -> Layer {
-    let e1 = top.saturating_sub(1).max(1);
-    match temporal {
-        _ if temporal < e1 => Layer::Base,
-        _ if temporal == e1 => Layer::E1,
-        _ => Layer::E2,
     }
 }
 

@@ -4,6 +4,7 @@ use super::startcode::{code, start_codes};
 use crate::MediaError;
 use crate::foreign::{self, Foreign, Remedy};
 use crate::ts::framing;
+use crate::{av1, ivf};
 
 /// Start codes looked at to tell MPEG-4 part 2 from H.264: more than the headers before its first picture.
 const MPEG4_CODES: usize = 16;
@@ -22,6 +23,10 @@ pub(crate) enum Form {
     H264,
     /// H.265 in Annex B form.
     H265,
+    /// IVF file of a codec that is served.
+    Ivf,
+    /// OBUs of AV1.
+    Obu,
     /// MPEG transport stream.
     Transport,
 }
@@ -33,6 +38,12 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
     }
     if framing::is_aligned(data) {
         return Ok(Form::Transport);
+    }
+    if ivf::Header::read(data).is_some_and(|(it, _)| ivf::codec_of(it.fourcc).is_some()) {
+        return Ok(Form::Ivf);
+    }
+    if av1::is_section_5(data) || av1::is_annex_b(data) {
+        return Ok(Form::Obu);
     }
     // Before start codes: the size of a box can look like one.
     if let Some(known) = foreign::container(data) {

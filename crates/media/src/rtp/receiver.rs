@@ -361,7 +361,7 @@ impl RtpReceiver {
 
 /// Why a map does not fit what came.
 fn misfit_of<C: NalCodec>(codec: &C, map: Map) -> Option<String> {
-    let lacks = map == Map::Temporal && !codec.has_temporal_layers();
+    let lacks = map.is_by_place() || map == Map::Temporal && !codec.has_temporal_layers();
     lacks.then(|| map.misfit(&format!("this {} stream", C::NAME)))
 }
 

@@ -87,7 +87,8 @@ impl VideoCodec {
 
     /// Whether a map fits what is known of its pictures.
     pub(crate) fn fits(self, map: Map) -> bool {
-        !map.needs_references() || matches!(self, VideoCodec::H264 | VideoCodec::H265)
+        let names_references = matches!(self, VideoCodec::H264 | VideoCodec::H265);
+        !map.needs_references() || names_references && !map.is_by_place()
     }
 
     /// The syntax of its access units.

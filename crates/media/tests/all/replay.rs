@@ -20,7 +20,7 @@ const FILTER_FILES: [&str; 6] = [
     "mpeg2-quantiser",
 ];
 
-const LIVE_FILES: [(&str, &str); 15] = [
+const LIVE_FILES: [(&str, &str); 24] = [
     ("h264", "b"),
     ("h264", "interlaced"),
     ("h264", "slices"),
@@ -34,6 +34,15 @@ const LIVE_FILES: [(&str, &str); 15] = [
     ("ts", "coded-204"),
     ("ts", "programs"),
     ("rtp", "h264"),
+    ("rtp", "h265"),
+    ("h265", "open"),
+    ("h265", "temporal"),
+    ("ivf", "av1"),
+    ("ivf", "av1-annex-b"),
+    ("ivf", "av1-obu"),
+    ("ivf", "av1-temporal"),
+    ("ivf", "vp8"),
+    ("ivf", "vp9"),
     ("rtp", "mpeg1"),
     ("rtp", "mp2t"),
 ];
@@ -51,6 +60,8 @@ fn every_file_of_the_corpus_is_read_without_harm() {
         ("trace", checks::trace),
         ("filter", checks::filter),
         ("h264", checks::h264),
+        ("h265", checks::h265),
+        ("ivf", checks::ivf),
         ("ts", checks::ts),
         ("rtp", checks::rtp),
     ]);
@@ -94,6 +105,8 @@ proptest! {
         }
         match target {
             "h264" => checks::h264(&data),
+            "h265" => checks::h265(&data),
+            "ivf" => checks::ivf(&data),
             "ts" => checks::ts(&data),
             _ => checks::rtp(&data),
         }

@@ -1,0 +1,11 @@
+//! AV1 (AV1 Bitstream & Decoding Process Specification): temporal units, and the layers that their OBU headers and frame
+//! headers show.
+
+mod header;
+mod layers;
+mod obu;
+pub(crate) mod stream;
+
+pub(crate) use header::State;
+pub(crate) use layers::Unit;
+pub(crate) use obu::{is_annex_b, is_section_5};

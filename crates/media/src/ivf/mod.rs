@@ -1,0 +1,106 @@
+//! IVF, the file format of libvpx and libaom: a header, and frames of one time unit each.
+
+mod clip;
+mod writer;
+
+use layercast_core::FrameRate;
+
+use crate::MediaError;
+
+pub(crate) use clip::{codec_of, parse, parse_obus};
+pub(crate) use writer::PictureWriter;
+
+const MAGIC: &[u8; 4] = b"DKIF";
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 12;
+/// Longest frame: what a METS frame holds, with room for headers that are put into it.
+const MAX_FRAME: usize = (1 << 24) - 4_096;
+/// Ticks a second in files that are written.
+const HZ: u32 = 90_000;
+
+/// What the header of a file says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub fourcc: [u8; 4],
+    pub width: u32,
+    pub height: u32,
+    /// Ticks per second.
+    pub clock: FrameRate,
+}
+
+impl Header {
+    /// Reads the header; gives where the frames begin.
+    pub fn read(data: &[u8]) -> Option<(Header, usize)> {
+        let header: &[u8; HEADER] = data.first_chunk()?;
+        let word = |at: usize| u32::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let long = |at: usize| word(at) | word(at + 2) << 16;
+        if !header.starts_with(MAGIC) {
+            return None;
+        }
+        let header = Header {
+            fourcc: [header[8], header[9], header[10], header[11]],
+            width: word(12),
+            height: word(14),
+            clock: FrameRate {
+                num: long(16).max(1),
+                den: long(20).max(1),
+            },
+        };
+        Some((header, (word(6) as usize).max(HEADER)))
+    }
+
+    /// Appends the header of a file whose length is not known.
+    pub fn write(fourcc: [u8; 4], (width, height): (u32, u32), out: &mut Vec<u8>) {
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&[0, 0, HEADER as u8, 0]);
+        out.extend_from_slice(&fourcc);
+        out.extend_from_slice(&(width as u16).to_le_bytes());
+        out.extend_from_slice(&(height as u16).to_le_bytes());
+        out.extend_from_slice(&HZ.to_le_bytes());
+        out.extend_from_slice(&1u32.to_le_bytes());
+        out.extend_from_slice(&[0; 8]);
+    }
+}
+
+/// Appends a frame at a time in ticks of 90 kHz.
+fn put(frame: &[u8], ticks: u64, out: &mut Vec<u8>) {
+    let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&ticks.to_le_bytes());
+    out.extend_from_slice(frame);
+}
+
+/// The frames of a file with their times in its ticks, and where the last one begins if it is cut.
+#[derive(Debug, Default)]
+struct Frames<'a> {
+    pub frames: Vec<(u64, &'a [u8])>,
+    pub cut: Option<u64>,
+}
+
+/// Reads the frames that begin `at`.
+fn frames(data: &[u8], mut at: usize) -> Result<Frames<'_>, MediaError> {
+    let mut found = Frames::default();
+    while let Some(rest) = data.get(at..).filter(|rest| !rest.is_empty()) {
+        let Some((head, body)) = rest.split_first_chunk::<FRAME_HEADER>() else {
+            found.cut = Some(at as u64);
+            break;
+        };
+        let [a, b, c, d, time @ ..] = *head;
+        let len = u32::from_le_bytes([a, b, c, d]) as usize;
+        if len > MAX_FRAME {
+            return Err(MediaError::Malformed {
+                offset: at as u64,
+                expected: "an IVF frame of less than 16 MiB",
+            });
+        }
+        let Some(frame) = body.get(..len) else {
+            found.cut = Some(at as u64);
+            break;
+        };
+        if !frame.is_empty() {
+            found.frames.push((u64::from_le_bytes(time), frame));
+        }
+        at += FRAME_HEADER + len;
+    }
+    Ok(found)
+}
