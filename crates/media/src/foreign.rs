@@ -32,6 +32,8 @@ enum How {
     CopyHeaders,
     /// Pictures have decoding times only.
     CopyAvi,
+    /// Its codec goes into IVF as it is.
+    CopyIvf,
     /// The beginning is in a file of its own.
     Segment,
     /// No transport stream carries its codec.
@@ -82,6 +84,11 @@ impl fmt::Display for Remedy {
                 f,
                 "no transport stream carries that so that players understand it; encode it: {ENCODE}"
             ),
+            How::CopyIvf => write!(
+                f,
+                "put it into IVF without loss, which takes no sound: ffmpeg -i FILE -an -c copy CLIP.ivf; with sound, encode \
+                 it: {ENCODE}"
+            ),
             How::Unknown => write!(
                 f,
                 "H.264, H.265 and MPEG-2 go into a transport stream without loss: {COPY}; other codecs have to be \
@@ -119,6 +126,8 @@ impl fmt::Display for Remedy {
 
 /// Codecs that a transport stream carries as they are.
 const CARRIED: [&str; 4] = ["H.264", "H.265", "MPEG-2", "MPEG-1"];
+/// Codecs that IVF carries, and no transport stream.
+const IN_IVF: [&str; 3] = ["AV1", "VP8", "VP9"];
 const MPEG4: &str = "MPEG-4 part 2";
 
 /// Whether a program that reads containers, such as ffmpeg, makes a transport stream of a foreign file without encoding.
@@ -147,7 +156,9 @@ impl Remedy {
             How::CopyHeaders => Way::Remux { headers: true },
             How::Nothing => Way::Unknown,
             How::Session => Way::Session,
-            How::Segment | How::Encode | How::Capture | How::Unpack | How::Trace => Way::None,
+            How::Segment | How::CopyIvf | How::Encode | How::Capture | How::Unpack | How::Trace => {
+                Way::None
+            }
         }
     }
 
@@ -161,6 +172,7 @@ impl Remedy {
             None => How::Unknown,
             Some(MPEG4) => How::CopyHeaders,
             Some(codec) if CARRIED.contains(&codec) => How::Copy,
+            Some(codec) if IN_IVF.contains(&codec) => How::CopyIvf,
             Some(_) => How::Encode,
         };
         Remedy { codec, how }
@@ -492,7 +504,7 @@ mod tests {
             file,
             &["MPEG-2", "-c copy -f mpegts"],
         );
-        says(&mp4(b"vp09", b""), file, &["VP9", "libx264"]);
+        says(&mp4(b"vp09", b""), file, &["VP9", "CLIP.ivf", "libx264"]);
         says(b"\0\0\0\x18ftypmp42", file, &["-c copy", "libx264"]);
         says(b"\0\0\0\x18stypmsdh........moof", file, &["INIT.mp4"]);
         let matroska = "a WebM or Matroska file";

@@ -153,7 +153,7 @@ fn what_ffmpeg_cannot_open_is_named_with_cause_and_remedy() {
     let used = listens.local_addr().expect("its address").port();
     let used = format!("rtmp://127.0.0.1:{used}/live?listen=1");
     let cases: [(&[&str], &[&str]); 11] = [
-        (&[&vp9], &["its video is VP9", "libx264"]),
+        (&[&vp9], &["its video is VP9", "CLIP.ivf", "libx264"]),
         (&[&vp9, "--via", "ffmpeg"], &["its video is vp9", "libx264"]),
         (
             &[&garbage],

@@ -4,6 +4,7 @@ use super::header::State;
 use super::obu::{DELIMITER, kind, obus};
 use crate::Picture;
 use crate::map::{Map, Split, by_temporal};
+use crate::sets::MAX_SET;
 
 /// What a temporal unit is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +71,9 @@ impl Unit {
 
 /// The last sequence header of a temporal unit, as it is put into another.
 pub(super) fn sequence_of(data: &[u8]) -> Option<Vec<u8>> {
-    let sequence = obus(data).filter(|it| it.kind == kind::SEQUENCE).last()?;
+    let is_believed =
+        |it: &super::obu::Obu| it.kind == kind::SEQUENCE && it.payload.len() <= MAX_SET;
+    let sequence = obus(data).filter(is_believed).last()?;
     let mut out = Vec::new();
     sequence.write(&mut out);
     Some(out)

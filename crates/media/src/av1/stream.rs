@@ -7,6 +7,9 @@ use super::obu::{units_of_annex_b, units_of_section_5};
 use crate::map::{DEFAULT_RATE, Map};
 use crate::{Frame, MediaError};
 
+/// Longest temporal unit: what a METS frame holds.
+const MAX_UNIT: usize = (1 << 24) - 1;
+
 /// The frames of a stream, and what it says of them.
 pub(crate) struct Video {
     pub frames: Vec<(u64, Frame)>,
@@ -15,19 +18,16 @@ pub(crate) struct Video {
     pub rate: Option<FrameRate>,
 }
 
-/// The temporal units of a file of OBUs, numbered, and where the last one begins if it is cut.
+/// The temporal units of a file of OBUs, and where the last one begins if it is cut.
 pub(crate) fn units(
     data: &[u8],
     is_annex_b: bool,
-) -> Result<(Vec<(u64, Vec<u8>)>, Option<u64>), MediaError> {
-    let (units, cut) = match is_annex_b {
-        true => units_of_annex_b(data)?,
-        false => {
-            let (units, cut) = units_of_section_5(data);
-            (units.into_iter().map(<[u8]>::to_vec).collect(), cut)
-        }
-    };
-    Ok(((0..).zip(units).collect(), cut))
+) -> Result<(Vec<Vec<u8>>, Option<u64>), MediaError> {
+    if is_annex_b {
+        return units_of_annex_b(data);
+    }
+    let (units, cut) = units_of_section_5(data);
+    Ok((units.into_iter().map(<[u8]>::to_vec).collect(), cut))
 }
 
 /// Makes frames of temporal units with their times, with layers as `map` says. Starts at the first unit that a receiver can
@@ -58,6 +58,13 @@ pub(crate) fn video<'a>(
         };
         let layer = layers.layer(unit);
         let data = Bytes::from(unit.completed(data, &sequence));
+        if data.len() > MAX_UNIT {
+            let problem = format!(
+                "the AV1 stream has a temporal unit of {} octets: at most {MAX_UNIT} fit into a frame",
+                data.len()
+            );
+            return Err(MediaError::Unusable { problem });
+        }
         let frame = Frame {
             layer,
             gop_start: unit.is_start,

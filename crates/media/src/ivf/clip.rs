@@ -75,7 +75,7 @@ pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
 /// Reads a file of OBUs.
 pub(crate) fn parse_obus(data: &[u8], map: Map) -> Result<Stream, MediaError> {
     let (units, cut) = av1::stream::units(data, av1::is_annex_b(data))?;
-    let timed = units.iter().map(|(time, data)| (*time, &data[..]));
+    let timed = (0..).zip(units.iter().map(|unit| &unit[..]));
     let video = av1::stream::video(timed, None, map)?;
     Ok(Stream {
         codec: Media::Av1,
