@@ -446,7 +446,7 @@ impl Seen {
                      layers, carries them (layercast stats at the node before this receiver tells)"
                 ),
                 (false, false) => format!(
-                    "{late} too late{by}; a longer playout delay helps (join --playout, serve --delay-max)"
+                    "{late} too late{by}; a longer playout delay helps (join --playout or --sync, serve --delay-max)"
                 ),
             };
         }
@@ -542,7 +542,7 @@ pub mod tests {
         };
         let text = late(373.0, Level::FULL);
         assert!(
-            text.ends_with("(join --playout, serve --delay-max)"),
+            text.ends_with("(join --playout or --sync, serve --delay-max)"),
             "{text}"
         );
         let text = late(373.0, Level::BASE);

@@ -398,7 +398,9 @@ fn late(report: &MemberReport, slow: Option<String>) -> Option<String> {
              playout delay helps",
             report.delay_ms_p99 / 1e3
         ),
-        false => format!("{late}; a longer one helps (join --playout, serve --delay-max)"),
+        false => {
+            format!("{late}; a longer one helps (join --playout or --sync, serve --delay-max)")
+        }
     })
 }
 

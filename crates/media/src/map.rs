@@ -67,18 +67,21 @@ impl Map {
     /// Why it does not fit a codec that is named so, and what to do.
     pub fn misfit(self, codec: &str) -> String {
         let what = match self {
-            Map::Temporal => "names no temporal layers",
+            Map::Temporal => {
+                "names no temporal layers; give --map auto or --map ipb, or let the encoder make temporal layers (x265: \
+                 temporal-layers=1)"
+            }
             Map::Vp8Ts3 | Map::Vp9Ts3 => {
                 return format!(
                     "--map {self} does not fit: it is for {} in IVF files, and this is {codec}; give --map auto",
                     if self == Map::Vp8Ts3 { "VP8" } else { "VP9" }
                 );
             }
-            _ => "does not say which pictures others refer to",
+            _ => {
+                "does not say which pictures others refer to; give --map auto or --map ipb, or encode it as H.264, H.265 or AV1"
+            }
         };
-        format!(
-            "--map {self} does not fit: {codec} {what}; give --map auto or --map ipb, or encode it as H.264, H.265 or AV1"
-        )
+        format!("--map {self} does not fit: {codec} {what}")
     }
 }
 

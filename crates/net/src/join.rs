@@ -94,6 +94,7 @@ pub async fn run_join(
             must_receive: config.must_receive,
             patience: config.patience,
             playout: config.sink.playout.delay,
+            follows_clock: config.sink.follows_clock,
         },
         name_by: None,
         unanswered: None,
@@ -137,6 +138,8 @@ struct Limits {
     patience: Option<Span>,
     /// The playout delay, if the user has fixed it.
     playout: Option<Span>,
+    /// That delay counts from the clock of the source (`--sync`).
+    follows_clock: bool,
 }
 
 /// Everything a running receiver consists of.
@@ -409,7 +412,9 @@ impl Runtime {
         if !receiver.found() {
             return Err(self.no_such_flow());
         }
-        if let Some(why) = why_nothing_played(&stats, self.limits.playout) {
+        if let Some(why) =
+            why_nothing_played(&stats, self.limits.playout, self.limits.follows_clock)
+        {
             return nothing(why);
         }
         if let Some(since) = self.away {
@@ -492,8 +497,8 @@ const NO_DELAY: &str = "No delay helps where the path carries less than the base
                         before this receiver tells)";
 
 /// Why nothing was played of a flow of which media came, and what helps; `playout` is the playout delay if it is fixed.
-/// `None` if nothing was lost and nothing late.
-fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String> {
+/// `None` if nothing was lost and nothing late. `sync`: the playout delay counts from the clock of the source.
+fn why_nothing_played(stats: &SinkStats, playout: Option<Span>, sync: bool) -> Option<String> {
     let (lost, late) = (stats.lost.base, stats.late.base);
     let cut = &stats.cut_starts;
     if let Some(by) = stats.late_ms.filter(|_| late > 0 && late >= lost) {
@@ -513,9 +518,10 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>) -> Option<String
         return Some(match playout {
             Some(playout) => {
                 let playout = playout.as_ms_f64();
+                let option = if sync { "--sync" } else { "--playout" };
                 format!(
-                    "{after}: the playout delay of {playout:.0} ms is too short for this path; leave --playout out, or give \
-                     at least --playout {:.0}ms. {NO_DELAY}",
+                    "{after}: the playout delay of {playout:.0} ms is too short for this path; leave {option} out, or give \
+                     at least {option} {:.0}ms. {NO_DELAY}",
                     (playout + by.p99).ceil() + GUARD.as_ms_f64()
                 )
             }
@@ -567,12 +573,12 @@ mod tests {
             ..PerLayer::default()
         };
         let says = |stats: &SinkStats, playout, parts: &[&str]| {
-            let why = why_nothing_played(stats, playout).expect("a cause");
+            let why = why_nothing_played(stats, playout, false).expect("a cause");
             for part in parts {
                 assert!(why.contains(part), "{part}: {why}");
             }
         };
-        assert_eq!(why_nothing_played(&SinkStats::default(), None), None);
+        assert_eq!(why_nothing_played(&SinkStats::default(), None, false), None);
         let late = SinkStats {
             late: base(423),
             late_ms: Some(LateMs {
@@ -603,12 +609,14 @@ mod tests {
                 playout,
                 &["source itself 640 ms after", "encoder is too slow"],
             );
-            let why = why_nothing_played(&source(640.0), playout).expect("a cause");
+            let why = why_nothing_played(&source(640.0), playout, false).expect("a cause");
             assert!(
                 !why.contains("--delay-max") && !why.contains("--playout"),
                 "{why}"
             );
         }
+        let by_clock = why_nothing_played(&late, Some(Span::ZERO), true).expect("a cause");
+        assert!(by_clock.contains("at least --sync 72ms") && !by_clock.contains("--playout"));
         let cut = SinkStats {
             cut_starts: CutStarts {
                 starts: 11,

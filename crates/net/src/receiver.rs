@@ -120,7 +120,15 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
 
     fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
         let receiver = &mut *self.receiver;
-        let congestion = congestion && receiver.egress.repair.heeds_marks();
+        let heeds = receiver.egress.repair.heeds_marks();
+        if let Some(sink) = receiver
+            .station
+            .sink_mut(SINK)
+            .filter(|_| congestion && !heeds)
+        {
+            sink.note_mark();
+        }
+        let congestion = congestion && heeds;
         let received = receiver.egress.receive(self.now, 0, datagram, self.obs);
         receiver.malformed += u64::from(received.is_err());
         // A parity completes several datagrams.

@@ -180,6 +180,13 @@ impl Sink {
         stats
     }
 
+    /// A packet had the congestion mark, to which this end does not react: the sending end has seen the queue itself.
+    pub fn note_mark(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.receiver.note_mark();
+        }
+    }
+
     /// What the wall clock of the host shows from now on: for the dates of proofs.
     pub fn set_wall_clock(&mut self, clock: WallClock) {
         if let Some(protection) = &mut self.config.protection {

@@ -390,6 +390,11 @@ impl Receiver {
         self.delays.recent(now)
     }
 
+    /// A packet had the congestion mark, to which nothing reacts here.
+    pub fn note_mark(&mut self) {
+        self.stats.marked += 1;
+    }
+
     /// Takes a cell of the flow's circuit; `level` is the level granted now.
     pub fn on_cell<O: Observer>(&mut self, now: Time, cell: &Cell, level: Level, obs: &mut O) {
         if cell.pti.congestion() {

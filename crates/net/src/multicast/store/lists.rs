@@ -10,9 +10,32 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::open::open_root;
 
+/// Lists that are kept in a folder: those of senders that were killed are of no use any more.
+const MOST: usize = 16;
+const PREFIX: &str = ".layercast-list-";
+
 /// The name of a list: senders cannot name a file so, since it begins with a dot.
 fn name_of(batch: u64) -> String {
-    format!(".layercast-list-{batch:016x}")
+    format!("{PREFIX}{batch:016x}")
+}
+
+/// Removes the oldest lists, so that there is room for one more.
+fn make_room(root: &Path) -> io::Result<()> {
+    let mut lists = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if let Some(batch) = number.and_then(|number| u64::from_str_radix(number, 16).ok()) {
+            // Of the entry itself, and not of what a link names.
+            lists.push((entry.metadata()?.modified()?, batch));
+        }
+    }
+    lists.sort_unstable();
+    for (_, batch) in lists.iter().rev().skip(MOST - 1) {
+        forget(root, *batch);
+    }
+    Ok(())
 }
 
 /// Keeps a list in the folder of received files.
@@ -20,6 +43,7 @@ fn name_of(batch: u64) -> String {
 /// # Errors
 /// It cannot be written.
 pub fn keep(root: &Path, list: &Manifest) -> io::Result<()> {
+    make_room(root)?;
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -68,6 +92,13 @@ mod tests {
         assert!(kept(&root, 7).is_none());
         forget(&root, 7);
         forget(&root, 8);
-        std::fs::remove_dir(&root).unwrap();
+        std::fs::write(root.join("film.ts"), "not a list").unwrap();
+        for batch in 100..140 {
+            keep(&root, &ManifestBuilder::new(batch).build()).unwrap();
+        }
+        let left = std::fs::read_dir(&root).unwrap().count();
+        assert_eq!(left, MOST + 1, "the newest, and what is no list");
+        assert!(kept(&root, 139).is_some() && root.join("film.ts").exists());
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }
