@@ -173,7 +173,7 @@ impl Clip {
             return Err(MediaError::Unusable { problem });
         }
         if map.is_by_place() && form != sniff::Form::Ivf {
-            let problem = map.misfit("no VP8 or VP9");
+            let problem = map.misfit("another stream");
             return Err(MediaError::Unusable { problem });
         }
         let mpeg_fits = |map: Map| match map.needs_references() {

@@ -428,7 +428,7 @@ fn maps_that_do_not_fit_the_codec_are_refused() {
         assert_eq!(said.is_none(), fits, "{map}: {said:?}");
         if let Some(said) = said {
             assert!(
-                said.contains(&format!("--map {map}")) && said.contains("--map ipb"),
+                said.contains(&format!("--map {map}")) && said.contains("--map auto"),
                 "{said}"
             );
         }
