@@ -23,6 +23,7 @@ pub(crate) struct H264 {
 
 impl NalCodec for H264 {
     type Unit = Unit;
+    const HEAD: usize = 1;
     const FRAGMENT_HEAD: usize = 2;
     const NAME: &'static str = "H.264";
 

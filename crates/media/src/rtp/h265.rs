@@ -24,6 +24,7 @@ pub(crate) struct H265 {
 
 impl NalCodec for H265 {
     type Unit = AccessUnit;
+    const HEAD: usize = 2;
     const FRAGMENT_HEAD: usize = 3;
     const NAME: &'static str = "H.265";
 

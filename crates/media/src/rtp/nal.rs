@@ -43,6 +43,8 @@ impl Fragment<'_> {
 /// A codec in NAL units: how RTP carries them, and the access units that they make.
 pub(crate) trait NalCodec: Default + Debug {
     type Unit: Debug;
+    /// Octets of the header of a NAL unit.
+    const HEAD: usize;
     /// Octets in front of the data of a fragment.
     const FRAGMENT_HEAD: usize;
     const NAME: &'static str;
@@ -213,7 +215,11 @@ pub(crate) fn carries_slice<C: NalCodec>(payload: &[u8]) -> bool {
 /// Cuts an access unit into payloads of at most `most` bytes: small NAL units that follow one another
 /// together, large ones in fragments. `send` also gets whether it is the last.
 pub(crate) fn packetise<C: NalCodec>(unit: &[u8], most: usize, mut send: impl FnMut(&[u8], bool)) {
-    let mut rest = nals(unit).map(|(_, nal)| nal).peekable();
+    // What has no whole header is no NAL unit.
+    let mut rest = nals(unit)
+        .map(|(_, nal)| nal)
+        .filter(|nal| nal.len() >= C::HEAD)
+        .peekable();
     let mut together: Vec<u8> = Vec::new();
     while let Some(nal) = rest.next() {
         let last = rest.peek().is_none();
@@ -281,6 +287,14 @@ mod tests {
             }
         });
         (got, lasts)
+    }
+
+    #[test]
+    fn what_has_no_whole_header_is_left_out() {
+        let units = [vec![0x42, 1, 9], vec![0x44], vec![0x26, 1, 9]];
+        let (got, lasts) = round::<H265>(&units);
+        assert_eq!((got, lasts), (vec![units[0].clone(), units[2].clone()], 1));
+        assert_eq!(round::<H265>(&units[1..2]), (vec![], 0));
     }
 
     proptest! {
