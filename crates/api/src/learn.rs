@@ -1,4 +1,4 @@
-use layercast_core::{FlowSpec, FrameRate, Layer, Media, Status};
+use layercast_core::{Composition, FlowSpec, FrameRate, Layer, Media, Status};
 use layercast_media::{Clip, ClipInfo, Container, LiveLoad};
 use layercast_net::{Growth, LOAD_WINDOW, LiveFlow};
 
@@ -40,6 +40,7 @@ impl Learner {
             info: ClipInfo {
                 container: Container::MpegEs,
                 codec: Media::Opaque,
+                composition: Composition::Additive,
                 width: 0,
                 height: 0,
                 frame_rate,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use layercast_core::{CellRate, FlowSpec, Layer, Media, Rate, Span};
+use layercast_core::{CellRate, Composition, FlowSpec, Layer, Media, Rate, Span};
 use serde::Serialize;
 
 use crate::levels::two_digits;
@@ -132,7 +132,10 @@ const LEAST_BUFFERED_S: f64 = 0.4;
 pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
     // The layers may have their worst GOPs at different times.
     let peaks = spec.layers.iter().map(|(_, it)| it.peak.max(it.mean));
-    let peak = peaks.fold(CellRate(0), CellRate::saturating_add);
+    let peak = match spec.composition {
+        Composition::Additive => peaks.fold(CellRate(0), CellRate::saturating_add),
+        Composition::Alternative => peaks.max().unwrap_or_default(),
+    };
     advice_with_peak(spec, video, peak)
 }
 
@@ -148,7 +151,10 @@ pub(crate) fn advice_with_peak(
     }
     let mut found = Vec::new();
     let used = |layer: Layer| spec.layers[layer].burst > 0 || spec.layers[layer].mean.0 > 1;
+    let additive = spec.composition.is_additive();
     match video {
+        // Renditions need no layers.
+        _ if !additive => {}
         Some(codec) if !codec.is_layered() => found.push(Advice::Codec { codec }),
         None if spec.media == Media::MpegTs && !used(Layer::E1) && !used(Layer::E2) => {
             return vec![Advice::NoVideo];
@@ -162,13 +168,16 @@ pub(crate) fn advice_with_peak(
             0 | 1 => found.push(Advice::BaseOnly),
             _ => found.push(Advice::NoSteps { media: spec.media }),
         }
-    } else if !used(Layer::E2) && !told {
+    } else if !used(Layer::E2) && !told && additive {
         found.push(Advice::NoDroppable);
     }
     let means = spec.layers.iter().map(|(_, it)| it.mean);
-    let mean = means.fold(CellRate(0), CellRate::saturating_add);
+    let mean = match spec.composition {
+        Composition::Additive => means.fold(CellRate(0), CellRate::saturating_add),
+        Composition::Alternative => means.max().unwrap_or_default(),
+    };
     let base_percent = u64::from(spec.layers.base.mean.0) * 100 / u64::from(mean.0.max(1));
-    let is_layered = used(Layer::E1) && spec.gop_n > 3;
+    let is_layered = used(Layer::E1) && spec.gop_n > 3 && additive;
     if is_layered && base_percent > LARGE_BASE_PERCENT && splits_references(spec, video) {
         let base_percent = u8::try_from(base_percent).unwrap_or(100);
         let media = spec.media;
@@ -184,7 +193,7 @@ pub(crate) fn advice_with_peak(
             or_more: spec.gop_n == u8::MAX,
         });
     }
-    if (2..4).contains(&spec.gop_n) && !told {
+    if (2..4).contains(&spec.gop_n) && !told && additive {
         found.push(Advice::ShortGop {
             pictures: spec.gop_n,
         });

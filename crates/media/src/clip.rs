@@ -1,9 +1,9 @@
 use bytes::Bytes;
-use layercast_core::{FrameRate, Layer, Media, Span};
+use layercast_core::{Composition, FrameRate, Layer, Media, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::mpeg::{es, ps, sniff};
-use crate::ts::{self, VideoCodec};
+use crate::ts::{self, Rendition, RenditionNote, VideoCodec};
 use crate::{Map, MediaError};
 use crate::{h264, h265, ivf};
 
@@ -72,6 +72,8 @@ pub struct ClipInfo {
     pub container: Container,
     /// Its codec.
     pub codec: Media,
+    /// What its layers are to each other.
+    pub composition: Composition,
     /// Luminance samples in a row; 0 if unknown.
     pub width: u32,
     /// Rows; 0 if unknown.
@@ -91,6 +93,17 @@ pub struct Clip {
     pub info: ClipInfo,
     /// Its frames in coded order, at least one; cheap to clone.
     pub frames: Vec<Frame>,
+}
+
+/// A clip whose levels are whole renditions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredRenditions {
+    /// Its frames, those of one time from the lowest rendition upwards.
+    pub clip: Clip,
+    /// The renditions from the lowest level upwards.
+    pub renditions: Vec<Rendition>,
+    /// What a user should know of them.
+    pub notes: Vec<RenditionNote>,
 }
 
 impl Picture {
@@ -233,6 +246,7 @@ impl Clip {
             info: ClipInfo {
                 container,
                 codec: stream.codec,
+                composition: Composition::Additive,
                 width: stream.width,
                 height: stream.height,
                 frame_rate: stream.frame_rate,
@@ -243,14 +257,44 @@ impl Clip {
         }
     }
 
+    /// Reads whole renditions as the levels of one clip: the programs of one transport stream, or several transport
+    /// streams with a rendition each.
+    ///
+    /// # Errors
+    /// Those of [`Clip::parse`]; there are not 2 or 3 renditions of one codec; they have no key frames at common times.
+    pub fn of_renditions(files: &[Bytes]) -> Result<StoredRenditions, MediaError> {
+        for file in files {
+            let form = sniff::sniff(file)?;
+            if form != sniff::Form::Transport {
+                let problem = "renditions are read from transport streams, and this is none: write one with ffmpeg -i FILE \
+                               -map 0 -c copy -f mpegts CLIP.ts"
+                    .into();
+                return Err(MediaError::Unusable { problem });
+            }
+        }
+        let stored = ts::parse_renditions(files)?;
+        let mut clip = Clip::from_stream(Container::MpegTs, stored.stream);
+        clip.info.video = stored.codec;
+        clip.info.composition = Composition::Alternative;
+        Ok(StoredRenditions {
+            clip,
+            renditions: stored.renditions,
+            notes: stored.notes,
+        })
+    }
+
     /// How long the clip plays.
     pub fn duration(&self) -> Span {
         self.info.frame_rate.due(self.frames.len() as u64)
     }
 
-    /// Pictures per second; less than [`ClipInfo::frame_rate`] where frames carry sound and data too.
+    /// Pictures per second that are shown at once; less than [`ClipInfo::frame_rate`] where frames carry sound and data too,
+    /// and of renditions.
     pub fn picture_rate(&self) -> FrameRate {
-        let is_picture = |frame: &&Frame| frame.picture != Picture::Data;
+        let top = self.frames.iter().map(|frame| frame.layer).max();
+        let is_shown =
+            |frame: &Frame| self.info.composition.is_additive() || top == Some(frame.layer);
+        let is_picture = |frame: &&Frame| frame.picture != Picture::Data && is_shown(frame);
         let pictures = self.frames.iter().filter(is_picture).count();
         match pictures {
             0 => self.info.frame_rate,

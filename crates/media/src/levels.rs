@@ -1,9 +1,9 @@
 //! What a link has to carry for each level of a clip, and with which rate a link shows one level and not the next.
 
-use layercast_core::{CELL_SIZE, CellRate, FlowSpec, Level, PerLayer, Rate};
+use layercast_core::{CELL_SIZE, CellRate, Composition, FlowSpec, Layer, Level, PerLayer, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::{Clip, Picture};
+use crate::{Clip, Frame, Picture};
 
 /// A link that is to carry a level and not the next one has this share of what the next one takes, in permille.
 const BELOW_NEXT_PERMILLE: u64 = 950;
@@ -35,10 +35,8 @@ pub struct LevelSummary {
 
 /// How long the largest key frame takes over a link of `rate`: the source takes up to half of the delay bound to send
 /// it, and the line the other half.
-fn delay_max_ms(spec: &FlowSpec, rate: Rate) -> u64 {
-    let line = rate
-        .time_for(CELL_SIZE as u64)
-        .times(spec.layers.base.burst.into());
+fn delay_max_ms(burst: u32, rate: Rate) -> u64 {
+    let line = rate.time_for(CELL_SIZE as u64).times(burst.into());
     2 * line.as_us().div_ceil(1_000)
 }
 
@@ -70,7 +68,11 @@ fn levels(spec: &FlowSpec, parts: &PerLayer<Part>) -> Vec<LevelSummary> {
     let all = [Level::BASE, Level::E1, Level::FULL];
     let of = |level: Level| {
         let mean = spec.rate_at(level).rate();
-        let peaks = spec.layers.iter().filter(|(it, _)| level.includes(*it));
+        let is_in = |layer: Layer| match spec.composition {
+            Composition::Additive => level.includes(layer),
+            Composition::Alternative => layer.level() == level,
+        };
+        let peaks = spec.layers.iter().filter(|(it, _)| is_in(*it));
         let peak = peaks.fold(CellRate(0), |sum, (_, it)| {
             sum.saturating_add(it.peak.max(it.mean))
         });
@@ -82,19 +84,32 @@ fn levels(spec: &FlowSpec, parts: &PerLayer<Part>) -> Vec<LevelSummary> {
                 (most * 1_000 >= mean.as_bps() * ABOVE_OWN_PERMILLE / 1_000).then_some(most)
             }
         };
-        let included = parts.iter().filter(|(layer, _)| level.includes(*layer));
+        let included = parts.iter().filter(|(layer, _)| is_in(*layer));
         let part = included.fold(Part::default(), |sum, (_, it)| Part {
             fps: sum.fps + it.fps,
             share: sum.share + it.share,
         });
         LevelSummary {
-            name: level.to_string(),
+            name: match spec.composition {
+                Composition::Additive => level.to_string(),
+                Composition::Alternative => {
+                    let own = Layer::ALL.into_iter().find(|it| is_in(*it));
+                    own.unwrap_or(Layer::Base).to_string()
+                }
+            },
             fps: hundredths(part.fps),
             share_percent: hundredths(100.0 * part.share),
             mean_bps: mean,
             peak_bps: peak.rate(),
             limit: limit.map(|kbps| format!("{kbps}kbit/s")),
-            delay_max_ms: limit.map(|kbps| delay_max_ms(spec, Rate::from_bps(kbps * 1_000))),
+            delay_max_ms: limit.map(|kbps| {
+                let largest = spec.layers.iter().filter(|(it, _)| is_in(*it));
+                let burst = match spec.composition {
+                    Composition::Additive => spec.layers.base.burst,
+                    Composition::Alternative => largest.map(|(_, it)| it.burst).max().unwrap_or(0),
+                };
+                delay_max_ms(burst, Rate::from_bps(kbps * 1_000))
+            }),
         }
     };
     all.into_iter().filter(|it| *it <= top).map(of).collect()
@@ -107,12 +122,33 @@ impl Clip {
     }
 
     fn parts(&self) -> PerLayer<Part> {
-        let octets: f64 = self.frames.iter().map(|frame| f64::from(frame.size)).sum();
+        let alternative = !self.info.composition.is_additive();
+        let top = self
+            .frames
+            .iter()
+            .map(|frame| frame.layer)
+            .max()
+            .unwrap_or(Layer::Base);
+        // Of renditions, what the highest level takes is the whole.
+        let counts = |frame: &&Frame| !alternative || frame.sound || frame.layer == top;
+        let octets: f64 = self
+            .frames
+            .iter()
+            .filter(counts)
+            .map(|frame| f64::from(frame.size))
+            .sum();
         let fps = self.info.frame_rate.as_f64() / self.frames.len().max(1) as f64;
         let mut parts = PerLayer::<Part>::default();
         for frame in &self.frames {
+            let share = f64::from(frame.size) / octets.max(1.0);
+            if alternative && frame.sound {
+                for layer in Layer::ALL {
+                    parts[layer].share += share;
+                }
+                continue;
+            }
             let part = &mut parts[frame.layer];
-            part.share += f64::from(frame.size) / octets.max(1.0);
+            part.share += share;
             if frame.picture != Picture::Data {
                 part.fps += fps;
             }
@@ -120,10 +156,25 @@ impl Clip {
         parts
     }
 
-    /// The largest frame to start at in mean pictures.
+    /// The largest frame to start at in mean pictures; of renditions, the largest of these ratios.
     pub(crate) fn key_frame_ratio(&self) -> f64 {
-        let pictures = || self.frames.iter().filter(|it| it.picture != Picture::Data);
-        let keys = self.frames.iter().filter(|it| it.gop_start);
+        match self.info.composition {
+            Composition::Additive => self.key_frame_ratio_of(|_| true),
+            Composition::Alternative => {
+                let ratios =
+                    Layer::ALL.map(|layer| self.key_frame_ratio_of(|it| it.layer == layer));
+                ratios.into_iter().fold(0.0, f64::max)
+            }
+        }
+    }
+
+    /// The same of these frames.
+    pub(crate) fn key_frame_ratio_of(&self, is_of_it: impl Fn(&Frame) -> bool) -> f64 {
+        let pictures = || {
+            let frames = self.frames.iter().filter(|it| is_of_it(it));
+            frames.filter(|it| it.picture != Picture::Data)
+        };
+        let keys = pictures().filter(|it| it.gop_start);
         let largest = keys.map(|it| it.size).max().unwrap_or(0);
         let sum: f64 = pictures().map(|it| f64::from(it.size)).sum();
         hundredths(f64::from(largest) * pictures().count() as f64 / sum.max(1.0))
@@ -132,7 +183,7 @@ impl Clip {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{FrameRate, Layer, LayerRate};
+    use layercast_core::{FrameRate, LayerRate};
 
     use super::*;
 

@@ -38,7 +38,7 @@ mod vpx;
 mod writer;
 
 pub use advice::{Advice, advice};
-pub use clip::{Clip, ClipInfo, Container, Frame, Picture};
+pub use clip::{Clip, ClipInfo, Container, Frame, Picture, StoredRenditions};
 pub use error::MediaError;
 pub use filter::{
     CoefficientFilter, DropRule, FilterError, FilterRule, FilterStats, Filtered, FlowFilter,
@@ -61,5 +61,8 @@ pub use rtp::{
     session_description,
 };
 pub use synthetic::Synthetic;
-pub use ts::{StreamChange, TsMux, TsSplitter, TsStats, TsWriter, VideoCodec};
+pub use ts::{
+    Rendition, RenditionId, RenditionNote, Renditions, StreamChange, TsMux, TsSplitter, TsStats,
+    TsWriter, VideoCodec,
+};
 pub use writer::{StreamWriter, WriterStats};

@@ -1,4 +1,4 @@
-use layercast_core::{FrameRate, Layer, Media, PerLayer, Serial, Span, Time};
+use layercast_core::{Composition, FrameRate, Layer, Media, PerLayer, Serial, Span, Time};
 
 use crate::h265::H265Writer;
 use crate::ivf::PictureWriter;
@@ -135,6 +135,13 @@ impl FlowWriter {
     pub fn set_gop(&mut self, gop: Span) {
         if let Stream::Transport(stream) = &mut self.stream {
             stream.set_gop(gop);
+        }
+    }
+
+    /// What the layers of the flow are to each other. To be called before anything comes.
+    pub fn set_composition(&mut self, composition: Composition) {
+        if let Stream::Transport(stream) = &mut self.stream {
+            stream.set_composition(composition);
         }
     }
 

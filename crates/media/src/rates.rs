@@ -1,4 +1,6 @@
-use layercast_core::{CellRate, FlowSpec, FrameRate, LayerRate, Media, PerLayer, Rate, aal5_cells};
+use layercast_core::{
+    CellRate, FlowSpec, FrameRate, Layer, LayerRate, Media, PerLayer, Rate, aal5_cells,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::advice::advice_with_peak;
@@ -120,7 +122,10 @@ struct LayerLoad {
 impl Clip {
     /// The GOPs of the clip: frames from one random access point to the next.
     fn gops(&self) -> impl Iterator<Item = &[Frame]> {
-        self.frames.chunk_by(|_, next| !next.gop_start)
+        let additive = self.info.composition.is_additive();
+        // Key frames of renditions come together, the lowest first.
+        let begins = move |it: &Frame| it.gop_start && (additive || it.layer == Layer::Base);
+        self.frames.chunk_by(move |_, next| !begins(next))
     }
 
     fn counts(&self) -> PictureCounts {
@@ -138,12 +143,19 @@ impl Clip {
 
     fn load(&self, unit: impl Fn(&Frame) -> u64) -> PerLayer<LayerLoad> {
         let gops = self.gops().count();
+        let top = self.frames.iter().map(|it| it.layer).max();
+        let levels = Layer::ALL.map(|it| it.min(top.unwrap_or(Layer::Base)));
+        let levels = &levels[..=top.unwrap_or(Layer::Base).index()];
         let mut totals = PerLayer::<u64>::default();
         let mut peaks = PerLayer::<u64>::default();
         for (index, gop) in self.gops().enumerate() {
             let mut sums = PerLayer::<u64>::default();
             for frame in gop {
-                sums[frame.layer()] += unit(frame);
+                match self.info.composition.is_additive() || !frame.sound {
+                    true => sums[frame.layer()] += unit(frame),
+                    // It goes with each level.
+                    false => levels.iter().for_each(|&it| sums[it] += unit(frame)),
+                }
             }
             for (layer, &sum) in sums.iter() {
                 totals[layer] += sum;
@@ -192,12 +204,19 @@ impl Clip {
             };
         }
         let gop_n = commonest(self.gops().map(<[Frame]>::len));
-        let anchors = self
+        let lowest = |it: &&Frame| self.info.composition.is_additive() || it.layer == Layer::Base;
+        let kinds: Vec<Picture> = self
             .frames
-            .chunk_by(|_, next| matches!(next.picture, Picture::B | Picture::Data))
-            .map(<[Frame]>::len);
-        FlowSpec {
+            .iter()
+            .filter(lowest)
+            .map(|it| it.picture)
+            .collect();
+        let anchors = kinds
+            .chunk_by(|_, next| matches!(next, Picture::B | Picture::Data))
+            .map(<[Picture]>::len);
+        let mut spec = FlowSpec {
             media: self.info.codec,
+            composition: self.info.composition,
             frame_rate: self.info.frame_rate,
             picture_rate: Some(self.picture_rate()).filter(|it| *it != self.info.frame_rate),
             gop_n,
@@ -211,7 +230,9 @@ impl Clip {
                 .max(1),
             layers,
             ..FlowSpec::default()
-        }
+        };
+        crate::live::keep_order(&mut spec);
+        spec
     }
 
     /// What receivers of the clip do not get, and which setting of the encoder helps. Traces and synthetic clips
@@ -228,11 +249,15 @@ impl Clip {
         let gops = self.gops().count();
         // As in `load`.
         let whole = self.gops().take(gops.saturating_sub(1).max(1));
+        let top = self.flow_spec().top_level();
+        let of_top = |it: &&Frame| {
+            self.info.composition.is_additive() || it.sound || it.layer.level() == top
+        };
         let rates = whole.map(|gop| {
-            let cells = gop.iter().map(cells_of).sum();
+            let cells = gop.iter().filter(of_top).map(cells_of).sum();
             per_second(cells, gop.len(), self.info.frame_rate)
         });
-        let mean = self.frames.iter().map(cells_of).sum();
+        let mean = self.frames.iter().filter(of_top).map(cells_of).sum();
         let mean = per_second(mean, self.frames.len(), self.info.frame_rate);
         let peak = rates.max().unwrap_or(0).max(mean);
         CellRate(u32::try_from(peak).unwrap_or(u32::MAX))

@@ -1,4 +1,4 @@
-use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, FrameRate, Media, Stream};
+use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, Composition, FrameRate, Media, Stream};
 
 use crate::rates::METS_HEADER;
 use crate::{Clip, ClipInfo, Container, Frame, Picture};
@@ -78,6 +78,7 @@ impl Clip {
             info: ClipInfo {
                 container: Container::Synthetic,
                 codec: Media::Mpeg1,
+                composition: Composition::Additive,
                 width: 0,
                 height: 0,
                 frame_rate,

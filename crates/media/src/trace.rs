@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use layercast_core::{FrameRate, Media};
+use layercast_core::{Composition, FrameRate, Media};
 
 use crate::clip::without_gap;
 use crate::{Clip, ClipInfo, Container, Frame, MediaError, Picture};
@@ -47,6 +47,7 @@ impl Clip {
             info: ClipInfo {
                 container: Container::Trace,
                 codec: Media::Mpeg1,
+                composition: Composition::Additive,
                 width: 0,
                 height: 0,
                 frame_rate,

@@ -1,4 +1,4 @@
-use layercast_core::{CELL_PAYLOAD, CellRate, FlowSpec, Layer, PerLayer, Span, Time};
+use layercast_core::{CELL_PAYLOAD, CellRate, Composition, FlowSpec, Layer, PerLayer, Span, Time};
 
 use super::meter::{max_frame_for, more};
 use crate::Frame;
@@ -26,6 +26,7 @@ const SHORTEST: u64 = 20;
 #[derive(Clone, Debug)]
 pub struct LiveLoad {
     window: Span,
+    composition: Composition,
     reserved: PerLayer<CellRate>,
     /// When the window began, in media time and by the arrival of its first frame.
     since: Option<(Span, Option<Time>)>,
@@ -78,6 +79,7 @@ impl LiveLoad {
     pub fn new(spec: &FlowSpec, window: Span) -> LiveLoad {
         let mut load = LiveLoad {
             window,
+            composition: spec.composition,
             reserved: PerLayer::default(),
             since: None,
             has_starts: false,
@@ -115,9 +117,16 @@ impl LiveLoad {
             self.since = Some((time, arrived));
         }
         let cells = frame_cells(frame.size);
-        let now = &mut self.now[frame.layer];
-        now.cells += u64::from(cells);
-        now.largest = now.largest.max(cells);
+        let is_common = frame.sound && !self.composition.is_additive();
+        for layer in Layer::ALL {
+            // What is common goes with each level.
+            let takes = frame.layer == layer || is_common && self.reserved[layer].0 > 0;
+            if takes {
+                let now = &mut self.now[layer];
+                now.cells += u64::from(cells);
+                now.largest = now.largest.max(cells);
+            }
+        }
         report
     }
 

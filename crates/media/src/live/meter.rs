@@ -1,4 +1,6 @@
-use layercast_core::{CellRate, FlowSpec, Layer, Level, Media, PerLayer, Rate, Span};
+use layercast_core::{
+    CellRate, Composition, FlowSpec, Layer, LayerRate, Level, Media, PerLayer, Rate, Span,
+};
 
 use super::TimedFrame;
 use super::stamp::{Timed, before_the_last, on_a_timeline};
@@ -21,6 +23,7 @@ const UNSEEN_MAX_FRAME: u32 = 4 << 20;
 pub struct SpecMeter {
     frames: Vec<TimedFrame>,
     window: Span,
+    composition: Composition,
 }
 
 impl SpecMeter {
@@ -29,7 +32,18 @@ impl SpecMeter {
         SpecMeter {
             frames: Vec::new(),
             window,
+            composition: Composition::Additive,
         }
+    }
+
+    /// The layers of the stream are this to each other.
+    pub fn set_composition(&mut self, composition: Composition) {
+        self.composition = composition;
+    }
+
+    /// Whether a GOP begins here: key frames of renditions come together, the lowest first.
+    fn begins(&self, it: &TimedFrame) -> bool {
+        it.frame.gop_start && (self.composition.is_additive() || it.frame.layer == Layer::Base)
     }
 
     /// Takes a frame. Bytes are not kept.
@@ -44,7 +58,7 @@ impl SpecMeter {
 
     /// Starts seen so far.
     pub fn gops(&self) -> usize {
-        self.frames.iter().filter(|it| it.frame.gop_start).count()
+        self.frames.iter().filter(|it| self.begins(it)).count()
     }
 
     /// Mean length of the whole GOPs that were seen.
@@ -55,7 +69,7 @@ impl SpecMeter {
 
     /// The first GOP start and the last, if there are two: whole GOPs lie between them.
     fn whole_gops(&self) -> Option<(usize, usize)> {
-        let starts = |it: &TimedFrame| it.frame.gop_start;
+        let starts = |it: &TimedFrame| self.begins(it);
         let begin = self.frames.iter().position(starts)?;
         let end = self.frames.iter().rposition(starts)?;
         (end > begin).then_some((begin, end))
@@ -64,7 +78,7 @@ impl SpecMeter {
     /// Whether enough was seen.
     pub fn is_done(&self) -> bool {
         let full = self.is_full();
-        let started = || self.frames.iter().position(|it| it.frame.gop_start);
+        let started = || self.frames.iter().position(|it| self.begins(it));
         let long = || started().is_some_and(|at| span(&self.frames[at..]) >= self.window);
         (full || self.gops() >= 3 && long()) && self.gops() >= 2
     }
@@ -84,6 +98,23 @@ impl SpecMeter {
         self.first_picture().is_some()
     }
 
+    /// The frames as a clip.
+    fn clip_of(&self, timed: Timed, media: Media) -> Clip {
+        Clip {
+            info: ClipInfo {
+                container: Container::MpegTs,
+                codec: media,
+                composition: self.composition,
+                width: 0,
+                height: 0,
+                frame_rate: timed.rate,
+                video: None,
+                truncated: None,
+            },
+            frames: timed.frames,
+        }
+    }
+
     fn first_picture(&self) -> Option<usize> {
         let is_picture = |it: &TimedFrame| it.frame.picture != Picture::Data;
         self.frames.iter().position(is_picture)
@@ -99,7 +130,7 @@ impl SpecMeter {
         rates: Option<PerLayer<Rate>>,
     ) -> Option<FlowSpec> {
         let (begin, end) = self.whole_gops()?;
-        let clip = clip_of(before_the_last(self.frames[begin..=end].to_vec()), media);
+        let clip = self.clip_of(before_the_last(self.frames[begin..=end].to_vec()), media);
         Some(with_headroom(clip.flow_spec(), headroom_percent, rates))
     }
 
@@ -110,7 +141,7 @@ impl SpecMeter {
             (None, Some(first)) => on_a_timeline(self.frames[first..].to_vec()),
             (None, None) => return Vec::new(),
         };
-        clip_of(timed, media).levels()
+        self.clip_of(timed, media).levels()
     }
 
     /// What a stream needs of which no whole GOP has been seen; `None` without pictures, and after a whole GOP.
@@ -132,7 +163,7 @@ impl SpecMeter {
         }
         let timed = on_a_timeline(self.frames[self.first_picture()?..].to_vec());
         let seen = timed.length;
-        let clip = clip_of(timed, media);
+        let clip = self.clip_of(timed, media);
         let mut spec = clip.flow_spec();
         let frames = &clip.frames;
         let unseen = watched.saturating_sub(seen);
@@ -148,14 +179,27 @@ impl SpecMeter {
         let key_cells = frame_cells(key_size);
         let others = frames.iter().filter(|it| !it.gop_start);
         let mut sums = PerLayer::<u64>::default();
+        let additive = self.composition.is_additive();
         for frame in others {
-            sums[frame.layer()] += u64::from(frame_cells(frame.size));
+            let cells = u64::from(frame_cells(frame.size));
+            match additive || !frame.sound {
+                true => sums[frame.layer()] += cells,
+                // It goes with each level.
+                false => Layer::ALL.into_iter().for_each(|it| sums[it] += cells),
+            }
         }
+        let top = spec.top_level();
         for (layer, sum) in sums.iter() {
             let mut mean = per_second(*sum, seen);
-            if layer == Layer::Base {
-                mean = mean.saturating_add(per_second(key_cells.into(), gop));
+            if !additive && !top.includes(layer) {
+                continue;
             }
+            let own = frames.iter().find(|it| it.gop_start && it.layer == layer);
+            let key = match additive {
+                true => (layer == Layer::Base).then_some(key_cells),
+                false => Some(own.map_or(key_cells, |it| frame_cells(it.size))),
+            };
+            mean = mean.saturating_add(per_second(key.unwrap_or(0).into(), gop));
             let rate = &mut spec.layers[layer];
             (rate.mean, rate.peak) = (CellRate(mean), CellRate(mean));
         }
@@ -203,22 +247,6 @@ fn per_second(count: u64, time: Span) -> u32 {
     let ps = u128::from(time.as_ps().max(1));
     let rate = (u128::from(count) * 1_000_000_000_000).div_ceil(ps);
     u32::try_from(rate).unwrap_or(u32::MAX)
-}
-
-/// The frames as a clip.
-fn clip_of(timed: Timed, media: Media) -> Clip {
-    Clip {
-        info: ClipInfo {
-            container: Container::MpegTs,
-            codec: media,
-            width: 0,
-            height: 0,
-            frame_rate: timed.rate,
-            video: None,
-            truncated: None,
-        },
-        frames: timed.frames,
-    }
 }
 
 /// What is reserved for a stream that needs `spec`.
@@ -274,8 +302,29 @@ pub(super) fn headroom_permille(percent: u32) -> u16 {
     u16::try_from(percent.saturating_mul(10)).unwrap_or(u16::MAX)
 }
 
+/// Alternative levels take no less than those below them: where a lower rendition came out larger, the higher one is
+/// reserved the same.
+pub(crate) fn keep_order(spec: &mut FlowSpec) {
+    if spec.composition.is_additive() {
+        return;
+    }
+    let mut least = LayerRate::default();
+    for layer in Layer::ALL {
+        let rate = &mut spec.layers[layer];
+        if rate.mean.0 == 0 {
+            return;
+        }
+        rate.mean = rate.mean.max(least.mean);
+        if rate.peak.0 > 0 {
+            rate.peak = rate.peak.max(least.peak).max(rate.mean);
+        }
+        least = *rate;
+    }
+}
+
 /// Layers are cumulative: a stream without E1 frames has a place for them all the same.
 pub(super) fn fill_gap(spec: &mut FlowSpec) {
+    keep_order(spec);
     if spec.layers.e2.mean.0 > 0 && spec.layers.e1.mean.0 == 0 {
         spec.layers.e1.mean = CellRate(1);
         spec.layers.e1.peak = CellRate(1);

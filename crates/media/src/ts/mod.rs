@@ -13,6 +13,7 @@ mod pcr;
 mod pes;
 mod psi;
 mod references;
+mod renditions;
 mod silence;
 mod splitter;
 mod stamps;
@@ -23,6 +24,8 @@ mod writer;
 
 pub use codec::VideoCodec;
 pub use mux::TsMux;
+pub(crate) use renditions::parse as parse_renditions;
+pub use renditions::{Rendition, RenditionId, RenditionNote, Renditions};
 pub use silence::StreamChange;
 pub(crate) use splitter::parse;
 pub use splitter::{TsSplitter, TsStats};

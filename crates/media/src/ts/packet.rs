@@ -119,6 +119,15 @@ pub(crate) fn set_pcr(packet: &mut [u8], pcr: u64) {
     }
 }
 
+/// Gives a packet another packet identifier.
+pub(crate) fn set_pid(packet: &mut [u8], pid: u16) {
+    if let [_, high, low, ..] = packet {
+        let [top, rest] = pid.to_be_bytes();
+        *high = *high & 0xE0 | top & 0x1F;
+        *low = rest;
+    }
+}
+
 /// Says that the packet is damaged (`transport_error_indicator`).
 pub(crate) fn set_error(packet: &mut [u8]) {
     packet[1] |= 0x80;

@@ -1,6 +1,6 @@
 //! Which pictures of a received transport stream can be decoded.
 
-use layercast_core::PerLayer;
+use layercast_core::{Composition, Layer, PerLayer};
 
 use super::codec::VideoCodec;
 use super::packet::{Packet, TS_PACKET};
@@ -17,6 +17,9 @@ pub(super) struct References {
     codec: VideoCodec,
     pid: u16,
     rule: Rule,
+    /// What the layers are to each other; of renditions, the one whose pictures come.
+    composition: Composition,
+    rendition: Layer,
     /// Frames that are missing before the next picture.
     missing: PerLayer<u32>,
     /// A picture to start at came.
@@ -50,19 +53,27 @@ struct Anchors {
     has_p: bool,
 }
 
+impl Rule {
+    fn of(codec: VideoCodec) -> Rule {
+        match codec {
+            VideoCodec::H264 => Rule::H264(Box::default()),
+            VideoCodec::H265 => Rule::H265(Box::default()),
+            VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Rule::Mpeg(Anchors::default()),
+            _ => Rule::Unknown,
+        }
+    }
+}
+
 impl References {
     /// The video of a program; nothing is known of its pictures so far.
-    pub fn of(map: &ProgramMap) -> Option<References> {
+    pub fn of(map: &ProgramMap, composition: Composition) -> Option<References> {
         let (codec, pid) = video(map)?;
         Some(References {
             codec,
             pid,
-            rule: match codec {
-                VideoCodec::H264 => Rule::H264(Box::default()),
-                VideoCodec::H265 => Rule::H265(Box::default()),
-                VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Rule::Mpeg(Anchors::default()),
-                _ => Rule::Unknown,
-            },
+            rule: Rule::of(codec),
+            composition,
+            rendition: Layer::Base,
             missing: PerLayer::default(),
             begun: false,
             decodable: true,
@@ -76,10 +87,12 @@ impl References {
     }
 
     /// Whether a decoder has what the picture in a frame refers to; true of frames without a picture, and of pictures
-    /// whose references are not known. `starts`: receivers can start here; `missing`: frames that are missing before it.
+    /// whose references are not known. The frame is of `layer`; `starts`: receivers can start here; `missing`: frames that
+    /// are missing before it.
     pub fn take(
         &mut self,
         packets: &[[u8; TS_PACKET]],
+        layer: Layer,
         starts: bool,
         missing: PerLayer<u32>,
     ) -> bool {
@@ -88,6 +101,9 @@ impl References {
         }
         if matches!(self.rule, Rule::Unknown) || !self.read(packets) {
             return true;
+        }
+        if !self.composition.is_additive() && !self.goes_on_with(layer, starts) {
+            return false;
         }
         let (missing, begun) = (self.missing, self.begun);
         let gap_in_e1 = missing.e1 > 0;
@@ -124,6 +140,29 @@ impl References {
         }
         // A frame without a picture header continues the last picture.
         self.decodable
+    }
+
+    /// Pictures of a rendition refer to no others: a change to another one is a start. `false`: pictures of another one come
+    /// whose start is missing.
+    fn goes_on_with(&mut self, layer: Layer, starts: bool) -> bool {
+        if self.rendition != layer {
+            if !starts {
+                // Nothing of what was there before is to go on either.
+                (self.begun, self.decodable) = (true, false);
+                let own = &mut self.missing[self.rendition];
+                *own = own.saturating_add(1);
+                return false;
+            }
+            self.rendition = layer;
+            self.rule = Rule::of(self.codec);
+            (self.begun, self.missing) = (false, PerLayer::default());
+        }
+        // Each of them may be one that others refer to.
+        self.missing = PerLayer {
+            e1: self.missing[layer],
+            ..PerLayer::default()
+        };
+        true
     }
 
     /// Reads the elementary stream of the video in a frame; `false`: there is none that can be read.

@@ -199,6 +199,16 @@ impl TsSplitter {
         self.video.as_ref().map(|video| video.codec).or(unnamed)
     }
 
+    /// The packets of the tables that a start begins with.
+    pub(super) fn tables(&self) -> &[u8] {
+        self.tables.packets()
+    }
+
+    /// The packet identifier of the video.
+    pub(super) fn video_pid(&self) -> Option<u16> {
+        self.video.as_ref().map(|video| video.pid)
+    }
+
     /// Why the map does not fit the video, as far as it came.
     pub fn misfit(&self) -> Option<String> {
         let video = self.video.as_ref()?;
@@ -490,7 +500,7 @@ impl TsSplitter {
     }
 
     /// Reads the first tables of a whole file, so that they hold from its first packet on.
-    fn look_ahead(&mut self, data: &[u8]) {
+    pub(super) fn look_ahead(&mut self, data: &[u8]) {
         let tables = &mut self.tables;
         let mut framing = Framing::default();
         for chunk in data.chunks(64 * TS_PACKET) {

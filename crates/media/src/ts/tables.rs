@@ -51,6 +51,18 @@ impl Tables {
         self.association.programs().map(|(number, _)| number)
     }
 
+    /// The maps that came, as the association table lists their programs.
+    pub fn maps(&self) -> impl Iterator<Item = &ProgramMap> {
+        let of = |number: u16| self.maps.iter().find(move |(map, _)| map.program == number);
+        self.programs().filter_map(of).map(|(map, _)| map)
+    }
+
+    /// Whether the maps of all listed programs came.
+    pub fn are_whole(&self) -> bool {
+        let count = self.programs().count().min(MAX_PROGRAMS);
+        count > 0 && self.maps().count() >= count
+    }
+
     /// Sections with a wrong checksum.
     pub fn damaged(&self) -> u64 {
         let maps: u64 = self.pids.iter().map(|(_, it)| it.damaged()).sum();

@@ -1,4 +1,4 @@
-use layercast_core::{Serial, Span, Time};
+use layercast_core::{Composition, Serial, Span, Time};
 
 use super::closer::{Closer, end_unit};
 use super::packet::{self, NULL, PAT, Packet, TS_PACKET};
@@ -35,6 +35,7 @@ pub struct TsWriter {
     gop: Option<Span>,
     closer: Closer,
     references: Option<References>,
+    composition: Composition,
     undecodable: Undecodable,
     stats: WriterStats,
 }
@@ -56,6 +57,7 @@ impl Default for TsWriter {
             gop: None,
             closer: Closer::default(),
             references: None,
+            composition: Composition::default(),
             undecodable: Undecodable::default(),
             stats: WriterStats::default(),
         }
@@ -72,6 +74,11 @@ impl TsWriter {
     /// withheld, so that a player need not wait for the next key frame to learn what the video is.
     pub fn set_gop(&mut self, gop: Span) {
         self.gop = Some(gop);
+    }
+
+    /// What the layers of the flow are to each other. To be called before anything comes.
+    pub fn set_composition(&mut self, composition: Composition) {
+        self.composition = composition;
     }
 
     /// What becomes of pictures that refer to a missing one.
@@ -120,7 +127,8 @@ impl TsWriter {
             self.look_for_maps(bytes);
         }
         let judged = self.references.as_mut();
-        let is_fine = sound || judged.is_none_or(|it| it.take(packets, gop_start, frame.missing));
+        let is_fine = sound
+            || judged.is_none_or(|it| it.take(packets, frame.layer, gop_start, frame.missing));
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
         if !is_fine {
@@ -192,13 +200,14 @@ impl TsWriter {
         {
             let (program, clock_pid) = (&mut self.program, &mut self.clock_pid);
             let references = &mut self.references;
+            let composition = self.composition;
             self.pmt.push(packet, |section| {
                 if let Some(map) = ProgramMap::parse(section)
                     && *program.get_or_insert(map.program) == map.program
                 {
                     *clock_pid = map.pcr_pid;
                     if references.as_ref().is_none_or(|it| !it.are_of(&map)) {
-                        *references = References::of(&map);
+                        *references = References::of(&map, composition);
                     }
                 }
             });

@@ -9,6 +9,7 @@ mod ffmpeg;
 mod filter;
 mod h264;
 mod maps;
+mod renditions;
 mod replay;
 mod rtp;
 mod rtp_sources;

@@ -1,0 +1,186 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Layer, Time};
+
+use super::super::splitter::TsSplitter;
+use super::note::RenditionId;
+use crate::live::{Stamp, TimedFrame};
+
+/// Ticks between two pictures that are no jump of the clock.
+const JUMP: i64 = 90_000 * 5;
+/// Ticks of a picture where nothing tells.
+const PICTURE: i64 = 3_600;
+
+/// One rendition on its way to the others.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub id: RenditionId,
+    pub splitter: TsSplitter,
+    /// Sound comes from here, and so do the tables.
+    pub is_main: bool,
+    pub layer: Layer,
+    /// Pictures, and sound of the main one.
+    pub queue: VecDeque<Queued>,
+    /// Of the pictures in `queue`.
+    pub queued: usize,
+    pub octets: usize,
+    /// No picture came for some time of the others.
+    pub is_stopped: bool,
+    /// It has begun at a common key frame, and goes on from there.
+    pub is_in: bool,
+    pub is_over: bool,
+    /// Octets of its pictures in all.
+    pub seen: u64,
+    pub aligned: u64,
+    pub alone: u64,
+    epoch: u32,
+    last: Option<Stamp>,
+    step: i64,
+}
+
+/// A frame that waits.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub frame: TimedFrame,
+    /// How often the clock of the rendition has jumped before.
+    pub epoch: u32,
+    pub stamp: Stamp,
+}
+
+impl Lane {
+    /// A rendition whose input begins with `held`.
+    pub fn new(id: RenditionId, is_main: bool, held: &[u8]) -> Lane {
+        let mut splitter = TsSplitter::of_program(Some(id.program));
+        splitter.look_ahead(held);
+        Lane {
+            id,
+            splitter,
+            is_main,
+            layer: Layer::Base,
+            queue: VecDeque::new(),
+            queued: 0,
+            octets: 0,
+            is_stopped: false,
+            is_in: false,
+            is_over: false,
+            seen: 0,
+            aligned: 0,
+            alone: 0,
+            epoch: 0,
+            last: None,
+            step: PICTURE,
+        }
+    }
+
+    pub fn push(&mut self, now: Option<Time>, bytes: &[u8]) {
+        match now {
+            Some(now) => self.splitter.push_at(now, bytes),
+            None => self.splitter.push(bytes),
+        }
+        self.take();
+    }
+
+    pub fn finish(&mut self) {
+        self.splitter.finish();
+        self.take();
+        self.is_over = true;
+    }
+
+    fn take(&mut self) {
+        while let Some(frame) = self.splitter.poll() {
+            if frame.frame.sound {
+                if self.is_main {
+                    let stamp = frame.stamp.or(self.last).unwrap_or(Stamp::pes(0));
+                    self.put(frame, stamp);
+                }
+                continue;
+            }
+            let stamp = match (frame.stamp, self.last) {
+                (Some(stamp), Some(last)) => {
+                    let step = stamp.since(last);
+                    if step.abs() > JUMP {
+                        self.epoch += 1;
+                    } else if step > 0 {
+                        self.step = step;
+                    }
+                    stamp
+                }
+                (Some(stamp), None) => stamp,
+                (None, last) => {
+                    let step = self.step.unsigned_abs();
+                    last.map_or(Stamp::pes(0), |last| last.plus(step))
+                }
+            };
+            self.last = Some(stamp);
+            self.seen += u64::from(frame.frame.size);
+            self.queued += 1;
+            self.put(frame, stamp);
+        }
+    }
+
+    fn put(&mut self, frame: TimedFrame, stamp: Stamp) {
+        self.octets += frame.frame.size as usize;
+        self.queue.push_back(Queued {
+            frame,
+            epoch: self.epoch,
+            stamp,
+        });
+    }
+
+    /// The first frame that waits.
+    pub fn pop(&mut self) -> Option<Queued> {
+        let queued = self.queue.pop_front()?;
+        self.octets -= queued.frame.frame.size as usize;
+        self.queued -= usize::from(!queued.frame.frame.sound);
+        Some(queued)
+    }
+
+    /// Sound before the next picture.
+    pub fn pop_sound(&mut self) -> Option<Queued> {
+        let is_sound = self.queue.front().is_some_and(|it| it.frame.frame.sound);
+        is_sound.then(|| self.pop()).flatten()
+    }
+
+    /// The next picture; sound before it is taken out first.
+    pub fn head(&self) -> Option<&Queued> {
+        self.queue.iter().find(|it| !it.frame.frame.sound)
+    }
+
+    /// The clock that jumps alone does not keep the others.
+    pub fn set_epoch(&mut self, epoch: u32) {
+        for queued in &mut self.queue {
+            queued.epoch = epoch;
+        }
+        self.epoch = epoch;
+    }
+
+    /// How often its clock has jumped.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Half of the time of a picture, in ticks.
+    pub fn tolerance(&self) -> i64 {
+        self.step.min(90_000) / 2
+    }
+
+    /// Media time of the pictures that wait, in ticks.
+    pub fn span(&self) -> i64 {
+        match (self.head(), self.last) {
+            (Some(head), Some(last)) if head.epoch == self.epoch => last.since(head.stamp),
+            (Some(_), _) => i64::MAX,
+            _ => 0,
+        }
+    }
+
+    /// A picture to start at waits, so that its size is known.
+    pub fn has_start(&self) -> bool {
+        self.queue.iter().any(|it| it.frame.frame.gop_start)
+    }
+
+    /// Pixels of a picture.
+    pub fn pixels(&self) -> u64 {
+        let format = self.splitter.format();
+        format.map_or(0, |(width, height, _)| u64::from(width) * u64::from(height))
+    }
+}

@@ -1,0 +1,373 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Layer, Span, Time};
+
+use super::super::codec::VideoCodec;
+use super::super::silence::StreamChange;
+use super::super::splitter::TsStats;
+use super::Rendition;
+use super::adopt::{adopted, shown_at};
+use super::lane::{Lane, Queued};
+use super::note::{REMEDY, RenditionId, RenditionNote, names};
+use crate::live::{Stamp, TimedFrame, span_of};
+
+/// For this media time, in ticks, the others wait for a picture of a rendition.
+const PATIENCE: i64 = 90_000 * 7 / 10;
+/// For this one they wait for the first key frame of each.
+const FIRST_PATIENCE: i64 = 90_000 * 10;
+/// Octets that wait, of all renditions.
+const MOST_WAITING: usize = 64 << 20;
+/// Key frames of each rendition after which those of all are in vain.
+const TRIES: u64 = 4;
+/// Frames and notes that wait for a caller.
+const MOST_FRAMES: usize = 1 << 15;
+const MOST_NOTES: usize = 64;
+
+/// Puts the frames of renditions in one order.
+#[derive(Debug)]
+pub(super) struct Merge {
+    lanes: Vec<Lane>,
+    /// Lanes are in the order of their levels.
+    is_ordered: bool,
+    /// There was a common key frame: media time counts from here.
+    begun: Option<Stamp>,
+    now: Span,
+    last: Option<Stamp>,
+    apart: u64,
+    shown: u64,
+    frames: VecDeque<TimedFrame>,
+    notes: VecDeque<RenditionNote>,
+    /// Why there is no flow.
+    pub problem: Option<String>,
+}
+
+impl Merge {
+    pub fn new(lanes: Vec<Lane>) -> Merge {
+        Merge {
+            lanes,
+            is_ordered: false,
+            begun: None,
+            now: Span::ZERO,
+            last: None,
+            apart: 0,
+            shown: 0,
+            frames: VecDeque::new(),
+            notes: VecDeque::new(),
+            problem: None,
+        }
+    }
+
+    pub fn push(&mut self, now: Option<Time>, input: usize, bytes: &[u8]) {
+        for lane in &mut self.lanes {
+            if lane.id.input.unwrap_or(0) == input {
+                lane.push(now, bytes);
+            }
+        }
+        self.advance();
+    }
+
+    pub fn finish(&mut self, input: usize) {
+        for lane in &mut self.lanes {
+            if lane.id.input.unwrap_or(0) == input && !lane.is_over {
+                lane.finish();
+            }
+        }
+        self.advance();
+    }
+
+    pub fn poll(&mut self) -> Option<TimedFrame> {
+        self.frames.pop_front()
+    }
+
+    pub fn poll_note(&mut self) -> Option<RenditionNote> {
+        self.notes.pop_front()
+    }
+
+    pub fn poll_change(&mut self) -> Option<StreamChange> {
+        let main = self.lanes.iter_mut().find(|it| it.is_main)?;
+        main.splitter.poll_change()
+    }
+
+    pub fn codec(&self) -> Option<VideoCodec> {
+        self.lanes.first()?.splitter.codec()
+    }
+
+    pub fn stats(&self) -> TsStats {
+        let first = self.lanes.iter().min_by_key(|it| it.id.input);
+        first.map_or_else(TsStats::default, |it| it.splitter.stats())
+    }
+
+    pub fn renditions(&self) -> Vec<Rendition> {
+        if !self.is_ordered {
+            return Vec::new();
+        }
+        let of = |lane: &Lane| {
+            let (width, height, _) = lane.splitter.format().unwrap_or((0, 0, None));
+            Rendition {
+                id: lane.id,
+                layer: lane.layer,
+                width,
+                height,
+                aligned: lane.aligned,
+                alone: lane.alone,
+            }
+        };
+        self.lanes.iter().map(of).collect()
+    }
+
+    /// What it still waits for before the first frame.
+    pub fn pending(&self) -> Option<String> {
+        if self.begun.is_some() {
+            return None;
+        }
+        let without: Vec<RenditionId> = self.missing_starts().collect();
+        Some(match (self.is_ordered, without.is_empty()) {
+            (false, false) => no_key_frame(&without),
+            _ => format!("there is no time at which each rendition has a key frame; {REMEDY}"),
+        })
+    }
+
+    fn missing_starts(&self) -> impl Iterator<Item = RenditionId> + '_ {
+        let lanes = self.lanes.iter().filter(|it| !it.has_start());
+        lanes.map(|it| it.id)
+    }
+
+    fn advance(&mut self) {
+        if !self.is_ordered && !self.order() {
+            return;
+        }
+        while self.problem.is_none() && self.step() {}
+    }
+
+    /// Whether so much waits that what is missing is not waited for.
+    fn is_overdue(&self, patience: i64) -> bool {
+        let waiting: usize = self.lanes.iter().map(|it| it.octets).sum();
+        waiting > MOST_WAITING || self.lanes.iter().any(|it| it.span() > patience)
+    }
+
+    /// Orders the renditions by their size, then by what they take, once each has shown a key frame.
+    fn order(&mut self) -> bool {
+        let without: Vec<RenditionId> = self.missing_starts().collect();
+        if !without.is_empty() {
+            let over = self.lanes.iter().all(|it| it.is_over);
+            if over || self.is_overdue(FIRST_PATIENCE) {
+                self.problem = Some(no_key_frame(&without));
+            }
+            return false;
+        }
+        self.lanes.sort_by_key(|it| (it.pixels(), it.seen));
+        for (lane, layer) in self.lanes.iter_mut().zip(Layer::ALL) {
+            lane.layer = layer;
+        }
+        self.is_ordered = true;
+        true
+    }
+
+    /// Passes on the pictures of one time; `false`: nothing can be done yet.
+    fn step(&mut self) -> bool {
+        self.pass_sound();
+        for lane in &mut self.lanes {
+            lane.is_stopped &= lane.queued == 0;
+        }
+        let is_waited_for = |it: &Lane| it.queued == 0 && !it.is_stopped && !it.is_over;
+        let patience = match self.begun {
+            Some(_) => PATIENCE,
+            None => FIRST_PATIENCE,
+        };
+        if self.is_overdue(patience) {
+            let newest = self.lanes.iter().map(Lane::epoch).max().unwrap_or(0);
+            for index in 0..self.lanes.len() {
+                let lane = &mut self.lanes[index];
+                lane.set_epoch(newest);
+                if is_waited_for(lane) {
+                    let id = lane.id;
+                    (lane.is_stopped, lane.is_in) = (true, false);
+                    self.note(RenditionNote::Stopped { at: self.now, id });
+                }
+            }
+        } else if self.lanes.iter().any(is_waited_for) {
+            return false;
+        }
+        let heads = self.lanes.iter().filter_map(Lane::head);
+        let Some((epoch, stamp)) = earliest(heads) else {
+            return false;
+        };
+        let tolerance = self.lanes.iter().map(Lane::tolerance).min().unwrap_or(0);
+        let is_of_it = |it: &Queued| it.epoch == epoch && it.stamp.since(stamp) <= tolerance;
+        let mut group = Vec::with_capacity(self.lanes.len());
+        for index in 0..self.lanes.len() {
+            let lane = &mut self.lanes[index];
+            if lane.head().is_some_and(is_of_it)
+                && let Some(queued) = lane.pop()
+            {
+                group.push((index, queued.frame));
+            }
+        }
+        self.group(group, stamp);
+        true
+    }
+
+    /// Passes on sound that is before the next picture of its program.
+    fn pass_sound(&mut self) {
+        let Some(main) = self.lanes.iter_mut().find(|it| it.is_main) else {
+            return;
+        };
+        while let Some(sound) = main.pop_sound() {
+            // No receiver starts before the first key frame.
+            if self.begun.is_some() && self.frames.len() < MOST_FRAMES {
+                let mut frame = sound.frame;
+                frame.frame.layer = Layer::Base;
+                frame.frame.gop_start = false;
+                self.frames.push_back(frame);
+            }
+        }
+    }
+
+    /// Passes on pictures of one time, from the lowest rendition upwards.
+    fn group(&mut self, group: Vec<(usize, TimedFrame)>, stamp: Stamp) {
+        if let Some(last) = self.last.replace(stamp).filter(|_| self.begun.is_some()) {
+            self.now = self.now + span_of(stamp.since(last).clamp(0, PATIENCE));
+        }
+        let is_common = self.is_common(&group);
+        if is_common {
+            self.begun.get_or_insert(stamp);
+        }
+        for (index, timed) in &group {
+            let lane = &mut self.lanes[*index];
+            if timed.frame.gop_start {
+                lane.aligned += u64::from(is_common);
+                lane.alone += u64::from(!is_common);
+            }
+            if is_common && timed.frame.gop_start && !std::mem::replace(&mut lane.is_in, true) {
+                let id = lane.id;
+                // From the second common key frame on.
+                if self.lanes.iter().any(|it| it.aligned > 1) {
+                    self.note(RenditionNote::Back { at: self.now, id });
+                }
+            }
+        }
+        self.look_for_common();
+        if self.begun.is_none() {
+            return;
+        }
+        let Some(main) = self.lanes.iter().find(|it| it.is_main) else {
+            return;
+        };
+        let tables = main.splitter.tables().to_vec();
+        let to = main.splitter.video_pid();
+        for (index, mut timed) in group {
+            let lane = &self.lanes[index];
+            let (Some(from), Some(to)) = (lane.splitter.video_pid(), to) else {
+                continue;
+            };
+            if !lane.is_in || self.frames.len() >= MOST_FRAMES {
+                continue;
+            }
+            timed.frame.gop_start &= is_common;
+            timed.frame.layer = lane.layer;
+            timed.stamp = Some(stamp);
+            if !lane.is_main
+                && let Some(data) = timed.frame.data.take()
+            {
+                let tables = match timed.frame.gop_start {
+                    true => &tables[..],
+                    false => &[],
+                };
+                timed = timed.with_data(adopted(&data, from, to, tables));
+            }
+            self.frames.push_back(timed);
+        }
+    }
+
+    /// Whether these pictures are a key frame of each rendition that comes, shown at one time.
+    fn is_common(&mut self, group: &[(usize, TimedFrame)]) -> bool {
+        let is_key = |index: usize| {
+            let mut found = group.iter();
+            found.any(|(it, timed)| *it == index && timed.frame.gop_start)
+        };
+        let ids = |wanted: bool, lanes: &[Lane]| -> Vec<RenditionId> {
+            let counts = |it: &Lane| it.is_in || self.begun.is_none() && !it.is_stopped;
+            let all = lanes.iter().enumerate();
+            let chosen =
+                all.filter(|(index, it)| is_key(*index) == wanted && (wanted || counts(it)));
+            chosen.map(|(_, it)| it.id).collect()
+        };
+        let (with, without) = (ids(true, &self.lanes), ids(false, &self.lanes));
+        if with.is_empty() {
+            return false;
+        }
+        if !without.is_empty() {
+            self.apart += 1;
+            let (at, times) = (self.now, self.apart);
+            if times.is_power_of_two() && self.begun.is_some() {
+                self.note(RenditionNote::Apart {
+                    at,
+                    with,
+                    without,
+                    times,
+                });
+            }
+            return false;
+        }
+        let mut first = None;
+        let mut others = Vec::new();
+        for (index, timed) in group {
+            let lane = &self.lanes[*index];
+            let pid = lane.splitter.video_pid();
+            let shown = timed.frame.data.as_deref().zip(pid);
+            let Some(shown) = shown.and_then(|(data, pid)| shown_at(data, pid)) else {
+                continue;
+            };
+            let shown = Stamp::pes(shown);
+            let first = *first.get_or_insert(shown);
+            if shown.since(first).abs() > lane.tolerance() {
+                others.push(lane.id);
+            }
+        }
+        if others.is_empty() {
+            return true;
+        }
+        self.shown += 1;
+        let (at, times) = (self.now, self.shown);
+        if times.is_power_of_two() {
+            self.note(RenditionNote::Shown { at, others, times });
+        }
+        false
+    }
+
+    /// Whether there are common key frames behind the first pictures, where every stream has one.
+    fn look_for_common(&mut self) {
+        let is_over = self.lanes.iter().all(|it| it.is_over);
+        let tries = if is_over { 1 } else { TRIES };
+        let fails = |it: &Lane| it.aligned < 2 && it.alone >= tries;
+        if !self.lanes.iter().all(fails) {
+            return;
+        }
+        let ids: Vec<RenditionId> = self.lanes.iter().map(|it| it.id).collect();
+        self.problem = Some(format!(
+            "key frames of the renditions ({}) do not come at common times: receivers could never change; {REMEDY}",
+            names(&ids)
+        ));
+    }
+
+    fn note(&mut self, note: RenditionNote) {
+        if self.notes.len() < MOST_NOTES {
+            self.notes.push_back(note);
+        }
+    }
+}
+
+fn no_key_frame(ids: &[RenditionId]) -> String {
+    format!(
+        "no key frame that a receiver can start at came of {}; {REMEDY}",
+        names(ids)
+    )
+}
+
+/// The first of these times.
+fn earliest<'a>(heads: impl Iterator<Item = &'a Queued>) -> Option<(u32, Stamp)> {
+    heads.map(|it| (it.epoch, it.stamp)).reduce(|first, other| {
+        let is_earlier = other.0 < first.0 || other.0 == first.0 && other.1.since(first.1) < 0;
+        if is_earlier { other } else { first }
+    })
+}

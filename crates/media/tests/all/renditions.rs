@@ -1,0 +1,416 @@
+//! Whole renditions as levels: what receivers get of each, and of changes between them, is what ffmpeg decodes.
+//!
+//! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use layercast_core::{Composition, Layer, PerLayer, Serial, Span, Time};
+use layercast_media::{Clip, FlowWriter, Frame, OutputForm, Received, RenditionNote, Renditions};
+
+use crate::common::{file, have_ffmpeg};
+
+/// Three programs of 20 s with key frames each second, sound in the first.
+const ALIGNED: &str = "-force_key_frames expr:gte(t,n_forced*1) -x264-params scenecut=0:open-gop=0";
+
+/// The renditions that the options of `encoder` make, written once.
+fn made(name: &str, seconds: u32, encoder: &str) -> Bytes {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = file(&format!("{name}.ts"));
+    if !path.exists() {
+        let part = file(&format!("{name}.part"));
+        let seconds = seconds.to_string();
+        let split = "[0:v]split=3[a][b][c];[a]scale=96:54[l];[b]scale=160:90[m];[c]copy[h]";
+        ffmpeg(&["-f", "lavfi", "-i", "testsrc2=rate=25:size=320x180"])
+            .args(["-f", "lavfi", "-i", "sine=frequency=440", "-t", &seconds])
+            .args(["-filter_complex", split])
+            .args(["-map", "[l]", "-map", "[m]", "-map", "[h]", "-map", "1:a"])
+            .args(["-b:v:0", "60k", "-b:v:1", "150k", "-b:v:2", "400k"])
+            .args(encoder.split_whitespace())
+            .args(["-c:a", "mp2", "-program", "program_num=1:st=0:st=3"])
+            .args(["-program", "program_num=2:st=1"])
+            .args(["-program", "program_num=3:st=2", "-f", "mpegts"])
+            .arg(&part)
+            .status()
+            .ok()
+            .filter(std::process::ExitStatus::success)
+            .expect("ffmpeg makes renditions");
+        std::fs::rename(&part, &path).expect("a file");
+    }
+    Bytes::from(std::fs::read(&path).expect("ffmpeg wrote it"))
+}
+
+fn ffmpeg(input: &[&str]) -> Command {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-y", "-v", "warning", "-threads", "1"]);
+    command.args(input);
+    command
+}
+
+fn h264(name: &str, seconds: u32) -> Bytes {
+    let encoder = format!("-c:v libx264 -preset veryfast -threads 1 {ALIGNED}");
+    made(name, seconds, &encoder)
+}
+
+/// Writes what a test made of a stream.
+fn written(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = file(name);
+    std::fs::write(&path, bytes).expect("a file");
+    path
+}
+
+/// The streams that `map` chooses: presentation time of each frame in ticks of 90 kHz and its checksum, pictures scaled to one
+/// size. The decoder must not print anything.
+fn decoded(path: &PathBuf, map: &str) -> Vec<(i64, String)> {
+    let mut command = ffmpeg(&["-copyts", "-i"]);
+    command.arg(path).args(["-map", map]);
+    if !map.contains('a') {
+        command.args(["-vf", "scale=160:90:flags=neighbor+bitexact+accurate_rnd"]);
+        command.args(["-fps_mode", "passthrough", "-enc_time_base", "1:90000"]);
+    }
+    let output = command.args(["-f", "framemd5", "-"]).output();
+    let output = output.expect("ffmpeg runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let frames = lines.filter_map(|line| {
+        let mut fields = line.split(',').map(str::trim);
+        let time = fields.nth(2)?.parse().ok()?;
+        Some((time, fields.next_back()?.to_owned()))
+    });
+    frames.collect()
+}
+
+/// What a receiver writes of the frames that `passes` lets through.
+fn received<'a>(frames: impl Iterator<Item = (usize, &'a Frame)>) -> Vec<u8> {
+    let rate = layercast_core::FrameRate { num: 25, den: 1 };
+    let mut writer = FlowWriter::new(layercast_core::Media::MpegTs, rate, OutputForm::Native);
+    writer.set_composition(Composition::Alternative);
+    writer.set_gop(Span::from_secs(1));
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    let mut last: Option<usize> = None;
+    for (index, frame) in frames {
+        let gap = last.replace(index).map_or(0, |last| index - last - 1);
+        let mut missing = PerLayer::<u32>::default();
+        // Of renditions that are not received all is missing, whatever a receiver knows of it.
+        for layer in Layer::ALL.into_iter().filter(|it| *it != frame.layer) {
+            missing[layer] = gap as u32;
+        }
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer,
+            gop_start: frame.gop_start,
+            sound: frame.sound,
+            missing,
+            emitted: Time::ZERO.saturating_add(frame.time.expect("a time")),
+            data: frame.data.as_deref().expect("bytes"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    writer.finish(&mut out);
+    assert_eq!(writer.stats().undecodable, 0, "{:?}", writer.stats());
+    out
+}
+
+/// The frames that a receiver gets whose level at each second is the one of `levels`.
+fn chosen<'a>(
+    clip: &'a Clip,
+    levels: &'a [Layer],
+) -> impl Iterator<Item = (usize, &'a Frame)> + use<'a> {
+    let mut second = 0;
+    let mut seen: Option<Option<Span>> = None;
+    clip.frames.iter().enumerate().filter(move |(_, frame)| {
+        if frame.gop_start && Some(frame.time) != seen && seen.replace(frame.time).is_some() {
+            second += 1;
+        }
+        let level = levels.get(second).or(levels.last());
+        frame.sound || level == Some(&frame.layer)
+    })
+}
+
+/// Why there is no clip of these files.
+fn refused(files: &[Bytes]) -> String {
+    let error = Clip::of_renditions(files).err();
+    error.expect("they are refused").to_string()
+}
+
+#[test]
+fn each_level_is_the_rendition_as_ffmpeg_decodes_it() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = h264("renditions-20", 20);
+    let whole = written("renditions-whole.ts", &data);
+    let found = Clip::of_renditions(&[data]).expect("renditions");
+    assert_eq!(found.notes, []);
+    let sizes: Vec<u32> = found.renditions.iter().map(|it| it.width).collect();
+    assert_eq!(sizes, [96, 160, 320]);
+    assert!(
+        found
+            .renditions
+            .iter()
+            .all(|it| (it.aligned, it.alone) == (20, 0))
+    );
+    let sound = decoded(&whole, "0:a");
+    for (index, layer) in Layer::ALL.into_iter().enumerate() {
+        let out = received(chosen(&found.clip, &[layer]));
+        let path = written(&format!("renditions-level-{index}.ts"), &out);
+        let program = decoded(&whole, &format!("0:v:{index}"));
+        assert_eq!(program.len(), 500);
+        assert_eq!(decoded(&path, "0:v"), program, "{layer}");
+        assert_eq!(decoded(&path, "0:a"), sound, "{layer}");
+    }
+}
+
+#[test]
+fn fourteen_changes_in_twenty_seconds_are_one_stream() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = h264("renditions-20", 20);
+    let whole = written("renditions-switched-whole.ts", &data);
+    let found = Clip::of_renditions(&[data]).expect("renditions");
+    let levels: Vec<Layer> = [0, 2, 1, 0, 1, 2, 2, 0, 2, 1, 1, 2, 0, 0, 1, 0, 2, 2, 1, 1]
+        .map(|index| Layer::ALL[index])
+        .to_vec();
+    let changes = levels.windows(2).filter(|pair| pair[0] != pair[1]);
+    assert_eq!(changes.count(), 14);
+    let out = received(chosen(&found.clip, &levels));
+    let path = written("renditions-switched.ts", &out);
+    let programs = [0, 1, 2].map(|index| decoded(&whole, &format!("0:v:{index}")));
+    let expected: Vec<(i64, String)> = (0..500)
+        .map(|picture| programs[levels[picture / 25].index()][picture].clone())
+        .collect();
+    assert_eq!(decoded(&path, "0:v"), expected);
+    assert_eq!(decoded(&path, "0:a"), decoded(&whole, "0:a"));
+    // Continuity counters, by packet identifier.
+    let mut counters = std::collections::BTreeMap::new();
+    for packet in out.chunks(188) {
+        let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
+        let (counter, payload) = (packet[3] & 15, packet[3] & 0x10 != 0);
+        if let Some(last) = counters.insert(pid, counter) {
+            let step = u8::from(payload);
+            assert_eq!(counter, (last + step) & 15, "PID {pid}");
+        }
+    }
+    assert_eq!(
+        counters.len(),
+        5,
+        "PAT, SDT, PMT, video, sound: {counters:?}"
+    );
+}
+
+#[test]
+fn sound_and_frames_of_one_time_come_in_order() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = Clip::of_renditions(&[h264("renditions-4", 4)])
+        .expect("renditions")
+        .clip;
+    assert!(clip.frames[0].gop_start && clip.frames[0].layer == Layer::Base);
+    let spec = clip.flow_spec();
+    assert_eq!(spec.validate(), Ok(()));
+    assert_eq!(spec.composition, Composition::Alternative);
+    let rates = spec
+        .layers
+        .iter()
+        .map(|(_, it)| it.mean.0)
+        .collect::<Vec<_>>();
+    // Each is a whole level, sound in each.
+    assert!(
+        rates.is_sorted() && rates[0] * 3 / 2 < rates[2],
+        "{rates:?}"
+    );
+    assert!(
+        (spec.gop().as_secs_f64() - 1.0).abs() < 0.1,
+        "{:?}",
+        spec.gop()
+    );
+    assert!((spec.pictures_per_second().as_f64() - 25.0).abs() < 0.3);
+    let pictures: Vec<&Frame> = clip.frames.iter().filter(|it| !it.sound).collect();
+    for time in pictures.chunks(3) {
+        let layers: Vec<Layer> = time.iter().map(|it| it.layer).collect();
+        assert_eq!(layers, Layer::ALL);
+        assert!(
+            time.iter()
+                .all(|it| it.time == time[0].time && it.gop_start == time[0].gop_start)
+        );
+    }
+    assert!(
+        clip.frames
+            .iter()
+            .all(|it| !it.sound || it.layer == Layer::Base && !it.gop_start)
+    );
+    let levels = clip.levels();
+    assert!(
+        levels.iter().all(|it| (it.fps - 25.0).abs() < 0.3),
+        "{levels:?}"
+    );
+    assert_eq!(levels[2].share_percent, 100.0);
+}
+
+#[test]
+fn renditions_in_several_files_are_those_of_one() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = h264("renditions-4", 4);
+    let whole = written("renditions-apart.ts", &data);
+    // From the largest to the smallest: the order is found.
+    let files: Vec<Bytes> = [3, 2, 1]
+        .map(|program| {
+            let path = file(&format!("renditions-apart-{program}.ts"));
+            let status = ffmpeg(&["-copyts", "-i"])
+                .arg(&whole)
+                .args(["-map", &format!("0:p:{program}"), "-c", "copy"])
+                .args(["-muxpreload", "0", "-muxdelay", "0.7", "-f", "mpegts"])
+                .arg(&path)
+                .status();
+            assert!(status.expect("ffmpeg runs").success());
+            Bytes::from(std::fs::read(path).expect("a file"))
+        })
+        .to_vec();
+    let found = Clip::of_renditions(&files).expect("renditions");
+    let inputs: Vec<Option<usize>> = found.renditions.iter().map(|it| it.id.input).collect();
+    assert_eq!(inputs, [Some(2), Some(1), Some(0)]);
+    let levels = [Layer::E2, Layer::Base, Layer::E1, Layer::E2];
+    let path = written(
+        "renditions-joined.ts",
+        &received(chosen(&found.clip, &levels)),
+    );
+    let programs = [0, 1, 2].map(|index| decoded(&whole, &format!("0:v:{index}")));
+    let expected: Vec<String> = (0..100)
+        .map(|picture| programs[levels[picture / 25].index()][picture].1.clone())
+        .collect();
+    let shown: Vec<String> = decoded(&path, "0:v").into_iter().map(|it| it.1).collect();
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn what_does_not_align_is_refused_with_the_setting_that_helps() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // Key frames of the second rendition come half a second later.
+    let encoder = "-c:v libx264 -preset veryfast -threads 1 -x264-params scenecut=0 -g 25 \
+                   -force_key_frames:v:1 expr:gte(t,n_forced*1+0.5) -g:v:1 250 \
+                   -force_key_frames:v:0 expr:gte(t,n_forced*1) -force_key_frames:v:2 expr:gte(t,n_forced*1+0.2)";
+    let data = made("renditions-misaligned", 8, encoder);
+    let mut cut = Renditions::of_programs();
+    cut.push(None, 0, &data);
+    cut.finish(0);
+    // Only the first pictures are key frames of all.
+    let error = refused(&[data]);
+    assert!(error.contains("receivers could never change"), "{error}");
+    assert!(error.contains("-force_key_frames"), "{error}");
+    assert!(cut.problem().is_some());
+}
+
+#[test]
+fn a_rendition_that_stops_is_named_and_the_others_go_on() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = h264("renditions-20", 20);
+    let packets: Vec<&[u8]> = data.chunks(188).collect();
+    let is_second = |packet: &[u8]| packet[1] & 0x1F == 1 && packet[2] == 1;
+    // It is away from 5 s to 12 s.
+    let (from, to) = (packets.len() / 4, packets.len() * 3 / 5);
+    let gap: Vec<u8> = packets
+        .iter()
+        .enumerate()
+        .filter(|(index, packet)| !((from..to).contains(index) && is_second(packet)))
+        .flat_map(|(_, packet)| packet.iter().copied())
+        .collect();
+    let found = Clip::of_renditions(&[Bytes::from(gap)]).expect("renditions");
+    let stopped = found.notes.iter().find_map(|it| match it {
+        RenditionNote::Stopped { at, id } => Some((*at, id.program)),
+        _ => None,
+    });
+    let back = found.notes.iter().find_map(|it| match it {
+        RenditionNote::Back { at, id } => Some((*at, id.program)),
+        _ => None,
+    });
+    let (stopped, back) = (stopped.expect("it stops"), back.expect("it is back"));
+    assert!((stopped.1, back.1) == (2, 2), "{:?}", found.notes);
+    assert!((4.0..6.0).contains(&stopped.0.as_secs_f64()), "{stopped:?}");
+    assert!((11.0..14.0).contains(&back.0.as_secs_f64()), "{back:?}");
+    for layer in [Layer::Base, Layer::E2] {
+        let of_it = found
+            .clip
+            .frames
+            .iter()
+            .filter(|it| it.layer == layer && !it.sound);
+        assert_eq!(of_it.count(), 500, "{layer}");
+    }
+    let second = found.clip.frames.iter().filter(|it| it.layer == Layer::E1);
+    let count = second.count();
+    assert!((250..350).contains(&count), "{count}");
+}
+
+#[test]
+fn programs_that_are_no_renditions_are_named() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let one = crate::common::encode("renditions-one.ts", "-t 1 -c:v libx264");
+    let error = refused(&[Bytes::from(one)]);
+    assert!(error.contains("1 program with video"), "{error}");
+    refused(&[Bytes::from_static(b"no stream at all")]);
+}
+
+/// Renditions with random damage: no panic, no frame that is none.
+#[test]
+fn damaged_renditions_do_no_harm() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let data = h264("renditions-4", 4);
+    let mut state = 7u64;
+    let mut random = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    for round in 0..60 {
+        let mut bytes = data.to_vec();
+        for _ in 0..1 + round * 4 {
+            let at = random(bytes.len());
+            match round % 3 {
+                0 => bytes[at] ^= 1 << random(8),
+                1 => {
+                    let end = (at + random(3_000)).min(bytes.len());
+                    bytes.drain(at..end);
+                }
+                _ => {
+                    // Stamps and tables.
+                    let packet = at / 188 * 188;
+                    let end = (packet + 30).min(bytes.len());
+                    bytes[packet + 1..end]
+                        .iter_mut()
+                        .for_each(|it| *it ^= random(256) as u8);
+                }
+            }
+        }
+        let mut renditions = Renditions::of_programs();
+        let mut frames = Vec::new();
+        for piece in bytes.chunks(1 + random(4_000)) {
+            renditions.push(Some(Time::ZERO), 0, piece);
+            frames.extend(std::iter::from_fn(|| renditions.poll()));
+        }
+        renditions.finish(0);
+        frames.extend(std::iter::from_fn(|| renditions.poll()));
+        let held: usize = frames.iter().map(|it| it.frame.size as usize).sum();
+        assert!(held <= bytes.len() * 2 + 3 * 564 * frames.len());
+        for timed in &frames {
+            let data = timed.frame.data.as_ref().expect("bytes");
+            assert_eq!(data.len() % 188, 0);
+        }
+    }
+}
