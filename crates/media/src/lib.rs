@@ -55,7 +55,9 @@ pub use live::{
 pub use map::{Map, MapError};
 pub use mpeg::sniff::{is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received, Undecodable};
-pub use rates::{DataSummary, LayerSummary, PictureCounts, Summary};
+pub use rates::{
+    DataSummary, LayerSummary, PictureCounts, RenditionSummary, Summary, renditions_of,
+};
 pub use rtp::{
     RtpNote, RtpPacket, RtpReceiver, RtpSender, RtpSession, RtpSource, RtpStats, SdpError,
     session_description,
@@ -63,6 +65,6 @@ pub use rtp::{
 pub use synthetic::Synthetic;
 pub use ts::{
     Rendition, RenditionId, RenditionNote, Renditions, StreamChange, TsMux, TsSplitter, TsStats,
-    TsWriter, VideoCodec,
+    TsWriter, VideoCodec, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

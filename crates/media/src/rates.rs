@@ -4,7 +4,9 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::advice::advice_with_peak;
-use crate::{Advice, Clip, Container, Frame, LevelSummary, Picture, VideoCodec};
+use crate::{
+    Advice, Clip, Container, Frame, LevelSummary, Picture, Rendition, StoredRenditions, VideoCodec,
+};
 
 /// Bytes of the METS header before each frame (specs/mets.md 2.6).
 pub(crate) const METS_HEADER: usize = 24;
@@ -43,6 +45,9 @@ pub struct Summary {
     /// The layers that receivers do not get, and the setting of the encoder that helps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
+    /// Of a clip whose levels are whole renditions, these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renditions: Vec<RenditionSummary>,
     /// Byte offset of an incomplete last picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
@@ -75,6 +80,68 @@ pub struct LayerSummary {
     pub mean_bps: Rate,
     /// Rate of the largest GOP.
     pub peak_bps: Rate,
+}
+
+/// A rendition that is a level of its own.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RenditionSummary {
+    /// The level.
+    pub level: String,
+    /// `program 1`, or `input 1`.
+    pub source: String,
+    /// Width in pixels; 0 if unknown.
+    pub width: u32,
+    /// Height in pixels; 0 if unknown.
+    pub height: u32,
+    /// Pictures per second.
+    pub fps: f64,
+    /// Mean rate of its video alone.
+    pub mean_bps: Rate,
+    /// Its largest key frame in mean pictures.
+    pub key_frame_ratio: f64,
+    /// Key frames at times at which each rendition has one: levels change there.
+    pub aligned: u64,
+    /// Other key frames.
+    pub alone: u64,
+}
+
+/// The renditions of a clip from the lowest level upwards.
+pub fn renditions_of(stored: &StoredRenditions) -> Vec<RenditionSummary> {
+    let clip = &stored.clip;
+    let rate = clip.info.frame_rate;
+    let of = |rendition: &Rendition| {
+        let own = |it: &Frame| it.layer == rendition.layer && !it.sound;
+        let bits: u64 = clip
+            .frames
+            .iter()
+            .filter(|it| own(it))
+            .map(|it| u64::from(it.size) * 8)
+            .sum();
+        let pictures = clip.frames.iter().filter(|it| own(it)).count();
+        let fps = rate.as_f64() * pictures as f64 / clip.frames.len().max(1) as f64;
+        RenditionSummary {
+            level: rendition.layer.to_string(),
+            source: rendition.id.to_string(),
+            width: rendition.width,
+            height: rendition.height,
+            fps: (fps * 100.0).round() / 100.0,
+            mean_bps: Rate::from_bps(per_second(bits, clip.frames.len(), rate)),
+            key_frame_ratio: clip.key_frame_ratio_of(own),
+            aligned: rendition.aligned,
+            alone: rendition.alone,
+        }
+    };
+    stored.renditions.iter().map(of).collect()
+}
+
+impl StoredRenditions {
+    /// The clip, and its renditions.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            renditions: renditions_of(self),
+            ..self.clip.summary()
+        }
+    }
 }
 
 /// Sound and data beside the video, which are in the base layer.
@@ -300,6 +367,7 @@ impl Clip {
             key_frame_ratio: self.key_frame_ratio(),
             data: self.data(),
             advice: self.advice().iter().map(ToString::to_string).collect(),
+            renditions: Vec::new(),
             truncated: self.info.truncated,
         }
     }

@@ -8,11 +8,11 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
+use layercast_core::{Composition, FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
     GopWatch, Ingest, IngestStats, LevelSummary, LiveClock, LiveLoad, LongGop, Map, MediaTimeline,
-    Overload, PaceChange, Restart, RtpNote, RtpSession, SpecMeter, StreamChange, TimedFrame,
-    VideoCodec,
+    Overload, PaceChange, Rendition, RenditionNote, Restart, RtpNote, RtpSession, SpecMeter,
+    StreamChange, TimedFrame, VideoCodec,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -22,7 +22,7 @@ use crate::error::NetError;
 use crate::frames::Frames;
 use ahead::Ahead;
 use serving::Serving;
-use source::{Source, bind, read_pipe};
+use source::{Source, bind, read_pipe, several};
 
 pub use growth::{Growth, LiveFlow};
 
@@ -57,6 +57,8 @@ pub enum LiveFrom {
         /// The bytes that follow; a read may block.
         rest: Box<dyn Read + Send>,
     },
+    /// Several of these, a rendition of one flow each, as a transport stream.
+    Several(Vec<LiveFrom>),
 }
 
 impl fmt::Debug for LiveFrom {
@@ -64,6 +66,7 @@ impl fmt::Debug for LiveFrom {
         match self {
             LiveFrom::Udp(address) => f.debug_tuple("Udp").field(address).finish(),
             LiveFrom::Pipe { name, .. } => f.debug_tuple("Pipe").field(name).finish(),
+            LiveFrom::Several(all) => f.debug_list().entries(all).finish(),
         }
     }
 }
@@ -89,6 +92,8 @@ pub struct LiveOptions {
     pub program: Option<u16>,
     /// Which picture goes into which layer.
     pub map: Map,
+    /// The layers are whole renditions: programs of a transport stream, or several inputs.
+    pub renditions: bool,
 }
 
 /// What was learned of a live stream.
@@ -104,6 +109,8 @@ pub struct Learned {
     pub codec: Option<VideoCodec>,
     /// What each level shows and takes, as seen.
     pub levels: Vec<LevelSummary>,
+    /// Of a flow whose layers are whole renditions, these.
+    pub renditions: Vec<Rendition>,
 }
 
 /// What the rates of a stream are estimated from of which no whole GOP was seen.
@@ -128,6 +135,8 @@ pub enum LiveEvent {
     LongGop(LongGop),
     /// A source on the RTP port is ignored, or takes the place of another one.
     Source(RtpNote),
+    /// Something of the renditions.
+    Rendition(RenditionNote),
     /// One of the streams of a transport stream stopped while others continue, or comes again.
     Stream(StreamChange),
     /// The source became slower than real time, or keeps it again.
@@ -176,6 +185,7 @@ impl Default for LiveOptions {
             window: LOAD_WINDOW,
             program: None,
             map: Map::Auto,
+            renditions: false,
         }
     }
 }
@@ -183,6 +193,8 @@ impl Default for LiveOptions {
 /// A live stream coming in: first looked at, then served.
 pub struct LiveInput {
     name: String,
+    /// How many it is.
+    inputs: usize,
     bytes: Source,
     ingest: Ingest,
     /// Puts live frames on the clock; it learns while the stream is looked at.
@@ -201,11 +213,23 @@ impl LiveInput {
     /// # Errors
     /// The address is taken, or not one of this machine; the system refuses.
     pub fn open(from: LiveFrom) -> Result<LiveInput, NetError> {
-        let is_live = matches!(
+        let mut inputs = 1;
+        let mut is_live = matches!(
             from,
             LiveFrom::Udp(_) | LiveFrom::Pipe { is_live: true, .. }
         );
         let (name, bytes, ingest) = match from {
+            LiveFrom::Several(all) => {
+                inputs = all.len();
+                let (mut names, mut sources) = (Vec::new(), Vec::new());
+                for from in all {
+                    let input = LiveInput::open(from)?;
+                    is_live |= input.is_live;
+                    names.push(input.name);
+                    sources.push(input.bytes);
+                }
+                (names.join(" and "), several(sources), Ingest::new())
+            }
             LiveFrom::Udp(address) => {
                 let socket = bind(address)?;
                 let buffer = vec![0; 65_536];
@@ -227,6 +251,7 @@ impl LiveInput {
         Ok(LiveInput {
             name,
             is_live,
+            inputs,
             bytes,
             ingest,
             clock: LiveClock::learning(Span::ZERO),
@@ -258,9 +283,15 @@ impl LiveInput {
         options: &LiveOptions,
         mut tell: impl FnMut(&str),
     ) -> Result<Learned, NetError> {
-        self.ingest = std::mem::take(&mut self.ingest).with(options.program, options.map);
+        self.ingest = match options.renditions {
+            true => Ingest::renditions(self.inputs),
+            false => std::mem::take(&mut self.ingest).with(options.program, options.map),
+        };
         self.clock = LiveClock::learning(options.lead);
         let mut meter = SpecMeter::new(options.measure);
+        if options.renditions {
+            meter.set_composition(Composition::Alternative);
+        }
         let (mut datagrams, mut form) = (0u64, "");
         let measure = Duration::from_millis(options.measure.as_ms());
         let (mut first, mut pictured): (Option<Instant>, Option<Instant>) = (None, None);
@@ -275,14 +306,15 @@ impl LiveInput {
             let wake = offer.filter(|at| *at > Instant::now()).unwrap_or(until);
             let limit = wake.min(until).min(told + pause);
             match timeout_at(self.due(limit), self.bytes.next()).await {
-                Ok(Ok(Some(piece))) => {
+                Ok(Ok(Some((input, Some(piece))))) => {
                     if datagrams == 0 {
                         pause = SILENT;
                         until = Instant::now() + patience.max(OFFERED_WITHIN.max(measure));
                     }
                     datagrams += 1;
-                    self.ingest.push(Clock::get().now(), &piece);
+                    self.ingest.push_from(Clock::get().now(), input, &piece);
                 }
+                Ok(Ok(Some((input, None)))) => self.ingest.finish_input(input),
                 Ok(Ok(None)) => {
                     self.ingest.finish();
                     self.look(&mut meter);
@@ -304,6 +336,9 @@ impl LiveInput {
                 pictured = Some(Instant::now());
             }
             while let Some(note) = self.ingest.poll_note() {
+                tell(&note.to_string());
+            }
+            while let Some(note) = self.ingest.poll_rendition_note() {
                 tell(&note.to_string());
             }
             if let Some(problem) = self.ingest.verdict() {
@@ -430,6 +465,7 @@ impl LiveInput {
                     form: self.ingest.form(),
                     codec: self.ingest.codec(),
                     levels,
+                    renditions: self.ingest.levels(),
                 })
             }
             None if meter.gops() == 0 => Err(unusable(
@@ -484,7 +520,11 @@ impl LiveInput {
             resyncs: self.clock.resyncs(),
             meter: self.meter.take(),
             media: self.ingest.media(),
-            is_pipe: matches!(self.bytes, Source::Pipe(_)),
+            is_pipe: match self.bytes {
+                Source::Pipe(_) => true,
+                Source::Udp(..) => false,
+                Source::Several(_) => !self.is_live,
+            },
         };
         tokio::spawn(serving.run(self));
         (Frames::Live(taken), heard)

@@ -219,6 +219,7 @@ impl FrameOut {
                 media: flow.spec.media,
                 rate: flow.spec.frame_rate,
                 gop: flow.spec.frame_rate.due(flow.spec.gop_n.into()),
+                composition: flow.spec.composition,
             };
             // Frames follow, and those that do not get through either are counted.
             let _ = frames.try_send(item);

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 
-use layercast_core::{FrameRate, Media, Serial, Span};
+use layercast_core::{Composition, FrameRate, Media, Serial, Span};
 use layercast_media::{FlowWriter, OutputForm, Received, Undecodable, session_description};
 use layercast_mets::PlayedFrame;
 use layercast_wire::Payload;
@@ -32,6 +32,8 @@ pub(crate) enum Item {
         rate: FrameRate,
         /// How far key frames are apart.
         gop: Span,
+        /// What its layers are to each other.
+        composition: Composition,
     },
     Frame(PlayedFrame),
     /// The flow is over: this was the number of its last frame.
@@ -163,6 +165,7 @@ pub(crate) fn write_stream(
 ) -> OutputStats {
     let mut stats = OutputStats::default();
     let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE, Span::ZERO);
+    let mut composition = Composition::default();
     let mut writer: Option<FlowWriter> = None;
     let mut numbers = Numbers::default();
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -175,10 +178,13 @@ pub(crate) fn write_stream(
                 media,
                 rate,
                 gop,
+                composition: of_layers,
             } => {
                 // Of another kind, it is another stream behind the first.
-                let ended = writer.take_if(|_| media != flow.1);
+                let is_other = media != flow.1 || of_layers != composition;
+                let ended = writer.take_if(|_| is_other);
                 flow = (name, media, rate, gop);
+                composition = of_layers;
                 written = ended.map_or(Ok(()), |ended| end(ended, &mut outlet, &mut stats));
                 if let Some(problem) = form.misfit(media) {
                     written = Err(io::Error::new(io::ErrorKind::Unsupported, problem));
@@ -206,6 +212,7 @@ pub(crate) fn write_stream(
         let writer = writer.get_or_insert_with(|| {
             let mut writer = FlowWriter::new(flow.1, flow.2, form);
             writer.set_undecodable(undecodable);
+            writer.set_composition(composition);
             if flow.3 > Span::ZERO {
                 writer.set_gop(flow.3);
             }

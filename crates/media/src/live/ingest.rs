@@ -5,7 +5,9 @@ use super::stamp::HZ;
 use super::{PaceChange, PaceMeter, Stamp, TimedFrame};
 use crate::Map;
 use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
-use crate::ts::{StreamChange, TsSplitter, TsStats, VideoCodec};
+use crate::ts::{
+    Rendition, RenditionNote, Renditions, StreamChange, TsSplitter, TsStats, VideoCodec,
+};
 
 /// Layered frames from a live stream, whose form is recognised from its first datagrams: a bare transport
 /// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2, H.264 or H.265 video in it.
@@ -28,6 +30,7 @@ pub struct Ingest {
 #[derive(Debug)]
 enum Form {
     Transport(Box<TsSplitter>),
+    Renditions(Box<Renditions>),
     Rtp(Box<RtpReceiver>),
 }
 
@@ -71,6 +74,19 @@ impl Ingest {
         }
     }
 
+    /// Takes whole renditions as layers: the programs of one transport stream, or as many transport streams as there are
+    /// `inputs`.
+    pub fn renditions(inputs: usize) -> Ingest {
+        let renditions = match inputs {
+            0 | 1 => Renditions::of_programs(),
+            inputs => Renditions::of_inputs(inputs),
+        };
+        Ingest {
+            form: Some(Form::Renditions(Box::new(renditions))),
+            ..Ingest::default()
+        }
+    }
+
     /// Takes the RTP stream that a session description names.
     pub fn session(session: &RtpSession) -> Ingest {
         Ingest {
@@ -87,15 +103,21 @@ impl Ingest {
         match &mut self.form {
             Some(Form::Transport(splitter)) => **splitter = splitter_of(program, map),
             Some(Form::Rtp(receiver)) => receiver.set_map(map),
-            None => {}
+            Some(Form::Renditions(_)) | None => {}
         }
         self
     }
 
     /// Takes a datagram, or the next bytes of a pipe, that arrives `now`.
     pub fn push(&mut self, now: Time, data: &[u8]) {
+        self.push_from(now, 0, data);
+    }
+
+    /// The same from one of several inputs.
+    pub fn push_from(&mut self, now: Time, input: usize, data: &[u8]) {
         self.now = now;
         match &mut self.form {
+            Some(Form::Renditions(renditions)) => renditions.push(Some(now), input, data),
             Some(Form::Transport(splitter)) => splitter.push_at(now, data),
             Some(Form::Rtp(receiver)) => {
                 receiver.push(now, data);
@@ -136,8 +158,9 @@ impl Ingest {
 
     /// The form of what came is not known although enough came: what it looks like, and what to send.
     pub fn verdict(&self) -> Option<String> {
-        match self.form {
+        match &self.form {
             None => self.detector.verdict(),
+            Some(Form::Renditions(renditions)) => renditions.verdict(),
             Some(_) => None,
         }
     }
@@ -147,6 +170,7 @@ impl Ingest {
         match &self.form {
             None => Some(self.detector.description()),
             Some(Form::Transport(splitter)) => splitter.problem(),
+            Some(Form::Renditions(renditions)) => renditions.problem(),
             Some(Form::Rtp(receiver)) => receiver.problem(),
         }
     }
@@ -155,6 +179,7 @@ impl Ingest {
     pub fn misfit(&self) -> Option<String> {
         match self.form.as_ref()? {
             Form::Transport(splitter) => splitter.misfit(),
+            Form::Renditions(_) => None,
             Form::Rtp(receiver) => receiver.misfit(),
         }
     }
@@ -163,6 +188,7 @@ impl Ingest {
     pub fn codec(&self) -> Option<VideoCodec> {
         match &self.form {
             Some(Form::Transport(splitter)) => splitter.codec(),
+            Some(Form::Renditions(renditions)) => renditions.codec(),
             _ => None,
         }
     }
@@ -194,14 +220,38 @@ impl Ingest {
     pub fn poll_change(&mut self) -> Option<StreamChange> {
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.poll_change(),
+            Some(Form::Renditions(renditions)) => renditions.poll_change(),
             Some(Form::Rtp(receiver)) => receiver.poll_change(),
             None => None,
+        }
+    }
+
+    /// The next thing that a user should know of the renditions.
+    pub fn poll_rendition_note(&mut self) -> Option<RenditionNote> {
+        match &mut self.form {
+            Some(Form::Renditions(renditions)) => renditions.poll_note(),
+            _ => None,
+        }
+    }
+
+    /// The renditions from the lowest level upwards.
+    pub fn levels(&self) -> Vec<Rendition> {
+        match &self.form {
+            Some(Form::Renditions(renditions)) => renditions.renditions(),
+            _ => Vec::new(),
         }
     }
 
     /// Whether the source became slower than real time, or keeps it again.
     pub fn poll_pace(&mut self) -> Option<PaceChange> {
         self.pace_change.take()
+    }
+
+    /// One of several inputs is over.
+    pub fn finish_input(&mut self, input: usize) {
+        if let Some(Form::Renditions(renditions)) = &mut self.form {
+            renditions.finish(input);
+        }
     }
 
     /// The stream is over: what is there goes out.
@@ -213,6 +263,7 @@ impl Ingest {
         }
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.finish(),
+            Some(Form::Renditions(renditions)) => renditions.finish_all(),
             Some(Form::Rtp(receiver)) => receiver.finish(),
             None => {}
         }
@@ -222,6 +273,7 @@ impl Ingest {
     pub fn poll(&mut self) -> Option<TimedFrame> {
         let mut frame = match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.poll(),
+            Some(Form::Renditions(renditions)) => renditions.poll(),
             Some(Form::Rtp(receiver)) => receiver.poll(),
             None => None,
         }?;
@@ -241,6 +293,7 @@ impl Ingest {
     pub fn media(&self) -> Option<Media> {
         match self.form.as_ref()? {
             Form::Transport(_) => Some(Media::MpegTs),
+            Form::Renditions(renditions) => renditions.codec().map(|_| Media::MpegTs),
             Form::Rtp(receiver) => receiver.media(),
         }
     }
@@ -250,6 +303,7 @@ impl Ingest {
         match (&self.form, self.media()) {
             (None, _) => "nothing known",
             (Some(Form::Transport(_)), _) => "MPEG-TS",
+            (Some(Form::Renditions(_)), _) => "renditions in MPEG-TS",
             (_, Some(Media::MpegTs)) => "MPEG-TS in RTP",
             (_, Some(Media::H264)) => "H.264 in RTP",
             (_, Some(Media::H265)) => "H.265 in RTP",
@@ -268,6 +322,7 @@ impl Ingest {
         };
         match &self.form {
             Some(Form::Transport(splitter)) => stats.ts = splitter.stats(),
+            Some(Form::Renditions(renditions)) => stats.ts = renditions.stats(),
             Some(Form::Rtp(receiver)) => stats.rtp = receiver.stats(),
             None => {}
         }

@@ -25,7 +25,7 @@ mod writer;
 pub use codec::VideoCodec;
 pub use mux::TsMux;
 pub(crate) use renditions::parse as parse_renditions;
-pub use renditions::{Rendition, RenditionId, RenditionNote, Renditions};
+pub use renditions::{Rendition, RenditionId, RenditionNote, Renditions, video_programs};
 pub use silence::StreamChange;
 pub(crate) use splitter::parse;
 pub use splitter::{TsSplitter, TsStats};

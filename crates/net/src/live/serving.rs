@@ -1,6 +1,6 @@
 //! A live stream on its way into a flow.
 
-use layercast_core::{FlowSpec, Media, Span, Time};
+use layercast_core::{FlowSpec, Layer, Media, Span, Time};
 use layercast_media::{
     GopWatch, IngestStats, LiveClock, LiveLoad, LoadReport, MediaTimeline, Restart, SpecMeter,
     TimedFrame,
@@ -75,13 +75,14 @@ impl Serving {
         let mut until = Instant::now() + SILENT;
         loop {
             match timeout_at(self.wake(input.due(until)), input.bytes.next()).await {
-                Ok(Ok(Some(piece))) => {
+                Ok(Ok(Some((number, Some(piece))))) => {
                     until = Instant::now() + SILENT;
                     if std::mem::take(&mut silent) {
                         self.tell(LiveEvent::Back);
                     }
-                    input.ingest.push(Clock::get().now(), &piece);
+                    input.ingest.push_from(Clock::get().now(), number, &piece);
                 }
+                Ok(Ok(Some((number, None)))) => input.ingest.finish_input(number),
                 Ok(Ok(None)) => break,
                 // A socket that cannot be read now may be read later.
                 Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -112,6 +113,9 @@ impl Serving {
             }
             while let Some(note) = input.ingest.poll_note() {
                 self.tell(LiveEvent::Source(note));
+            }
+            while let Some(note) = input.ingest.poll_rendition_note() {
+                self.tell(LiveEvent::Rendition(note));
             }
             while let Some(change) = input.ingest.poll_change() {
                 if change.is_video() {
@@ -250,7 +254,10 @@ impl Serving {
     }
 
     fn pass(&mut self, frame: LiveFrame) -> bool {
-        if self.waiting && !frame.frame.gop_start {
+        // Of renditions, the lowest comes first: all begin with their key frames.
+        let is_first = self.full.composition.is_additive() || frame.frame.layer == Layer::Base;
+        let begins = frame.frame.gop_start && is_first;
+        if self.waiting && !begins {
             self.dropped += 1;
             return true;
         }

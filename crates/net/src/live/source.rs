@@ -16,24 +16,63 @@ use crate::taken::Taken;
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Pieces of a pipe that are read ahead.
 const READ_AHEAD: usize = 16;
+/// Until a socket is read again that could not be read.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A socket, or a pipe that is read on a thread of its own.
 pub(super) enum Source {
     Udp(UdpSocket, Vec<u8>),
     Pipe(mpsc::Receiver<Bytes>),
+    /// Several of them, with their numbers.
+    Several(mpsc::Receiver<(usize, Option<Bytes>)>),
 }
 
 impl Source {
-    /// The next bytes; `None` at the end.
-    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+    /// The next bytes, and of which input they are; without bytes this one is over. `None` at the end of all.
+    pub async fn next(&mut self) -> io::Result<Option<(usize, Option<Bytes>)>> {
+        if let Source::Several(pieces) = self {
+            return Ok(pieces.recv().await);
+        }
+        let piece = self.next_of_one().await?;
+        Ok(piece.map(|piece| (0, Some(piece))))
+    }
+
+    async fn next_of_one(&mut self) -> io::Result<Option<Bytes>> {
         match self {
             Source::Udp(socket, buffer) => {
                 let (len, _) = socket.recv_from(buffer).await?;
                 Ok(Some(Bytes::copy_from_slice(&buffer[..len])))
             }
             Source::Pipe(pieces) => Ok(pieces.recv().await),
+            // A source of several is one of a list, not a list itself.
+            Source::Several(_) => Ok(None),
         }
     }
+}
+
+/// Reads several sources at once.
+pub(super) fn several(sources: Vec<Source>) -> Source {
+    let (pieces, read) = mpsc::channel(READ_AHEAD);
+    for (number, mut source) in sources.into_iter().enumerate() {
+        let pieces = pieces.clone();
+        tokio::spawn(async move {
+            loop {
+                let piece = match source.next_of_one().await {
+                    Ok(piece) => piece,
+                    // A socket that cannot be read now may be read later.
+                    Err(_) => {
+                        tokio::time::sleep(RETRY).await;
+                        continue;
+                    }
+                };
+                let is_over = piece.is_none();
+                if pieces.send((number, piece)).await.is_err() || is_over {
+                    return;
+                }
+            }
+        });
+    }
+    Source::Several(read)
 }
 
 /// A socket for datagrams to `address`; if that is a group, it is joined.

@@ -88,6 +88,11 @@ impl Merge {
         main.splitter.poll_change()
     }
 
+    pub fn inputs(&self) -> usize {
+        let inputs = self.lanes.iter().map(|it| it.id.input.unwrap_or(0) + 1);
+        inputs.max().unwrap_or(0)
+    }
+
     pub fn codec(&self) -> Option<VideoCodec> {
         self.lanes.first()?.splitter.codec()
     }
@@ -226,7 +231,7 @@ impl Merge {
     /// Passes on pictures of one time, from the lowest rendition upwards.
     fn group(&mut self, group: Vec<(usize, TimedFrame)>, stamp: Stamp) {
         if let Some(last) = self.last.replace(stamp).filter(|_| self.begun.is_some()) {
-            self.now = self.now + span_of(stamp.since(last).clamp(0, PATIENCE));
+            self.now += span_of(stamp.since(last).clamp(0, PATIENCE));
         }
         let is_common = self.is_common(&group);
         if is_common {

@@ -125,6 +125,17 @@ impl Renditions {
         self.look();
     }
 
+    /// All inputs are over.
+    pub fn finish_all(&mut self) {
+        let inputs = match &self.merge {
+            Some(merge) => merge.inputs(),
+            None => self.scans.len(),
+        };
+        for input in 0..inputs {
+            self.finish(input);
+        }
+    }
+
     /// The tables of all inputs are known: their renditions are.
     fn begin(&mut self, now: Option<Time>) {
         let mut lanes = Vec::new();
@@ -213,6 +224,11 @@ impl Renditions {
     /// The next stream beside the pictures that stopped or comes again.
     pub fn poll_change(&mut self) -> Option<StreamChange> {
         self.merge.as_mut()?.poll_change()
+    }
+
+    /// Why there is no flow of these inputs, whatever else comes.
+    pub fn verdict(&self) -> Option<String> {
+        self.problem.clone()
     }
 
     /// Why there is no flow of these inputs; `None` while nothing speaks against it.
@@ -307,4 +323,17 @@ pub(crate) fn parse(files: &[Bytes]) -> Result<Stored, MediaError> {
         renditions: levels,
         notes,
     })
+}
+
+/// How many programs of a transport stream have video.
+pub fn video_programs(data: &[u8]) -> usize {
+    let mut scan = Scan::default();
+    for piece in data.chunks(64 * TS_PACKET) {
+        scan.push(piece);
+        if scan.is_done() {
+            break;
+        }
+    }
+    scan.finish();
+    scan.programs().len()
 }
