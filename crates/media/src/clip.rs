@@ -288,7 +288,7 @@ impl Clip {
         self.info.frame_rate.due(self.frames.len() as u64)
     }
 
-    /// Pictures per second that are shown at once; less than [`ClipInfo::frame_rate`] where frames carry sound and data too,
+    /// Pictures per second that a receiver sees; less than [`ClipInfo::frame_rate`] where frames carry sound and data too,
     /// and of renditions.
     pub fn picture_rate(&self) -> FrameRate {
         let top = self.frames.iter().map(|frame| frame.layer).max();

@@ -147,7 +147,7 @@ impl References {
     fn goes_on_with(&mut self, layer: Layer, starts: bool) -> bool {
         if self.rendition != layer {
             if !starts {
-                // Nothing of what was there before is to go on either.
+                // Nothing of what was there before continues either.
                 (self.begun, self.decodable) = (true, false);
                 let own = &mut self.missing[self.rendition];
                 *own = own.saturating_add(1);

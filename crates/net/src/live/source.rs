@@ -50,7 +50,7 @@ impl Source {
     }
 }
 
-/// Reads several sources at once.
+/// Reads several sources together.
 pub(super) fn several(sources: Vec<Source>) -> Source {
     let (pieces, read) = mpsc::channel(READ_AHEAD);
     for (number, mut source) in sources.into_iter().enumerate() {

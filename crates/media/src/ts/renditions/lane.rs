@@ -26,7 +26,7 @@ pub(super) struct Lane {
     pub octets: usize,
     /// No picture came for some time of the others.
     pub is_stopped: bool,
-    /// It has begun at a common key frame, and goes on from there.
+    /// It has begun at a common key frame, and continues from there.
     pub is_in: bool,
     pub is_over: bool,
     /// Octets of its pictures in all.

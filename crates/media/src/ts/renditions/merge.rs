@@ -144,7 +144,7 @@ impl Merge {
         while self.problem.is_none() && self.step() {}
     }
 
-    /// Whether so much waits that what is missing is not waited for.
+    /// Whether the frames that wait reach their bound, so that what is missing is not waited for.
     fn is_overdue(&self, patience: i64) -> bool {
         let waiting: usize = self.lanes.iter().map(|it| it.octets).sum();
         waiting > MOST_WAITING || self.lanes.iter().any(|it| it.span() > patience)
