@@ -278,6 +278,7 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
         LiveEvent::Pace(_) => "changes of the pace of the source",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::Stream(_) => "streams that stop",
+        LiveEvent::Rendition(_) => "renditions that do not align or stop",
         LiveEvent::LongGop(_) => "key frames that are far apart",
         LiveEvent::Dropped { .. } => "media that came too fast",
         LiveEvent::Overload(_) => "layers above their reservation",
@@ -310,6 +311,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Pace(change) => pace(change),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Stream(change) => stream(change),
+        LiveEvent::Rendition(note) => note.to_string(),
         LiveEvent::LongGop(long) => {
             let seconds = long.gop.as_secs_f64();
             let advice = Advice::LongGop {
