@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use layercast_core::quantity::QueueSize;
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
@@ -346,7 +347,7 @@ pub struct Serve {
     /// Live: start this shell command, and write a line to its standard input with the rate at which to encode, in whole bit/s,
     /// all media of the stream together: at the start, and when what the links to the receivers carry changes it by more than
     /// 5 %, once a second at most. Links with the rate auto (--rate) follow their path
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new())]
     pub encoder_cmd: Option<String>,
     /// Start again at the end of the clip
     #[arg(long = "loop")]

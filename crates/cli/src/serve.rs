@@ -86,6 +86,12 @@ pub fn run(args: &args::Serve) -> Outcome {
         let what = format!("{option} is for live media: a pipe or a URL");
         return Err(Failure::Usage(what));
     }
+    if let Some(rates) = args.rates.as_ref().filter(|it| it.len() > Layer::ALL.len()) {
+        return Err(Failure::Usage(format!(
+            "--rates: {} rates are given, and there are three layers: BL, E1 and E2",
+            rates.len()
+        )));
+    }
     if !is_live && args.sdp.is_some() {
         return Err(Failure::Usage(
             "--sdp describes a live RTP stream: serve rtp://HOST:PORT --sdp FILE".into(),

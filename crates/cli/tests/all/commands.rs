@@ -359,6 +359,19 @@ fn values_on_the_command_line_are_refused_with_cause_and_example() {
         ),
         (
             &[
+                "serve",
+                "udp://127.0.0.1:9",
+                "--rates",
+                "4Mbit/s,3Mbit/s,2Mbit/s,1Mbit/s",
+            ],
+            ["4 rates", "three layers"],
+        ),
+        (
+            &["serve", "-", "--encoder-cmd", ""],
+            ["--encoder-cmd", "a value is required"],
+        ),
+        (
+            &[
                 "emulate",
                 "--to",
                 "127.0.0.1:9",

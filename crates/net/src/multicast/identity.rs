@@ -1,6 +1,8 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use rustix::io::Errno;
+
 use super::partial::{Access, open_in_folder};
 use crate::random::random_number;
 use crate::secret_file::create_secret;
@@ -20,17 +22,25 @@ pub fn receiver_identity(folder: &Path) -> io::Result<u64> {
             make(&path)?;
             open_in_folder(&path, Access::Read)?
         }
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(unusable(&error));
+        }
         opened => opened?,
     };
-    let mut text = String::new();
-    file.take(64).read_to_string(&mut text)?;
-    u64::from_str_radix(text.trim(), 16).map_err(|_| {
-        let what = format!(
-            "{}: no identity of a receiver; delete the file to get a new one",
-            path.display()
-        );
-        io::Error::new(io::ErrorKind::InvalidData, what)
+    let mut octets = Vec::new();
+    file.take(64).read_to_end(&mut octets)?;
+    let text = std::str::from_utf8(&octets).ok();
+    let number = text.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    number.ok_or_else(|| {
+        let what = "no identity of a receiver";
+        unusable(&io::Error::new(io::ErrorKind::InvalidData, what))
     })
+}
+
+/// The file is none of ours because of `error`.
+fn unusable(error: &io::Error) -> io::Error {
+    let what = format!("{error}; delete it to get a new identity");
+    io::Error::new(error.kind(), what)
 }
 
 /// Makes the file; one that another process made meanwhile stays. On an error, such as a full disk, nothing is left.
@@ -59,14 +69,21 @@ mod tests {
         let path = folder.join(IDENTITY_FILE);
         fs::remove_file(&path).unwrap();
         assert_ne!(receiver_identity(&folder).unwrap(), first);
-        fs::write(&path, "nonsense").unwrap();
-        assert!(receiver_identity(&folder).is_err());
+        let refused = |why: &str| {
+            let said = receiver_identity(&folder).unwrap_err().to_string();
+            assert!(said.contains("delete it"), "{said}");
+            assert!(said.contains(why), "{said}");
+        };
+        for nonsense in [&b"nonsense"[..], &[0xff, 0xfe]] {
+            fs::write(&path, nonsense).unwrap();
+            refused("no identity");
+        }
         // A link cannot lead the receiver to another file.
         fs::remove_file(&path).unwrap();
         let other = folder.join("other");
         fs::write(&other, "0000000000000001").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        assert!(receiver_identity(&folder).is_err());
+        refused("symbolic links");
         fs::remove_dir_all(&folder).unwrap();
     }
 }
