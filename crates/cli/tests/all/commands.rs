@@ -196,11 +196,11 @@ fn wrong_use_names_all_that_is_missing_and_the_help_of_the_command() {
 fn urls_of_other_protocols_are_named_with_a_bridge() {
     for (args, parts) in [
         (
-            &["serve", "srt://127.0.0.1:9000"][..],
+            &["serve", "srt://127.0.0.1:9000", "--via", "none"][..],
             ["srt:// is not supported", "srt-live-transmit"],
         ),
         (
-            &["serve", "rtmp://h/live"],
+            &["serve", "rtmp://h/live", "--via", "none"],
             ["rtmp:// is not supported", "ffmpeg -i 'rtmp://h/live'"],
         ),
         (
@@ -404,7 +404,7 @@ fn values_on_the_command_line_are_refused_with_cause_and_example() {
         ),
         (
             &["serve", clip, "--listen", "127.0.0.1:0", "--headroom", "50"],
-            ["--headroom is for live media", "udp://"],
+            ["--headroom is for live media", "a URL"],
         ),
         (
             &["join", "127.0.0.1:9/f", "--token-file", text],

@@ -125,7 +125,7 @@ fn the_command_in_the_message_makes_a_clip_of_the_file() {
 }
 
 #[test]
-fn h265_without_a_container_gets_time_stamps() {
+fn h265_without_a_container_is_a_clip() {
     let has_encoder = || {
         let list = Command::new("ffmpeg")
             .args(["-v", "error", "-encoders"])
@@ -139,8 +139,8 @@ fn h265_without_a_container_gets_time_stamps() {
     let options =
         "-map 0:v -c:v libx265 -preset ultrafast -x265-params log-level=none:keyint=25 -f hevc";
     let path = file(&folder, "bare.h265", options);
-    let clip = follow(&folder, &path, "H.265");
-    assert_eq!((&clip["video"], &clip["gops"]), (&"h265".into(), &1.into()));
+    let clip = json(&probe(&path));
+    assert_eq!((&clip["codec"], &clip["gops"]), (&"h265".into(), &1.into()));
     assert_eq!(clip["fps"], 25.0);
     assert!(clip["pictures"]["B"].as_u64() > Some(0), "{clip}");
 }
