@@ -2,11 +2,12 @@
 
 use layercast_core::Span;
 use layercast_link::{Framed, RepairRole, SHARE_BUDGETS, pdu_codec, share_budgets};
+use layercast_mets::StationInput;
 use layercast_repair::Carried;
 use layercast_wire::LinkPdu;
 
 use crate::wire_check;
-use crate::wires::drain_repair;
+use crate::wires::{Wire, drain_repair};
 use crate::world::World;
 
 impl World<'_> {
@@ -25,17 +26,25 @@ impl World<'_> {
             return;
         };
         let sessions = [one, two].map(|wire| self.next_session(wire));
+        let estimates = [one, two].map(|wire| self.estimates(wire));
         for (place, ours) in [one, two].into_iter().zip([0, 1]) {
             let role = RepairRole::Two {
                 ours: sessions[ours],
                 theirs: sessions[1 - ours],
                 means,
-                measures: false,
-                prompt: false,
+                measures: estimates[ours],
+                prompt: estimates[1 - ours],
                 codec: pdu_codec(),
             };
             self.wires[place].repair.begin(Some(role));
         }
+    }
+
+    /// Whether the port of a wire follows what its path carries.
+    fn estimates(&self, wire: usize) -> bool {
+        let Wire { from, link, .. } = self.wires[wire];
+        let mut ports = self.net.nodes[from].ports.iter();
+        ports.any(|port| port.link == link && port.config.estimated)
     }
 
     fn next_session(&mut self, wire: usize) -> u16 {
@@ -124,6 +133,14 @@ impl World<'_> {
     fn drain(&mut self, wire: usize) {
         let wires = (&mut self.wires[..], wire);
         drain_repair(wires, self.now, &mut self.kernel, &mut self.obs);
+        while let Some(rate) = self.wires[wire].repair.poll_rate() {
+            let Wire { from, link, .. } = self.wires[wire];
+            let mut ports = self.net.nodes[from].ports.iter();
+            let port = ports.find(|port| port.link == link).map(|port| port.id);
+            if let Some(port) = port {
+                self.give(from, StationInput::PortRate { port, rate });
+            }
+        }
     }
 
     /// Tells the ends of links for how long late datagrams are of use: as long as to any receiver of the node or any of its

@@ -34,9 +34,16 @@ class Means:
     name: str
     repair: bool = False
     parities: str = ""
+    estimates: bool = False
+    """Whether the ports across the foreign link estimate what it carries."""
 
 
-FOREIGN = (Means(PLAIN), Means("repair", repair=True), Means("parities 6+2", parities="6+2"))
+FOREIGN = (
+    Means(PLAIN),
+    Means("repair", repair=True),
+    Means("parities 6+2", parities="6+2"),
+    Means("auto rate, repair", repair=True, estimates=True),
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,8 @@ class Outcome:
     late: int
     enhancements: float
     """Share of the frames of E1 and E2 that did not arrive whole, in percent of those sent."""
+    shown: int
+    """Frames of E1 and E2 that were played."""
     delay_ms: float
     """The 99 % quantile of the delay of the slower film."""
     tcp_mbps: float
@@ -74,6 +83,9 @@ def scenario(name: str, job: Job, seconds: float) -> dict[str, Any]:
         told["flow"] = [ends | {"start": f"{TCP_FROM_S}s"}]
     for peering in told["mets"]["peering"]:
         peering["repair"] = job.means.repair
+    if job.means.estimates:
+        # The first one crosses the foreign link.
+        told["mets"]["peering"][0]["rate"] = "auto"
     for film in told["mets"]["flow"]:
         if job.means.parities:
             film["protect_base"] = job.means.parities
@@ -98,6 +110,7 @@ def outcome(summary: dict[str, Any], seconds: float) -> Outcome:
         lost=share("BL"),
         late=sum(receiver["late"] for receiver in receivers),
         enhancements=share("E1", "E2"),
+        shown=total("frames", "E1", "E2"),
         delay_ms=max(receiver["delay_ms"]["p99"] for receiver in receivers),
         tcp_mbps=carried / (seconds - TCP_FROM_S) / 1e6,
         dropped_by_ports=sum(drops),
@@ -179,7 +192,9 @@ def foreign(context: Context, id: str, name: str, kind: str) -> Report:
             Row(
                 f"{means.name}, {MANY} CUBIC flows",
                 "fewer losses",
-                f"base layer {spread(runs, 'lost', '%')} lost; TCP {median(runs, 'tcp_mbps'):.1f} Mbit/s",
+                f"base layer {spread(runs, 'lost', '%')} lost, {median(runs, 'shown'):.0f} "
+                f"frames of E1 and E2 played ({median(alone, 'shown'):.0f} alone); "
+                f"TCP {median(runs, 'tcp_mbps'):.1f} Mbit/s",
                 "below plain",
                 judge(median(runs, "lost") < median(many, "lost")),
             )

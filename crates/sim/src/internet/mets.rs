@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use layercast_core::{AnyObserver, Observer, Span, Time};
+use layercast_core::{AnyObserver, Observer, Rate, Span, Time};
 use layercast_link::Framed;
 use layercast_wire::UDP_IP_HEADER;
 
@@ -13,7 +13,7 @@ use super::classes::Classes;
 use super::hosts::TTL;
 use super::packet::{Body, Packet, PacketId};
 use super::paths::NO_STEP;
-use super::report::{MetsReport, PeeringReport};
+use super::report::{MetsReport, PathReport, PeeringReport};
 use super::routes::Interface;
 use super::world::Source;
 use super::{Internet, Network, NetworkError, NodeIndex};
@@ -174,12 +174,24 @@ impl Internet {
         for wire in self.packets.mets() {
             *under_way.entry(wire as usize).or_insert(0) += 1;
         }
+        let wires = &mets.world.wires;
         let peerings = summary.queues.into_iter().enumerate();
         let peerings = peerings.map(|(wire, mut port)| {
             let under_way = under_way.get(&wire).copied().unwrap_or_default();
             let known = port.link.delivered + under_way;
             port.link.lost = port.link.sent.saturating_sub(known);
-            PeeringReport { port, under_way }
+            let estimate = wires[wire].repair.estimate();
+            let path = estimate.map(|it| PathReport {
+                rate_bps: it.rate.map(Rate::as_bps),
+                competes: it.competes,
+                queue: it.queue.as_secs_f64(),
+                cuts: it.cuts,
+            });
+            PeeringReport {
+                port,
+                under_way,
+                path,
+            }
         });
         Some(MetsReport {
             peerings: peerings.collect(),

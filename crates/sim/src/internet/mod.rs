@@ -46,7 +46,7 @@ pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use report::{
     AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ClassReport, ContractReport,
-    FlowReport, MetsReport, NodeDrops, PeeringReport, Progress, QueueReport, ReceiverReport,
-    Report, Sample, Stopped, Watch,
+    FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport, Progress, QueueReport,
+    ReceiverReport, Report, Sample, Stopped, Watch,
 };
 pub use world::Internet;

@@ -89,6 +89,22 @@ pub struct PeeringReport {
     pub port: QueueSummary,
     /// Packets under way at the end.
     pub under_way: u64,
+    /// What the port estimates of the path at the end, with `rate = "auto"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathReport>,
+}
+
+/// The path behind a port that estimates its rate.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PathReport {
+    /// Rate of the port in bit/s; `None`: nothing has shown a limit.
+    pub rate_bps: Option<u64>,
+    /// Whether other flows keep a queue on the path.
+    pub competes: bool,
+    /// Time in the queues of the path, in seconds.
+    pub queue: f64,
+    /// Number of cuts of the rate.
+    pub cuts: u64,
 }
 
 /// Packets of other protocols at a link with a class queue.

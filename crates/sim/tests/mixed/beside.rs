@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use layercast_core::{Span, Time};
+use layercast_sim::internet::scenario::PeeringRate;
 use layercast_sim::internet::{Internet, NodeIndex, Report};
 use layercast_sim::scenario::FaultKind;
 use layercast_wire::{IpBody, Ipv4Packet, Payload, UdpDatagram};
@@ -177,4 +178,38 @@ fn a_program_that_floods_the_link_of_a_film_takes_its_base_layer() {
         assert_eq!(got > 3_000, floods);
     }
     assert!(lost[0] == 0 && lost[1] > 10, "{lost:?}");
+}
+
+#[test]
+fn a_peering_that_estimates_its_path_lowers_layers_and_keeps_the_base_layer() {
+    let mut scenario = ready_made("mets-beside-tcp");
+    let mets_of = scenario.mets.as_mut().unwrap();
+    let across = &mut mets_of.peerings[0];
+    across.rate = Some(PeeringRate::Auto);
+    across.repair.0 = Some(layercast_repair::Means::Auto);
+    let beside = run(&scenario);
+    scenario.flows.clear();
+    let alone = run(&scenario);
+    for report in [&alone, &beside] {
+        for name in ["canyon-at-viewer", "flight-at-viewer"] {
+            let (played, lost) = base(report, name);
+            assert!(
+                played > 80 && lost * 50 < played,
+                "{name}: {lost} of {played} lost"
+            );
+        }
+    }
+    let [alone, beside] = [&alone, &beside].map(|report| {
+        let path = mets(report).peerings[0].path.expect("an estimate");
+        let known = path.rate_bps.unwrap_or(u64::MAX);
+        (known, path.competes)
+    });
+    // Alone nothing limits the films; beside TCP their port has a rate below that of the link.
+    assert!(!alone.1, "{alone:?}");
+    assert!(beside.0 < 20_000_000, "{beside:?}");
+    assert!(
+        mets(&run(&ready_made("mets-beside-tcp"))).peerings[0]
+            .path
+            .is_none()
+    );
 }

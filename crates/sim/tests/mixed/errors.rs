@@ -50,6 +50,14 @@ fn errors_name_the_field_of_the_file_and_the_remedy() {
             ],
         ),
         (
+            r#"peering = [{ ends = ["a", "b"], rate = "auto" }]"#,
+            &["mets.peering[0].repair: it is missing; rate = \"auto\" needs repair = true"],
+        ),
+        (
+            r#"peering = [{ ends = ["a", "b"], rate = "fast" }]"#,
+            &["mets.peering[0].rate: ", "\"auto\""],
+        ),
+        (
             r#"peering = [{ ends = ["a", "c"], rate = "5 Mbit/s" }]"#,
             &["mets.peering[0].ends: no way leads from \"a\" to \"c\""],
         ),

@@ -1,11 +1,12 @@
 //! `[mets]`: METS nodes at hosts and routers. What it says is read and checked as in a scenario of METS.
 
-use layercast_core::{CellRate, Span};
-use layercast_mets::switch::Lowering;
+use layercast_core::{CellRate, Rate, Span};
+use layercast_mets::switch::{Lowering, PortConfig};
 use layercast_qos::Merge;
 use layercast_wire::Carriage;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,11 +22,11 @@ use crate::internet::components::Components;
 use crate::internet::network::{Link, MetsNetwork, NodeIndex};
 use crate::scenario::admission::{self, Admission, PromiseSpec};
 use crate::scenario::form::{self, time_to};
-use crate::scenario::shorthand::{word_or_table, word_or_table_out};
-use crate::scenario::units::{QueueSize, text, text_opt};
+use crate::scenario::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
+use crate::scenario::units::{Quantity, QueueSize, text, text_opt};
 use crate::scenario::{
-    self as layered, FaultSpec, FilterSpec, FlowEntry, HostChoice, LinkRepair, LinkSpec, NodeKind,
-    NodeSpec, RateSpec, ReceiverSpec, RequestSpec, SecuritySpec, defaults,
+    self as layered, FaultSpec, FilterSpec, FitSpec, FlowEntry, HostChoice, LinkRepair, LinkSpec,
+    NodeKind, NodeSpec, RateSpec, ReceiverSpec, RequestSpec, SecuritySpec, defaults,
 };
 
 const PLACE: Place = Place::only("mets");
@@ -107,14 +108,10 @@ pub struct MetsSpec {
 pub struct PeeringSpec {
     /// Two hosts or routers.
     pub ends: [String; 2],
-    /// Rate at which both ports send, IP headers included; default: that of the link between the two nodes.
-    #[serde(
-        default,
-        deserialize_with = "rate",
-        serialize_with = "rate_out",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub rate: Option<RateSpec>,
+    /// Rate at which both ports send, IP headers included; default: that of the link between the two nodes. With "auto", which
+    /// needs `repair`, each port estimates what the path carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<PeeringRate>,
     /// Queue of each port.
     #[serde(default = "defaults::queue", with = "text")]
     #[schemars(with = "Text<QueueSize>", extend("pattern" = form::queue()))]
@@ -146,14 +143,66 @@ pub struct PeeringSpec {
     pub class_queue: bool,
 }
 
-fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RateSpec>, D::Error> {
-    word_or_table(from).map(Some)
+/// The rate of a peering.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PeeringRate {
+    /// A rate, or what a flow needs.
+    Known(RateSpec),
+    /// What the path carries.
+    Auto,
 }
 
-fn rate_out<S: Serializer>(rate: &Option<RateSpec>, to: S) -> Result<S::Ok, S::Error> {
-    match rate {
-        Some(rate) => word_or_table_out(rate, to),
-        None => to.serialize_none(),
+/// The rate for which a peering of unknown rate is checked: queues given as times have a length in cells.
+const CHECKED_AT: Rate = Rate::from_bps(100_000_000);
+
+impl WordOrTable for PeeringRate {
+    type Table = FitSpec;
+    const ACCEPTED: &'static str = "a rate like \"8 Mbit/s\", \"auto\", or a table { fits = \"flow\", level = 1, spare = 0.05 }";
+
+    fn of_word(word: &str) -> Result<PeeringRate, String> {
+        if word == "auto" {
+            return Ok(PeeringRate::Auto);
+        }
+        let rate = Rate::parse(word).map(|rate| PeeringRate::Known(RateSpec::Fixed(rate)));
+        rate.map_err(|error| format!("{}; expected {}", error.cause, PeeringRate::ACCEPTED))
+    }
+
+    fn of_table(table: FitSpec) -> Result<PeeringRate, String> {
+        Ok(PeeringRate::Known(RateSpec::Fits(table)))
+    }
+
+    fn write(&self) -> Written<impl Serialize> {
+        match self {
+            PeeringRate::Auto => Written::Word("auto".to_owned()),
+            PeeringRate::Known(RateSpec::Fixed(rate)) => Written::Word(rate.write()),
+            PeeringRate::Known(RateSpec::Fits(fit)) => Written::Table(fit),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PeeringRate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<PeeringRate, D::Error> {
+        word_or_table(from)
+    }
+}
+
+impl Serialize for PeeringRate {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        word_or_table_out(self, to)
+    }
+}
+
+impl JsonSchema for PeeringRate {
+    fn schema_name() -> Cow<'static, str> {
+        "PeeringRate".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let known = generator.subschema_for::<RateSpec>();
+        json_schema!({ "description": "Rate of a peering.", "anyOf": [
+            { "const": "auto", "description": "what the path carries, as the ports estimate it" },
+            known,
+        ] })
     }
 }
 
@@ -193,7 +242,15 @@ pub(super) fn network(
             let rates = link.map(|link| link.ways.map(|way| way.rate));
             let default = rates.filter(|[there, back]| there == back);
             let rate = match (&peering.rate, default) {
-                (Some(rate), _) => rate.clone(),
+                (Some(PeeringRate::Known(rate)), _) => rate.clone(),
+                (Some(PeeringRate::Auto), _) if peering.repair.0.is_none() => {
+                    let problem = Problem::Missing(
+                        "rate = \"auto\" needs repair = true: the estimate is of its reports"
+                            .to_owned(),
+                    );
+                    return Err(ScenarioError::new(place.field("repair"), problem));
+                }
+                (Some(PeeringRate::Auto), _) => RateSpec::Fixed(CHECKED_AT),
                 (None, Some([rate, _])) => RateSpec::Fixed(rate),
                 (None, None) => {
                     let problem = Problem::Missing(
@@ -207,15 +264,28 @@ pub(super) fn network(
             all.links.push(peering.link(&ends, rate));
             all.origins.push(i);
             all.classes.push(peering.class_queue);
+            all.estimated.push(peering.rate == Some(PeeringRate::Auto));
         }
     }
     let machines = spec.machines(scenario, &all);
-    let machines = machines.validate().map_err(|error| all.explain(error))?;
+    let mut machines = machines.validate().map_err(|error| all.explain(error))?;
+    for port in machines.nodes.iter_mut().flat_map(|node| &mut node.ports) {
+        if all.estimated[port.link] {
+            estimate(&mut port.config);
+        }
+    }
     Ok(Some(MetsNetwork {
         machines: Arc::new(machines),
         nodes: all.places,
         classes: all.classes,
     }))
+}
+
+/// Lets a port follow what its path carries. The pacer of repair has the queue: what it keeps back needs no mark of congestion,
+/// as the port has slowed down already.
+fn estimate(port: &mut PortConfig) {
+    (port.rate, port.estimated) = (None, true);
+    (port.queue.efci_on, port.queue.efci_off) = (port.queue.limit, port.queue.limit);
 }
 
 /// What the parts of `[mets]` make together.
@@ -228,6 +298,8 @@ struct All {
     /// For each of them the peering that it is of.
     origins: Vec<usize>,
     classes: Vec<bool>,
+    /// For each of them whether its ports estimate their rate.
+    estimated: Vec<bool>,
 }
 
 impl All {

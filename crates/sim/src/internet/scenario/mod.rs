@@ -34,7 +34,7 @@ pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use contracts::HostContractSpec;
 pub use error::{Problem, ScenarioError};
 pub use group::GroupSpec;
-pub use mets::{MetsSpec, PeeringSpec};
+pub use mets::{MetsSpec, PeeringRate, PeeringSpec};
 pub(crate) use place::{line_at, line_of};
 pub use quantity::{Bytes, BytesOrOff, OrOff, Text};
 pub(crate) use quantity::{above_zero, above_zero_to, up_to};
