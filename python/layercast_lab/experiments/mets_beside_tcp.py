@@ -48,7 +48,7 @@ FOREIGN = (
 
 @dataclass(frozen=True)
 class Job:
-    """A run: so many CUBIC flows, these means, this seed."""
+    """A run with this number of CUBIC flows, these means and this seed."""
 
     flows: int
     means: Means
