@@ -14,7 +14,7 @@ from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.simulator import ready_made, run_all, simulate
 from layercast_lab.style import plt
 
-PAPER = "Campbell, Coulson: QoS Adaptive Transports (IEEE Network 1997), beside TCP of today"
+PAPER = "No paper: the base layer of METS beside TCP of today"
 SEEDS = 10
 SECONDS = 60.0
 # The TCP flows begin when the films have their levels.
