@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{CellRate, Layer, Level, PerLayer, Span};
+use crate::{CellRate, Layer, Level, LevelSet, PerLayer, Span};
 
 /// A media flow, unique along its tree; 0 asks the source to assign one.
 #[derive(
@@ -344,8 +344,28 @@ impl FlowSpec {
         self.layers.base.mean.saturating_add(self.above_base(level))
     }
 
+    /// Cells/s as measured that a link takes which carries `wanted` of alternative levels up to `most`, besides what is
+    /// reserved for the base layer. What all levels have in common counts in each.
+    pub fn measured_set_above_base(&self, wanted: LevelSet, most: Level) -> CellRate {
+        let whole = 1_000 + u64::from(self.headroom_permille);
+        let rate = u64::from(self.rate_of_set(wanted.served(most, LevelSet::ALL)).0);
+        let measured = u32::try_from((rate * 1_000).div_ceil(whole)).unwrap_or(u32::MAX);
+        CellRate(measured).saturating_sub(self.layers.base.mean)
+    }
+
+    /// Cells/s of all these alternative levels together, as far as the flow has them.
+    pub fn rate_of_set(&self, set: LevelSet) -> CellRate {
+        let used = LevelSet::up_to(self.top_level());
+        let rates = set
+            .served(Level::FULL, used)
+            .iter()
+            .map(|level| self.rate_at(level));
+        rates.fold(CellRate(0), CellRate::saturating_add)
+    }
+
     /// The layer that is this level, of alternative ones.
     fn of_level(&self, level: Level) -> &LayerRate {
+        let level = level.min(self.top_level());
         let at = |layer: &&Layer| layer.level() == level;
         let layer = Layer::ALL.iter().find(at);
         &self.layers[*layer.unwrap_or(&Layer::Base)]

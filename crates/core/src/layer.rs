@@ -22,6 +22,10 @@ pub enum Layer {
 #[serde(try_from = "u8", into = "u8")]
 pub struct Level(u8);
 
+/// A set of levels: of a flow of alternative layers, those that a link carries or a branch wants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct LevelSet(u8);
+
 /// One value for each of BL, E1, E2.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct PerLayer<T> {
@@ -82,6 +86,77 @@ impl Level {
     /// Whether `layer` is delivered at this level.
     pub const fn includes(self, layer: Layer) -> bool {
         layer as u8 <= self.0
+    }
+}
+
+impl LevelSet {
+    /// No level.
+    pub const EMPTY: LevelSet = LevelSet(0);
+    /// Every level.
+    pub const ALL: LevelSet = LevelSet(7);
+
+    /// One level alone.
+    pub const fn of(level: Level) -> LevelSet {
+        LevelSet(1 << level.0)
+    }
+
+    /// Every level up to `top`.
+    pub const fn up_to(top: Level) -> LevelSet {
+        LevelSet((2 << top.0) - 1)
+    }
+
+    /// The set whose level `l` is bit `l`; `None` if another bit is set.
+    pub const fn from_bits(bits: u8) -> Option<LevelSet> {
+        if bits <= LevelSet::ALL.0 {
+            Some(LevelSet(bits))
+        } else {
+            None
+        }
+    }
+
+    /// Level `l` as bit `l`.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether there is no level in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `level` is in it.
+    pub const fn contains(self, level: Level) -> bool {
+        self.0 & (1 << level.0) != 0
+    }
+
+    /// The levels of either.
+    #[must_use]
+    pub const fn union(self, other: LevelSet) -> LevelSet {
+        LevelSet(self.0 | other.0)
+    }
+
+    /// Its levels, lowest first.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = Level> {
+        let all = [Level::BASE, Level::E1, Level::FULL].into_iter();
+        all.filter(move |&level| self.contains(level))
+    }
+
+    /// Its highest level.
+    pub fn highest(self) -> Option<Level> {
+        self.iter().next_back()
+    }
+
+    /// What one who wants `level` gets of these: the highest that is not above it.
+    pub fn nearest(self, level: Level) -> Option<Level> {
+        self.iter().rev().find(|&other| other <= level)
+    }
+
+    /// What those who want these levels get of `offered`, none of them above `most`.
+    #[must_use]
+    pub fn served(self, most: Level, offered: LevelSet) -> LevelSet {
+        let gets = |level: Level| offered.nearest(level.min(most));
+        let all = self.iter().filter_map(gets);
+        all.fold(LevelSet::EMPTY, |set, level| set.union(LevelSet::of(level)))
     }
 }
 
@@ -163,5 +238,42 @@ impl fmt::Display for Level {
             1 => "BL+E1",
             _ => "BL+E1+E2",
         })
+    }
+}
+
+impl fmt::Display for LevelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for level in self.iter() {
+            write!(f, "{separator}{}", level.get())?;
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_want_levels_get_the_nearest_that_is_offered_below_them() {
+        let set = |bits| LevelSet::from_bits(bits).unwrap();
+        assert_eq!(LevelSet::from_bits(8), None);
+        assert_eq!(LevelSet::up_to(Level::E1), set(0b011));
+        assert_eq!(set(0b101).to_string(), "0,2");
+        // Wanted, the most that may be had, offered, served.
+        for (wanted, most, offered, served) in [
+            (0b101, Level::FULL, 0b111, 0b101),
+            (0b101, Level::E1, 0b111, 0b011),
+            (0b101, Level::BASE, 0b111, 0b001),
+            (0b100, Level::FULL, 0b011, 0b010),
+            (0b010, Level::FULL, 0b101, 0b001),
+            (0b001, Level::FULL, 0b110, 0b000),
+            (0b111, Level::FULL, 0b000, 0b000),
+        ] {
+            let got = set(wanted).served(most, set(offered));
+            assert_eq!(got, set(served), "{wanted:03b} {most} {offered:03b}");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub use flow::{
     Commitment, Composition, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId,
     SpecError,
 };
-pub use layer::{Layer, Level, PerLayer};
+pub use layer::{Layer, Level, LevelSet, PerLayer};
 pub use machine::{Machine, PortId, earliest};
 pub use manage::{
     GroupInfo, GroupState, LayerEntry, LeaveReason, QosOption, RequestId, Role, Status,

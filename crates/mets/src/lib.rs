@@ -18,6 +18,7 @@
 mod control;
 mod feed;
 mod frame;
+mod groups;
 mod host;
 mod identity;
 mod log;

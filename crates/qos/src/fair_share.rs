@@ -1,4 +1,4 @@
-use layercast_core::{CellRate, FlowId, FlowSpec, Level};
+use layercast_core::{CellRate, FlowId, FlowSpec, Level, LevelSet};
 
 use crate::LevelPair;
 
@@ -46,6 +46,18 @@ impl Demand {
             max: pair.max(),
             l1: spec.measured_above_base(Level::E1),
             l2: spec.measured_above_base(Level::FULL),
+        };
+        Demand { flow, want }
+    }
+
+    /// A flow of alternative layers, of which the link carries the levels `wanted`.
+    pub fn set(flow: FlowId, pair: LevelPair, wanted: LevelSet, spec: &FlowSpec) -> Demand {
+        let above = |most| spec.measured_set_above_base(wanted, most);
+        let want = Want::Levels {
+            min: pair.min(),
+            max: pair.max(),
+            l1: above(Level::E1),
+            l2: above(Level::FULL),
         };
         Demand { flow, want }
     }

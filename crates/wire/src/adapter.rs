@@ -1,4 +1,4 @@
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial};
+use layercast_core::{CellRate, FlowId, GroupId, Level, LevelSet, NodeId, Serial};
 use thiserror::Error;
 
 use crate::{FrameType, METS_VERSION};
@@ -18,7 +18,7 @@ pub enum AdapterKind {
 /// A message of the distributed QoS adapter, 40 bytes big-endian (specs/mets.md 2.11).
 ///
 /// Type 2, version 1, flags 1 (zero), group 4, flow 4, era 4, origin 4, min 1, max 1, hops 1,
-/// reserved 1, rate_min 4, rate_max 4, residual 4, drain 4 (zero in ADAPT). Lost messages are not
+/// levels 1, rate_min 4, rate_max 4, residual 4, drain 4 (zero in ADAPT). Lost messages are not
 /// repeated: the next era brings another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdapterMsg {
@@ -38,6 +38,8 @@ pub struct AdapterMsg {
     pub max: Level,
     /// Nodes passed.
     pub hops: u8,
+    /// Of a flow of alternative layers, the levels wanted (RES) or given (ADAPT), `max` among them; else none.
+    pub levels: LevelSet,
     /// Rate at `min`, above the base layer.
     pub rate_min: CellRate,
     /// Rate at `max`, above the base layer.
@@ -64,7 +66,7 @@ pub enum AdapterError {
     /// A version we do not speak.
     #[error("RES/ADAPT version {0} is not 1")]
     Version(u8),
-    /// Flags, reserved octet or, in ADAPT, the drain rate are not zero.
+    /// Flags or, in ADAPT, the drain rate are not zero.
     #[error("RES/ADAPT message has a reserved field that is not zero")]
     Reserved,
     /// A level above 2.
@@ -73,6 +75,9 @@ pub enum AdapterError {
     /// The fall-back is above the highest level.
     #[error("RES/ADAPT levels {0}..{1} are inverted")]
     Inverted(u8, u8),
+    /// The set of levels has one above 2, or another highest one than is stated.
+    #[error("RES/ADAPT set of levels {0:#010b} is not one up to level {1}")]
+    Set(u8, u8),
 }
 
 impl AdapterMsg {
@@ -92,6 +97,7 @@ impl AdapterMsg {
         out[20] = self.min.get();
         out[21] = self.max.get();
         out[22] = self.hops;
+        out[23] = self.levels.bits();
         out[24..28].copy_from_slice(&self.rate_min.0.to_be_bytes());
         out[28..32].copy_from_slice(&self.rate_max.0.to_be_bytes());
         out[32..36].copy_from_slice(&self.residual.0.to_be_bytes());
@@ -116,13 +122,16 @@ impl AdapterMsg {
         if b[2] != METS_VERSION {
             return Err(AdapterError::Version(b[2]));
         }
-        if b[3] != 0 || b[23] != 0 || kind == AdapterKind::Adapt && word(36) != 0 {
+        if b[3] != 0 || kind == AdapterKind::Adapt && word(36) != 0 {
             return Err(AdapterError::Reserved);
         }
         let (min, max) = (level(b[20])?, level(b[21])?);
         if min > max {
             return Err(AdapterError::Inverted(min.get(), max.get()));
         }
+        let levels =
+            LevelSet::from_bits(b[23]).filter(|set| set.highest().is_none_or(|it| it == max));
+        let levels = levels.ok_or(AdapterError::Set(b[23], max.get()))?;
         Ok(AdapterMsg {
             kind,
             group: GroupId(word(4)),
@@ -132,6 +141,7 @@ impl AdapterMsg {
             min,
             max,
             hops: b[22],
+            levels,
             rate_min: CellRate(word(24)),
             rate_max: CellRate(word(28)),
             residual: CellRate(word(32)),

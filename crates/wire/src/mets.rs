@@ -166,6 +166,8 @@ impl FrameType {
     pub const E1: FrameType = FrameType(2);
     /// Second enhancement layer.
     pub const E2: FrameType = FrameType(3);
+    /// Sound and other data that go with every level of a flow of alternative layers.
+    pub const COMMON: FrameType = FrameType(4);
     /// RES: what a branch wants, towards the source.
     pub const RES: FrameType = FrameType(0x10);
     /// ADAPT: what the source gives, towards the receivers.
@@ -184,10 +186,10 @@ impl FrameType {
         }
     }
 
-    /// The layer of a media frame; `None` for anything else.
+    /// The layer of a media frame, which for [`COMMON`](FrameType::COMMON) ones is the base layer; `None` for anything else.
     pub const fn layer(self) -> Option<Layer> {
         match self {
-            FrameType::BL => Some(Layer::Base),
+            FrameType::BL | FrameType::COMMON => Some(Layer::Base),
             FrameType::E1 => Some(Layer::E1),
             FrameType::E2 => Some(Layer::E2),
             _ => None,
@@ -381,10 +383,10 @@ impl MetsHeader {
         let Some(b) = bytes.first_chunk::<METS_HEADER>() else {
             return Err(MetsError::Short(bytes.len()));
         };
-        let passing = Passing::from_bits(b[3] >> 4).filter(|_| b[3] & 0x0f == METS_VERSION);
-        let Some(passing) = passing else {
+        if b[3] & 0x0f != METS_VERSION {
             return Err(MetsError::Version(b[3]));
-        };
+        }
+        let passing = Passing::from_bits(b[3] >> 4);
         let flags = Flags(b[2]);
         let last = u32::from_be_bytes([0, b[21], b[22], b[23]]);
         let (offset, waited, sound) = match flags.contains(Flags::FIRST) {
@@ -476,6 +478,7 @@ impl fmt::Display for FrameType {
             FrameType::BL => f.write_str("BL"),
             FrameType::E1 => f.write_str("E1"),
             FrameType::E2 => f.write_str("E2"),
+            FrameType::COMMON => f.write_str("COMMON"),
             FrameType::RES => f.write_str("RES"),
             FrameType::ADAPT => f.write_str("ADAPT"),
             FrameType::PROBE => f.write_str("PROBE"),

@@ -1,4 +1,4 @@
-use layercast_core::Level;
+use layercast_core::{Level, LevelSet};
 
 /// Which layers of a flow pass a link: the upper half of octet 3 of the METS data header.
 ///
@@ -8,7 +8,7 @@ use layercast_core::Level;
 /// parities do not cover it.
 ///
 /// The lower three bits are 0 without a statement, and otherwise `1 + s (s + 1) / 2 + h` with the level `s` of the source
-/// and the level `h` of the link. The upper bit marks a packet of a fast start: a copy that a node sends again later.
+/// and the level `h` of the link. Of a flow of alternative layers they are the levels that pass, level `l` as bit `l`. The upper bit marks a packet of a fast start: a copy that a node sends again later.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash, Debug)]
 pub struct Passing(u8);
 
@@ -34,9 +34,14 @@ impl Passing {
         Passing(at.map_or(0, |at| at as u8 + 1))
     }
 
-    /// The four bits of an octet; `None` if they state nothing known.
-    pub(crate) fn from_bits(bits: u8) -> Option<Passing> {
-        (usize::from(bits & !AGAIN) <= PAIRS.len()).then_some(Passing(bits))
+    /// A link carries these levels of a flow of alternative layers.
+    pub fn carrying(set: LevelSet) -> Passing {
+        Passing(set.bits())
+    }
+
+    /// The four bits of an octet.
+    pub(crate) fn from_bits(bits: u8) -> Passing {
+        Passing(bits & 15)
     }
 
     pub(crate) fn bits(self) -> u8 {
@@ -56,6 +61,20 @@ impl Passing {
     /// The level that passes this link, if it is stated.
     pub fn here(self) -> Option<Level> {
         Some(self.levels()?.1)
+    }
+
+    /// The levels that pass this link, of a flow of alternative layers, if they are stated.
+    pub fn set(self) -> Option<LevelSet> {
+        LevelSet::from_bits(self.0 & !AGAIN).filter(|set| !set.is_empty())
+    }
+
+    /// The same behind a switch that lets these of alternative levels through.
+    #[must_use]
+    pub fn limited_to_set(self, set: LevelSet) -> Passing {
+        match self.set() {
+            Some(_) => Passing(set.bits() | self.0 & AGAIN),
+            None => self,
+        }
     }
 
     /// The same behind a switch that lets `level` through at most.
@@ -93,7 +112,7 @@ mod tests {
                 assert_eq!(passing.source(), Some(source));
                 assert_eq!(passing.here(), Some(source.min(first).min(second)));
                 for passing in [passing, passing.again()] {
-                    assert_eq!(Passing::from_bits(passing.bits()), Some(passing));
+                    assert_eq!(Passing::from_bits(passing.bits()), passing);
                 }
                 assert!(passing.again().limited_to(first).is_again());
             }
@@ -101,7 +120,24 @@ mod tests {
         let none = Passing::default();
         assert_eq!((none.source(), none.here()), (None, None));
         assert_eq!(none.limited_to(Level::BASE), none);
-        assert_eq!(Passing::from_bits(7), None);
-        assert_eq!(Passing::from_bits(15), None);
+    }
+
+    #[test]
+    fn of_alternative_layers_the_set_of_levels_is_stated() {
+        for bits in 1..8 {
+            let set = LevelSet::from_bits(bits).unwrap();
+            let passing = Passing::carrying(set).again();
+            assert_eq!(passing.set(), Some(set));
+            assert!(Passing::from_bits(passing.bits()).is_again());
+            let one = LevelSet::of(Level::E1);
+            assert_eq!(passing.limited_to_set(one).set(), Some(one));
+        }
+        let none = Passing::default();
+        assert_eq!(
+            (none.set(), none.limited_to_set(LevelSet::ALL)),
+            (None, none)
+        );
+        // No pair of levels.
+        assert_eq!(Passing::carrying(LevelSet::ALL).here(), None);
     }
 }

@@ -1,6 +1,6 @@
 use layercast_core::{
-    AdaptMode, CellRate, FlowSpec, Level, NodeId, OnPlenty, OnScarce, Serial, Span, Stream, Time,
-    earliest,
+    AdaptMode, CellRate, FlowSpec, Level, LevelSet, NodeId, OnPlenty, OnScarce, Serial, Span,
+    Stream, Time, earliest,
 };
 use layercast_qos::{Advice, DemandProbe, LevelPair, ProbeConfig, RateProbe};
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
@@ -187,6 +187,10 @@ impl SinkAdapter {
             min: pair.min(),
             max: pair.max(),
             hops: 0,
+            levels: match flow.spec.composition.is_additive() {
+                true => LevelSet::EMPTY,
+                false => LevelSet::of(pair.max()),
+            },
             rate_min: rates[0],
             rate_max: rates[1],
             residual: Default::default(),

@@ -85,6 +85,8 @@ pub(crate) struct Gap {
     pub by_switch: PerLayer<u32>,
     /// Frames of sound among those of the base layer.
     pub sound: u32,
+    /// Layers are alternative: a picture that is withheld is missing nowhere.
+    pub alternative: bool,
 }
 
 impl Gap {
@@ -104,7 +106,7 @@ impl Gap {
             }
         };
         let mut all = self.lost;
-        for layer in Layer::ALL {
+        for layer in Layer::ALL.into_iter().filter(|_| !self.alternative) {
             all[layer] = all[layer].saturating_add(self.withheld[layer]);
         }
         (of(self.lost), of(all))
@@ -119,6 +121,7 @@ impl Gap {
             self.by_switch[layer] = self.by_switch[layer].saturating_add(more.by_switch[layer]);
         }
         self.sound = self.sound.saturating_add(more.sound);
+        self.alternative |= more.alternative;
     }
 }
 
@@ -132,10 +135,15 @@ const COUNTS: u64 = 256;
 /// completed by the share the layer has in a GOP. A missing frame is judged by the level in force
 /// in its GOP. Where a GOP start is itself missing the boundary is not known: then the lower of
 /// the two levels decides, so that what the network withheld is never called lost.
+///
+/// Of alternative layers, one picture of each time passes. Where the level changes within a gap, the number of lost
+/// pictures is exact all the same: as many as there are times between the two frames.
 #[derive(Clone, Debug)]
 pub(crate) struct GapCounter {
     last: Option<Mark>,
     gop_level: Level,
+    /// Layers are alternative.
+    alternative: bool,
     /// Level that the source sends in this GOP.
     source: Option<Level>,
     /// Frames of a GOP, and E1, E2 and sound frames among them.
@@ -153,18 +161,28 @@ impl GapCounter {
             Some(rate) => rate.frames_in(spec.gop()).clamp(anchors, n),
             None => n,
         };
+        let alternative = !spec.composition.is_additive();
+        // As many pictures of each of alternative layers.
+        let each = pictures / (u64::from(spec.top_level().get()) + 1);
+        let has = |layer: Layer| u64::from(spec.top_level().includes(layer));
+        let (e1, e2) = match alternative {
+            true => (each * has(Layer::E1), each * has(Layer::E2)),
+            false => (anchors - 1, pictures - anchors),
+        };
         GapCounter {
             last: None,
             gop_level: Level::BASE,
+            alternative,
             source: None,
-            gop: (n, anchors - 1, pictures - anchors, n - pictures),
+            gop: (n, e1, e2, n - pictures),
             contradictions: 0,
         }
     }
 
     /// The GOPs of the flow have another form from here on.
     pub fn set_spec(&mut self, spec: &FlowSpec) {
-        self.gop = GapCounter::new(spec).gop;
+        let new = GapCounter::new(spec);
+        (self.gop, self.alternative) = (new.gop, new.alternative);
     }
 
     /// The last frame accounted for.
@@ -221,15 +239,20 @@ impl GapCounter {
         let new = (mark.level, mark.source);
         // A fast start that ends before it has caught up leaves out what is behind its last frame, up to the next GOP.
         let unsent = last.again && !mark.again && mark.gop_start;
-        if mark.gop_start || missing.base > 0 {
+        if mark.gop_start || missing.base > 0 || self.alternative {
             (self.gop_level, self.source) = new;
         }
         let gap = match unsent {
             true => Gap {
                 withheld: missing,
                 by_switch: missing,
+                alternative: self.alternative,
                 ..Gap::default()
             },
+            false if self.alternative => {
+                let is_key = mark.gop_start && !mark.sound.is_sound();
+                choose(missing, sound, (old.0, new.0), is_key)
+            }
             false => judge(missing, old, new),
         };
         Gap { sound, ..gap }
@@ -255,6 +278,24 @@ impl GapCounter {
     /// Where no frame of this count ever came, those of `here`, the frames that the flow was owed
     /// since the receiver came, are missing: all of the flow if it has no more, and then exactly.
     pub fn finish(&mut self, end: FlowEnd, level: Level, here: u64) -> Gap {
+        if self.alternative {
+            let level = self.last.map_or(level, |_| self.gop_level);
+            let (missing, sound) = match self.last.take() {
+                Some(last) if end.seq.diff(last.seq) >= 0 => {
+                    let missing = self.missing(last, end, None);
+                    // No frame behind them tells which of them are sound.
+                    let (n, e1, e2, sound) = self.gop;
+                    let in_base = n.saturating_sub(e1 + e2).max(1);
+                    let sound = u64::from(missing.base) * sound / in_base;
+                    (missing, u32::try_from(sound).unwrap_or(u32::MAX))
+                }
+                _ => (self.unseen(end, here), 0),
+            };
+            return Gap {
+                sound,
+                ..choose(missing, sound, (level, level), false)
+            };
+        }
         match self.last.take() {
             Some(last) if end.seq.diff(last.seq) >= 0 => {
                 let missing = self.missing(last, end, None);
@@ -340,6 +381,31 @@ fn judge(missing: PerLayer<u32>, old: (Level, Option<Level>), new: (Level, Optio
             None => {}
         }
     }
+    gap
+}
+
+/// The same of alternative layers, whose levels before and after the gap are `old` and `new`. The frame behind the gap may be
+/// the key frame with which the new level begins.
+fn choose(missing: PerLayer<u32>, sound: u32, levels: (Level, Level), is_key: bool) -> Gap {
+    let (old, new) = levels;
+    let sound = sound.min(missing.base);
+    let mut pictures = missing;
+    pictures.base -= sound;
+    // Of one time, the pictures of lower levels come first.
+    let (level, aside) = match is_key {
+        true => (old, old < new),
+        false => (new, new > old),
+    };
+    let mut gap = Gap {
+        withheld: pictures,
+        alternative: true,
+        ..Gap::default()
+    };
+    if let Some(layer) = Layer::ALL.into_iter().find(|layer| layer.level() == level) {
+        gap.lost[layer] = pictures[layer].saturating_sub(u32::from(aside));
+        gap.withheld[layer] -= gap.lost[layer];
+    }
+    gap.lost.base += sound;
     gap
 }
 

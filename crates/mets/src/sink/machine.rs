@@ -67,6 +67,17 @@ struct Active {
     alarms: Alarms,
 }
 
+impl Active {
+    /// The level that is granted; of alternative layers, a link that others listen to may carry a higher one than is wanted.
+    fn granted(&self) -> Level {
+        let (granted, wanted) = (self.adapter.level(), self.adapter.want());
+        match self.receiver.chooses() {
+            true => granted.min(wanted),
+            false => granted,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Session {
     /// For an advertisement of the flow.
@@ -535,7 +546,7 @@ impl Sink {
             self.stats.dropped.unknown += 1;
             return false;
         };
-        let level = active.adapter.level();
+        let level = active.granted();
         match pdu {
             LinkPdu::Mets(packet) => active.receiver.on_packet(now, packet, level, obs),
             LinkPdu::Adapter(message) => self.on_adapter(now, message, obs),

@@ -1,4 +1,5 @@
 mod adapter;
+mod chooser;
 mod clock;
 mod config;
 mod delays;

@@ -18,6 +18,7 @@ use layercast_wire::{
     packet_of,
 };
 
+use super::chooser::Chooser;
 use super::clock::SourceClock;
 use super::delays::{Delays, Lateness, SourceLateness};
 use super::explain::Explanations;
@@ -67,6 +68,8 @@ pub(super) struct Receiver {
     cell_level: Option<Level>,
     assembler: Assembler,
     gaps: GapCounter,
+    /// Of a flow of alternative layers.
+    chooser: Option<Chooser>,
     /// When it began.
     came: Time,
     jitter_config: JitterConfig,
@@ -170,6 +173,7 @@ impl Receiver {
             cell_level: None,
             assembler: Assembler::new(travelling(flow, flow.spec.max_frame)),
             gaps: GapCounter::new(&flow.spec),
+            chooser: Chooser::of(&flow.spec),
             came: now,
             jitter_config,
             jitter: JitterFilter::new(jitter_config),
@@ -230,6 +234,7 @@ impl Receiver {
         self.stats.dropped.evicted += self.assembler.evicted();
         self.assembler = Assembler::new(travelling(flow, flow.spec.max_frame));
         self.gaps.set_spec(&flow.spec);
+        self.chooser = Chooser::of(&flow.spec);
         self.outages.set_spec(&flow.spec);
         self.outages.broken();
         self.jitter_config = config.playout.for_flow(own, &config.policy);
@@ -339,6 +344,11 @@ impl Receiver {
     /// Whether it waits for the first GOP start of a life of the flow.
     pub fn is_starting(&self) -> bool {
         self.phase == Phase::Starting
+    }
+
+    /// Whether the layers of the flow are alternative.
+    pub fn chooses(&self) -> bool {
+        self.chooser.is_some()
     }
 
     /// Whether everything that came was played.
@@ -478,8 +488,6 @@ impl Receiver {
             self.stats.dropped.malformed += 1;
             return;
         }
-        // ADAPT may be lost, or overtaken by the GOP start that it is about.
-        let level = header.passing.here().unwrap_or(level);
         let travelled = packet.payload.len();
         let repair = self
             .repair
@@ -503,6 +511,15 @@ impl Receiver {
                 }
             }
         }
+        // ADAPT may be lost, or overtaken by the GOP start that it is about.
+        let level = match &mut self.chooser {
+            None => header.passing.here().unwrap_or(level),
+            Some(chooser) => match chooser.choose(&header, layer, level) {
+                Some(level) => level,
+                // The link carries it for others.
+                None => return,
+            },
+        };
         if packet.congestion {
             self.stats.marked += 1;
             self.monitor.on_congestion();

@@ -252,7 +252,7 @@ impl Repair {
             let packet = octets.and_then(|it| MetsPacket::decode(it.clone(), false).ok());
             let ours = packet.filter(|it| {
                 let header = &it.header;
-                header.kind == FrameType::BL
+                [FrameType::BL, FrameType::COMMON].contains(&header.kind)
                     && header.flow == self.flow
                     && block.index((header.seq, header.offset)) == Some(index)
             });

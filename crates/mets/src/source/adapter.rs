@@ -1,4 +1,4 @@
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span, Time};
+use layercast_core::{CellRate, FlowId, GroupId, Level, LevelSet, NodeId, Serial, Span, Time};
 use layercast_wire::{AdapterKind, AdapterMsg};
 
 /// The source's end of the QoS adapter (specs/mets.md 2.11).
@@ -32,6 +32,8 @@ pub(super) struct SourceAdapter {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Target {
     pub level: Level,
+    /// Of a flow of alternative layers, those that are sent; `level` is the highest of them.
+    pub levels: LevelSet,
     /// Cells/s above the base layer.
     pub rate: CellRate,
     /// Cells/s of E1 alone, where a switch may have to leave out E2 (continuous mode).
@@ -52,7 +54,7 @@ impl Target {
     /// Whether the target must be announced, after `old` was announced.
     fn is_news(self, old: Target) -> bool {
         let off = self.rate.0.abs_diff(old.rate.0);
-        self.level != old.level || off > old.rate.0 / NEWS
+        (self.level, self.levels) != (old.level, old.levels) || off > old.rate.0 / NEWS
     }
 }
 
@@ -167,7 +169,12 @@ impl SourceAdapter {
     fn announce(&mut self, now: Time, from: Target) -> Announcement {
         self.last_adapt = Some(now);
         self.era = self.era.plus(1);
-        let Target { level, rate, e1 } = self.advertised;
+        let Target {
+            level,
+            levels,
+            rate,
+            e1,
+        } = self.advertised;
         let (min, rate_min) = match e1.filter(|_| level > Level::E1) {
             Some(e1) => (Level::E1, e1),
             None => (level, rate),
@@ -181,6 +188,7 @@ impl SourceAdapter {
             min,
             max: level,
             hops: 0,
+            levels,
             rate_min,
             rate_max: rate,
             residual: Default::default(),
@@ -271,6 +279,7 @@ mod tests {
                 level: Level::FULL,
                 rate: CellRate(rate),
                 e1: Some(CellRate(rate / 3)),
+                ..Target::default()
             };
             adapter.on_res(at(ms), target);
             let message = adapter.due(at(ms)).map(|it| it.message);

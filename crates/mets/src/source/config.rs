@@ -1,4 +1,4 @@
-use layercast_core::{CellRate, FlowSpec, NodeId, Span, SpecError, Time};
+use layercast_core::{AdaptMode, CellRate, FlowSpec, NodeId, Span, SpecError, Time};
 use layercast_fec::ConfigError;
 use layercast_protect::{Seed, WallClock};
 use layercast_qos::{BucketError, HostCost, PEAK_FACTOR};
@@ -254,6 +254,15 @@ impl SourceConfig {
         }
         if let Some(parities) = &self.parities {
             self.validate_parities(parities)?;
+        }
+        let policy = &self.flow.policy;
+        let shapes = policy.adapt == AdaptMode::Continuous || !policy.filters.is_empty();
+        if !self.flow.spec.composition.is_additive() && shapes {
+            return fail(
+                "policy",
+                "has continuous adaptation or filters: of alternative layers only whole ones are left out"
+                    .into(),
+            );
         }
         if self.era == Span::ZERO || self.res_interval == Span::ZERO {
             return fail("era", "and res_interval must not be zero".into());

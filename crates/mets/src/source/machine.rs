@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    AdaptMode, CellRate, FlowSpec, Layer, Level, Machine, Observer, PerLayer, QosPolicy, Serial,
-    Span, Subject, Time, TraceEvent, earliest,
+    AdaptMode, CellRate, FlowSpec, Layer, Level, LevelSet, Machine, Observer, PerLayer, QosPolicy,
+    Serial, Span, Subject, Time, TraceEvent, earliest,
 };
 use layercast_media::{FilterRule, FlowFilter};
 use layercast_protect::WallClock;
@@ -25,13 +25,14 @@ use super::adapter::{Announcement, SourceAdapter, Target};
 use super::controls::Controls;
 use super::keyring::{Answer, Keyring, OVERHEAD};
 use super::members::Members;
-use super::pacing::Pacer;
+use super::pacing::{Pacer, Sent};
 use super::packets::{Numbered, Numbering, Packetiser, fits};
 use super::parity::Parities;
 use super::{
     SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats, SourceTransmit, SubmitError,
 };
 use crate::AppFrame;
+use crate::groups::Groups;
 
 /// How much longer than its frames last a flow that ended may take to drain its queues.
 const GRACE: Span = Span::from_secs(10);
@@ -57,6 +58,8 @@ pub struct Source {
     adapter: SourceAdapter,
     /// What shapes frames to the advertised rate; `None` in discrete mode.
     drs: Option<FlowFilter>,
+    /// Of a flow of alternative layers.
+    groups: Option<Groups>,
     members: Members,
     controls: Controls,
     keyring: Option<Keyring>,
@@ -140,6 +143,7 @@ impl Source {
             mtu,
             base_mtu: parities.as_ref().map_or(mtu, Parities::pitch),
             overhead: keyring.as_ref().map_or(0, |_| OVERHEAD),
+            alternative: !spec.composition.is_additive(),
             passing: Passing::default(),
         };
         let largest = largest(&packetiser, parities.as_ref(), spec);
@@ -153,6 +157,7 @@ impl Source {
             pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             drs: drs_of(&info),
+            groups: (!spec.composition.is_additive()).then(Groups::default),
             members: Members::new(config.max_members, period),
             controls: Controls::default(),
             keyring,
@@ -350,11 +355,22 @@ impl Source {
                 _ => rate.min(spec.above_base(level)),
             };
             let e1 = Some(drs.e1_part(rate));
-            return Target { level, rate, e1 };
+            return Target {
+                level,
+                levels: LevelSet::EMPTY,
+                rate,
+                e1,
+            };
         }
         let level = self.most_level(top);
+        let levels = match (self.groups.is_some(), asked.levels.is_empty()) {
+            (false, _) => LevelSet::EMPTY,
+            (true, true) => LevelSet::of(level),
+            (true, false) => asked.levels.served(level, LevelSet::ALL),
+        };
         Target {
             level,
+            levels,
             rate: spec.above_base(level),
             e1: None,
         }
@@ -362,13 +378,34 @@ impl Source {
 
     /// The level of the frames that go to the switch of the node.
     fn sent_level(&self) -> Level {
-        let whole = self.drs.is_none() && self.keyring.is_none();
-        let keeps = whole && self.config.carriage == Carriage::Datagrams;
         let sending = self.adapter.sending().level;
-        match self.config.all_layers && keeps {
+        match self.sends_all() {
             true => sending.max(self.most_level(self.spec().top_level())),
             false => sending,
         }
+    }
+
+    /// What goes to the switch of the node.
+    fn sent(&self) -> Sent {
+        let level = self.sent_level();
+        if self.groups.is_none() {
+            return Sent::UpTo(level);
+        }
+        let sending = self.adapter.sending();
+        let mut set = match sending.levels.is_empty() {
+            true => LevelSet::of(Level::BASE),
+            false => sending.levels,
+        };
+        if self.sends_all() {
+            set = set.union(LevelSet::up_to(level));
+        }
+        Sent::Set(set)
+    }
+
+    /// Whether frames go to the switch of the node that nobody asks for.
+    fn sends_all(&self) -> bool {
+        let whole = self.drs.is_none() && self.keyring.is_none();
+        self.config.all_layers && whole && self.config.carriage == Carriage::Datagrams
     }
 
     /// The highest level up to `top` that this host can send.
@@ -395,7 +432,23 @@ impl Source {
             true => shaped.level.max(sent),
             false => shaped.level,
         };
-        self.pacer.set_level(now, level, sent);
+        let (to, from) = match self.sent() {
+            Sent::Set(set) => {
+                let next = match shaped.levels.is_empty() {
+                    true => LevelSet::of(Level::BASE),
+                    false => shaped.levels,
+                };
+                let all = LevelSet::up_to(level);
+                let next = if self.sends_all() {
+                    next.union(all)
+                } else {
+                    next
+                };
+                (Sent::Set(next), Sent::Set(set))
+            }
+            from => (Sent::UpTo(level), from),
+        };
+        self.pacer.set_sent(now, to, from);
     }
 
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.

@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 
-use layercast_core::{CellRate, FlowId, FlowSpec, Layer, Level, PerLayer, Span, Time};
+use layercast_core::{
+    CellRate, FlowId, FlowSpec, Layer, LayerRate, Level, LevelSet, PerLayer, Span, Time,
+};
 use layercast_qos::{
     BucketParams, SerialHead, SerialQueue, Shaper, ShaperConfig, ShaperError, queue_bound,
 };
@@ -11,6 +13,47 @@ use super::{Shaping, SourceError};
 const SECOND: Span = Span::from_secs(1);
 /// The part of the delay bound that the shaper may use up (numerator, denominator); the rest is for the path.
 const MOST: (u64, u64) = (3, 4);
+
+/// The frames of a flow that are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sent {
+    /// The layers up to a level.
+    UpTo(Level),
+    /// These of alternative levels.
+    Set(LevelSet),
+}
+
+impl Sent {
+    /// One level alone, of a flow of `spec`.
+    fn level(spec: &FlowSpec, level: Level) -> Sent {
+        match spec.composition.is_additive() {
+            true => Sent::UpTo(level),
+            false => Sent::Set(LevelSet::of(level.min(spec.top_level()))),
+        }
+    }
+
+    /// Whether a frame is sent; `common` ones go with every level.
+    pub fn includes(self, layer: Layer, common: bool) -> bool {
+        match self {
+            Sent::UpTo(level) => level.includes(layer),
+            Sent::Set(set) => common || set.contains(layer.level()),
+        }
+    }
+
+    /// Cells/s of it.
+    pub fn mean(self, spec: &FlowSpec) -> CellRate {
+        match self {
+            Sent::UpTo(level) => spec.rate_at(level),
+            Sent::Set(set) => spec.rate_of_set(set),
+        }
+    }
+
+    /// The rates of its layers.
+    fn layers(self, spec: &FlowSpec) -> impl Iterator<Item = &LayerRate> {
+        let all = spec.layers.iter();
+        all.filter_map(move |(layer, rate)| self.includes(layer, false).then_some(rate))
+    }
+}
 
 /// The stage between packetising and the link: a shaper, a queue for the pacer of the host, or nothing.
 #[derive(Debug)]
@@ -69,8 +112,8 @@ impl Pacer {
         self.above_base = rate;
     }
 
-    /// Makes the shaper fit for the layers of `level`, but not slower than the mean of `sending`.
-    pub fn set_level(&mut self, now: Time, level: Level, sending: Level) {
+    /// Makes the shaper fit for what is sent next, but not slower than the mean of `sending`.
+    pub fn set_sent(&mut self, now: Time, next: Sent, sending: Sent) {
         if matches!(self.shaping, Shaping::Bucket { .. } | Shaping::Off) {
             return;
         }
@@ -78,7 +121,8 @@ impl Pacer {
             self.waiting_rate = None;
         }
         let least = self.waiting_rate.unwrap_or_default();
-        let rate = self.rate_at(level).max(self.mean(&self.spec, sending));
+        let rate = self.rate_for(&self.spec, next);
+        let rate = rate.max(self.mean(&self.spec, sending));
         let rate = rate.max(least);
         if rate != self.rate {
             self.rate = rate;
@@ -112,7 +156,9 @@ impl Pacer {
         let rate = match self.shaping {
             Shaping::Off => return Span::ZERO,
             Shaping::Bucket { b, p } => CellRate(1_000_u32.saturating_mul(b) / p.max(1)),
-            Shaping::Rate { .. } | Shaping::Serial { .. } => self.rate_for(spec, level),
+            Shaping::Rate { .. } | Shaping::Serial { .. } => {
+                self.rate_for(spec, Sent::level(spec, level))
+            }
         };
         let tick = Span::from_ms(1);
         SECOND.mul_div(u64::from(cells), u64::from(rate.0.max(1))) + tick
@@ -241,9 +287,9 @@ impl Pacer {
         self.shaper.missed_ticks()
     }
 
-    /// Mean of what is sent at `level`.
-    fn mean(&self, spec: &FlowSpec, level: Level) -> CellRate {
-        let whole = spec.rate_at(level);
+    /// Mean of what is sent.
+    fn mean(&self, spec: &FlowSpec, sent: Sent) -> CellRate {
+        let whole = sent.mean(spec);
         let shaped = |above| spec.layers.base.mean.saturating_add(above);
         self.above_base
             .map_or(whole, |above| whole.min(shaped(above)))
@@ -251,20 +297,18 @@ impl Pacer {
 
     /// The rule of [`Shaping::Rate`].
     pub fn rate_at(&self, level: Level) -> CellRate {
-        self.rate_for(&self.spec, level)
+        self.rate_for(&self.spec, Sent::level(&self.spec, level))
     }
 
-    fn rate_for(&self, spec: &FlowSpec, level: Level) -> CellRate {
+    fn rate_for(&self, spec: &FlowSpec, sent: Sent) -> CellRate {
         let (Shaping::Rate { peak_factor } | Shaping::Serial { peak_factor }) = self.shaping else {
             return CellRate::default();
         };
-        let mean = self.mean(spec, level).0;
+        let mean = self.mean(spec, sent).0;
         let (mut peaks, mut largest) = (0u32, 0u32);
-        for (layer, rate) in spec.layers.iter() {
-            if level.includes(layer) {
-                peaks = peaks.saturating_add(rate.peak.max(rate.mean).0);
-                largest = largest.max(rate.burst);
-            }
+        for rate in sent.layers(spec) {
+            peaks = peaks.saturating_add(rate.peak.max(rate.mean).0);
+            largest = largest.max(rate.burst);
         }
         let paced = (f64::from(mean) * peak_factor)
             .ceil()
@@ -283,7 +327,11 @@ impl Pacer {
     /// Credits the queue holds: two GOPs, but at least the `largest` frame.
     fn bound(&self, largest: u32) -> u32 {
         let period = self.spec.frame_rate.due(u64::from(self.spec.gop_n));
-        let mean = self.spec.rate_at(Level::FULL).0;
+        let all = match self.spec.composition.is_additive() {
+            true => Sent::UpTo(Level::FULL),
+            false => Sent::Set(LevelSet::ALL),
+        };
+        let mean = all.mean(&self.spec).0;
         // Without rates only the bound in bytes is left.
         let gop = match mean {
             0 => u64::MAX,
@@ -384,11 +432,11 @@ mod tests {
     #[test]
     fn a_lower_level_never_starves_what_is_still_being_sent() {
         let mut pacer = pacer([0; 3], 2.4);
-        pacer.set_level(Time::ZERO, Level::FULL, Level::FULL);
+        pacer.set_sent(Time::ZERO, Sent::UpTo(Level::FULL), Sent::UpTo(Level::FULL));
         assert_eq!(pacer.rate, CellRate(8_064));
-        pacer.set_level(Time::ZERO, Level::BASE, Level::FULL);
+        pacer.set_sent(Time::ZERO, Sent::UpTo(Level::BASE), Sent::UpTo(Level::FULL));
         assert_eq!(pacer.rate, CellRate(3_360));
-        pacer.set_level(Time::ZERO, Level::BASE, Level::BASE);
+        pacer.set_sent(Time::ZERO, Sent::UpTo(Level::BASE), Sent::UpTo(Level::BASE));
         assert_eq!(pacer.rate, CellRate(1_152));
     }
 

@@ -85,6 +85,8 @@ pub(super) struct Packetiser {
     pub base_mtu: usize,
     /// How many of them sealing takes.
     pub overhead: usize,
+    /// The layers of the flow are alternative.
+    pub alternative: bool,
     /// Which layers the source sends; not stated in cells, which switches do not rewrite.
     pub passing: Passing,
 }
@@ -193,7 +195,10 @@ impl Packetiser {
             flags |= Flags::GOP_START;
         }
         MetsHeader {
-            kind: FrameType::from_layer(frame.layer),
+            kind: match self.alternative && numbered.sound.is_sound() {
+                true => FrameType::COMMON,
+                false => FrameType::from_layer(frame.layer),
+            },
             flags,
             flow: self.flow,
             seq: numbered.seq,
@@ -233,6 +238,7 @@ mod tests {
             mtu,
             base_mtu: mtu,
             overhead: 0,
+            alternative: false,
             passing: Passing::default(),
         }
     }

@@ -1,5 +1,5 @@
 use layercast_core::{
-    CellRate, FlowId, Level, NodeId, Observer, PortId, Serial, Time, TraceEvent, earliest,
+    CellRate, FlowId, Level, LevelSet, NodeId, Observer, PortId, Serial, Time, TraceEvent, earliest,
 };
 use layercast_qos::{Demand, LevelPair, Want, fair_share};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
@@ -44,6 +44,11 @@ impl Switch {
         let pair = branch.map_or(pair, |branch| {
             pair.reduce_to(branch.passes.cap(message.origin))
         });
+        let levels = match (flow.is_alternative(), message.levels.is_empty()) {
+            (false, _) => LevelSet::EMPTY,
+            (true, true) => LevelSet::of(pair.max()),
+            (true, false) => message.levels.served(pair.max(), LevelSet::ALL),
+        };
         // What anybody says of rates counts only where any rate can be had, and not beyond that.
         let most = flow.info.spec.above_base(pair.max());
         let rate = match flow.is_continuous() {
@@ -57,7 +62,7 @@ impl Switch {
         let request = Request {
             origin: message.origin,
             era: message.era,
-            wish: Wish { pair, rate },
+            wish: Wish { pair, levels, rate },
             hops: message.hops,
             drain: message.drain,
             at: now,
@@ -118,6 +123,11 @@ impl Switch {
         flow.upstream_grant = UpstreamGrant {
             min: message.min,
             max: message.max,
+            levels: match (flow.is_alternative(), message.levels.is_empty()) {
+                (false, _) => LevelSet::EMPTY,
+                (true, true) => LevelSet::of(message.max),
+                (true, false) => message.levels,
+            },
             rate_min: message.rate_min.min(message.rate_max),
             rate_max: message.rate_max,
         };
@@ -144,6 +154,7 @@ impl Switch {
             let hops = message.hops.saturating_add(1);
             let adapt = Adapt {
                 level,
+                levels: flow.served_levels(branch),
                 rate,
                 era: message.era,
                 origin: message.origin,
@@ -185,7 +196,10 @@ impl Switch {
                 Demand { flow: id, want }
             } else {
                 let pair = wish.map_or(LevelPair::BASE, |wish| wish.pair);
-                Demand::levels(id, pair, spec)
+                match wish.filter(|_| flow.is_alternative()) {
+                    Some(wish) => Demand::set(id, pair, wish.levels, spec),
+                    None => Demand::levels(id, pair, spec),
+                }
             });
         }
         let residual = port.config.capacity().saturating_sub(reserved);
@@ -209,14 +223,16 @@ impl Switch {
                     reason,
                 });
             }
-            let target = branch.gate.target;
+            let (target, before) = (branch.gate.target, branch.gate.levels);
             let Some(branch) = entry.branches.iter().find(|branch| branch.port == id) else {
                 continue;
             };
             let (level, rate) = entry.served(branch);
-            if target > level {
+            let levels = entry.served_levels(branch);
+            if target > level || target == level && levels != before {
                 let adapt = Adapt {
                     level,
+                    levels,
                     rate,
                     era,
                     origin: self.config.id,
@@ -273,6 +289,7 @@ impl Switch {
             min,
             max: adapt.level,
             hops: adapt.hops,
+            levels: adapt.levels,
             rate_min,
             rate_max: adapt.rate,
             residual: self.ports.get(to).map_or(CellRate(0), |port| port.residual),
@@ -308,7 +325,7 @@ impl Switch {
             }
             return;
         }
-        branch.gate.target = to_level;
+        (branch.gate.target, branch.gate.levels) = (to_level, adapt.levels);
         if from != to_level {
             obs.on(now, subject(&self.config), || TraceEvent::Decision {
                 flow: id,
@@ -332,7 +349,7 @@ impl Switch {
             return;
         };
         flow.res_pending = false;
-        let Some(Wish { pair, rate }) = flow.merged(self.config.merge) else {
+        let Some(Wish { pair, levels, rate }) = flow.merged(self.config.merge) else {
             return;
         };
         flow.era = flow.era.plus(1);
@@ -354,6 +371,7 @@ impl Switch {
             min: pair.min(),
             max: pair.max(),
             hops: hops.saturating_add(1),
+            levels,
             rate_min: match flow.is_continuous() {
                 true => CellRate(0),
                 false => flow.info.spec.above_base(pair.min()),
@@ -378,6 +396,8 @@ impl Switch {
 #[derive(Clone, Copy)]
 pub(crate) struct Adapt {
     pub level: Level,
+    /// Of a flow of alternative layers, those that pass; else none.
+    pub levels: LevelSet,
     /// Cells/s above the base layer.
     pub rate: CellRate,
     pub era: Serial,

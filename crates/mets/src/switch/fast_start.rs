@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
 use layercast_core::{
-    CELL_PAYLOAD, CellRate, FlowId, Layer, Level, Observer, PortId, Span, Time, TraceEvent,
-    earliest,
+    CELL_PAYLOAD, CellRate, FlowId, Layer, Level, LevelSet, Observer, PortId, Span, Time,
+    TraceEvent, earliest,
 };
 use layercast_wire::LinkPdu;
 
@@ -94,18 +94,23 @@ impl Recent {
         (self.length, self.started) = (None, None);
     }
 
-    /// The level of the frames that are kept.
-    fn level(&self) -> Level {
+    /// Whether the frames of `level` are kept.
+    fn holds(&self, level: Level) -> bool {
         match self.units.front() {
-            Some((LinkPdu::Mets(packet), _)) => packet.header.passing.here().unwrap_or(Level::FULL),
-            _ => Level::FULL,
+            Some((LinkPdu::Mets(packet), step)) => {
+                let passing = packet.header.passing;
+                match step.choice {
+                    Some(_) => passing.set().is_none_or(|set| set.contains(level)),
+                    None => passing.here().is_none_or(|here| here >= level),
+                }
+            }
+            _ => true,
         }
     }
 
     /// Cells of the datagrams that pass at `level`.
     fn cells(&self, level: Level) -> u64 {
-        let passes = |step: &Step| step.unknown || level.includes(step.unit.layer);
-        let units = self.units.iter().filter(|(_, step)| passes(step));
+        let units = self.units.iter().filter(|(_, step)| step.is_of(level));
         units.map(|(pdu, _)| u64::from(pdu.cells())).sum()
     }
 
@@ -122,7 +127,7 @@ impl Recent {
         let Some(since) = self.since else {
             return Some("the running GOP is too long to keep");
         };
-        if self.level() < level {
+        if !self.holds(level) {
             return Some("the running GOP is not kept with all layers that the receiver gets");
         }
         let spare = rate.saturating_sub(flow);
@@ -295,6 +300,7 @@ impl Switch {
             let hops = 1;
             let adapt = Adapt {
                 level,
+                levels: flow.served_levels(branch),
                 rate,
                 era,
                 origin,
@@ -411,7 +417,7 @@ impl Switch {
             }
             let stamp = Stamp {
                 congested: false,
-                level: branch.gate.mask,
+                passes: branch.gate.stated(),
             };
             let copy = stamp.put_on(again(pdu.clone()));
             self.stats.copies += 1;
@@ -455,7 +461,7 @@ impl Flow {
             for branch in self.branches.iter_mut().filter(holds) {
                 branch.fast_start = None;
                 // The frames that are missing make the rest of the GOP useless.
-                branch.gate.mask = None;
+                branch.gate.close();
             }
         }
     }
@@ -468,13 +474,14 @@ impl Flow {
         let Some(here) = passing.here().filter(|_| passing.is_again()) else {
             return;
         };
-        if self.is_continuous() || here <= self.upstream_grant.max {
+        if self.is_continuous() || self.is_alternative() || here <= self.upstream_grant.max {
             return;
         }
         let spec = &self.info.spec;
         self.upstream_grant = UpstreamGrant {
             min: here.down(),
             max: here,
+            levels: LevelSet::EMPTY,
             rate_min: spec.above_base(here.down()),
             rate_max: spec.above_base(here),
         };
@@ -534,6 +541,7 @@ mod tests {
             late: false,
             unknown: false,
             parity: false,
+            choice: None,
         }
     }
 

@@ -408,7 +408,8 @@ impl FilterPoint {
             _ => top,
         };
         let rate = rate.min(top);
-        Wish { pair, rate }
+        let levels = wish.levels;
+        Wish { pair, levels, rate }
     }
 
     /// A new era of the virtual sink starts: whether it is time for its RES.

@@ -1,6 +1,8 @@
 use std::iter;
 
-use layercast_core::{AdaptMode, CellRate, FlowId, FlowSpec, Level, NodeId, PortId, Serial, Time};
+use layercast_core::{
+    AdaptMode, CellRate, FlowId, FlowSpec, Level, LevelSet, NodeId, PortId, Serial, Time,
+};
 use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
 
@@ -23,6 +25,8 @@ const TOLERANCE: u32 = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wish {
     pub pair: LevelPair,
+    /// Of a flow of alternative layers, the levels wanted; else none.
+    pub levels: LevelSet,
     /// Cells/s above the base layer; of a flow of whole layers, those of `pair.max()`.
     pub rate: CellRate,
 }
@@ -32,6 +36,8 @@ pub(crate) struct Wish {
 pub(crate) struct UpstreamGrant {
     pub min: Level,
     pub max: Level,
+    /// Of a flow of alternative layers, the levels that come here; else none.
+    pub levels: LevelSet,
     pub rate_min: CellRate,
     pub rate_max: CellRate,
 }
@@ -179,6 +185,7 @@ impl Wish {
     fn merge(self, other: Wish, how: Merge) -> Wish {
         Wish {
             pair: self.pair.merge(other.pair, how),
+            levels: self.levels.union(other.levels),
             rate: self.rate.max(other.rate),
         }
     }
@@ -187,6 +194,7 @@ impl Wish {
     pub fn reduce_to(self, grant: Grant) -> Wish {
         Wish {
             pair: self.pair.reduce_to(grant.level),
+            levels: self.levels.served(grant.level, LevelSet::ALL),
             rate: self.rate.min(grant.rate),
         }
     }
@@ -214,7 +222,29 @@ impl Flow {
 
     /// Whether the source follows any rate, by shaping, rather than by whole layers.
     pub fn is_continuous(&self) -> bool {
-        self.info.policy.adapt == AdaptMode::Continuous
+        self.info.policy.adapt == AdaptMode::Continuous && !self.is_alternative()
+    }
+
+    /// Whether each level is one layer, which replaces the lower ones.
+    pub fn is_alternative(&self) -> bool {
+        !self.info.spec.composition.is_additive()
+    }
+
+    /// The levels that a branch gets of what comes here, of a flow of alternative layers: that which each of its receivers
+    /// wants, as far as the link has room, or the next lower one. Until one of them comes, what the link has room for.
+    pub fn served_levels(&self, branch: &Branch) -> LevelSet {
+        if !self.is_alternative() {
+            return LevelSet::EMPTY;
+        }
+        let base = LevelSet::of(Level::BASE);
+        let wishes = branch.requests.iter().map(|request| request.wish.levels);
+        let wanted = wishes.reduce(LevelSet::union).unwrap_or(base);
+        let most = branch.grant.level.min(self.upstream_grant.max);
+        let offered = wanted.served(most, self.upstream_grant.levels);
+        match offered.is_empty() {
+            true => wanted.served(most, LevelSet::ALL),
+            false => offered,
+        }
     }
 
     /// The level a branch gets of what the node upstream gives, and its rate above the base layer.
@@ -231,7 +261,11 @@ impl Flow {
         if self.is_continuous() {
             return self.upstream_grant.fitting(branch.grant.rate);
         }
-        let level = self.upstream_grant.max.min(branch.grant.level);
+        let levels = self.served_levels(branch);
+        let level = match levels.highest() {
+            Some(highest) => highest,
+            None => self.upstream_grant.max.min(branch.grant.level),
+        };
         (level, self.info.spec.above_base(level))
     }
 
@@ -244,9 +278,16 @@ impl Flow {
     /// The demand sent upstream: demands reduced to grants, merged over the branches.
     pub fn merged(&self, how: Merge) -> Option<Wish> {
         let branches = self.branches.iter().filter(|branch| branch.is_committed());
+        let base = Wish {
+            pair: LevelPair::BASE,
+            levels: LevelSet::of(Level::BASE),
+            rate: CellRate(0),
+        };
+        // Where no receiver has said what it wants, the lowest of alternative levels must come all the same.
+        let silent = Some(base).filter(|_| self.is_alternative());
         branches
             .filter_map(|branch| {
-                let wish = branch.demand(how)?;
+                let wish = branch.demand(how).or(silent)?;
                 Some(match &branch.filter {
                     None => wish.reduce_to(branch.grant),
                     Some(point) => {

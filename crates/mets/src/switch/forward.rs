@@ -1,7 +1,8 @@
-use layercast_core::{Cause, Layer, Level, Observer, PortId, Time, TraceEvent, earliest};
+use layercast_core::{Cause, Layer, Observer, PortId, Time, TraceEvent, earliest};
 use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
 
 use crate::switch::flow::{Branch, Flow, Upstream};
+use crate::switch::selector::Stated;
 use crate::switch::{Switch, subject};
 use layercast_link::FrameFate;
 
@@ -101,15 +102,19 @@ impl Switch {
             }
             _ => None,
         };
-        let Some(step) = step else {
+        let Some(mut step) = step else {
             self.stats.rejected_pdus.malformed += 1;
             return;
         };
+        if let (Some(choice), LinkPdu::Cell(_)) = (&mut step.choice, &pdu) {
+            // Cells state nothing: the last ADAPT before them does.
+            choice.offered = flow.upstream_grant.levels;
+        }
         let cells = pdu.cells();
         let base = step.unit.layer == Layer::Base;
         let starts = step.gop_start && step.unit.frame_start;
         if keeps {
-            let begins = starts && !step.late && !step.unknown && step.unit.layer == Layer::Base;
+            let begins = step.begins_gop();
             let is_kept = flow.recent.take(now, &pdu, step, begins, most);
             if flow.branches.is_empty() {
                 self.stats.unwanted += 1;
@@ -166,7 +171,7 @@ impl Switch {
                 Ok(()) => {
                     let stamp = Stamp {
                         congested: std::mem::take(&mut branch.mark_next),
-                        level: branch.gate.mask,
+                        passes: branch.gate.stated(),
                     };
                     if let Some((to, vci, stamp)) = taken.replace((branch.port, branch.vci, stamp))
                     {
@@ -233,15 +238,18 @@ impl Switch {
 pub(crate) struct Stamp {
     /// Layers were taken away here.
     pub congested: bool,
-    /// The level that passes.
-    pub level: Option<Level>,
+    /// What passes.
+    pub passes: Option<Stated>,
 }
 
 impl Stamp {
     pub fn put_on(self, mut pdu: LinkPdu) -> LinkPdu {
-        if let (LinkPdu::Mets(packet), Some(level)) = (&mut pdu, self.level) {
-            let header = &mut packet.header;
-            header.passing = header.passing.limited_to(level);
+        if let (LinkPdu::Mets(packet), Some(passes)) = (&mut pdu, self.passes) {
+            let passing = &mut packet.header.passing;
+            *passing = match passes {
+                Stated::Level(level) => passing.limited_to(level),
+                Stated::Set(set) => passing.limited_to_set(set),
+            };
         }
         marked(pdu, self.congested)
     }

@@ -228,6 +228,10 @@ impl Switch {
                 let above = match branch.filter {
                     Some(_) => flow.served(branch).1,
                     None if flow.is_continuous() => branch.grant.rate,
+                    None if flow.is_alternative() => {
+                        let carried = flow.info.spec.rate_of_set(branch.gate.levels);
+                        carried.saturating_sub(branch.base)
+                    }
                     None => flow.info.spec.above_base(branch.gate.target),
                 };
                 branch.base.saturating_add(above)

@@ -1,8 +1,9 @@
-use layercast_core::{FlowId, FlowSpec, Layer, Level, Serial, aal5_cells};
+use layercast_core::{FlowId, FlowSpec, Layer, Level, LevelSet, Serial, aal5_cells};
 use layercast_wire::{
     Cell, Flags, FlowInfo, FrameType, MAX_CELL_PAYLOAD, METS_HEADER, Mark, MetsHeader,
 };
 
+use crate::groups::Groups;
 use crate::switch::Lowering;
 use layercast_link::Unit;
 
@@ -22,6 +23,8 @@ pub(crate) struct Selector {
     /// Mark of the life of the flow.
     life: u8,
     kinds: [FrameType; 3],
+    /// Of a flow of alternative layers.
+    groups: Option<Groups>,
     mark: Mark,
     /// The next cell starts a packet. With [`Mark::First`]: no packet was seen yet.
     expecting_first: bool,
@@ -29,6 +32,8 @@ pub(crate) struct Selector {
     left: u32,
     frame: Option<Serial>,
     layer: Layer,
+    /// The packet at hand is of a frame that goes with every level.
+    common: bool,
     /// The packet at hand is a parity.
     parity: bool,
     pub unknown_types: u64,
@@ -47,6 +52,21 @@ pub(crate) struct Step {
     pub unknown: bool,
     /// Of a parity of the base layer: stands between frames, wherever it comes.
     pub parity: bool,
+    /// Of a flow of alternative layers.
+    pub choice: Option<Choice>,
+}
+
+/// What decides whether a unit of a flow of alternative layers passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Choice {
+    /// Begins a group of pictures: levels may change.
+    pub begins: bool,
+    /// Belongs to a group before the newest.
+    pub before: bool,
+    /// Goes with every level.
+    pub common: bool,
+    /// The levels that come here, as far as they are known.
+    pub offered: LevelSet,
 }
 
 /// What one branch lets through; latched for each frame, so no frame is ever cut in half.
@@ -56,7 +76,25 @@ pub(crate) struct Gate {
     pub mask: Option<Level>,
     /// Level from the next GOP on.
     pub target: Level,
+    /// Of a flow of alternative layers, the levels from the next group on; `target` is the highest.
+    pub levels: LevelSet,
+    /// Those in force, and those of the group before.
+    passing: LevelSet,
+    before: LevelSet,
+    /// What is in force is what the branch had before, since what it wants did not come.
+    held: bool,
+    /// The flow is one of alternative layers.
+    chooses: bool,
     latched: bool,
+}
+
+/// What passes a branch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stated {
+    /// The layers up to a level.
+    Level(Level),
+    /// These levels, of alternative layers.
+    Set(LevelSet),
 }
 
 impl Selector {
@@ -65,11 +103,13 @@ impl Selector {
             flow: info.id,
             life: info.epoch.mark(),
             kinds: kinds(&info.spec),
+            groups: groups(&info.spec),
             mark: info.aal5_mark,
             expecting_first: true,
             left: 0,
             frame: None,
             layer: Layer::Base,
+            common: false,
             parity: false,
             unknown_types: 0,
             resyncs: 0,
@@ -79,12 +119,17 @@ impl Selector {
     /// The flow was renegotiated: its layers may have other types.
     pub fn set_spec(&mut self, spec: &FlowSpec) {
         self.kinds = kinds(spec);
+        let groups = groups(spec);
+        if self.groups.is_some() != groups.is_some() {
+            self.groups = groups;
+        }
     }
 
     /// Forgets the packet it is in: the circuit starts again.
     pub fn restart(&mut self) {
         self.expecting_first = true;
         self.frame = None;
+        self.groups = self.groups.map(|_| Groups::default());
     }
 
     /// Takes the next cell of the circuit; `None` if it belongs to no packet.
@@ -134,7 +179,7 @@ impl Selector {
     /// type, version and flow must agree by chance if it is not.
     fn is_header(&self, cell: &Cell) -> bool {
         let kind = FrameType(u16::from_be_bytes([cell.payload[0], cell.payload[1]]));
-        let others = [FrameType::PROBE, FrameType::PARITY];
+        let others = [FrameType::PROBE, FrameType::PARITY, FrameType::COMMON];
         if !self.kinds.contains(&kind) && !others.contains(&kind) {
             return false;
         }
@@ -148,8 +193,10 @@ impl Selector {
         if self.parity {
             return self.of_parity(true);
         }
+        let common = kind == FrameType::COMMON && self.groups.is_some();
         let known = self.kinds.iter().position(|&other| other == kind);
         let layer = known.map_or(Layer::Base, |index| Layer::ALL[index]);
+        let known = known.is_some() || common;
         let seq = header.map(|header| header.seq);
         let behind = match (self.frame, seq) {
             (Some(current), Some(seq)) => current.diff(seq),
@@ -159,9 +206,16 @@ impl Selector {
         let frame_start = !late && (seq.is_none() || seq != self.frame);
         if !late {
             self.frame = seq;
-            self.layer = layer;
+            (self.layer, self.common) = (layer, common);
         }
-        self.unknown_types += u64::from(frame_start && known.is_none());
+        self.unknown_types += u64::from(frame_start && !known);
+        let gop_start = header.is_some_and(|header| header.flags.contains(Flags::GOP_START));
+        let choice = self.groups.as_mut().map(|groups| Choice {
+            begins: frame_start && known && !common && groups.picture(layer, gop_start, seq),
+            before: late && seq.is_some_and(|seq| groups.is_before(seq)),
+            common,
+            offered: header.and_then(|it| it.passing.set()).unwrap_or_default(),
+        });
         Step {
             unit: Unit {
                 layer,
@@ -169,10 +223,11 @@ impl Selector {
                 packet_start: true,
                 delimiter: false,
             },
-            gop_start: header.is_some_and(|header| header.flags.contains(Flags::GOP_START)),
+            gop_start,
             late,
-            unknown: known.is_none(),
+            unknown: !known,
             parity: false,
+            choice,
         }
     }
 
@@ -189,6 +244,7 @@ impl Selector {
             late: true,
             unknown: false,
             parity: true,
+            choice: self.choice(false),
         }
     }
 
@@ -207,7 +263,43 @@ impl Selector {
             late: false,
             unknown: false,
             parity: false,
+            choice: self.choice(self.common),
         }
+    }
+
+    /// Of a unit that starts no packet, or of a parity.
+    fn choice(&self, common: bool) -> Option<Choice> {
+        self.groups.map(|_| Choice {
+            begins: false,
+            before: false,
+            common,
+            offered: LevelSet::EMPTY,
+        })
+    }
+}
+
+/// Of a flow of alternative layers.
+fn groups(spec: &FlowSpec) -> Option<Groups> {
+    (!spec.composition.is_additive()).then(Groups::default)
+}
+
+impl Step {
+    /// Whether masks change here, at the start of a GOP.
+    pub fn begins_gop(&self) -> bool {
+        let starts = self.unit.frame_start && self.gop_start && !self.late && !self.unknown;
+        match self.choice {
+            Some(choice) => choice.begins,
+            None => starts && self.unit.layer == Layer::Base,
+        }
+    }
+
+    /// Whether it passes at `level`.
+    pub fn is_of(&self, level: Level) -> bool {
+        self.unknown
+            || match self.choice {
+                Some(choice) => choice.common || self.unit.layer.level() == level,
+                None => level.includes(self.unit.layer),
+            }
     }
 }
 
@@ -231,6 +323,9 @@ fn packet_cells(header: &MetsHeader) -> u32 {
 impl Gate {
     /// Whether the unit goes to this branch.
     pub fn pass(&mut self, step: &Step, lowering: Lowering) -> bool {
+        if let Some(choice) = step.choice {
+            return self.pass_alternative(step, choice);
+        }
         if step.late {
             return step.unknown || self.includes(step.unit.layer);
         }
@@ -243,6 +338,59 @@ impl Gate {
             self.latched = step.unknown || self.includes(step.unit.layer);
         }
         self.latched
+    }
+
+    /// The same of alternative layers: levels change where a group begins, so that no picture passes at two levels, or at none.
+    fn pass_alternative(&mut self, step: &Step, choice: Choice) -> bool {
+        let level = step.unit.layer.level();
+        if step.late {
+            let passing = match choice.before {
+                true => self.before,
+                false => self.passing,
+            };
+            let common = choice.common && self.mask.is_some();
+            return step.unknown || common || passing.contains(level);
+        }
+        if step.unit.frame_start {
+            if choice.begins {
+                self.begin_group(choice.offered);
+            }
+            let common = choice.common && self.mask.is_some();
+            self.latched = step.unknown || common || !choice.common && self.passing.contains(level);
+        }
+        self.latched
+    }
+
+    fn begin_group(&mut self, offered: LevelSet) {
+        let offered = match offered.is_empty() {
+            true => LevelSet::ALL,
+            false => offered,
+        };
+        let wanted = match self.levels.is_empty() {
+            true => LevelSet::of(Level::BASE),
+            false => self.levels,
+        };
+        (self.before, self.chooses) = (self.passing, true);
+        let served = wanted.served(Level::FULL, offered);
+        // What is wanted is under way: one group of what the branch had is better than none.
+        let kept = self.before.served(Level::FULL, offered);
+        self.held = served.is_empty() && !self.held && kept == self.before;
+        self.passing = if self.held { kept } else { served };
+        self.mask = self.passing.highest().or(self.mask);
+    }
+
+    /// Nothing passes before the next GOP starts.
+    pub fn close(&mut self) {
+        self.mask = None;
+        self.passing = LevelSet::EMPTY;
+    }
+
+    /// What the branch states on units that pass.
+    pub fn stated(&self) -> Option<Stated> {
+        match self.chooses {
+            false => self.mask.map(Stated::Level),
+            true => Some(Stated::Set(self.passing)),
+        }
     }
 
     fn includes(&self, layer: Layer) -> bool {

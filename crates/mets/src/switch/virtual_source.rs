@@ -51,7 +51,10 @@ impl Switch {
         };
         // What is sealed cannot be filtered on the way; only whole layers can be left out.
         let sealed = info.identity.is_some();
-        let possible = |rule: &FilterRule| !sealed || matches!(rule, FilterRule::Keep(_));
+        // Filters know what layers add to each other, not what replaces what.
+        let additive = info.spec.composition.is_additive();
+        let possible =
+            |rule: &FilterRule| additive && (!sealed || matches!(rule, FilterRule::Keep(_)));
         let refused = rule.filter(|(rule, on_demand)| !on_demand && !possible(rule));
         let rule = rule.filter(|(rule, _)| possible(rule));
         let before = branch.filter.as_ref().map(|point| point.rule());
@@ -343,6 +346,7 @@ impl Switch {
         };
         let adapt = Adapt {
             level,
+            levels: flow.served_levels(branch),
             rate,
             era: flow.forwarded_era,
             origin: self.config.id,

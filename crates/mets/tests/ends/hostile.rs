@@ -3,8 +3,8 @@
 use crate::common::*;
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FlowId, FrameRate, GroupId, Level, Machine, NodeId, Off, PerLayer, Serial, Span,
-    Stream,
+    CellRate, FlowId, FrameRate, GroupId, Level, LevelSet, Machine, NodeId, Off, PerLayer, Serial,
+    Span, Stream,
 };
 use layercast_mets::{PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SourceInput};
 use layercast_wire::{
@@ -108,6 +108,7 @@ fn adapter() -> impl Strategy<Value = LinkPdu> {
             min: a.min(b),
             max: a.max(b),
             hops: 0,
+            levels: LevelSet::EMPTY,
             rate_min: CellRate(era),
             rate_max: CellRate(era),
             residual: CellRate(0),

@@ -1,7 +1,9 @@
 //! Frame-serial pacing (specs/mets.md 8): the sources of a host and their pacer.
 
 use crate::common::{frames, ms, source_config};
-use layercast_core::{CellRate, FlowId, GroupId, Level, Machine, NodeId, Off, Serial, Span, Time};
+use layercast_core::{
+    CellRate, FlowId, GroupId, Level, LevelSet, Machine, NodeId, Off, Serial, Span, Time,
+};
 use layercast_mets::{
     AppFrame, HostPacer, Shaping, Source, SourceConfig, SourceEvent, SourceInput, SourceTransmit,
     feed, stagger,
@@ -53,6 +55,7 @@ impl Host {
                 min: Level::E1,
                 max: Level::FULL,
                 hops: 0,
+                levels: LevelSet::EMPTY,
                 rate_min: CellRate(0),
                 rate_max: CellRate(0),
                 residual: CellRate(0),

@@ -3,7 +3,8 @@
 
 use crate::common::ends::{Source, message, packet};
 use layercast_core::{
-    CellRate, FlowId, GroupId, Layer, Level, Machine, NodeId, Off, PortId, Rate, Serial, Span, Time,
+    CellRate, FlowId, GroupId, Layer, Level, LevelSet, Machine, NodeId, Off, PortId, Rate, Serial,
+    Span, Time,
 };
 use layercast_link::QueueConfig;
 use layercast_mets::switch::{PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit};
@@ -110,6 +111,7 @@ fn adapter() -> impl Strategy<Value = AdapterMsg> {
                 // Sometimes inverted, which the decoder would not let through.
                 min,
                 hops: 255,
+                levels: LevelSet::EMPTY,
                 ..message(
                     &info(flow, Mark::Last),
                     kind,
@@ -388,6 +390,7 @@ proptest! {
                 min,
                 max,
                 hops,
+                levels: LevelSet::EMPTY,
                 rate_min: CellRate(words[0]),
                 rate_max: CellRate(words[1]),
                 residual: CellRate(words[2]),

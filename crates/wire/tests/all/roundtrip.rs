@@ -1,7 +1,7 @@
 //! What is encoded decodes to itself; what decodes encodes to its bytes.
 
 use bytes::Bytes;
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span};
+use layercast_core::{CellRate, FlowId, GroupId, Level, LevelSet, NodeId, Serial, Span};
 use layercast_wire::{
     ADAPTER_VCI, AdapterError, AdapterKind, AdapterMsg, Carriage, Cell, DecodeError, Flags,
     FrameType, LinkPdu, METS_HEADER, MetsError, MetsHeader, MetsPacket, Passing, Payload, Pti,
@@ -42,6 +42,7 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
         Just(Passing::default()),
         (level(), level()).prop_map(|(source, here)| Passing::of(source).limited_to(here)),
         level().prop_map(|level| Passing::of(level).again()),
+        (1..=7_u8).prop_map(|bits| Passing::carrying(LevelSet::from_bits(bits).unwrap())),
     ];
     let beside = (
         waited,
@@ -89,8 +90,9 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
 
 fn adapters() -> impl Strategy<Value = AdapterMsg> {
     let levels = (0..=2u8).prop_flat_map(|max| (0..=max, Just(max)));
-    (any::<bool>(), levels, any::<[u32; 8]>(), any::<u8>()).prop_map(
-        |(res, (min, max), n, hops)| AdapterMsg {
+    let set = (any::<bool>(), 0..=7u8);
+    (any::<bool>(), (levels, set), any::<[u32; 8]>(), any::<u8>()).prop_map(
+        |(res, ((min, max), (sets, below)), n, hops)| AdapterMsg {
             kind: if res {
                 AdapterKind::Res
             } else {
@@ -103,6 +105,10 @@ fn adapters() -> impl Strategy<Value = AdapterMsg> {
             min: Level::new(min).unwrap(),
             max: Level::new(max).unwrap(),
             hops,
+            levels: match sets {
+                true => LevelSet::from_bits(1 << max | below & ((1 << max) - 1)).unwrap(),
+                false => LevelSet::EMPTY,
+            },
             rate_min: CellRate(n[4]),
             rate_max: CellRate(n[5]),
             residual: CellRate(n[6]),
@@ -286,7 +292,7 @@ fn a_header_that_contradicts_itself_is_refused() {
     );
     assert_eq!(MetsHeader::decode(&[0; 23]), Err(MetsError::Short(23)));
     assert_eq!(MetsHeader::decode(&[0; 24]), Err(MetsError::Version(0)));
-    for octet in [0x02, 0x71, 0xf1] {
+    for octet in [0x02, 0x70, 0xf2] {
         let version = Err(MetsError::Version(octet));
         assert_eq!(MetsHeader::decode(&[octet; 24]), version);
     }
@@ -303,8 +309,13 @@ fn a_broken_adapter_message_is_refused() {
     assert!(decode(0, 0).is_ok());
     assert_eq!(decode(1, 1), Err(AdapterError::Type(FrameType::BL)));
     assert_eq!(decode(2, 2), Err(AdapterError::Version(2)));
-    for reserved in [3, 23] {
-        assert_eq!(decode(reserved, 1), Err(AdapterError::Reserved));
+    assert_eq!(decode(3, 1), Err(AdapterError::Reserved));
+    for bits in 0..=255 {
+        // Level 2 is the highest of the message.
+        match bits {
+            0 | 4..=7 => assert_eq!(decode(23, bits).map(|it| it.levels.bits()), Ok(bits)),
+            _ => assert_eq!(decode(23, bits), Err(AdapterError::Set(bits, 2))),
+        }
     }
     assert_eq!(decode(39, 1).map(|message| message.drain.0 & 1), Ok(1));
     let mut adapt = samples::adapter(AdapterKind::Adapt, Level::FULL).encode();

@@ -227,6 +227,11 @@ impl Receiver {
         let awaited = self.missing_before(at).1?;
         let lost = awaited.frames;
         let lowest = Layer::ALL.into_iter().find(|&layer| lost[layer] > 0)?;
+        // Of alternative layers, each picture refers to others of its own.
+        let lowest = match self.chooser {
+            Some(_) => Layer::Base,
+            None => lowest,
+        };
         if slot.mark.layer < lowest {
             return None;
         }

@@ -36,7 +36,11 @@ impl Receiver {
             Some(Fate::Missing { lost, withheld }) => lost[layer] == 0 && withheld[layer] > 0,
             _ => false,
         };
-        let was_lost = passed && !was_withheld && self.gaps.gop_level().includes(layer);
+        let is_granted = match self.chooser {
+            None => self.gaps.gop_level().includes(layer),
+            Some(_) => frame.sound || self.gaps.gop_level() == layer.level(),
+        };
+        let was_lost = passed && !was_withheld && is_granted;
         if passed && was_withheld {
             // A packet of the end of a fast start that was overtaken.
             for counts in [&mut self.stats.withheld, &mut self.stats.withheld_by_switch] {
@@ -140,7 +144,8 @@ impl Receiver {
         let progress = &mut self.chains[chain];
         let Some(mut frame) = frame else {
             progress.missing[mark.layer] += 1;
-            if mark.layer == Layer::Base && chain == Chain::Pictures {
+            let is_referred_to = mark.layer == Layer::Base || self.chooser.is_some();
+            if is_referred_to && chain == Chain::Pictures {
                 self.outages.broken();
             }
             return;
@@ -251,7 +256,8 @@ impl Receiver {
         after_outage: bool,
         obs: &mut O,
     ) {
-        if gap.of(Chain::Pictures).0.base > 0 {
+        let lost = gap.of(Chain::Pictures).0;
+        if lost.base > 0 || gap.alternative && lost != PerLayer::default() {
             self.outages.broken();
         }
         if after_outage && gap.lost.base > 0 {

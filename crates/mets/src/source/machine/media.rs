@@ -5,6 +5,7 @@ use layercast_wire::{Carriage, Passing, Payload, Signal};
 
 use super::{LINGER, Phase, Source};
 use crate::source::host::PacerState;
+use crate::source::pacing::Sent;
 use crate::source::packets::Numbered;
 use crate::{AppFrame, Shaping, SourceEvent};
 
@@ -19,7 +20,7 @@ impl Source {
                     let Some(released) = self.scheduler.pop_due(now) else {
                         break;
                     };
-                    if released.frame.gop_start {
+                    if self.begins_gop(&released.frame) {
                         if self.change_is_due() {
                             self.enforce(now);
                         }
@@ -33,13 +34,17 @@ impl Source {
                     }
                     let mut numbered = self.numbering.number(released);
                     let layer = numbered.frame.layer;
-                    let level = self.sent_level();
-                    let sends = level.includes(layer);
+                    let sent = self.sent();
+                    let common = numbered.sound.is_sound();
+                    let sends = sent.includes(layer, common);
                     if let Some(drs) = &mut self.drs {
                         reshape(drs, &mut numbered.frame, sends);
                     }
                     if self.config.carriage == Carriage::Datagrams {
-                        self.packetiser.passing = Passing::of(level);
+                        self.packetiser.passing = match sent {
+                            Sent::UpTo(level) => Passing::of(level),
+                            Sent::Set(set) => Passing::carrying(set),
+                        };
                     }
                     if !sends {
                         self.stats.masked[layer] += 1;
@@ -63,6 +68,15 @@ impl Source {
             }
         }
         self.ask();
+    }
+
+    /// Whether levels may change at a frame. The key frames of alternative layers follow each other.
+    fn begins_gop(&mut self, frame: &AppFrame) -> bool {
+        match &mut self.groups {
+            None => frame.gop_start,
+            Some(_) if frame.sound && !frame.gop_start => false,
+            Some(groups) => groups.picture(frame.layer, frame.gop_start, None),
+        }
     }
 
     /// Credits that a frame takes in the shaper, with the parities that are made along with it.
@@ -150,7 +164,7 @@ impl Source {
     pub(in crate::source) fn pacer_state(&self) -> Option<PacerState> {
         matches!(self.config.shaping, Shaping::Serial { .. }).then(|| PacerState {
             drain: self.pacer.receiver_rate(),
-            mean: self.spec().rate_at(self.sent_level()),
+            mean: self.sent().mean(self.spec()),
             head: self.pacer.head(),
         })
     }

@@ -1,6 +1,6 @@
 //! Anything that may come from the network or a driver, in any order.
 
-use layercast_core::{CELL_PAYLOAD, CellRate, GroupId, Level, Serial};
+use layercast_core::{CELL_PAYLOAD, CellRate, GroupId, Level, LevelSet, Serial};
 use layercast_link::QueueConfig;
 use layercast_wire::{ADAPTER_VCI, AdapterKind, AdapterMsg, Cell, Epoch, Member, Pti};
 use proptest::prelude::*;
@@ -62,6 +62,7 @@ fn pdu() -> impl Strategy<Value = LinkPdu> {
         min: Level::BASE,
         max: Level::FULL,
         hops: 0,
+        levels: LevelSet::EMPTY,
         rate_min: CellRate(era),
         rate_max: CellRate(era),
         residual: CellRate(0),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, Machine, NodeId, Off, PerLayer,
-    Serial, Span, Time,
+    CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, LevelSet, Machine, NodeId, Off,
+    PerLayer, Serial, Span, Time,
 };
 use layercast_mets::{
     AppFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection, SinkTransmit, Source,
@@ -335,6 +335,7 @@ fn message(kind: AdapterKind, era: u32, max: Level) -> AdapterMsg {
         min: max.down(),
         max,
         hops: 0,
+        levels: LevelSet::EMPTY,
         rate_min: CellRate(0),
         rate_max: CellRate(0),
         residual: CellRate(0),

@@ -1,8 +1,8 @@
 //! The least of a source and of a receiver.
 
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, Layer, LayerRate, Level, NodeId, PerLayer, PortId, Serial, Span,
-    Time,
+    CellRate, FlowId, FlowSpec, Layer, LayerRate, Level, LevelSet, NodeId, PerLayer, PortId,
+    Serial, Span, Time,
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Downward, Flags, FlowInfo, FrameType, LinkPdu, Mark, Member,
@@ -277,6 +277,7 @@ pub fn message(
         min: level.down(),
         max: level,
         hops: 0,
+        levels: LevelSet::EMPTY,
         rate_min: info.spec.above_base(level.down()),
         rate_max: info.spec.above_base(level),
         residual: CellRate(0),

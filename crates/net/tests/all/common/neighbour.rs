@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, PerLayer, Serial};
+use layercast_core::{CellRate, FlowId, GroupId, Level, LevelSet, NodeId, PerLayer, Serial};
 use layercast_net::{
     Hello, Identity, NodeConfig, NodeEvent, QuicChannel, Remote, SignalChannel, SignalReceiver,
     SignalSender, TcpChannel, Trust, clock_name,
@@ -293,6 +293,7 @@ impl Neighbour {
             min: Level::BASE,
             max,
             hops: 0,
+            levels: LevelSet::EMPTY,
             rate_min: CellRate(0),
             rate_max: CellRate(1_780 * u32::from(max.get() > 0)),
             residual: CellRate(0),

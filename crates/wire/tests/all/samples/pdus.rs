@@ -1,6 +1,6 @@
 //! Valid PDUs for tests and for the fuzz corpus.
 
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial};
+use layercast_core::{CellRate, FlowId, GroupId, Level, LevelSet, NodeId, Serial};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Sound,
     Waited,
@@ -54,6 +54,7 @@ pub fn adapter(kind: AdapterKind, max: Level) -> AdapterMsg {
         min: max.down(),
         max,
         hops: 2,
+        levels: LevelSet::EMPTY,
         rate_min: CellRate(960),
         rate_max: CellRate(2_880),
         residual: CellRate(4_000),
