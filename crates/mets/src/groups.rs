@@ -9,8 +9,12 @@ use layercast_core::{Layer, Serial};
 pub(crate) struct Groups {
     /// The layer of the last picture, if it was a key frame.
     key: Option<Layer>,
-    first: Option<Serial>,
+    /// The first key frame of the newest group that was seen.
+    first: Option<(Serial, Layer)>,
 }
+
+/// Most common frames between two key frames of one group.
+const BETWEEN: usize = 2;
 
 impl Groups {
     /// The next picture of the flow starts; gives whether a group begins with it.
@@ -22,15 +26,45 @@ impl Groups {
         self.key = Some(layer);
         let begins = before.is_none_or(|before| layer <= before);
         if begins {
-            self.first = seq;
+            self.first = seq.map(|seq| (seq, layer));
         }
         begins
     }
 
-    /// Whether a frame belongs to an earlier group than the newest.
-    pub fn is_before(&self, seq: Serial) -> bool {
-        self.first.is_some_and(|first| first.is_after(seq))
+    /// Where a picture belongs that others overtook. Key frames of one group may overtake each other.
+    pub fn late(&mut self, layer: Layer, is_key: bool, seq: Serial) -> Late {
+        let Some((first, lowest)) = self.first else {
+            return Late::Here;
+        };
+        let (one, other) = (layer.index(), lowest.index());
+        let near = |lower: usize, ahead: i32| {
+            let most = lower + BETWEEN;
+            lower > 0 && usize::try_from(ahead).is_ok_and(|ahead| ahead <= most)
+        };
+        if first.is_after(seq) {
+            if is_key && near(other.saturating_sub(one), first.diff(seq)) {
+                self.first = Some((seq, layer));
+                return Late::Here;
+            }
+            return Late::Before;
+        }
+        if is_key && seq != first && !near(one.saturating_sub(other), seq.diff(first)) {
+            self.first = Some((seq, layer));
+            return Late::Begins;
+        }
+        Late::Here
     }
+}
+
+/// Where a late picture belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Late {
+    /// To a group before the newest.
+    Before,
+    /// To the newest group.
+    Here,
+    /// To a group that begins with it: pictures behind its key frame came before.
+    Begins,
 }
 
 #[cfg(test)]
@@ -57,6 +91,19 @@ mod tests {
         // Key frames only.
         assert_eq!(all.map(|it| begins(it, true)), [true, false, false]);
         assert_eq!(all.map(|it| begins(it, true)), [true, false, false]);
-        assert!(groups.is_before(Serial(13)) && !groups.is_before(Serial(14)));
+        // The last group has 14 to 16, the one before 11 to 13.
+        assert_eq!(groups.late(Layer::E2, true, Serial(13)), Late::Before);
+        assert_eq!(groups.late(Layer::Base, true, Serial(14)), Late::Here);
+        groups.picture(Layer::E1, false, Some(Serial(17)));
+        // Of the next, with 18 to 20, that of E1 comes first.
+        groups.picture(Layer::E1, true, Some(Serial(19)));
+        assert_eq!(groups.late(Layer::E1, false, Serial(17)), Late::Before);
+        assert_eq!(groups.late(Layer::Base, true, Serial(18)), Late::Here);
+        assert_eq!(groups.late(Layer::E2, true, Serial(16)), Late::Before);
+        assert_eq!(groups.late(Layer::E2, true, Serial(20)), Late::Here);
+        // A key frame comes behind the picture that follows it.
+        groups.picture(Layer::Base, false, Some(Serial(33)));
+        assert_eq!(groups.late(Layer::Base, true, Serial(30)), Late::Begins);
+        assert_eq!(groups.late(Layer::Base, true, Serial(30)), Late::Here);
     }
 }

@@ -1,14 +1,14 @@
 use layercast_core::{FlowSpec, Layer, Level, LevelSet, Serial};
 use layercast_wire::{Flags, FrameType, MetsHeader};
 
-use crate::groups::Groups;
+use crate::groups::{Groups, Late};
 
 /// Chooses the level that is played of a flow of alternative layers.
 ///
 /// A link to one receiver carries one level, and says which. A link that several receivers listen to may carry more:
 /// then each picks the nearest that is not above its own, where a group of pictures begins.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Chooser {
+pub(crate) struct Chooser {
     groups: Groups,
     /// The newest picture.
     newest: Option<Serial>,
@@ -35,15 +35,22 @@ impl Chooser {
         // Cells state nothing, and go to one receiver.
         let carried = layer.level();
         let set = header.passing.set().unwrap_or(LevelSet::of(carried));
-        if self.groups.is_before(header.seq) {
-            return self.before.filter(|&before| before == carried);
-        }
-        if self.newest.is_none_or(|newest| header.seq.is_after(newest)) {
-            self.newest = Some(header.seq);
-            let is_key = header.flags.contains(Flags::GOP_START);
-            if self.groups.picture(layer, is_key, self.newest) {
-                self.before = self.level.replace(pick(set, own));
+        let is_key = header.flags.contains(Flags::GOP_START);
+        let begins = match self.newest {
+            Some(newest) if header.seq == newest => false,
+            Some(newest) if newest.is_after(header.seq) => {
+                match self.groups.late(layer, is_key, header.seq) {
+                    Late::Before => return self.before.filter(|&before| before == carried),
+                    place => place == Late::Begins,
+                }
             }
+            _ => {
+                self.newest = Some(header.seq);
+                self.groups.picture(layer, is_key, self.newest)
+            }
+        };
+        if begins {
+            self.before = self.level.replace(pick(set, own));
         }
         let level = match set == LevelSet::of(carried) {
             true => carried,

@@ -125,6 +125,16 @@ impl Gap {
     }
 }
 
+/// Pictures of alternative layers that are missing since the last one that came.
+#[derive(Clone, Copy, Default, Debug)]
+struct Pending {
+    since: PerLayer<u32>,
+    /// Of these, those that are counted as lost.
+    counted: u32,
+    /// Of these, those that are not accounted for.
+    deferred: PerLayer<u32>,
+}
+
 /// The counts of E1 and E2 frames are modulo 256.
 const COUNTS: u64 = 256;
 
@@ -144,6 +154,7 @@ pub(crate) struct GapCounter {
     gop_level: Level,
     /// Layers are alternative.
     alternative: bool,
+    pending: Pending,
     /// Level that the source sends in this GOP.
     source: Option<Level>,
     /// Frames of a GOP, and E1, E2 and sound frames among them.
@@ -162,19 +173,17 @@ impl GapCounter {
             None => n,
         };
         let alternative = !spec.composition.is_additive();
-        // As many pictures of each of alternative layers.
-        let each = pictures / (u64::from(spec.top_level().get()) + 1);
-        let has = |layer: Layer| u64::from(spec.top_level().includes(layer));
-        let (e1, e2) = match alternative {
-            true => (each * has(Layer::E1), each * has(Layer::E2)),
-            false => (anchors - 1, pictures - anchors),
+        let (e1, e2, sound) = match alternative {
+            true => renditions(spec, n),
+            false => (anchors - 1, pictures - anchors, n - pictures),
         };
         GapCounter {
             last: None,
             gop_level: Level::BASE,
             alternative,
+            pending: Pending::default(),
             source: None,
-            gop: (n, e1, e2, n - pictures),
+            gop: (n, e1, e2, sound),
             contradictions: 0,
         }
     }
@@ -230,6 +239,7 @@ impl GapCounter {
     /// Accounts for everything between the last frame and this one, which must come after it.
     pub fn advance(&mut self, mark: Mark) -> Gap {
         let Some(last) = self.last.replace(mark) else {
+            self.pending = Pending::default();
             (self.gop_level, self.source) = (mark.level, mark.source);
             return Gap::default();
         };
@@ -239,7 +249,11 @@ impl GapCounter {
         let new = (mark.level, mark.source);
         // A fast start that ends before it has caught up leaves out what is behind its last frame, up to the next GOP.
         let unsent = last.again && !mark.again && mark.gop_start;
+        if self.alternative && !unsent {
+            return self.choose(missing, sound, mark);
+        }
         if mark.gop_start || missing.base > 0 || self.alternative {
+            self.pending = Pending::default();
             (self.gop_level, self.source) = new;
         }
         let gap = match unsent {
@@ -249,10 +263,6 @@ impl GapCounter {
                 alternative: self.alternative,
                 ..Gap::default()
             },
-            false if self.alternative => {
-                let is_key = mark.gop_start && !mark.sound.is_sound();
-                choose(missing, sound, (old.0, new.0), is_key)
-            }
             false => judge(missing, old, new),
         };
         Gap { sound, ..gap }
@@ -291,10 +301,21 @@ impl GapCounter {
                 }
                 _ => (self.unseen(end, here), 0),
             };
-            return Gap {
+            let sound = sound.min(missing.base);
+            let mut withheld = missing;
+            withheld.base -= sound;
+            add(&mut withheld, self.pending.deferred);
+            let mut gap = Gap {
+                withheld,
                 sound,
-                ..choose(missing, sound, (level, level), false)
+                alternative: true,
+                ..Gap::default()
             };
+            if let Some(layer) = layer_of(level) {
+                gap.lost[layer] = std::mem::take(&mut gap.withheld[layer]);
+            }
+            gap.lost.base += sound;
+            return gap;
         }
         match self.last.take() {
             Some(last) if end.seq.diff(last.seq) >= 0 => {
@@ -327,6 +348,48 @@ impl GapCounter {
             again: false,
         };
         self.missing(before, end, None)
+    }
+
+    /// Tells lost pictures from withheld ones where layers are alternative. Between two pictures as many are lost as there
+    /// are times between them, whatever the level was there: of one time, that of the lowest layer comes first.
+    fn choose(&mut self, missing: PerLayer<u32>, sound: u32, mark: Mark) -> Gap {
+        let (old, new) = (self.gop_level, mark.level);
+        let sound = sound.min(missing.base);
+        let mut pictures = missing;
+        pictures.base -= sound;
+        let pending = &mut self.pending;
+        add(&mut pending.since, pictures);
+        add(&mut pending.deferred, pictures);
+        let mut gap = Gap {
+            sound,
+            alternative: true,
+            ..Gap::default()
+        };
+        gap.lost.base = sound;
+        let is_sound = mark.sound.is_sound();
+        if is_sound && old != new {
+            // The next picture tells where the level changed.
+            return gap;
+        }
+        let (level, aside) = match mark.gop_start && !is_sound {
+            true => (old, old < new),
+            false => (new, new > old),
+        };
+        gap.withheld = std::mem::take(&mut pending.deferred);
+        if let Some(layer) = layer_of(level) {
+            let lost = pending.since[layer].saturating_sub(u32::from(aside));
+            let lost = lost
+                .saturating_sub(pending.counted)
+                .min(gap.withheld[layer]);
+            gap.withheld[layer] -= lost;
+            gap.lost[layer] += lost;
+            pending.counted += lost;
+        }
+        if !is_sound {
+            *pending = Pending::default();
+            (self.gop_level, self.source) = (new, mark.source);
+        }
+        gap
     }
 
     /// The frames after `last` and up to `end`, without the one of layer `here` that is there.
@@ -384,29 +447,31 @@ fn judge(missing: PerLayer<u32>, old: (Level, Option<Level>), new: (Level, Optio
     gap
 }
 
-/// The same of alternative layers, whose levels before and after the gap are `old` and `new`. The frame behind the gap may be
-/// the key frame with which the new level begins.
-fn choose(missing: PerLayer<u32>, sound: u32, levels: (Level, Level), is_key: bool) -> Gap {
-    let (old, new) = levels;
-    let sound = sound.min(missing.base);
-    let mut pictures = missing;
-    pictures.base -= sound;
-    // Of one time, the pictures of lower levels come first.
-    let (level, aside) = match is_key {
-        true => (old, old < new),
-        false => (new, new > old),
-    };
-    let mut gap = Gap {
-        withheld: pictures,
-        alternative: true,
-        ..Gap::default()
-    };
-    if let Some(layer) = Layer::ALL.into_iter().find(|layer| layer.level() == level) {
-        gap.lost[layer] = pictures[layer].saturating_sub(u32::from(aside));
-        gap.withheld[layer] -= gap.lost[layer];
+/// The layer that is a level of alternative ones.
+fn layer_of(level: Level) -> Option<Layer> {
+    Layer::ALL.into_iter().find(|layer| layer.level() == level)
+}
+
+fn add(to: &mut PerLayer<u32>, more: PerLayer<u32>) {
+    for layer in Layer::ALL {
+        to[layer] = to[layer].saturating_add(more[layer]);
     }
-    gap.lost.base += sound;
-    gap
+}
+
+/// Frames of E1, of E2 and of sound among the `n` of a GOP of alternative layers, of which each has all pictures.
+fn renditions(spec: &FlowSpec, n: u64) -> (u64, u64, u64) {
+    let top = spec.top_level();
+    let layers = u64::from(top.get()) + 1;
+    let each = match &spec.picture_rate {
+        Some(rate) => rate.frames_in(spec.gop()).clamp(1, (n / layers).max(1)),
+        None => n / layers,
+    };
+    let of = |layer| each * u64::from(top.includes(layer));
+    (
+        of(Layer::E1),
+        of(Layer::E2),
+        n.saturating_sub(each * layers),
+    )
 }
 
 /// At most `total` frames, enhancement layers first.
@@ -584,7 +649,96 @@ mod tests {
         assert_eq!(counter.advance(all[322]).of(Chain::Pictures).0.base, 10);
     }
 
+    /// A picture of each of three alternative layers at each time, and sound every second time.
+    fn renditions_of(times: usize) -> Vec<Mark> {
+        let (mut e1, mut e2, mut sound, mut seq) = (0_u8, 0_u8, 0_u8, 0);
+        let mut all = Vec::new();
+        for time in 0..times {
+            for place in 0..4 {
+                let is_sound = place == 3;
+                let layer = Layer::ALL[place % 3];
+                if is_sound && time % 2 == 1 {
+                    continue;
+                }
+                e1 = e1.wrapping_add(u8::from(layer == Layer::E1));
+                e2 = e2.wrapping_add(u8::from(layer == Layer::E2));
+                sound = sound.wrapping_add(u8::from(is_sound));
+                all.push(Mark {
+                    seq: Serial(seq),
+                    layer,
+                    gop_start: time % 8 == 0 && !is_sound,
+                    e1_count: e1,
+                    e2_count: e2,
+                    sound: Sound::new(is_sound, sound),
+                    level: Level::BASE,
+                    source: None,
+                    again: false,
+                });
+                seq += 1;
+            }
+        }
+        all
+    }
+
+    fn alternative() -> FlowSpec {
+        let mut spec = FlowSpec {
+            composition: layercast_core::Composition::Alternative,
+            frame_rate: layercast_core::FrameRate { num: 70, den: 1 },
+            picture_rate: Some(layercast_core::FrameRate { num: 20, den: 1 }),
+            gop_n: 28,
+            gop_m: 1,
+            ..FlowSpec::default()
+        };
+        for (layer, mean) in [(Layer::Base, 100), (Layer::E1, 300), (Layer::E2, 900)] {
+            spec.layers[layer].mean = layercast_core::CellRate(mean);
+        }
+        spec
+    }
+
+    #[test]
+    fn a_gop_of_alternative_layers_has_all_pictures_in_each() {
+        assert_eq!(GapCounter::new(&alternative()).gop, (28, 8, 8, 4));
+    }
+
     proptest! {
+        #[test]
+        fn of_alternative_layers_a_picture_of_each_time_passes_or_is_lost(
+            levels in prop::collection::vec(0u8..=2, 1..12),
+            drops in prop::collection::vec(prop::bool::weighted(0.3), 7 * 4 * 12),
+        ) {
+            let mut counter = GapCounter::new(&alternative());
+            let (mut lost, mut sound) = (0, 0);
+            let (mut want_lost, mut want_sound) = (0, 0);
+            let (mut pending_lost, mut pending_sound) = (0, 0);
+            for (n, mut mark) in renditions_of(8 * levels.len()).into_iter().enumerate() {
+                // Eight times and four frames of sound are a group.
+                mark.level = Level::new(levels[n / 28]).unwrap();
+                let is_sound = mark.sound.is_sound();
+                if !is_sound && mark.layer.level() != mark.level {
+                    continue;
+                }
+                // The first one is there, and a gap has no more than seven frames of the base layer.
+                if n > 2 && drops[n % drops.len()] && pending_lost + pending_sound < 4 {
+                    match is_sound {
+                        true => pending_sound += 1,
+                        false => pending_lost += 1,
+                    }
+                    continue;
+                }
+                let gap = counter.advance(mark);
+                let all_lost = |it: PerLayer<u32>| it.base + it.e1 + it.e2;
+                lost += all_lost(gap.of(Chain::Pictures).0);
+                sound += all_lost(gap.of(Chain::Sound).0);
+                // What is withheld is missing nowhere.
+                prop_assert_eq!(gap.of(Chain::Pictures).0, gap.of(Chain::Pictures).1);
+                want_lost += std::mem::take(&mut pending_lost);
+                want_sound += std::mem::take(&mut pending_sound);
+                // Where the level changed is known with the next picture.
+                prop_assert_eq!(sound, want_sound, "{:?}", mark);
+                prop_assert!(is_sound || lost == want_lost, "{:?}", mark);
+            }
+        }
+
         #[test]
         fn missing_sound_and_missing_pictures_are_told_apart(
             is_sound in prop::collection::vec(any::<bool>(), 2..80),

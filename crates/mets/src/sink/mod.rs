@@ -32,6 +32,10 @@ pub use machine::Sink;
 pub use repair::RepairStats;
 pub use unstarted::CutStarts;
 
+#[cfg(test)]
+pub(crate) use chooser::Chooser;
+#[cfg(test)]
+pub(crate) use gaps::{GapCounter, Mark as GapMark};
 pub(crate) use opener::Opener;
 
 use super::PlayedFrame;

@@ -3,7 +3,7 @@ use layercast_wire::{
     Cell, Flags, FlowInfo, FrameType, MAX_CELL_PAYLOAD, METS_HEADER, Mark, MetsHeader,
 };
 
-use crate::groups::Groups;
+use crate::groups::{Groups, Late};
 use crate::switch::Lowering;
 use layercast_link::Unit;
 
@@ -210,11 +210,17 @@ impl Selector {
         }
         self.unknown_types += u64::from(frame_start && !known);
         let gop_start = header.is_some_and(|header| header.flags.contains(Flags::GOP_START));
-        let choice = self.groups.as_mut().map(|groups| Choice {
-            begins: frame_start && known && !common && groups.picture(layer, gop_start, seq),
-            before: late && seq.is_some_and(|seq| groups.is_before(seq)),
-            common,
-            offered: header.and_then(|it| it.passing.set()).unwrap_or_default(),
+        let picture = known && !common;
+        let choice = self.groups.as_mut().map(|groups| {
+            let place = seq.filter(|_| late && picture);
+            let place = place.map(|seq| groups.late(layer, gop_start, seq));
+            let starts = frame_start && picture && groups.picture(layer, gop_start, seq);
+            Choice {
+                begins: starts || place == Some(Late::Begins),
+                before: place == Some(Late::Before),
+                common,
+                offered: header.and_then(|it| it.passing.set()).unwrap_or_default(),
+            }
         });
         Step {
             unit: Unit {
@@ -288,7 +294,7 @@ impl Step {
     pub fn begins_gop(&self) -> bool {
         let starts = self.unit.frame_start && self.gop_start && !self.late && !self.unknown;
         match self.choice {
-            Some(choice) => choice.begins,
+            Some(choice) => choice.begins && !self.late,
             None => starts && self.unit.layer == Layer::Base,
         }
     }
@@ -344,6 +350,9 @@ impl Gate {
     fn pass_alternative(&mut self, step: &Step, choice: Choice) -> bool {
         let level = step.unit.layer.level();
         if step.late {
+            if choice.begins {
+                self.begin_group(choice.offered);
+            }
             let passing = match choice.before {
                 true => self.before,
                 false => self.passing,
