@@ -146,12 +146,12 @@ impl LevelSet {
         self.iter().next_back()
     }
 
-    /// What one who wants `level` gets of these: the highest that is not above it.
+    /// The level of these that a receiver gets which wants `level`: the highest that is not above it.
     pub fn nearest(self, level: Level) -> Option<Level> {
         self.iter().rev().find(|&other| other <= level)
     }
 
-    /// What those who want these levels get of `offered`, none of them above `most`.
+    /// The levels that receivers get of `offered` which want these, none above `most`.
     #[must_use]
     pub fn served(self, most: Level, offered: LevelSet) -> LevelSet {
         let gets = |level: Level| offered.nearest(level.min(most));
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_want_levels_get_the_nearest_that_is_offered_below_them() {
+    fn receivers_get_the_nearest_level_that_is_offered_below_them() {
         let set = |bits| LevelSet::from_bits(bits).unwrap();
         assert_eq!(LevelSet::from_bits(8), None);
         assert_eq!(LevelSet::up_to(Level::E1), set(0b011));

@@ -385,7 +385,7 @@ impl Source {
         }
     }
 
-    /// What goes to the switch of the node.
+    /// The frames that the switch of the node gets.
     fn sent(&self) -> Sent {
         let level = self.sent_level();
         if self.groups.is_none() {
@@ -402,7 +402,7 @@ impl Source {
         Sent::Set(set)
     }
 
-    /// Whether frames go to the switch of the node that nobody asks for.
+    /// Whether the switch of the node also gets frames that no receiver asks for.
     fn sends_all(&self) -> bool {
         let whole = self.drs.is_none() && self.keyring.is_none();
         self.config.all_layers && whole && self.config.carriage == Carriage::Datagrams

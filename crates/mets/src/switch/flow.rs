@@ -230,7 +230,7 @@ impl Flow {
         !self.info.spec.composition.is_additive()
     }
 
-    /// The levels that a branch gets of what comes here, of a flow of alternative layers: that which each of its receivers
+    /// The levels that a branch gets of those that arrive, of a flow of alternative layers: the level that each of its receivers
     /// wants, as far as the link has room, or the next lower one. Until one of them comes, what the link has room for.
     pub fn served_levels(&self, branch: &Branch) -> LevelSet {
         if !self.is_alternative() {

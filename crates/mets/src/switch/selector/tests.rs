@@ -384,7 +384,7 @@ fn what_is_wanted_and_does_not_come_is_bridged_for_one_group_by_what_the_branch_
         if time == 2 {
             (gate.target, gate.levels) = (Level::BASE, LevelSet::of(Level::BASE));
         }
-        // Upstream, level 2 goes on until time 12.
+        // Upstream, level 2 continues until time 12.
         packet.header.passing = Passing::carrying(match time < 12 {
             true => LevelSet::of(Level::FULL),
             false => LevelSet::of(Level::BASE),
