@@ -682,7 +682,7 @@ Examples:
   layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s    # in the clear
   layercast join URL --out got.mp4 --for 5s                # another container, by ffmpeg
   layercast join URL --out 'srt://127.0.0.1:9000?mode=listener' &    # for a player that calls
-  ffplay srt://127.0.0.1:9000
+  sleep 2; ffplay srt://127.0.0.1:9000
   layercast join URL --out udp://127.0.0.1:6000 &
   ffplay udp://127.0.0.1:6000
   layercast join URL --out rtp://127.0.0.1:6004 --sdp live.sdp &
