@@ -17,6 +17,7 @@ use layercast_qos::Merge;
 
 use layercast_mets::ParityConfig;
 
+use crate::renditions::{self, Renditions};
 use crate::scenario::ProtectBase;
 use crate::units;
 
@@ -124,6 +125,9 @@ pub struct Probe {
     /// libvpx, by the place of a frame)
     #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
     pub map: Map,
+    /// Another rendition of the clip, as a transport stream; given once or twice
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "map"])]
+    pub rendition: Vec<PathBuf>,
     /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
@@ -325,6 +329,13 @@ pub struct Serve {
     /// libvpx, by the place of a frame)
     #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
     pub map: Map,
+    /// Levels are whole renditions: programs takes the 2 or 3 programs of the transport stream as such, a list has ffmpeg
+    /// encode them, each with its rows and the rate of its video
+    #[arg(long, value_name = "programs|ROWSp:RATE,..", conflicts_with_all = ["program", "map"], value_parser = renditions::parse)]
+    pub renditions: Option<Renditions>,
+    /// Levels are whole renditions: another one of the clip, as a transport stream; given once or twice
+    #[arg(long, value_name = "INPUT", conflicts_with_all = ["program", "map", "renditions", "sdp"])]
+    pub rendition: Vec<PathBuf>,
     /// Live: measure the rates of the stream for this time before offering it [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub measure: Option<Span>,

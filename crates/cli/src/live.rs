@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
-use layercast_media::{Advice, Clip, PaceChange, Restart, RtpSession, StreamChange, TOO_SLOW};
+use layercast_media::{
+    Advice, Clip, PaceChange, Restart, RtpSession, StoredRenditions, StreamChange, TOO_SLOW,
+};
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions, NetError};
 use layercast_sim::file as text_file;
 
@@ -20,6 +22,7 @@ use crate::host_port;
 use crate::input;
 use crate::output::{Table, count};
 use crate::probe;
+use crate::renditions::{self, Wanted};
 use crate::scheme::{self, Place};
 
 /// Bytes read from standard input or a FIFO to recognise a transport stream, including bytes before its first packet.
@@ -29,6 +32,8 @@ const SNIFF: u64 = 2_048;
 pub enum Input {
     /// A file, or all of a pipe that is not a transport stream.
     Clip(Box<Clip>),
+    /// Files whose levels are whole renditions.
+    Renditions(Box<StoredRenditions>),
     /// Input that continues to arrive.
     Live(LiveFrom, Option<Through>),
 }
@@ -47,7 +52,7 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
     let (program, map, via) = (args.program, args.map, args.via);
     let is_foreign = scheme::is_foreign(path, Place::Input) || source::is_camera(path);
     if via != Via::None && is_foreign || via == Via::Ffmpeg && scheme::is_url(path) {
-        return through(source::Input::new(path), None, args);
+        return through(source::Input::new(path), None, args, None);
     }
     if let Some((url, address)) = path.to_str().and_then(|it| Some((it, address_of(it)?))) {
         let from = LiveFrom::Udp(listen_address(url, address)?);
@@ -55,7 +60,7 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
     }
     if !input::is_stream(path) {
         let clip = match file::open(path, via)? {
-            File::Session(session) => return through(session, None, args),
+            File::Session(session) => return through(session, None, args, None),
             File::Stored(bytes) => probe::clip_of(path, bytes, program, map)?,
             File::Own => probe::read_clip(path, program, map, Via::None)?,
         };
@@ -68,7 +73,7 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
     };
     if via == Via::Ffmpeg || via == Via::Auto && file::is_readable(&first) {
         let whole = Box::new(Cursor::new(first).chain(rest));
-        return through(source::Input::piped(&name), Some(whole), args);
+        return through(source::Input::piped(&name), Some(whole), args, None);
     }
     if layercast_media::is_transport_stream(&first) {
         let first = Bytes::from(first);
@@ -87,13 +92,33 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
     Ok(Input::Clip(Box::new(clip)))
 }
 
-/// An input that ffmpeg reads, `stdin` if that is its input.
+/// Opens what ffmpeg encodes as renditions: a file, a pipe, or a URL of any protocol.
+///
+/// # Errors
+/// It cannot be opened; there is no ffmpeg.
+pub fn encoded(path: &Path, wanted: &[Wanted], args: &args::Serve) -> Result<Input, Failure> {
+    if path != Path::new("-") {
+        if !scheme::is_url(path) {
+            // What is wrong with the name of a file is told before ffmpeg is started.
+            std::fs::metadata(path).map_err(|error| Failure::file(path, "read", &error))?;
+        }
+        return through(source::Input::new(path), None, args, Some(wanted));
+    }
+    let (first, rest) = input::begin(path, SNIFF)?;
+    let whole = Box::new(Cursor::new(first).chain(rest));
+    let input = source::Input::piped("standard input");
+    through(input, Some(whole), args, Some(wanted))
+}
+
+/// An input that ffmpeg reads, `stdin` if that is its input, and encodes as the renditions that are wanted.
 fn through(
     input: source::Input,
     stdin: Option<Box<dyn Read + Send>>,
     args: &args::Serve,
+    wanted: Option<&[Wanted]>,
 ) -> Result<Input, Failure> {
     let name = input.name.clone();
+    let encoding = wanted.map(|wanted| [input.args(), renditions::encoding(wanted)].concat());
     let ffmpeg = Ffmpeg::find(&format!("serve {name}"))?;
     let is_live = input.is_live;
     let awaits = input.kind == Kind::Listener && args.patience.is_none();
@@ -101,7 +126,7 @@ fn through(
     let (feed, control) = Feed::new(Plan {
         ffmpeg,
         input,
-        args: None,
+        args: encoding,
         stdin,
         patience: Duration::from_millis(patience.as_ms()),
     });
@@ -217,6 +242,7 @@ pub fn options(args: &args::Serve) -> LiveOptions {
         lead: args.lead.unwrap_or(defaults.lead),
         program: args.program,
         map: args.map,
+        renditions: args.renditions.is_some() || !args.rendition.is_empty(),
         patience: args.patience.unwrap_or(defaults.patience),
         ..defaults
     }
@@ -229,6 +255,7 @@ pub fn describe(learned: &Learned) -> String {
         form,
         estimated,
         levels,
+        renditions: which,
         ..
     } = learned;
     let mut steps = Table::new(&["level", "pictures/s", "octets", "mean on a link"]);
@@ -263,8 +290,12 @@ pub fn describe(learned: &Learned) -> String {
             seen.as_secs_f64()
         ),
     };
+    let which = match which.is_empty() {
+        true => String::new(),
+        false => format!("\n  {}\n", renditions::in_words(which)),
+    };
     format!(
-        "  {form}, {fps:.2} frames/s, {gops}\n\n{}\n{}",
+        "  {form}, {fps:.2} frames/s, {gops}\n{which}\n{}\n{}",
         steps.render(),
         table.render()
     )

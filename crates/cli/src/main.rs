@@ -37,6 +37,7 @@ mod progress;
 mod reasons;
 #[cfg(test)]
 mod reference;
+mod renditions;
 mod repair;
 mod repeats;
 mod report;

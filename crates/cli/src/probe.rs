@@ -1,18 +1,25 @@
 //! `layercast probe`: what is in a clip.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
-use layercast_core::{CellRate, FlowSpec, FrameRate, Layer, Media, Rate};
-use layercast_media::{Advice, Clip, Container, Map, Picture, Summary, VideoCodec};
+use layercast_core::{CellRate, Composition, FlowSpec, FrameRate, Layer, Media, Rate};
+use layercast_media::{
+    Advice, Clip, Container, Map, Picture, StoredRenditions, Summary, VideoCodec,
+};
 
 use crate::args::{self, Via};
 use crate::failure::{Failure, Outcome};
 use crate::ffmpeg::file;
 use crate::input;
 use crate::output::{Table, count, print, print_json};
+use crate::renditions;
 use crate::scheme;
 use crate::signals;
 
+/// Bytes in which the tables of a transport stream are looked for.
+const SNIFF: u64 = 1 << 20;
 /// Frames per second of a trace, which names none: that of the film clips of specs/mets.md 3.2.
 const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 
@@ -20,16 +27,69 @@ const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 pub fn run(args: &args::Probe) -> Outcome {
     signals::exit_on_first()?;
     scheme::check_path(&args.file, scheme::Place::File)?;
+    let found = renditions_in(args)?;
+    if let Found::Renditions(stored) = &found {
+        if args.json {
+            return print_json(&stored.summary());
+        }
+        let how = match args.rendition.is_empty() {
+            true => "\n  serve --renditions programs serves them as levels of one flow\n",
+            false => "",
+        };
+        let (name, clip) = (args.file.display(), describe(&stored.clip));
+        let table = renditions::describe(stored);
+        return print(&format!("{name}\n{clip}{table}{how}"));
+    }
     let clip = read_clip(&args.file, args.program, args.map, args.via)?;
     if args.json {
         return print_json(&clip.summary());
     }
-    let advice = notes(&clip.advice());
+    let mut advice = notes(&clip.advice());
+    if let Found::Programs(why) = found {
+        advice.push_str(&format!(
+            "\n  note: several programs have video, and are no renditions: {why}\n"
+        ));
+    }
     print(&format!(
         "{}\n{}{advice}",
         args.file.display(),
         describe(&clip)
     ))
+}
+
+/// Renditions that a clip may have.
+enum Found {
+    /// They are given, or the programs of the file are.
+    Renditions(Box<StoredRenditions>),
+    /// The file has several programs that are none: why.
+    Programs(String),
+    /// A clip of another kind.
+    None,
+}
+
+/// Looks for renditions.
+fn renditions_in(args: &args::Probe) -> Result<Found, Failure> {
+    let others = args.rendition.iter().map(|it| it.as_path());
+    let all: Vec<&Path> = std::iter::once(args.file.as_path()).chain(others).collect();
+    if all.len() > 1 {
+        let stored = renditions::stored(&all)?;
+        return Ok(Found::Renditions(Box::new(stored)));
+    }
+    let is_asked_for_one = args.program.is_some() || args.map != Map::Auto;
+    if is_asked_for_one || !args.file.is_file() {
+        return Ok(Found::None);
+    }
+    let failed = |error| Failure::file(&args.file, "read", &error);
+    let mut first = Vec::new();
+    let file = File::open(&args.file).map_err(failed)?;
+    file.take(SNIFF).read_to_end(&mut first).map_err(failed)?;
+    if layercast_media::video_programs(&first) < 2 {
+        return Ok(Found::None);
+    }
+    Ok(match renditions::stored(&all) {
+        Ok(stored) => Found::Renditions(Box::new(stored)),
+        Err(why) => Found::Programs(why.to_string()),
+    })
 }
 
 /// What receivers of a stream do not get and what helps, as lines below its table.
@@ -110,7 +170,11 @@ pub fn describe(clip: &Clip) -> String {
     text.push_str(&table.render());
     if let Some(data) = summary.data {
         text.push_str(&format!(
-            "\n  BL includes {} of sound and data, {:.1} kB\n",
+            "\n  {} {} of sound and data, {:.1} kB\n",
+            match clip.info.composition {
+                Composition::Additive => "BL includes",
+                Composition::Alternative => "each level includes",
+            },
             count(data.frames, "packet"),
             data.bytes as f64 / 1e3
         ));

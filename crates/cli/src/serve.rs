@@ -31,6 +31,7 @@ use crate::name;
 use crate::node::{Place, Stop, Trace, check_output, runtime};
 use crate::output::Lines;
 use crate::probe::{describe, notes};
+use crate::renditions::{self, Renditions};
 use crate::reporter::Reporter;
 use crate::scheme;
 use crate::signals;
@@ -74,7 +75,7 @@ pub fn run(args: &args::Serve) -> Outcome {
     let runtime = runtime()?;
     let mut node = runtime.block_on(drive::bind(config))?;
     let trace = Trace::open(args.trace.as_deref(), &node.config().switch.name)?;
-    let input = live::open(path, args)?;
+    let input = open(path, args)?;
     let is_live = matches!(input, Input::Live(..));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
         return Err(Failure::Usage(
@@ -99,7 +100,7 @@ pub fn run(args: &args::Serve) -> Outcome {
     }
     let flow = match &args.flow {
         Some(name) => name.clone(),
-        None if is_live => "live".to_owned(),
+        None if is_live && !path.is_file() => "live".to_owned(),
         None => stem(path),
     };
     check_name(&flow).map_err(|error| {
@@ -199,6 +200,20 @@ fn declared(rates: &[Rate]) -> FlowSpec {
     spec
 }
 
+/// Opens what is to be served.
+fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
+    let one = |path: &Path| live::open(path, args);
+    match &args.renditions {
+        None if args.rendition.is_empty() => one(path),
+        Some(Renditions::Encoded(wanted)) => live::encoded(path, wanted, args),
+        _ => {
+            let others = args.rendition.iter().map(|it| it.as_path());
+            let all: Vec<&Path> = std::iter::once(path).chain(others).collect();
+            renditions::open(&all, one)
+        }
+    }
+}
+
 /// Locks the file that is served until the handle is dropped: `join --out` refuses to overwrite it.
 fn lock(path: &Path) -> Option<File> {
     if input::is_stream(path) {
@@ -291,6 +306,22 @@ async fn offer(
             return Ok(Some(Offer {
                 spec: clip.flow_spec(),
                 frames: Frames::Iter(frames(*clip, args.repeat)),
+                events: None,
+                through: None,
+                greeting,
+            }));
+        }
+        Input::Renditions(stored) => {
+            let described = renditions::describe(&stored);
+            for note in &stored.notes {
+                reporter.event(0.0, &note.to_string())?;
+            }
+            let advice = stored.clip.advice();
+            tell_advice(&advice, reporter);
+            let greeting = format!("{name}\n{}{described}", describe(&stored.clip));
+            return Ok(Some(Offer {
+                spec: stored.clip.flow_spec(),
+                frames: Frames::Iter(frames(stored.clip, args.repeat)),
                 events: None,
                 through: None,
                 greeting,
