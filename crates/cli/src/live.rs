@@ -99,7 +99,7 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
 pub fn encoded(path: &Path, wanted: &[Wanted], args: &args::Serve) -> Result<Input, Failure> {
     if path != Path::new("-") {
         if !scheme::is_url(path) {
-            // What is wrong with the name of a file is told before ffmpeg is started.
+            // What is wrong with the name of a file is reported before ffmpeg is started.
             std::fs::metadata(path).map_err(|error| Failure::file(path, "read", &error))?;
         }
         return through(source::Input::new(path), None, args, Some(wanted));

@@ -86,7 +86,7 @@ fn renditions_in(args: &args::Probe) -> Result<Found, Failure> {
     if layercast_media::video_programs(&first) < 2 {
         return Ok(Found::None);
     }
-    Ok(match renditions::stored(&all) {
+    Ok(match renditions::parsed(&all)? {
         Ok(stored) => Found::Renditions(Box::new(stored)),
         Err(why) => Found::Programs(why.to_string()),
     })

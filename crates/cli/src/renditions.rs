@@ -5,7 +5,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::Rate;
-use layercast_media::{Clip, Rendition, RenditionSummary, StoredRenditions, renditions_of};
+use layercast_media::{
+    Clip, MediaError, Rendition, RenditionSummary, StoredRenditions, renditions_of,
+};
 use layercast_net::LiveFrom;
 
 use crate::failure::Failure;
@@ -69,7 +71,7 @@ fn wanted(item: &str) -> Result<Wanted, String> {
     let (rows, rate) = item.split_once(':').ok_or(form)?;
     let rows = rows.strip_suffix('p').ok_or(form)?;
     let height: u32 = rows.parse().map_err(|_| form.to_owned())?;
-    if !ROWS.contains(&height) || height % 2 != 0 {
+    if !ROWS.contains(&height) || !height.is_multiple_of(2) {
         let (least, most) = (ROWS.start(), ROWS.end());
         return Err(format!(
             "{height} rows are no even number from {least} to {most}"
@@ -197,16 +199,24 @@ pub fn open(
 /// # Errors
 /// A file cannot be read, or they are no renditions of one flow.
 pub fn stored(paths: &[&Path]) -> Result<StoredRenditions, Failure> {
-    let mut files = Vec::new();
-    for path in paths {
-        files.push(Bytes::from(input::read(path, false)?));
-    }
     let names: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    Clip::of_renditions(&files)
-        .map_err(|error| Failure::new(format!("{}: {error}", names.join(", "))))
+    let failed = |error| Failure::new(format!("{}: {error}", names.join(", ")));
+    parsed(paths)?.map_err(failed)
+}
+
+/// The same; what is wrong with what was read is no failure.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn parsed(paths: &[&Path]) -> Result<Result<StoredRenditions, MediaError>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        files.push(Bytes::from(input::read(path, false)?));
+    }
+    Ok(Clip::of_renditions(&files))
 }
 
 /// The renditions of a clip as a table.
