@@ -19,6 +19,7 @@ SEEDS = 10
 SECONDS = 60.0
 # The TCP flows begin when the films have their levels.
 TCP_FROM_S = 5.0
+"""When TCP begins, at most half of the run."""
 FLOWS = (0, 1, 3, 10)
 MANY = FLOWS[-1]
 TRUNK_MBPS = 20
@@ -73,6 +74,11 @@ class Outcome:
     lost_in_network: int
 
 
+def tcp_from(seconds: float) -> float:
+    """When TCP begins in a run of this length."""
+    return min(TCP_FROM_S, seconds / 2)
+
+
 def scenario(name: str, job: Job, seconds: float) -> dict[str, Any]:
     """The ready-made scenario `name` with the flows and means of a job."""
     told = ready_made(f"internet/{name}")
@@ -80,7 +86,7 @@ def scenario(name: str, job: Job, seconds: float) -> dict[str, Any]:
     del told["flow"]
     if job.flows:
         ends = {"from": f"bulk{{1..{job.flows}}}", "to": f"drain{{1..{job.flows}}}"}
-        told["flow"] = [ends | {"start": f"{TCP_FROM_S}s"}]
+        told["flow"] = [ends | {"start": f"{tcp_from(seconds)}s"}]
     for peering in told["mets"]["peering"]:
         peering["repair"] = job.means.repair
     if job.means.estimates:
@@ -112,7 +118,7 @@ def outcome(summary: dict[str, Any], seconds: float) -> Outcome:
         enhancements=share("E1", "E2"),
         shown=total("frames", "E1", "E2"),
         delay_ms=max(receiver["delay_ms"]["p99"] for receiver in receivers),
-        tcp_mbps=carried / (seconds - TCP_FROM_S) / 1e6,
+        tcp_mbps=carried / (seconds - tcp_from(seconds)) / 1e6,
         dropped_by_ports=sum(drops),
         lost_in_network=sum(peering["link"]["lost"] for peering in mets["peerings"]),
     )
