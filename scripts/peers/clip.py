@@ -74,6 +74,9 @@ class Clip:
         x264 += ["-x264-params", "scenecut=0:b-pyramid=none"]
         x264 += ["-b:v", f"{kbps}k", "-maxrate", f"{kbps}k", "-bufsize", f"{kbps}k", "-f", "mpegts"]
         self.h264 = Stream(self._make("h264.ts", [*source, *scale, *x264]))
+        # The highest rendition has that rate, too; the middle one fits into the drop of the path.
+        rates = [kbps * 22 // 100, kbps * 60 // 100, kbps]
+        self.renditions = Stream(self._make("renditions.ts", [*source, *renditions(rates), "-f", "mpegts"]))
 
     def _make(self, name: str, arguments: list[str]) -> Path:
         path = self.folder / name
@@ -88,6 +91,22 @@ class Clip:
         """The luminance of the original, frame by frame."""
         pixels = np.fromfile(self.original, np.uint8)
         return pixels.reshape(-1, HEIGHT, WIDTH)[:FRAMES]
+
+
+def renditions(rates: list[int]) -> list[str]:
+    """Options of ffmpeg for renditions of these kbit/s, the lowest of half the size, a key frame a second."""
+    sizes = [(WIDTH // 2, HEIGHT // 2), *([(WIDTH, HEIGHT)] * (len(rates) - 1))]
+    outputs = "".join(f"[s{n}]" for n in range(len(rates)))
+    graph = f"[0:v]fps={FPS},format=yuv420p,split={len(rates)}{outputs}"
+    graph += "".join(f";[s{n}]scale={w}:{h}[v{n}]" for n, (w, h) in enumerate(sizes))
+    options = ["-filter_complex", graph, "-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "1000"]
+    options += ["-force_key_frames", "expr:gte(t,n_forced*1)"]
+    options += ["-x264-params", "scenecut=0:open-gop=0:b-adapt=0:b-pyramid=none:ipratio=1.1"]
+    for number, rate in enumerate(rates):
+        options += ["-map", f"[v{number}]", "-program", f"program_num={number + 1}:st={number}"]
+        options += [f"-b:v:{number}", f"{rate}k", f"-maxrate:v:{number}", f"{rate}k"]
+        options += [f"-bufsize:v:{number}", f"{rate // 5}k"]
+    return options
 
 
 def presentation_time(pes: bytes) -> int | None:

@@ -18,15 +18,17 @@ BROKEN_DB = 6.0
 FROM, TO = 2 * FPS, FRAMES - FPS
 
 
-def decode(path: Path, stream: Stream | None, first: int) -> dict[int, np.ndarray]:
+def decode(path: Path, stream: Stream | None, first: int, video: str = "0:v") -> dict[int, np.ndarray]:
     """The pictures of a received stream by frame number; with errors concealed, as players do.
 
     A transport stream tells by its times which frame a picture is; in an elementary stream they are counted
-    from `first`.
+    from `first`. `video` is the stream of several.
     """
-    filters = ["-vf", "showinfo", "-fps_mode", "passthrough"] if stream else ["-fps_mode", "passthrough"]
+    # Renditions are of several sizes.
+    shown_as = f"showinfo,scale={WIDTH}:{HEIGHT}:flags=bicubic"
+    filters = ["-vf", shown_as, "-fps_mode", "passthrough"] if stream else ["-fps_mode", "passthrough"]
     command = ["ffmpeg", "-v", "info", "-nostdin", "-copyts", "-flags", "+output_corrupt"]
-    command += ["-i", str(path), "-map", "0:v", *filters, "-pix_fmt", "gray", "-f", "rawvideo", "-"]
+    command += ["-i", str(path), "-map", video, *filters, "-pix_fmt", "gray", "-f", "rawvideo", "-"]
     done = subprocess.run(command, capture_output=True)
     pixels = np.frombuffer(done.stdout, np.uint8)
     pictures = pixels[: len(pixels) // (WIDTH * HEIGHT) * WIDTH * HEIGHT].reshape(-1, HEIGHT, WIDTH)

@@ -139,7 +139,7 @@ def run_layercast(
         line += f",schedule={schedule(SETTLE)}"
     # H.264 as the very transport stream that SRT carries; MPEG-1 as the stream inside it, whose gaps
     # Layercast fills.
-    whole = stream is clip.h264
+    whole = stream is not clip.mpeg1
     media, received = (
         (stream.path, folder / "layercast.ts") if whole else (clip.layered, folder / "layercast.m1v")
     )
@@ -148,7 +148,8 @@ def run_layercast(
         serve += ["--listen", "127.0.0.1:0", "--port", line, "--repair", repair]
         if whole:
             # The base layer with references would not fit into the drop of the rate.
-            serve += ["--pacing", "serial", "--map", "ipb"]
+            levels = ["--renditions", "programs"] if stream is clip.renditions else ["--map", "ipb"]
+            serve += ["--pacing", "serial", *levels]
         server = programs.ready(serve)
         port = int(server.rsplit(":", 1)[1])
         # The server's line is the bottleneck itself, or the path contains it and no program knows its rate.
@@ -196,6 +197,9 @@ def variants(clip: Clip) -> dict:
         "Layercast 500 ms, H.264, switch, repair": (layercast(clip.h264, 500, True, "auto"), "h264"),
         "Layercast 500 ms, H.264, auto": (auto(clip.h264, 500), "h264"),
         "Layercast 800 ms, H.264, auto": (auto(clip.h264, 800), "h264"),
+        "Layercast 300 ms, renditions, switch": (layercast(clip.renditions, 300, True, "auto"), "renditions"),
+        "Layercast 500 ms, renditions, switch": (layercast(clip.renditions, 500, True, "auto"), "renditions"),
+        "Layercast 500 ms, renditions, auto": (auto(clip.renditions, 500), "renditions"),
         "Layercast 200 ms, MPEG-1, auto": (auto(clip.mpeg1, 200), "mpeg1"),
         "Layercast 500 ms, MPEG-1, auto": (auto(clip.mpeg1, 500), "mpeg1"),
         "Layercast 200 ms, MPEG-1, blind": (layercast(clip.mpeg1, 200, False), "mpeg1"),
@@ -250,6 +254,7 @@ def main() -> None:
     clean = {
         "h264": watch(clip, decode(clip.h264.path, clip.h264, 0), None),
         "mpeg1": watch(clip, decode(clip.layered, None, 0), None),
+        "renditions": watch(clip, decode(clip.renditions.path, clip.renditions, 0, "0:v:2"), None),
     }
     results = {condition: {name: [] for name in variants(clip)} for condition in CONDITIONS}
     for seed, condition in itertools.product(range(1, RUNS + 1), CONDITIONS):
