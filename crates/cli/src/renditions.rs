@@ -111,7 +111,8 @@ pub fn encoding(all: &[Wanted]) -> Vec<OsString> {
     put(&["-g", "1000", "-force_key_frames", "expr:gte(t,n_forced*1)"]);
     put(&[
         "-x264-params",
-        "scenecut=0:open-gop=0:b-adapt=0:rc-lookahead=10:ipratio=1.1",
+        // Without a pyramid `frame_num` shows a lost reference picture in more cases.
+        "scenecut=0:open-gop=0:b-adapt=0:b-pyramid=none:rc-lookahead=10:ipratio=1.1",
     ]);
     for (index, wanted) in all.iter().enumerate() {
         let rate = wanted.rate.as_bps();
