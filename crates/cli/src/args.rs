@@ -85,6 +85,26 @@ pub enum Command {
     Xtpd(crate::xtpd::Xtpd),
 }
 
+/// How an input is read.
+#[derive(Debug, Args)]
+pub struct Reading {
+    /// What reads the input: auto (ffmpeg, if it is no form of Layercast's own), ffmpeg, or none (never ffmpeg)
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        default_value = "auto",
+        hide_possible_values = true,
+        value_name = "auto|ffmpeg|none"
+    )]
+    pub via: Via,
+    /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
+    /// that others refer to, the others in turn); temporal (temporal layers); vp8-ts3, vp9-ts3 (three temporal layers of
+    /// libvpx, by the place of a frame)
+    #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
+    pub map: Map,
+}
+
 /// `layercast probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -110,21 +130,8 @@ pub struct Probe {
     /// Of a transport stream: this program [default: the first that has video]
     #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
-    /// What reads the input: auto (ffmpeg, if it is no form of Layercast's own), ffmpeg, or none (never ffmpeg)
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        default_value = "auto",
-        hide_possible_values = true,
-        value_name = "auto|ffmpeg|none"
-    )]
-    pub via: Via,
-    /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
-    /// that others refer to, the others in turn); temporal (temporal layers); vp8-ts3, vp9-ts3 (three temporal layers of
-    /// libvpx, by the place of a frame)
-    #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
-    pub map: Map,
+    #[command(flatten)]
+    pub reading: Reading,
     /// Another rendition of the clip, as a transport stream; given once or twice
     #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "map"])]
     pub rendition: Vec<PathBuf>,
@@ -314,21 +321,8 @@ pub struct Serve {
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
     #[arg(long, value_name = "N", value_parser = units::whole(1..=u16::MAX))]
     pub program: Option<u16>,
-    /// What reads the input: auto (ffmpeg, if it is no form of Layercast's own), ffmpeg, or none (never ffmpeg)
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        default_value = "auto",
-        hide_possible_values = true,
-        value_name = "auto|ffmpeg|none"
-    )]
-    pub via: Via,
-    /// Which picture goes into which layer: auto; ipb (I pictures, pictures that others refer to, the others); split (all
-    /// that others refer to, the others in turn); temporal (temporal layers); vp8-ts3, vp9-ts3 (three temporal layers of
-    /// libvpx, by the place of a frame)
-    #[arg(long, value_name = "auto|ipb|split|temporal|vp8-ts3|vp9-ts3", default_value = "auto", value_parser = units::map)]
-    pub map: Map,
+    #[command(flatten)]
+    pub reading: Reading,
     /// Levels are whole renditions: programs takes the 2 or 3 programs of the transport stream as such, a list has ffmpeg
     /// encode them, each with its rows and the rate of its video
     #[arg(long, value_name = "programs|ROWSp:RATE,..", conflicts_with_all = ["program", "map"], value_parser = renditions::parse)]

@@ -49,7 +49,7 @@ pub struct Through {
 /// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
 /// on standard input, from a FIFO or from a device, and what `via` has ffmpeg read of a URL, a camera or a pipe.
 pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
-    let (program, map, via) = (args.program, args.map, args.via);
+    let (program, map, via) = (args.program, args.reading.map, args.reading.via);
     let is_foreign = scheme::is_foreign(path, Place::Input) || source::is_camera(path);
     if via != Via::None && is_foreign || via == Via::Ffmpeg && scheme::is_url(path) {
         return through(source::Input::new(path), None, args, None);
@@ -241,7 +241,7 @@ pub fn options(args: &args::Serve) -> LiveOptions {
         rates,
         lead: args.lead.unwrap_or(defaults.lead),
         program: args.program,
-        map: args.map,
+        map: args.reading.map,
         renditions: args.renditions.is_some() || !args.rendition.is_empty(),
         patience: args.patience.unwrap_or(defaults.patience),
         ..defaults

@@ -40,7 +40,7 @@ pub fn run(args: &args::Probe) -> Outcome {
         let table = renditions::describe(stored);
         return print(&format!("{name}\n{clip}{table}{how}"));
     }
-    let clip = read_clip(&args.file, args.program, args.map, args.via)?;
+    let clip = read_clip(&args.file, args.program, args.reading.map, args.reading.via)?;
     if args.json {
         return print_json(&clip.summary());
     }
@@ -75,7 +75,7 @@ fn renditions_in(args: &args::Probe) -> Result<Found, Failure> {
         let stored = renditions::stored(&all)?;
         return Ok(Found::Renditions(Box::new(stored)));
     }
-    let is_asked_for_one = args.program.is_some() || args.map != Map::Auto;
+    let is_asked_for_one = args.program.is_some() || args.reading.map != Map::Auto;
     if is_asked_for_one || !args.file.is_file() {
         return Ok(Found::None);
     }

@@ -52,7 +52,7 @@ pub fn run(args: &args::Serve) -> Outcome {
          opens"
             .into(),
     ))?;
-    if args.via == args::Via::None || !scheme::is_foreign(path, scheme::Place::Input) {
+    if args.reading.via == args::Via::None || !scheme::is_foreign(path, scheme::Place::Input) {
         scheme::check_path(path, scheme::Place::Input)?;
     }
     check_output(args.trace.as_deref())?;

@@ -2,12 +2,36 @@
 
 use bytes::Bytes;
 
+use crate::MediaError;
+
 /// Most parameter sets kept: all that have a number in H.264, 32 SPS and 256 PPS; H.265 has fewer.
 const MAX_SETS: usize = 288;
 /// Longest parameter set believed; real ones have some tens of bytes.
 pub(crate) const MAX_SET: usize = 4_096;
 /// Bytes of all sets kept: they are repeated before each start that lacks them.
 pub(crate) const MAX_BYTES: usize = 65_536;
+
+/// Why a stream of `len` bytes has no frame: parameter sets that are not there, of which slices and sets that cannot be read tell, or
+/// what is `expected`.
+pub(crate) fn no_frame(
+    codec: &'static str,
+    len: usize,
+    are_complete: bool,
+    (slices, unread): (u64, u64),
+    expected: &'static str,
+) -> MediaError {
+    match !are_complete && (slices > 0 || unread > 0) {
+        true => MediaError::ParameterSets {
+            codec,
+            slices,
+            unread,
+        },
+        false => MediaError::Truncated {
+            offset: len as u64,
+            expected,
+        },
+    }
+}
 
 /// The parameter sets of a stream by type and number: each is repeated behind those that it refers to.
 #[derive(Default, Debug)]

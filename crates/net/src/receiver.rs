@@ -121,10 +121,9 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
     fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
         let receiver = &mut *self.receiver;
         let heeds = receiver.egress.repair.heeds_marks();
-        if let Some(sink) = receiver
-            .station
-            .sink_mut(SINK)
-            .filter(|_| congestion && !heeds)
+        if congestion
+            && !heeds
+            && let Some(sink) = receiver.station.sink_mut(SINK)
         {
             sink.note_mark();
         }

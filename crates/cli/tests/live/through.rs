@@ -510,7 +510,7 @@ fn an_output_that_fails_is_named_with_its_cause_and_does_not_keep_the_receiver()
             assert!(said.contains(part), "{out}: no {part:?} in {said}");
         }
     }
-    // Killed in the middle, the program ends the file by itself.
+    // `join` is killed in the middle, and ffmpeg still closes the file.
     let got = folder.join("killed.mp4");
     let out = got.display().to_string();
     let mut receiver = layercast()

@@ -1,5 +1,7 @@
 use memchr::memmem;
 
+use crate::Frame;
+
 /// The NAL units of an Annex B byte stream without their start codes and the zeros around them; where
 /// each begins in `data`, its start code excluded.
 pub(crate) fn nals(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + '_ {
@@ -14,6 +16,14 @@ pub(crate) fn nals(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + '_ {
             }
         }
     })
+}
+
+/// The frames of a byte stream, from the first one on that a receiver can start at. `take` gives the frame that a NAL unit ends, and
+/// at the end, without one, the last frame.
+pub(crate) fn frames(data: &[u8], take: impl FnMut(Option<&[u8]>) -> Option<Frame>) -> Vec<Frame> {
+    let units = nals(data).map(|(_, nal)| Some(nal)).chain([None]);
+    let frames = units.filter_map(take);
+    frames.skip_while(|frame| !frame.gop_start).collect()
 }
 
 /// A NAL unit never ends in a zero byte (7.4.1): trailing zeros belong to the byte stream.

@@ -1,12 +1,12 @@
 use bytes::Bytes;
 use layercast_core::{Layer, Media};
 
-use super::annexb::{nals, put};
+use super::annexb::{frames, nals, put};
 use super::layers::{Inspector, Part, UnitInfo};
 use super::nal;
 use crate::map::{DEFAULT_RATE, Map};
 use crate::mpeg::es::Stream;
-use crate::sets::MAX_BYTES as MAX_SETS_BYTES;
+use crate::sets::{MAX_BYTES as MAX_SETS_BYTES, no_frame};
 use crate::{Frame, MediaError};
 
 /// Longest access unit: what a METS frame holds, with room for parameter sets and start codes.
@@ -154,24 +154,29 @@ impl Unit {
 pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
     let mut cutter = Cutter::default();
     cutter.inspector.map = map;
-    let mut frames = Vec::new();
-    let mut add = |unit: Unit| {
-        if !frames.is_empty() || unit.info.gop_start() {
-            frames.push(unit.into_frame());
-        }
-    };
-    for (_, nal) in nals(data) {
-        if let Some(unit) = cutter.push(nal) {
-            add(unit);
-        }
-    }
-    if let Some(unit) = cutter.finish() {
-        add(unit);
-    }
+    let frames = frames(data, |nal| {
+        let unit = match nal {
+            Some(nal) => cutter.push(nal),
+            None => cutter.finish(),
+        };
+        unit.map(Unit::into_frame)
+    });
     let inspector = &cutter.inspector;
     let format = inspector.sets.format().filter(|_| !frames.is_empty());
     let Some(format) = format else {
-        return Err(why_nothing(inspector, data.len()));
+        let sets = &inspector.sets;
+        let unread = (inspector.unread(), sets.unread());
+        let expected = match sets.are_complete() {
+            false => "a sequence parameter set",
+            true => "an IDR picture, or an I picture with a recovery point",
+        };
+        return Err(no_frame(
+            "H.264",
+            data.len(),
+            sets.are_complete(),
+            unread,
+            expected,
+        ));
     };
     if map == Map::Temporal && !inspector.has_temporal_layers() {
         let problem = map.misfit("this H.264 stream");
@@ -185,23 +190,4 @@ pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
         frames,
         truncated: None,
     })
-}
-
-/// Why a stream of `len` bytes has no frame.
-fn why_nothing(inspector: &Inspector, len: usize) -> MediaError {
-    let slices = inspector.unread();
-    if !inspector.sets.are_complete() && (slices > 0 || inspector.sets.unread() > 0) {
-        return MediaError::ParameterSets {
-            codec: "H.264",
-            slices,
-            unread: inspector.sets.unread(),
-        };
-    }
-    MediaError::Truncated {
-        offset: len as u64,
-        expected: match inspector.sets.are_complete() {
-            false => "a sequence parameter set",
-            true => "an IDR picture, or an I picture with a recovery point",
-        },
-    }
 }

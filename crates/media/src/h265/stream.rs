@@ -4,10 +4,11 @@ use layercast_core::{Layer, Media};
 use super::layers::{Layers, Unit};
 use super::nal;
 use super::params::ParameterSets;
-use crate::h264::annexb::{nals, put};
+use crate::h264::annexb::{frames, nals, put};
 use crate::h264::stream::MAX_UNIT;
 use crate::map::{DEFAULT_RATE, Map};
 use crate::mpeg::es::Stream;
+use crate::sets::no_frame;
 use crate::{Frame, MediaError};
 
 /// A whole access unit.
@@ -159,23 +160,28 @@ impl AccessUnit {
 pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
     let mut cutter = Cutter::default();
     cutter.layers.map = map;
-    let mut frames: Vec<Frame> = Vec::new();
-    let mut add = |unit: AccessUnit| {
-        if !frames.is_empty() || unit.gop_start {
-            frames.push(unit.into_frame());
-        }
-    };
-    for (_, nal) in nals(data) {
-        if let Some(unit) = cutter.push(nal) {
-            add(unit);
-        }
-    }
-    if let Some(unit) = cutter.finish() {
-        add(unit);
-    }
+    let frames = frames(data, |nal| {
+        let unit = match nal {
+            Some(nal) => cutter.push(nal),
+            None => cutter.finish(),
+        };
+        unit.map(AccessUnit::into_frame)
+    });
     let format = cutter.sets.format().filter(|_| !frames.is_empty());
     let Some(format) = format else {
-        return Err(why_nothing(&cutter, data.len()));
+        let sets = &cutter.sets;
+        let unread = (cutter.unread, sets.unread());
+        let expected = match sets.are_complete() {
+            false => "a video, a sequence and a picture parameter set",
+            true => "a random access picture (IDR, CRA or BLA)",
+        };
+        return Err(no_frame(
+            "H.265",
+            data.len(),
+            sets.are_complete(),
+            unread,
+            expected,
+        ));
     };
     if map == Map::Temporal && !cutter.layers.has_temporal_layers() {
         let problem = map.misfit("this H.265 stream");
@@ -189,23 +195,4 @@ pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
         frames,
         truncated: None,
     })
-}
-
-/// Why a stream of `len` bytes has no frame.
-fn why_nothing(cutter: &Cutter, len: usize) -> MediaError {
-    let (slices, unread) = (cutter.unread, cutter.sets.unread());
-    if !cutter.sets.are_complete() && (slices > 0 || unread > 0) {
-        return MediaError::ParameterSets {
-            codec: "H.265",
-            slices,
-            unread,
-        };
-    }
-    MediaError::Truncated {
-        offset: len as u64,
-        expected: match cutter.sets.are_complete() {
-            false => "a video, a sequence and a picture parameter set",
-            true => "a random access picture (IDR, CRA or BLA)",
-        },
-    }
 }

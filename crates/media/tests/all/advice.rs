@@ -3,26 +3,13 @@
 //!
 //! Skipped with a note where ffmpeg or the clip of `make clips` is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
 use layercast_media::{Advice, Clip};
 
-/// The clip and an encoder, if they are here.
-fn film() -> Option<PathBuf> {
-    let film = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/demo/clip.m1v");
-    let has_ffmpeg = Command::new("ffmpeg").arg("-version").output().is_ok();
-    let missing = match (film.exists(), has_ffmpeg) {
-        (true, true) => return Some(film),
-        (false, _) => "target/demo/clip.m1v is missing (make clips)",
-        _ => "ffmpeg is not installed",
-    };
-    let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{missing}");
-    eprintln!("skipped: {missing}");
-    None
-}
+use crate::common::film;
 
 /// What is reported of 5 s of the film, encoded so.
 fn advice(film: &Path, name: &str, options: &str) -> Vec<Advice> {

@@ -20,7 +20,7 @@ use layercast_media::{
     session_description,
 };
 
-use crate::common::{self, decode, have_ffmpeg};
+use crate::common::{self, decode, have_ffmpeg, is_long, is_wanted, shares};
 
 /// An encoder: its name, which is that of its file, ffmpeg's format of that, its options, and the least pictures per second
 /// of the base level.
@@ -325,11 +325,7 @@ fn keeps_its_promise(encoder: &Encoder, map: Map) {
     );
     let levels = clip.levels();
     if map == maps(encoder)[0] {
-        let of = |it: &layercast_media::LevelSummary| {
-            format!("{:.0} % at {:.1}", it.share_percent, it.fps)
-        };
-        let shares: Vec<String> = levels.iter().map(of).collect();
-        println!("{:20} {}", encoder.name, shares.join(", "));
+        println!("{:20} {}", encoder.name, shares(&levels));
         assert!(levels[0].fps >= encoder.base_fps, "{name}: {levels:?}");
     }
 }
@@ -339,15 +335,10 @@ fn every_level_decodes_as_the_whole_stream_does() {
     if !have_ffmpeg() {
         return;
     }
-    let all = std::env::var("LAYERCAST_LONG").is_ok_and(|value| value == "1");
-    let only = std::env::var("LAYERCAST_ENCODER").ok();
-    for encoder in &ENCODERS {
-        let wanted = only.as_deref().is_none_or(|only| only == encoder.name);
-        if !(all || encoder.quick) || !wanted {
-            continue;
-        }
+    let wanted = |it: &&Encoder| is_wanted(it.name, it.quick);
+    for encoder in ENCODERS.iter().filter(wanted) {
         let maps = maps(encoder);
-        for &map in if all { maps } else { &maps[..1] } {
+        for &map in if is_long() { maps } else { &maps[..1] } {
             keeps_its_promise(encoder, map);
         }
     }

@@ -8,14 +8,14 @@
 //! Skipped with a note where ffmpeg or the clip of `make clips` is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
 use layercast_core::{Layer, Level, Media, PerLayer, Serial, Time};
 use layercast_media::{Advice, Clip, FlowWriter, LevelSummary, Map, OutputForm, Picture, Received};
 
-use crate::common::{self, have_ffmpeg};
+use crate::common::{self, film, is_long, is_wanted, shares};
 
 /// An encoder: its name, its options of ffmpeg, and the least pictures per second of the base level.
 struct Encoder {
@@ -205,21 +205,6 @@ const ENCODERS: [Encoder; 39] = [
     ),
 ];
 
-/// The clip, if it and ffmpeg are here.
-fn film() -> Option<PathBuf> {
-    if !have_ffmpeg() {
-        return None;
-    }
-    let film = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/demo/clip.m1v");
-    if film.exists() {
-        return Some(film);
-    }
-    let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "target/demo/clip.m1v is missing (make clips)");
-    eprintln!("skipped: target/demo/clip.m1v is missing (make clips)");
-    None
-}
-
 /// Pictures that lead a GOP, at most.
 const MOST_LEADING: u64 = 4;
 
@@ -342,14 +327,9 @@ fn keeps_its_promise(film: &Path, encoder: &Encoder, map: Map) -> Vec<LevelSumma
 #[test]
 fn every_level_decodes_as_the_whole_stream_does() {
     let Some(film) = film() else { return };
-    let all = std::env::var("LAYERCAST_LONG").is_ok_and(|value| value == "1");
-    let only = std::env::var("LAYERCAST_ENCODER").ok();
-    for encoder in &ENCODERS {
-        let wanted = only.as_deref().is_none_or(|only| only == encoder.name);
-        if !(all || encoder.quick) || !wanted {
-            continue;
-        }
-        let maps: &[Map] = match all {
+    let wanted = |it: &&Encoder| is_wanted(it.name, it.quick);
+    for encoder in ENCODERS.iter().filter(wanted) {
+        let maps: &[Map] = match is_long() {
             true => &[Map::Auto, Map::Ipb, Map::Split],
             false => &[Map::Auto],
         };
@@ -367,12 +347,6 @@ fn every_level_decodes_as_the_whole_stream_does() {
             }
         }
     }
-}
-
-/// The levels as the reference page has them: `70 % at 8.9`.
-fn shares(levels: &[LevelSummary]) -> String {
-    let of = |it: &LevelSummary| format!("{:.0} % at {:.1}", it.share_percent, it.fps);
-    levels.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl Difference {
     }
 }
 
+/// The shortest delay of a window, or of negative ones the longest; zero before any came.
+fn kept(window: &LeastOf) -> Span {
+    Span::from_us(window.get().unwrap_or(0).unsigned_abs())
+}
+
 impl Foreign {
     pub fn delay(&self) -> Span {
         self.learned().max(self.longer + self.jitter())
@@ -96,7 +101,7 @@ impl Foreign {
     }
 
     fn learned(&self) -> Span {
-        Span::from_us(self.most.get().unwrap_or(0).unsigned_abs())
+        kept(&self.most)
     }
 
     /// Takes a delay; `drains`: a queue of the port may be part of it. A learned delay holds for as long as it is seen; this makes it no
@@ -110,8 +115,7 @@ impl Foreign {
         }
         if self.longer > Span::ZERO {
             self.lately.add(now, -(delay.as_us() as i64), LATELY);
-            let lately = self.lately.get().map_or(0, i64::unsigned_abs);
-            self.longer = self.longer.min(Span::from_us(lately));
+            self.longer = self.longer.min(kept(&self.lately));
         }
         let known = self.learned();
         if known > Span::ZERO {
@@ -174,7 +178,7 @@ impl Cuts {
 
     /// The shortest delay of the last moment.
     pub fn shortest(&self) -> Span {
-        Span::from_us(self.shortest.get().unwrap_or(0).unsigned_abs())
+        kept(&self.shortest)
     }
 
     /// The queue is gone: the cuts had an effect.
@@ -202,8 +206,7 @@ impl Cuts {
         self.points += if now >= self.drained { 2 } else { 1 };
         match self.points >= IN_VAIN {
             true => {
-                let longest = Span::from_us(self.longest.get().unwrap_or(0).unsigned_abs());
-                let delays = [self.shortest(), longest];
+                let delays = [self.shortest(), kept(&self.longest)];
                 self.before.take().map(|before| (before, delays))
             }
             false => None,

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use layercast_media::LevelSummary;
+
 /// Whether ffmpeg is there; says so once if it is not.
 pub fn have_ffmpeg() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
@@ -19,6 +21,38 @@ pub fn have_ffmpeg() -> bool {
         }
         found
     })
+}
+
+/// The clip of `make clips`, if it and ffmpeg are there; says so if they are not.
+pub fn film() -> Option<PathBuf> {
+    if !have_ffmpeg() {
+        return None;
+    }
+    let film = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/demo/clip.m1v");
+    if film.exists() {
+        return Some(film);
+    }
+    let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+    assert!(!required, "target/demo/clip.m1v is missing (make clips)");
+    eprintln!("skipped: target/demo/clip.m1v is missing (make clips)");
+    None
+}
+
+/// Whether all encoders and maps are to be tried (`LAYERCAST_LONG=1`).
+pub fn is_long() -> bool {
+    std::env::var("LAYERCAST_LONG").is_ok_and(|value| value == "1")
+}
+
+/// Whether an encoder is to be tried: one that always is, each of a long run, or the one of `LAYERCAST_ENCODER` alone.
+pub fn is_wanted(name: &str, quick: bool) -> bool {
+    let only = std::env::var("LAYERCAST_ENCODER").ok();
+    (is_long() || quick) && only.is_none_or(|only| only == name)
+}
+
+/// The levels as the reference page has them: `70 % at 8.9`.
+pub fn shares(levels: &[LevelSummary]) -> String {
+    let of = |it: &LevelSummary| format!("{:.0} % at {:.1}", it.share_percent, it.fps);
+    levels.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 /// A file of the tests.
