@@ -387,19 +387,22 @@ impl Source {
 
     /// The frames that the switch of the node gets.
     fn sent(&self) -> Sent {
-        let level = self.sent_level();
+        self.sent_for(self.sent_level(), self.adapter.sending().levels)
+    }
+
+    /// The frames up to `level`, or of alternative layers those of `levels`.
+    fn sent_for(&self, level: Level, levels: LevelSet) -> Sent {
         if self.groups.is_none() {
             return Sent::UpTo(level);
         }
-        let sending = self.adapter.sending();
-        let mut set = match sending.levels.is_empty() {
+        let set = match levels.is_empty() {
             true => LevelSet::of(Level::BASE),
-            false => sending.levels,
+            false => levels,
         };
-        if self.sends_all() {
-            set = set.union(LevelSet::up_to(level));
-        }
-        Sent::Set(set)
+        Sent::Set(match self.sends_all() {
+            true => set.union(LevelSet::up_to(level)),
+            false => set,
+        })
     }
 
     /// Whether the switch of the node also gets frames that no receiver asks for.
@@ -432,22 +435,7 @@ impl Source {
             true => shaped.level.max(sent),
             false => shaped.level,
         };
-        let (to, from) = match self.sent() {
-            Sent::Set(set) => {
-                let next = match shaped.levels.is_empty() {
-                    true => LevelSet::of(Level::BASE),
-                    false => shaped.levels,
-                };
-                let all = LevelSet::up_to(level);
-                let next = if self.sends_all() {
-                    next.union(all)
-                } else {
-                    next
-                };
-                (Sent::Set(next), Sent::Set(set))
-            }
-            from => (Sent::UpTo(level), from),
-        };
+        let (to, from) = (self.sent_for(level, shaped.levels), self.sent());
         self.pacer.set_sent(now, to, from);
     }
 
