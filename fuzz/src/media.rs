@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Media, PerLayer, Rate, Serial, Span, Time};
 use layercast_media::{
-    Clip, CoefficientFilter, Container, FlowWriter, Frame, H264Writer, Ingest, Map, OutputForm,
-    Picture, Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter,
-    identify,
+    ClassCensus, ClassifierConfig, Clip, CoefficientFilter, Container, FlowWriter, Frame,
+    H264Writer, Ingest, Map, OutputForm, Picture, Received, RtpPacket, Shaping, StreamWriter,
+    TimedFrame, TsClassifier, TsSplitter, TsWriter, identify,
 };
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
@@ -345,4 +345,25 @@ fn write(media: Media, form: OutputForm, frames: &[Frame], lost: usize) -> Vec<u
     writer.finish(&mut out);
     assert!(ends.is_sorted());
     out
+}
+
+/// A transport or elementary stream: each octet has one class, whatever the stream is.
+pub fn classes(data: &[u8]) {
+    if let Ok(report) = ClassCensus::of(data, ClassifierConfig::default()) {
+        assert_eq!(report.octets + report.skipped_octets, data.len() as u64);
+        let sum: u64 = report.classes.iter().map(|it| it.octets).sum();
+        assert_eq!(sum, report.octets);
+    }
+    // As packets, aligned or not.
+    let mut classifier = TsClassifier::default();
+    for packet in data.as_chunks().0 {
+        let mut end = 0;
+        let _ = classifier.push(packet, |_, range| {
+            assert!(range.start == end && !range.is_empty());
+            end = range.end;
+        });
+        assert_eq!(end, packet.len());
+    }
+    let packets = data.len() / 188;
+    assert_eq!(classifier.stats().packets, packets as u64);
 }

@@ -14,6 +14,7 @@
 
 mod amplification;
 mod cells;
+mod data_class;
 mod flow;
 mod layer;
 mod machine;
@@ -31,6 +32,7 @@ mod time;
 
 pub use amplification::{AMPLIFICATION_FACTOR, AddressBudget, AddressBudgets};
 pub use cells::{AAL5_TRAILER, CELL_BITS, CELL_PAYLOAD, CELL_SIZE, aal5_cells};
+pub use data_class::DataClass;
 pub use flow::{
     Commitment, Composition, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId,
     SpecError,

@@ -13,6 +13,7 @@
 
 mod advice;
 mod av1;
+mod classes;
 mod clip;
 mod error;
 mod filter;
@@ -38,6 +39,10 @@ mod vpx;
 mod writer;
 
 pub use advice::{Advice, advice};
+pub use classes::{
+    ClassCensus, ClassReport, ClassShare, ClassStats, ClassifierConfig, GopStructure, PictureSizes,
+    TsClassifier, TsHeaders, TsSyncLost, VideoPictures,
+};
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture, StoredRenditions};
 pub use error::MediaError;
 pub use filter::{

@@ -1,6 +1,7 @@
 //! AV1 (AV1 Bitstream & Decoding Process Specification): temporal units, and the layers that their OBU headers and frame
 //! headers show.
 
+pub(crate) mod classes;
 mod header;
 mod layers;
 mod obu;

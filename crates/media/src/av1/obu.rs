@@ -5,6 +5,7 @@ pub(super) mod kind {
     pub const SEQUENCE: u8 = 1;
     pub const DELIMITER: u8 = 2;
     pub const FRAME_HEADER: u8 = 3;
+    pub const TILE_GROUP: u8 = 4;
     pub const FRAME: u8 = 6;
     pub const PADDING: u8 = 15;
 }
@@ -26,32 +27,70 @@ pub(super) struct Obu<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Obu<'a> {
-    /// Reads the unit that begins `data`; one without a size takes all of it. Gives what is behind it.
-    pub fn read(data: &'a [u8]) -> Option<(Obu<'a>, &'a [u8])> {
-        let (&head, mut rest) = data.split_first()?;
-        if head & 0x80 != 0 {
+/// The header of a unit (5.3.1), with its size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Head {
+    pub kind: u8,
+    pub ids: Option<(u8, u8)>,
+    first: u8,
+    extension: u8,
+    /// Octets of the header and of the size.
+    pub octets: usize,
+    /// Octets of what follows, if the unit says it.
+    pub len: Option<usize>,
+}
+
+impl Head {
+    /// Longest header: two octets, and a size of up to eight.
+    pub const LONGEST: usize = 10;
+
+    /// Reads the header that begins `data`; `None` if it is none, or not whole.
+    pub fn read(data: &[u8]) -> Option<Head> {
+        let (&first, mut rest) = data.split_first()?;
+        if first & 0x80 != 0 {
             return None;
         }
         let mut extension = 0;
-        if head & EXTENSION != 0 {
+        if first & EXTENSION != 0 {
             (extension, rest) = rest.split_first().map(|(&byte, rest)| (byte, rest))?;
         }
-        let (payload, rest) = match head & HAS_SIZE {
-            0 => (rest, &[][..]),
-            _ => {
-                let (len, rest) = leb128(rest)?;
-                rest.split_at_checked(len)?
-            }
-        };
-        let obu = Obu {
-            kind: head >> 3 & 15,
-            ids: (head & EXTENSION != 0).then_some((extension >> 5, extension >> 3 & 3)),
-            head,
+        let mut len = None;
+        if first & HAS_SIZE != 0 {
+            let (size, behind) = leb128(rest)?;
+            (len, rest) = (Some(size), behind);
+        }
+        Some(Head {
+            kind: first >> 3 & 15,
+            ids: (first & EXTENSION != 0).then_some((extension >> 5, extension >> 3 & 3)),
+            first,
             extension,
+            octets: data.len() - rest.len(),
+            len,
+        })
+    }
+
+    /// The unit with this header, as far as its payload is at hand.
+    pub fn with(self, payload: &[u8]) -> Obu<'_> {
+        Obu {
+            kind: self.kind,
+            ids: self.ids,
+            head: self.first,
+            extension: self.extension,
             payload,
+        }
+    }
+}
+
+impl<'a> Obu<'a> {
+    /// Reads the unit that begins `data`; one without a size takes all of it. Gives what is behind it.
+    pub fn read(data: &'a [u8]) -> Option<(Obu<'a>, &'a [u8])> {
+        let head = Head::read(data)?;
+        let rest = &data[head.octets..];
+        let (payload, rest) = match head.len {
+            None => (rest, &[][..]),
+            Some(len) => rest.split_at_checked(len)?,
         };
-        Some((obu, rest))
+        Some((head.with(payload), rest))
     }
 
     /// Appends the unit with its size.

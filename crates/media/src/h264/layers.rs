@@ -179,20 +179,29 @@ fn rank(kind: Option<Picture>) -> u8 {
     }
 }
 
-/// Kind of a slice by the elements of its header that need no parameter sets (7.3.3). A receiver that tunes in between
-/// key frames can tell the layers of pictures by it, though it cannot decode them.
-fn early_kind(unit: &[u8]) -> Option<Picture> {
+/// What a slice shows without its parameter sets (7.3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EarlySlice {
+    /// It holds the first macroblock of its picture.
+    pub top: bool,
+    pub kind: Picture,
+}
+
+/// The elements of a slice header that need no parameter sets (7.3.3). A receiver that tunes in between
+/// key frames can tell the layers of pictures by them, though it cannot decode them.
+pub(crate) fn early_slice(unit: &[u8]) -> Option<EarlySlice> {
     let front = &unit[..unit.len().min(SLICE_HEADER)];
     let nal = RefNal::new(front, &[], front.len() == unit.len());
     let mut bits = nal.rbsp_bits();
-    bits.read_ue("first_mb_in_slice").ok()?;
+    let top = bits.read_ue("first_mb_in_slice").ok()? == 0;
     // Table 7-6.
-    match bits.read_ue("slice_type").ok()? {
-        0 | 3 | 5 | 8 => Some(Picture::P),
-        1 | 6 => Some(Picture::B),
-        2 | 4 | 7 | 9 => Some(Picture::I),
-        _ => None,
-    }
+    let kind = match bits.read_ue("slice_type").ok()? {
+        0 | 3 | 5 | 8 => Picture::P,
+        1 | 6 => Picture::B,
+        2 | 4 | 7 | 9 => Picture::I,
+        _ => return None,
+    };
+    Some(EarlySlice { top, kind })
 }
 
 /// Why a slice is of no use.
@@ -239,7 +248,9 @@ impl Inspector {
             }
             (Part::Unread, _) => {
                 self.unread += 1;
-                let kind = early_kind(unit).filter(|_| !self.sets.are_complete());
+                let kind = early_slice(unit)
+                    .map(|slice| slice.kind)
+                    .filter(|_| !self.sets.are_complete());
                 if let Some(kind) = kind
                     && rank(Some(kind)) >= rank(info.early.map(|(kind, _)| kind))
                 {

@@ -10,7 +10,7 @@ mod tail;
 mod writer;
 
 pub(crate) use annexb::nals;
-pub(crate) use layers::{Inspector, Order, Slice, UnitInfo};
+pub(crate) use layers::{Inspector, Order, Slice, UnitInfo, early_slice};
 pub(crate) use references::References;
 pub(crate) use stream::{Cutter, Unit, behind_delimiter};
 pub use writer::H264Writer;
@@ -19,6 +19,7 @@ pub use writer::H264Writer;
 pub(crate) mod nal {
     pub const SLICE: u8 = 1;
     pub const PARTITION_A: u8 = 2;
+    pub const PARTITION_C: u8 = 4;
     pub const IDR: u8 = 5;
     pub const SEI: u8 = 6;
     pub const SPS: u8 = 7;
@@ -29,6 +30,8 @@ pub(crate) mod nal {
     pub const FILLER: u8 = 12;
     pub const PREFIX: u8 = 14;
     pub const RESERVED_18: u8 = 18;
+    /// A slice of a scalable or multiview extension.
+    pub const EXTENSION: u8 = 20;
 
     /// Whether other pictures refer to the picture of a NAL unit (`nal_ref_idc`).
     pub fn is_reference(nal: &[u8]) -> bool {

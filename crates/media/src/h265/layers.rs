@@ -81,17 +81,27 @@ impl Unit {
 
     /// Whether other pictures of its temporal layer refer to it.
     fn is_reference(self) -> bool {
-        self.kind > nal::LAST_NON_REFERENCE || self.kind % 2 == 1
+        is_reference(self.kind)
     }
 
     /// How it is coded, as its header shows.
     pub fn picture(self) -> Picture {
-        match self.is_reference() {
-            _ if self.is_start() => Picture::I,
-            true if self.temporal == 0 => Picture::P,
-            _ => Picture::B,
-        }
+        picture_of(self.kind, self.temporal)
     }
+}
+
+/// How a picture is coded, as the type and the temporal layer of its NAL units show.
+pub(crate) fn picture_of(kind: u8, temporal: u8) -> Picture {
+    match kind {
+        nal::FIRST_IRAP..=nal::LAST_IRAP => Picture::I,
+        _ if temporal == 0 && is_reference(kind) => Picture::P,
+        _ => Picture::B,
+    }
+}
+
+/// Whether other pictures of its temporal layer refer to one with NAL units of this type.
+fn is_reference(kind: u8) -> bool {
+    kind > nal::LAST_NON_REFERENCE || kind % 2 == 1
 }
 
 /// Gives pictures their layers.

@@ -7,7 +7,7 @@ mod references;
 pub(crate) mod stream;
 mod writer;
 
-pub(crate) use layers::{Layers, Unit};
+pub(crate) use layers::{Layers, Unit, picture_of};
 pub(crate) use params::Slice;
 pub(crate) use references::References;
 pub(crate) use stream::{AccessUnit, Cutter};
@@ -30,7 +30,9 @@ pub(crate) mod nal {
     pub const DELIMITER: u8 = 35;
     pub const END_OF_SEQUENCE: u8 = 36;
     pub const END_OF_STREAM: u8 = 37;
+    pub const FILLER: u8 = 38;
     pub const PREFIX_SEI: u8 = 39;
+    pub const SUFFIX_SEI: u8 = 40;
 
     /// The type in the two bytes of a NAL unit header, and the layer of an extension that it belongs to; `None` of what is
     /// no NAL unit.

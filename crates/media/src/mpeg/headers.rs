@@ -121,6 +121,17 @@ impl Sequence {
     }
 }
 
+/// `picture_coding_type` (ISO/IEC 13818-2 table 6-12); the last one is of D pictures, which MPEG-1 alone has.
+pub(crate) const INTRA: u8 = 1;
+pub(crate) const PREDICTED: u8 = 2;
+pub(crate) const BIDIRECTIONAL: u8 = 3;
+pub(crate) const DC_INTRA: u8 = 4;
+
+/// `picture_coding_type` in the second octet behind the start code of a picture.
+pub(crate) fn coding_type(octet: u8) -> u8 {
+    octet >> 3 & 7
+}
+
 /// The coding type and display position of a picture header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PictureHeader {
@@ -135,11 +146,11 @@ impl PictureHeader {
             .get(4..8)
             .and_then(|header| header.first_chunk())
             .ok_or("a whole picture header")?;
-        let kind = match b >> 3 & 7 {
-            1 => Picture::I,
-            2 => Picture::P,
-            3 => Picture::B,
-            4 => return Err("an I, P or B picture (D pictures are not supported)"),
+        let kind = match coding_type(b) {
+            INTRA => Picture::I,
+            PREDICTED => Picture::P,
+            BIDIRECTIONAL => Picture::B,
+            DC_INTRA => return Err("an I, P or B picture (D pictures are not supported)"),
             _ => return Err("a picture coding type I, P or B"),
         };
         Ok(PictureHeader {

@@ -112,6 +112,11 @@ impl Tables {
         }
     }
 
+    /// Whether packets of `pid` carry tables that are read.
+    pub fn reads(&self, pid: u16) -> bool {
+        pid == PAT || self.pids.iter().any(|it| it.0 == pid)
+    }
+
     /// Takes a packet; `true` if the map of the program that is served is another one now.
     pub fn push(&mut self, packet: &Packet) -> bool {
         let pid = packet.pid();

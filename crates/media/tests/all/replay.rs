@@ -63,6 +63,7 @@ fn every_file_of_the_corpus_is_read_without_harm() {
         ("h265", checks::h265),
         ("ivf", checks::ivf),
         ("ts", checks::ts),
+        ("classes", checks::classes),
         ("rtp", checks::rtp),
     ]);
 }
