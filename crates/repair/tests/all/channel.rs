@@ -62,6 +62,8 @@ pub fn unit(layer: Layer, stamp_us: u32, last: bool) -> Unit {
 }
 
 pub const OCTETS: u32 = 1_228;
+/// What a parity is longer.
+const PARITY_EXTRA: u32 = 19;
 pub const SESSION: u16 = 7;
 
 /// What a channel does to datagrams.
@@ -235,6 +237,18 @@ impl Skewed {
     }
 }
 
+/// A sending end with the first session.
+fn config(name: &str, rate: Option<Rate>, means: Means) -> RepairConfig<Item> {
+    RepairConfig {
+        name: name.into(),
+        session: SESSION,
+        rate,
+        measures: false,
+        means,
+        codec: codec(),
+    }
+}
+
 /// One hop: sending end, channels, receiving end.
 pub struct Hop {
     pub repairer: Repairer<Item>,
@@ -245,6 +259,11 @@ pub struct Hop {
     pub longest: Option<u32>,
     /// The clocks of the sending end and the receiving one.
     pub clocks: [Skewed; 2],
+    session: u16,
+    /// What former ends counted.
+    former: (RepairStats, RequestStats),
+    /// Packets that entered and have not been given, with the time stamp of their frame.
+    inside: BTreeMap<Packet, u32>,
     /// Octets that left, with the end of their transmission.
     pub octets: u64,
     pub feedback_octets: u64,
@@ -252,28 +271,51 @@ pub struct Hop {
 
 impl Hop {
     pub fn new(how: Impairment, rate: Option<Rate>, seed: u64, name: &str, means: Means) -> Hop {
-        let config = RepairConfig {
-            name: name.into(),
-            session: SESSION,
-            rate,
-            measures: false,
-            means,
-            codec: codec(),
-        };
         Hop {
-            repairer: Repairer::new(config),
+            repairer: Repairer::new(config(name, rate, means)),
             requester: Requester::new(name, SESSION, codec()),
             forward: Channel::new(how, seed, &format!("{name}/forward")),
             back: Channel::new(how, seed, &format!("{name}/back")),
             longest: None,
             clocks: [Skewed::default(); 2],
+            session: SESSION,
+            former: Default::default(),
+            inside: BTreeMap::new(),
             octets: 0,
             feedback_octets: 0,
         }
     }
 
+    /// Both ends start anew at `now`, with another session; gives how many packets had come in, had not been given, and were of
+    /// use for `budget` after their time. What is on its way arrives, and belongs to the former session.
+    pub fn restart(&mut self, config: &RepairConfig<Item>, (now, budget): (Time, Span)) -> u64 {
+        self.former = self.stats();
+        self.session += 1;
+        self.requester = Requester::new(&config.name, self.session, codec());
+        self.repairer = Repairer::new(RepairConfig {
+            session: self.session,
+            ..config.clone()
+        });
+        let (now_us, budget_us) = (now.as_us() as u32, budget.as_us() as u32);
+        let inside = std::mem::take(&mut self.inside);
+        let of_use = inside
+            .values()
+            .filter(|stamp| now_us - **stamp <= budget_us);
+        of_use.count() as u64
+    }
+
+    /// What the ends counted, and those before them.
+    pub fn stats(&self) -> (RepairStats, RequestStats) {
+        let (mut sent, mut received) = (self.repairer.stats(), self.requester.stats());
+        sent.add(&self.former.0);
+        received.add(&self.former.1);
+        (sent, received)
+    }
+
     pub fn send(&mut self, now: Time, unit: Unit, packet: Packet) {
         let here = self.clocks[0].read(now);
+        self.inside
+            .insert(packet, unit.stamp_us.unwrap_or_default());
         let input = RepairerInput::Send {
             at: here,
             unit,
@@ -287,12 +329,8 @@ impl Hop {
     pub fn measured(how: Impairment, seed: u64, name: &str) -> Hop {
         let hop = Hop::new(how, None, seed, name, Means::Auto);
         let config = RepairConfig {
-            name: name.into(),
-            session: SESSION,
-            rate: None,
             measures: true,
-            means: Means::Auto,
-            codec: codec(),
+            ..config(name, None, Means::Auto)
         };
         Hop {
             repairer: Repairer::new(config),
@@ -333,7 +371,12 @@ impl Hop {
                 Some(Carried::Parity(_)) => OCTETS,
                 None => 60,
             };
-            if self.longest.is_some_and(|longest| octets > longest) {
+            let parity = matches!(out.item, Some(Carried::Parity(_)));
+            let longer = if parity { PARITY_EXTRA } else { 0 };
+            if self
+                .longest
+                .is_some_and(|longest| octets + longer > longest)
+            {
                 continue;
             }
             let ready = self.clocks[0].when(out.ready).max(now);
@@ -368,7 +411,11 @@ impl Hop {
         self.repairer.on_timeout(here, &mut Off);
         self.requester.on_timeout(there, &mut Off);
         self.drain(now);
-        std::iter::from_fn(|| self.requester.poll_event()).collect()
+        let given: Vec<Item> = std::iter::from_fn(|| self.requester.poll_event()).collect();
+        for (_, packet) in &given {
+            self.inside.remove(packet);
+        }
+        given
     }
 
     pub fn next(&self) -> Option<Time> {
@@ -393,6 +440,10 @@ pub struct Setup {
     pub packets: (u32, u32),
     /// Every second frame that is no key frame is of E1.
     pub layered: bool,
+    /// The ends of one hop after the other start anew each time this number of frames was sent.
+    pub restart_every: Option<u64>,
+    /// Longer datagrams do not pass.
+    pub longest: Option<u32>,
     pub means: Means,
     pub seed: u64,
 }
@@ -408,6 +459,8 @@ impl Setup {
             frames: 4_000,
             packets: (60, 8),
             layered: false,
+            restart_every: None,
+            longest: None,
             means: Means::Auto,
             seed: 1,
         }
@@ -423,8 +476,10 @@ pub struct Outcome {
     pub twice: u64,
     pub hops: Vec<(RepairStats, RequestStats)>,
     pub feedback_rate: u64,
-    /// Packets that left the source, and those that arrived, in time or not.
+    /// Packets of the source, and those that arrived, in time or not.
     pub packets: (u64, u64),
+    /// Packets that were in a hop when it was restarted, and not too late.
+    pub cut: u64,
 }
 
 impl Outcome {
@@ -454,10 +509,11 @@ impl Outcome {
 
 /// 25 frames a second; each 25th is a key frame.
 pub fn run(setup: &Setup) -> Outcome {
+    let name = |n: usize| format!("hop{n}");
     let mut hops: Vec<Hop> = (0..setup.hops)
-        .map(|n| {
-            let name = format!("hop{n}");
-            Hop::new(setup.how, setup.rate, setup.seed, &name, setup.means)
+        .map(|n| Hop {
+            longest: setup.longest,
+            ..Hop::new(setup.how, setup.rate, setup.seed, &name(n), setup.means)
         })
         .collect();
     let interval = Span::from_ms(40);
@@ -466,7 +522,7 @@ pub fn run(setup: &Setup) -> Outcome {
     let own = setup.budget.saturating_sub(path);
     let mut missing: BTreeMap<u64, u32> = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
-    let (mut twice, mut frame) = (0, 0);
+    let (mut twice, mut frame, mut packets, mut cut) = (0, 0, 0, 0);
     let mut now = start;
     let end = start + interval.times(setup.frames) + Span::from_secs(1);
     while now < end {
@@ -484,7 +540,17 @@ pub fn run(setup: &Setup) -> Outcome {
                 hops[0].send(now, unit, Packet { frame, index, of });
             }
             missing.insert(frame, of);
+            packets += u64::from(of);
             frame += 1;
+            if let Some(every) = setup.restart_every
+                && frame % every == 0
+            {
+                let at = (frame / every) as usize % hops.len();
+                cut += hops[at].restart(
+                    &config(&name(at), setup.rate, setup.means),
+                    (now, setup.budget),
+                );
+            }
         }
         for at in 0..hops.len() {
             let budget = match hops.get(at + 1) {
@@ -531,13 +597,8 @@ pub fn run(setup: &Setup) -> Outcome {
             })
             .max()
             .unwrap_or(0),
-        hops: hops
-            .iter()
-            .map(|hop| (hop.repairer.stats(), hop.requester.stats()))
-            .collect(),
-        packets: {
-            let layers = hops[0].repairer.stats().layers;
-            (layers.base.sent + layers.e1.sent, seen.len() as u64)
-        },
+        hops: hops.iter().map(Hop::stats).collect(),
+        packets: (packets, seen.len() as u64),
+        cut,
     }
 }
