@@ -34,6 +34,7 @@ fn marker(hi: u32) -> Head {
         session: SESSION,
         hi: Serial(hi),
         rtt_us: 40_000,
+        asks: hi % 2 == 1,
     }
 }
 

@@ -36,8 +36,8 @@ const NO_BUDGET: u16 = u16::MAX;
 
 /// The header of a datagram on a link with repair.
 ///
-/// The first octet is `111` (3 bits), the kind (3 bits) and the layer (2 bits: 0 BL, 1 E1, 2 E2; 0 where there is no
-/// layer). The page `docs/src/reference/link-repair.md` has the formats.
+/// The first octet is `111` (3 bits), the kind (3 bits) and the layer (2 bits: 0 BL, 1 E1, 2 E2; where there is no
+/// layer 0, or 1 in a marker that asks). The page `docs/src/reference/link-repair.md` has the formats.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Head {
     /// A datagram that is sent for the first time follows. Kind 1.
@@ -69,6 +69,8 @@ pub enum Head {
         hi: Serial,
         /// Round trip of the link in microseconds as the sender sees it; 0: unknown.
         rtt_us: u32,
+        /// Feedback is overdue: the other end reports.
+        asks: bool,
     },
     /// What arrived at the receiving end. Kind 4.
     Feedback(Feedback),
@@ -248,8 +250,9 @@ impl Head {
                 session,
                 hi,
                 rtt_us,
+                asks,
             } => {
-                out.push(first(MARKER, 0));
+                out.push(first(MARKER, u8::from(*asks)));
                 out.extend_from_slice(&session.to_be_bytes());
                 out.extend_from_slice(&hi.0.to_be_bytes());
                 out.extend_from_slice(&rtt_us.to_be_bytes());
@@ -296,7 +299,7 @@ impl Head {
         let (kind, layer) = ((first & !MARK) >> 2, first & 3);
         let carries = matches!(kind, DATA | REPAIR | SHARED | PARITY);
         let known = (DATA..=BEACON).contains(&kind);
-        if first & MARK != MARK || !known || (!carries && layer != 0) {
+        if first & MARK != MARK || !known || (!carries && layer > u8::from(kind == MARKER)) {
             return Err(HeadError::Kind(first));
         }
         let layer = *Layer::ALL
@@ -321,6 +324,7 @@ impl Head {
                 session: input.u16()?,
                 hi: input.serial()?,
                 rtt_us: input.serial()?.0,
+                asks: layer == Layer::E1,
             },
             SHARED => Head::Shared {
                 session: input.u16()?,

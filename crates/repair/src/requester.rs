@@ -26,6 +26,8 @@ const PROMPT: Span = Span::from_ms(30);
 const CALM_PART: u64 = 5;
 /// When a new gap is reported, counted from the end of the reorder window.
 const REPEATS: [Span; 3] = [Span::ZERO, Span::from_ms(4), Span::from_ms(10)];
+/// Between a report and one that answers a marker.
+const ANSWER: Span = Span::from_ms(5);
 /// Reports closer than this are one.
 const MERGED: Span = Span::from_us(1_500);
 /// Most reports that are scheduled.
@@ -286,6 +288,7 @@ impl<T: Clone> Requester<T> {
             session,
             hi,
             rtt_us,
+            asks,
         } = *head
         else {
             self.stats.strays += 1;
@@ -299,6 +302,10 @@ impl<T: Clone> Requester<T> {
                 }
                 // A marker of what is known is no news.
                 self.news |= counter >= self.counters.next;
+                if asks {
+                    let reported = self.reported.unwrap_or(now);
+                    self.schedule(now.max(reported.saturating_add(ANSWER)));
+                }
                 self.note_sent(now, counter + 1, counter + 1);
             }
             None => self.stats.strays += 1,
@@ -423,13 +430,17 @@ impl<T: Clone> Requester<T> {
         }
     }
 
-    /// When the next report is due.
-    fn due(&self) -> Option<Time> {
-        let periodic = (self.news && self.counters.next > 0).then(|| match self.reported {
+    /// When the next report is due that says what arrived.
+    fn periodic(&self) -> Option<Time> {
+        (self.news && self.counters.next > 0).then(|| match self.reported {
             Some(reported) => reported.saturating_add(self.period),
             None => Time::ZERO,
-        });
-        earliest(periodic, self.scheduled.front().copied())
+        })
+    }
+
+    /// When the next report is due.
+    fn due(&self) -> Option<Time> {
+        earliest(self.periodic(), self.scheduled.front().copied())
     }
 
     fn feedback(&self, now: Time) -> Feedback {
@@ -522,16 +533,20 @@ impl<T: Clone> Machine for Requester<T> {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<Feedback> {
-        let due = self.due()?;
         // A calm link may send a report with what else leaves soon: no timer wakes it.
         let early = match self.period > PERIOD {
             true => Span::from_ps(self.period.as_ps() / 4),
             false => Span::ZERO,
         };
-        if now.saturating_add(early) < due {
+        let soon = now.saturating_add(early);
+        let periodic = self.periodic().is_some_and(|at| at <= soon);
+        let mut scheduled = false;
+        while self.scheduled.pop_front_if(|at| *at <= now).is_some() {
+            scheduled = true;
+        }
+        if !periodic && !scheduled {
             return None;
         }
-        while self.scheduled.pop_front_if(|at| *at <= now).is_some() {}
         self.news = false;
         self.reported = Some(now);
         let path = (self.budget, self.rtt);

@@ -67,6 +67,11 @@ impl<S> Block<S> {
     }
 }
 
+/// Octets on the line of a parity of contents of up to `octets` octets.
+pub(crate) fn parity_octets(octets: u32) -> u32 {
+    octets.saturating_add(PARITY_EXTRA)
+}
+
 /// The counters that a mask names.
 pub(crate) fn contents(first: u64, mask: u128) -> impl Iterator<Item = u64> + use<> {
     let bits = (0..SPREAD as u64).filter(move |bit| mask >> bit & 1 == 1);
@@ -125,6 +130,11 @@ impl Gathered {
         self.of.layer
     }
 
+    /// Octets of a parity of it on the line, as the rate is charged.
+    pub fn parity_octets(&self) -> u32 {
+        parity_octets(self.octets)
+    }
+
     /// Whether a content with this nominal departure is of the same frame as its last one.
     pub fn is_of(&self, unit: &Unit, nominal: Time) -> bool {
         let of = (self.of.layer, self.of.flow, self.nominal);
@@ -167,6 +177,7 @@ impl<S: Default> Blocks<S> {
 
     /// Makes a block; gives its number. `None`: a content is too long for a parity.
     pub fn form(&mut self, gathered: Gathered) -> Option<u64> {
+        let octets = gathered.parity_octets();
         let encoder = BlockEncoder::new(gathered.payloads).ok()?;
         let number = self.next;
         self.list.push_back(Block {
@@ -180,7 +191,7 @@ impl<S: Default> Blocks<S> {
             encoder,
             sent: Vec::new(),
             queued: 0,
-            octets: gathered.octets.saturating_add(PARITY_EXTRA),
+            octets,
             state: S::default(),
         });
         self.next += 1;

@@ -6,7 +6,7 @@ mod restore;
 
 use bytes::Bytes;
 
-pub(crate) use blocks::{Block, Blocks, Gathered, contents};
+pub(crate) use blocks::{Block, Blocks, Gathered, contents, parity_octets};
 pub use blocks::{MAX_BLOCKS, MAX_CONTENTS};
 pub(crate) use odds::{enough, extra, more_than};
 pub use restore::{MAX_KEPT, MAX_KEPT_OCTETS, MAX_OPEN};

@@ -1,40 +1,41 @@
 use layercast_core::{Span, Time};
 
-/// Lengths are distinguished by this number of octets.
-const CLASS: u32 = 32;
+/// Lengths are distinguished by this number of octets: a parity is longer than its contents by more.
+const CLASS: u32 = 8;
 /// Longer datagrams are of the last class.
-const CLASSES: usize = 64;
-/// Over how long fates are counted, and how many are enough to judge by; fewer say nothing after `MOST`.
-const WINDOW: Span = Span::from_secs(1);
-const MOST: Span = Span::from_secs(8);
-const ARRIVED: u32 = 8;
+const CLASSES: usize = 256;
+/// So many lost datagrams are too many for chance, if shorter ones arrived in between so often.
 const LOST: u32 = 64;
+const TURNS: u32 = 8;
+/// For how long repairs of a length are not tried again.
+const HOLDS: Span = Span::from_secs(60);
 
 /// Whether the path carries datagrams up to a length only.
 ///
-/// It does if for a second all datagrams longer than the longest one that arrived were lost, and these are too many for
-/// chance. It no longer does once a longer one arrives.
+/// It does if many datagrams were lost, at several times between which others arrived, and each of those others was shorter. It no
+/// longer does once a longer one arrives, or after some time.
 #[derive(Debug)]
 pub(super) struct Lengths {
-    begun: Option<Time>,
-    arrived: u32,
-    /// The class of the longest that arrived.
-    longest: usize,
-    /// Lost ones by class, and their sum.
+    /// Lost datagrams by class since one of their class or of a longer one arrived, and their sum.
     lost: [u32; CLASSES],
     lost_in_all: u32,
-    /// Datagrams above this class do not arrive.
-    limit: Option<usize>,
+    /// No class below has lost datagrams.
+    shortest: usize,
+    /// How often an arrival followed such a loss, and whether one would do so now.
+    turns: u32,
+    turn: bool,
+    /// Datagrams of this class and longer ones do not arrive, since then.
+    limit: Option<(usize, Time)>,
 }
 
 impl Default for Lengths {
     fn default() -> Lengths {
         Lengths {
-            begun: None,
-            arrived: 0,
-            longest: 0,
             lost: [0; CLASSES],
             lost_in_all: 0,
+            shortest: CLASSES,
+            turns: 0,
+            turn: false,
             limit: None,
         }
     }
@@ -48,25 +49,25 @@ impl Lengths {
     /// Takes the fate of a datagram of this length, which becomes known at `now`.
     pub fn outcome(&mut self, now: Time, octets: u32, lost: bool) {
         let class = class(octets);
-        let passed = now.since(*self.begun.get_or_insert(now));
         if lost {
             self.lost[class] += 1;
             self.lost_in_all += 1;
-        } else {
-            self.arrived += 1;
-            self.longest = self.longest.max(class);
-            self.limit = self.limit.filter(|limit| class <= *limit);
-        }
-        if passed < WINDOW {
+            self.shortest = self.shortest.min(class);
+            self.turn = true;
             return;
         }
-        let is_enough = self.arrived >= ARRIVED
-            && self.lost_in_all >= LOST
-            && self.lost[self.longest + 1..].iter().sum::<u32>() >= LOST;
-        if is_enough {
-            self.limit = Some(self.longest);
+        self.limit = self.limit.filter(|(limit, _)| class < *limit);
+        while self.shortest <= class {
+            self.lost_in_all -= std::mem::take(&mut self.lost[self.shortest]);
+            self.shortest += 1;
         }
-        if is_enough || passed >= MOST || self.arrived + self.lost_in_all > 4 * LOST {
+        if self.lost_in_all == 0 {
+            (self.turns, self.turn) = (0, false);
+            return;
+        }
+        self.turns += u32::from(std::mem::take(&mut self.turn));
+        if self.lost_in_all >= LOST && self.turns >= TURNS {
+            self.limit = Some((self.shortest_lost(), now));
             *self = Lengths {
                 limit: self.limit,
                 ..Lengths::default()
@@ -74,9 +75,16 @@ impl Lengths {
         }
     }
 
+    fn shortest_lost(&self) -> usize {
+        let lost = self.lost[self.shortest..].iter();
+        lost.take_while(|count| **count == 0).count() + self.shortest
+    }
+
     /// Whether datagrams of this length do not arrive.
-    pub fn blocks(&self, octets: u32) -> bool {
-        self.limit.is_some_and(|limit| class(octets) > limit)
+    pub fn blocks(&self, now: Time, octets: u32) -> bool {
+        let holds =
+            |(limit, since): (usize, Time)| class(octets) >= limit && now.since(since) < HOLDS;
+        self.limit.is_some_and(holds)
     }
 }
 
@@ -84,35 +92,59 @@ impl Lengths {
 mod tests {
     use super::*;
 
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
     /// Takes 100 fates a second from `from` on, those of lengths in turn; `lost` says which are lost.
-    fn run(lengths: &mut Lengths, from: u64, seconds: u64, lost: impl Fn(u64, u32) -> bool) {
+    fn run(
+        lengths: &mut Lengths,
+        turn: [u32; 4],
+        (from, seconds): (u64, u64),
+        lost: impl Fn(u64, u32) -> bool,
+    ) {
         for n in from * 100..(from + seconds) * 100 {
-            let octets = [1_228, 1_228, 1_228, 300][(n % 4) as usize];
-            lengths.outcome(Time::ZERO + Span::from_ms(10 * n), octets, lost(n, octets));
+            let octets = turn[(n % 4) as usize];
+            lengths.outcome(at(10 * n), octets, lost(n, octets));
         }
     }
+
+    const MEDIA: [u32; 4] = [1_228, 1_228, 1_228, 300];
 
     #[test]
     fn a_path_that_drops_long_datagrams_blocks_them_until_one_arrives() {
         let mut lengths = Lengths::default();
-        run(&mut lengths, 0, 3, |_, _| false);
-        assert!(!lengths.blocks(1_228));
-        run(&mut lengths, 3, 5, |_, octets| octets > 1_100);
-        assert!(lengths.blocks(1_228) && !lengths.blocks(300));
+        run(&mut lengths, MEDIA, (0, 3), |_, _| false);
+        assert!(!lengths.blocks(at(3_000), 1_228));
+        run(&mut lengths, MEDIA, (3, 2), |_, octets| octets > 1_100);
+        assert!(lengths.blocks(at(5_000), 1_228) && !lengths.blocks(at(5_000), 300));
         // It stays so, and ends with the first long one that arrives.
-        run(&mut lengths, 8, 20, |_, octets| octets > 1_100);
-        assert!(lengths.blocks(1_228));
-        lengths.outcome(Time::ZERO + Span::from_secs(28), 1_228, false);
-        assert!(!lengths.blocks(1_228));
+        run(&mut lengths, MEDIA, (5, 100), |_, octets| octets > 1_100);
+        assert!(lengths.blocks(at(105_000), 1_228));
+        lengths.outcome(at(105_000), 1_228, false);
+        assert!(!lengths.blocks(at(105_000), 1_228));
+    }
+
+    #[test]
+    fn parities_that_are_little_longer_than_media_are_told_from_them() {
+        let mut lengths = Lengths::default();
+        let turn = [1_228, 1_247, 1_228, 1_228];
+        let lost = |n: u64, octets: u32| octets > 1_240 || n.is_multiple_of(20);
+        run(&mut lengths, turn, (0, 4), lost);
+        assert!(lengths.blocks(at(4_000), 1_247) && !lengths.blocks(at(4_000), 1_228));
+        // No parity is sent while it holds, so it ends by itself.
+        run(&mut lengths, [1_228; 4], (4, 58), lost);
+        assert!(lengths.blocks(at(60_000), 1_247));
+        assert!(!lengths.blocks(at(64_000), 1_247));
     }
 
     #[test]
     fn loss_of_all_lengths_and_outages_block_nothing() {
         let mut lengths = Lengths::default();
-        run(&mut lengths, 0, 20, |n, _| n * 37 % 100 < 90);
-        assert!(!lengths.blocks(1_228), "90 % loss");
-        run(&mut lengths, 20, 10, |_, _| true);
-        run(&mut lengths, 30, 10, |n, _| n % 700 < 300);
-        assert!(!lengths.blocks(1_228), "outages");
+        run(&mut lengths, MEDIA, (0, 20), |n, _| n * 37 % 100 < 90);
+        assert!(!lengths.blocks(at(20_000), 1_228), "90 % loss");
+        run(&mut lengths, MEDIA, (20, 10), |_, _| true);
+        run(&mut lengths, MEDIA, (30, 10), |n, _| n % 700 < 300);
+        assert!(!lengths.blocks(at(40_000), 1_228), "outages");
     }
 }

@@ -53,6 +53,8 @@ pub(crate) const MARKERS: u64 = 2;
 const UNHEARD: Span = Span::from_ms(4);
 /// Feedback is overdue when none came for this many of its periods beyond the round trip.
 const OVERDUE: u64 = 3;
+/// Between two markers that ask for overdue feedback.
+const ASK: Span = Span::from_ms(5);
 
 /// What a [`Repairer`] does about losses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -163,6 +165,8 @@ pub struct Repairer<T> {
     path: Option<Box<PathEstimator>>,
     /// The last datagram that left, if it asks for markers.
     tail: Option<Tail>,
+    /// When a marker last asked for feedback.
+    asked: Time,
     calm: Calm,
     /// Originals below were looked at for want of feedback.
     unheard: u64,
@@ -232,6 +236,7 @@ impl<T: Clone> Repairer<T> {
             nominal: Nominal::default(),
             there: Hearing::new(),
             tail: None,
+            asked: Time::ZERO,
             calm: Calm::default(),
             unheard: 0,
             stats: RepairStats::default(),
@@ -478,16 +483,41 @@ impl<T: Clone> Repairer<T> {
         nominal.saturating_add(unit.lasts.unwrap_or(self.there.budget))
     }
 
+    /// When the next marker is due behind the last datagram of a frame.
     fn marker_at(&self) -> Option<Time> {
         let tail = self.tail.filter(|tail| tail.sent < MARKERS)?;
         (self.history.unhandled() < self.history.next()).then_some(tail.marker)
     }
 
+    /// When a round trip and this number of periods of the feedback have passed since `silent`.
+    fn overdue_from(&self, silent: Time, periods: u64) -> Time {
+        let rtt = self.there.line.rtt().unwrap_or_default();
+        let quiet = self.there.period.times(periods);
+        silent.saturating_add(rtt).saturating_add(quiet)
+    }
+
+    /// When the next marker is due that asks for overdue feedback, as long as something may still be repaired. A burst of losses
+    /// takes datagrams in a row, so it passes sooner the more of them there are.
+    fn ask_at(&self) -> Option<Time> {
+        self.unheard_at()?;
+        let oldest = self.history.sent_at(self.history.unhandled())?;
+        let due = self.overdue_from(self.there.heard()?.max(oldest), 1);
+        let due = due.saturating_add(self.there.line.margin());
+        Some(due.max(self.asked.saturating_add(ASK)))
+    }
+
     fn marker(&mut self, now: Time) -> Option<Outgoing<Carried<T>>> {
-        self.marker_at().filter(|at| *at <= now)?;
-        if let Some(tail) = &mut self.tail {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        let (tail, ask) = (is_due(self.marker_at()), is_due(self.ask_at()));
+        if !tail && !ask {
+            return None;
+        }
+        if let Some(tail) = self.tail.as_mut().filter(|_| tail) {
             tail.sent += 1;
             tail.marker = tail.marker.saturating_add(MARKER_AGAIN);
+        }
+        if ask {
+            self.asked = now;
         }
         self.stats.markers += 1;
         let rtt_us = self.there.line.rtt().map_or(0, Span::as_us);
@@ -495,6 +525,7 @@ impl<T: Clone> Repairer<T> {
             session: self.config.session,
             hi: Serial((self.history.next() - 1) as u32),
             rtt_us: u32::try_from(rtt_us).unwrap_or(u32::MAX),
+            asks: ask,
         };
         Some(Outgoing {
             head,
@@ -722,7 +753,7 @@ impl<T: Clone> Machine for Repairer<T> {
         self.begin_train(now);
         while let Some((start, waiting)) = self.pacer.next(now) {
             let is_repair = !matches!(waiting, Waiting::Original { .. });
-            if is_repair && self.lengths.blocks(waiting.unit().octets) {
+            if is_repair && self.lengths.blocks(now, waiting.unit().octets) {
                 self.unsent(now, waiting, Cause::LinkLoss, obs);
                 continue;
             }
@@ -775,6 +806,7 @@ impl<T: Clone> Machine for Repairer<T> {
         let later = self.later.peek().map(|it| it.0.0);
         let planned = earliest(later, self.ahead.next_close());
         let queued = earliest(self.pacer.next_start(), planned);
-        earliest(queued, earliest(self.marker_at(), self.unheard_at()))
+        let marker = earliest(self.marker_at(), self.ask_at());
+        earliest(queued, earliest(marker, self.unheard_at()))
     }
 }

@@ -13,7 +13,7 @@ use super::{
     UNHEARD, Unit,
 };
 use crate::calm::ROUND;
-use crate::parity::{Gathered, extra};
+use crate::parity::{Gathered, extra, parity_octets};
 
 impl<T: Clone> Repairer<T> {
     pub(super) fn repair_due<O: Observer>(&mut self, now: Time, due: Due, obs: &mut O) {
@@ -28,6 +28,7 @@ impl<T: Clone> Repairer<T> {
         let Some(block) = self.blocks.get(number).filter(|it| !it.state.closed) else {
             return;
         };
+        let passes = !self.lengths.blocks(now, block.octets);
         let (mut missing, mut open) = (Vec::new(), false);
         let mut latest = None;
         for of in block.contents() {
@@ -48,6 +49,12 @@ impl<T: Clone> Repairer<T> {
                 }
             }
             return;
+        }
+        if !passes {
+            if let Some(block) = self.blocks.get_mut(number) {
+                block.state.closed = true;
+            }
+            return self.repair(now, missing, obs);
         }
         let lacking = missing.len() as u32;
         let deficit = lacking.saturating_sub(arrived + block.under_way());
@@ -151,6 +158,7 @@ impl<T: Clone> Repairer<T> {
             let (unit, nominal) = (content.unit, content.nominal);
             let deadline = self.deadline(&unit, nominal);
             let leaves = self.pacer.start(now, unit.layer);
+            let parities = self.config.means == Means::Auto && self.parities_pass(now, &unit);
             let layer = &mut self.stats.layers[unit.layer];
             if self.config.means == Means::Parities {
                 layer.uncovered += 1;
@@ -163,7 +171,7 @@ impl<T: Clone> Repairer<T> {
             } else {
                 let copies = self.there.line.copies(MAX_COPIES, RESIDUAL);
                 let mut taken = 0;
-                if self.config.means == Means::Auto && copies > 1 {
+                if parities && copies > 1 {
                     taken = self.send_as_block(now, of, rest, obs);
                 }
                 if taken == 0 {
@@ -204,6 +212,11 @@ impl<T: Clone> Repairer<T> {
             }
         }
         taken
+    }
+
+    /// Whether the path carries parities of such contents: they are a little longer.
+    fn parities_pass(&self, now: Time, of: &Unit) -> bool {
+        !self.lengths.blocks(now, parity_octets(of.octets))
     }
 
     /// A content as parities are made of it.
@@ -314,7 +327,8 @@ impl<T: Clone> Repairer<T> {
         let (unit, nominal) = (content.unit, content.nominal);
         let deadline = self.deadline(&unit, nominal);
         let too_long = self.path(now).is_too_long(sent, deadline);
-        if deadline <= sent || !(too_long || self.config.means == Means::Parities) {
+        let wanted = too_long || self.config.means == Means::Parities;
+        if deadline <= sent || !wanted || !self.parities_pass(now, &unit) {
             return;
         }
         let Some((unit, nominal, payload)) = self.payload(counter) else {
@@ -369,12 +383,8 @@ impl<T: Clone> Repairer<T> {
         while let Some(at) = self.unheard_at().filter(|at| *at <= now) {
             let of = self.unheard;
             self.unheard += 1;
-            let quiet = Span::from_ps(
-                self.there.line.rtt().unwrap_or_default().as_ps()
-                    + self.there.period.times(OVERDUE).as_ps(),
-            );
             let heard = self.there.heard();
-            let overdue = heard.is_some_and(|heard| now.since(heard) > quiet);
+            let overdue = heard.is_some_and(|heard| now > self.overdue_from(heard, OVERDUE));
             let is_open =
                 |it: &&Content<T>| !it.delivered && it.in_flight == 1 && it.block.is_none();
             let open = self.history.content_ref(of).filter(is_open).is_some();
@@ -406,8 +416,9 @@ impl<T: Clone> Repairer<T> {
         let deadline = now.saturating_add(UNHEARD);
         // A burst takes a whole frame, and half as many parities are none. On a calm link the other end keeps no contents.
         let few = self.losses.is_lossy(now) && self.losses.burst().is_none();
+        let passes = !self.lengths.blocks(now, frame.parity_octets());
         let parities = match self.config.means {
-            Means::Auto if few => ahead::parities(&frame, &self.path(now)),
+            Means::Auto if few && passes => ahead::parities(&frame, &self.path(now)),
             _ => 0,
         };
         let number = match parities {

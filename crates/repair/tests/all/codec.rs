@@ -79,13 +79,14 @@ fn head() -> impl Strategy<Value = Head> {
                 back,
             }
         ),
-        (any::<u16>(), any::<u32>(), any::<u32>()).prop_map(|(session, hi, rtt_us)| {
-            Head::Marker {
+        (any::<u16>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
+            |(session, hi, rtt_us, asks)| Head::Marker {
                 session,
                 hi: Serial(hi),
                 rtt_us,
+                asks,
             }
-        }),
+        ),
         feedback().prop_map(Head::Feedback),
         (any::<u16>(), any::<u32>(), layer(), any::<u8>()).prop_map(
             |(session, counter, layer, parities)| Head::Shared {

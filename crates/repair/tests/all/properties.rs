@@ -146,6 +146,7 @@ fn any_head() -> impl Strategy<Value = Head> {
                 session: session.into(),
                 hi: Serial(counter),
                 rtt_us: back.into(),
+                asks: back % 2 == 1,
             },
         }
     })
@@ -254,8 +255,8 @@ proptest! {
         budget in 50..600_u64,
         hops in 1..3_usize,
         layered in any::<bool>(),
-        means in means(),
         restart_every in prop::option::of(2..60_u64),
+        means in means(),
         seed in any::<u64>(),
     ) {
         let how = Impairment {
@@ -272,8 +273,8 @@ proptest! {
             rate: rate.map(|rate| Rate::from_bps(rate * 1_000_000)),
             frames: 100,
             layered,
-            means,
             restart_every,
+            means,
             seed,
             ..Setup::of(how, budget)
         });
@@ -604,12 +605,55 @@ fn one_forged_marker_hides_no_datagram() {
                     session: SESSION,
                     hi: Serial(counter + ahead),
                     rtt_us: 0,
+                    asks: true,
                 };
                 end.handle(at(0), RequesterInput::Marker(marker), &mut Off);
             }
         }
         assert_eq!(given.len(), 200, "{ahead}");
     }
+}
+
+#[test]
+fn a_marker_that_asks_is_answered_by_one_report() {
+    let mut end: Requester<u64> = Requester::new("link", SESSION, numbers());
+    // A calm link, which reports rarely.
+    let budget = RequesterInput::Budget(Some(Span::from_secs(1)));
+    end.handle(at(0), budget, &mut Off);
+    let mut last = None;
+    for n in 0..200 {
+        let head = Head::Data {
+            session: SESSION,
+            counter: Serial(n),
+            layer: Layer::Base,
+        };
+        let now = at(u64::from(n) * 20_000);
+        let input = RequesterInput::Datagram(head, Carried::Item(u64::from(n)));
+        end.handle(now, input, &mut Off);
+        while end.poll_transmit(now, &mut Off).is_some() {
+            last = Some(now);
+        }
+    }
+    let reported = last.expect("it reports");
+    let mut reports = Vec::new();
+    for us in 0..20_000 {
+        let now = reported + Span::from_us(us);
+        if us % 200 == 0 {
+            let asks = Head::Marker {
+                session: SESSION,
+                hi: Serial(199),
+                rtt_us: 40_000,
+                asks: true,
+            };
+            end.handle(now, RequesterInput::Marker(asks), &mut Off);
+        }
+        for _ in 0..2 {
+            reports.extend(end.poll_transmit(now, &mut Off).map(|_| us));
+        }
+    }
+    // As many markers as these are answered by a report in 5 ms at most.
+    let apart = reports.windows(2).all(|two| two[1] - two[0] >= 3_500);
+    assert!(apart && (3..=5).contains(&reports.len()), "{reports:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Time};
 use layercast_repair::{Means, RequesterInput, Unit};
 
-use crate::channel::{Hop, Impairment, Outcome, Packet, Setup, run};
+use crate::channel::{Hop, Impairment, OCTETS, Outcome, Packet, Setup, run, unit};
 
 const FRAMES: u64 = 4_000;
 
@@ -163,7 +163,7 @@ fn bursts_that_take_the_feedback_use_up_no_rate() {
         assert!(outcome.overhead() <= 0.09, "{}", outcome.overhead());
         (lost, frames) = (lost + outcome.lost, frames + outcome.frames);
     }
-    assert!(lost * 1_000 <= frames, "{lost} of {frames}");
+    assert!(lost * 5_000 <= frames, "{lost} of {frames}");
 }
 
 /// A round trip of 120 ms, and 80 ms from the usual arrival to the screen: every request comes too late.
@@ -240,6 +240,30 @@ fn at_the_last_chance_parities_are_fewer_than_copies() {
         parities.lost <= copies.lost.max(4),
         "{} {}",
         parities.lost,
+        copies.lost
+    );
+}
+
+#[test]
+fn where_parities_are_too_long_for_the_path_copies_are_sent() {
+    // A path that carries the media, and nothing that is longer by a parity's header.
+    let of = |means, longest| {
+        run(&Setup {
+            means,
+            longest,
+            packets: (60, 30),
+            ..Setup::of(Impairment::loss(0.1), 120)
+        })
+    };
+    let short = of(Means::Auto, Some(OCTETS + 10));
+    let copies = of(Means::Requests, None);
+    let base = short.hops[0].0.layers.base;
+    assert!(base.parities * 20 < base.repairs, "{base:?}");
+    // A part of the first seconds, and of one in sixty, shows it.
+    assert!(
+        short.lost < copies.lost + 80,
+        "{} {}",
+        short.lost,
         copies.lost
     );
 }
@@ -344,6 +368,52 @@ fn a_calm_link_reports_rarely_and_repairs_in_time() {
 }
 
 #[test]
+fn feedback_that_is_overdue_is_asked_for() {
+    let how = Impairment {
+        jitter: Span::ZERO,
+        ..Impairment::loss(0.0)
+    };
+    let mut hop = Hop::new(how, None, 1, "silent", Means::Auto);
+    let budget = RequesterInput::Budget(Some(Span::from_secs(1)));
+    hop.requester.handle(Time::ZERO, budget, &mut Off);
+    let start = Time::ZERO + Span::from_secs(1);
+    let mut arrived = None;
+    // Frames of two packets until 400 ms. The last packet is lost, and so is all feedback until 600 ms; nothing follows.
+    for ms in 0..2_000 {
+        let now = start + Span::from_ms(ms);
+        let silent = if (400..600).contains(&ms) { 1.0 } else { 0.0 };
+        for index in 0..2 {
+            if ms % 40 > 0 || ms > 400 {
+                continue;
+            }
+            let lost = ms == 400 && index == 1;
+            hop.lose(if lost { 1.0 } else { 0.0 }, silent);
+            let frame = ms / 40;
+            let unit = unit(Layer::Base, now.as_us() as u32, index == 1);
+            hop.send(
+                now,
+                unit,
+                Packet {
+                    frame,
+                    index,
+                    of: 2,
+                },
+            );
+        }
+        hop.lose(0.0, silent);
+        let last = |packet: &Packet| packet.frame == 10 && packet.index == 1;
+        if hop.run(now).iter().any(|(_, packet)| last(packet)) {
+            arrived = Some(ms);
+            break;
+        }
+    }
+    // A marker, a report, and the repair, 20 ms each.
+    assert!(arrived.is_some_and(|ms| ms <= 650), "{arrived:?}");
+    let markers = hop.repairer.stats().markers;
+    assert!(markers <= 80, "{markers}");
+}
+
+#[test]
 fn what_is_too_long_for_the_path_is_not_repaired_until_it_passes_again() {
     let how = Impairment::loss(0.0);
     let mut hop = Hop::new(how, None, 1, "short", Means::Auto);
@@ -359,7 +429,7 @@ fn what_is_too_long_for_the_path_is_not_repaired_until_it_passes_again() {
             for (index, octets) in [1_228, 300].into_iter().enumerate() {
                 let unit = Unit {
                     octets,
-                    ..crate::channel::unit(Layer::Base, ms as u32 * 1_000, index == 1)
+                    ..unit(Layer::Base, ms as u32 * 1_000, index == 1)
                 };
                 let packet = Packet {
                     frame: ms / 10,
