@@ -177,7 +177,7 @@ bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages,
 	$(PY) scripts/peers/transports.py $(TARGET) $(or $(RUNS),3)
 
 .PHONY: bench-peers
-bench-peers: build tools venv peers ## Beside SRT, RIST and rtpjitterbuffer, over an emulated path (long; numbers in docs/src/results/bench-media.md)
+bench-peers: build tools venv peers ## Beside SRT, RIST and rtpjitterbuffer, over an emulated path (long; PARTS=, ROWS="5 %"; numbers in docs/src/results/bench-media.md)
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
 .PHONY: bench-latency

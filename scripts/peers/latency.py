@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Delay of a live stream from UDP in to UDP out, over loopback and one switch, for GOPs of several lengths.
 
-Usage: latency.py LAYERCAST FOLDER [--seconds N] [--gops 0.5,2,8] [--settings default,low-latency,srt]
+Usage: latency.py LAYERCAST FOLDER [--seconds 30] [--runs 1] [--gops 0.5,2,8]
+                  [--settings default,low-latency,srt]
 
 Each picture is recognised by its presentation time stamp: the delay is from the first packet of the picture
 at the input to the first packet of the same picture at the output. docs/src/how-to/latency.md has the table.
 """
 
 import argparse
+import itertools
 import json
 import re
 import select
@@ -184,6 +186,7 @@ def main() -> None:
     parser.add_argument("layercast")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--gops", default="0.5,2,8")
     parser.add_argument("--settings", default="default,low-latency,srt")
     args = parser.parse_args()
@@ -191,15 +194,23 @@ def main() -> None:
     rows = []
     for setting in args.settings.split(","):
         for gop in args.gops.split(","):
-            print(f"latency: {setting}, GOP {gop} s", file=sys.stderr, flush=True)
-            row = measure(args, setting, float(re.sub("s$", "", gop)))
-            rows.append(row)
-            print(json.dumps(row), flush=True)
+            for number in range(1, args.runs + 1):
+                print(f"latency: {setting}, GOP {gop} s, run {number}", file=sys.stderr, flush=True)
+                row = measure(args, setting, float(re.sub("s$", "", gop)))
+                rows.append(row)
+                print(json.dumps(row), flush=True)
     print("| setting | GOP | URL after | median | 95 % | largest |\n|---|---|---|---|---|---|")
-    for row in rows:
-        after = f"{row['url_after_s']} s" if "url_after_s" in row else "-"
-        figures = " | ".join(f"{row[key]:.0f} ms" for key in ("median_ms", "p95_ms", "max_ms"))
-        print(f"| {row['setting']} | {row['gop_s']:g} s | {after} | {figures} |")
+    for (setting, gop), runs in itertools.groupby(rows, lambda row: (row["setting"], row["gop_s"])):
+        runs = list(runs)
+        after = f"{max(run['url_after_s'] for run in runs)} s" if "url_after_s" in runs[0] else "-"
+        figures = " | ".join(spread([run[key] for run in runs]) for key in ("median_ms", "p95_ms", "max_ms"))
+        print(f"| {setting} | {gop:g} s | {after} | {figures} |")
+
+
+def spread(values: list[float]) -> str:
+    """The median, with the least and the largest of several."""
+    middle = f"{statistics.median(values):.0f} ms"
+    return f"{middle} ({min(values):.0f} to {max(values):.0f})" if len(values) > 1 else middle
 
 
 if __name__ == "__main__":

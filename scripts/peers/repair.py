@@ -2,7 +2,7 @@
 """Repair of lost packets by Layercast, SRT and RIST: one live stream over the same lossy path, as seen on the
 screen.
 
-Usage: repair.py LAYERCAST OUT_DIR [--runs 3] [--conditions "1 %,5 %"]
+Usage: repair.py LAYERCAST OUT_DIR [--runs 3] [--conditions "1 %,5 %"] [--variants REGEX]
 
 Every variant gets the same datagrams of a transport stream (H.264) at the same moments by UDP, and gives them
 by UDP: the delay is from the first byte of a frame at the input to its last byte at the output. Prints a JSON
@@ -216,7 +216,7 @@ def delays(run: Run, stream: Stream, start: float) -> dict:
 def compare(args: argparse.Namespace, stream: Stream, condition: str, seed: int) -> list[tuple[dict, Path]]:
     """All variants simultaneously under one condition: what was counted, and what was received."""
     runs = {}
-    for name, (kind, options) in VARIANTS.items():
+    for name, (kind, options) in args.variants.items():
         folder = args.folder / "runs" / re.sub("[ ,%]+", "_", f"{condition} {name} {seed}")
         folder.mkdir(parents=True, exist_ok=True)
         runs[name] = Run(kind, options, folder)
@@ -253,7 +253,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--conditions", default=",".join(CONDITIONS))
+    parser.add_argument("--variants", default="", help="a pattern of the names of those that run")
     args = parser.parse_args()
+    unknown = set(args.conditions.split(",")) - set(CONDITIONS)
+    if unknown:
+        parser.error(f"no condition {', '.join(sorted(unknown))}; there are {', '.join(CONDITIONS)}")
+    args.variants = {name: how for name, how in VARIANTS.items() if re.search(args.variants, name)}
+    if not args.variants:
+        parser.error(f"no variant has such a name; there are {', '.join(VARIANTS)}")
     args.folder.mkdir(parents=True, exist_ok=True)
     folder = args.folder / "clip"
     stream = Clip(folder).h264
