@@ -4,7 +4,7 @@ use layercast_core::{Span, Time};
 const CLASS: u32 = 8;
 /// Longer datagrams are of the last class.
 const CLASSES: usize = 256;
-/// So many lost datagrams are too many for chance, if shorter ones arrived in between so often.
+/// This number of lost datagrams is too large for chance, if shorter ones arrived at least this number of times in between.
 const LOST: u32 = 64;
 const TURNS: u32 = 8;
 /// For how long repairs of a length are not tried again.

@@ -286,7 +286,7 @@ impl Hop {
         }
     }
 
-    /// Both ends start anew at `now`, with another session; gives how many packets had come in, had not been given, and were of
+    /// Both ends start again at `now`, with another session; gives how many packets had come in, had not been given, and were of
     /// use for `budget` after their time. What is on its way arrives, and belongs to the former session.
     pub fn restart(&mut self, config: &RepairConfig<Item>, (now, budget): (Time, Span)) -> u64 {
         self.former = self.stats();
@@ -440,7 +440,7 @@ pub struct Setup {
     pub packets: (u32, u32),
     /// Every second frame that is no key frame is of E1.
     pub layered: bool,
-    /// The ends of one hop after the other start anew each time this number of frames was sent.
+    /// The ends of one hop after the other start again each time this number of frames was sent.
     pub restart_every: Option<u64>,
     /// Longer datagrams do not pass.
     pub longest: Option<u32>,

@@ -243,7 +243,7 @@ proptest! {
     }
 
     /// Over any channel a packet is handed over once, and each one that is missing has a cause, also if the ends of the hops
-    /// start anew from time to time.
+    /// start again from time to time.
     #[test]
     fn each_packet_once_or_missing_with_a_cause(
         loss in 0.0..0.4_f64,
