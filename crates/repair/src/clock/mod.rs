@@ -53,10 +53,11 @@ pub struct HopClock {
 /// that leaves at t3 by the clock there and arrives at t4 shows that it is by t3 - t4 at least. The nearest of each second keep
 /// both within a band, and the line in the middle of the widest straight band is the clock.
 ///
-/// State is bounded: [`BUCKETS`] pairs. Feedback that lies makes a wrong clock, and nothing else.
+/// State is bounded: [`BUCKETS`] pairs. Feedback that lies by less than the delays makes a wrong clock, and nothing else; what cannot be
+/// true is left out until several reports in a row say it.
 #[derive(Debug, Default)]
 pub(crate) struct ClockEstimator {
-    /// The newest difference of the clocks, unwrapped.
+    /// The newest difference of the clocks that was believed, unwrapped.
     newest: Option<i64>,
     running: Option<Pair>,
     /// The newest last.
@@ -95,7 +96,7 @@ impl ClockEstimator {
         left: impl Fn(u64) -> Option<Time>,
     ) {
         let here = now.as_us() as i64;
-        let back = self.unwrap(feedback.tx_us.0.wrapping_sub(here as u32));
+        let back = self.unwrap(here, feedback.tx_us.0.wrapping_sub(here as u32));
         let back = Point::new(here, back);
         let mut there: Option<Point> = None;
         for arrival in &feedback.arrivals {
@@ -108,16 +109,20 @@ impl ClockEstimator {
                 continue;
             }
             let arrived = feedback.tx_us.0.wrapping_sub(arrival.ago_us);
-            let ahead = self.unwrap(arrived.wrapping_sub(left as u32));
+            let ahead = self.unwrap(here, arrived.wrapping_sub(left as u32));
             if there.is_none_or(|it| ahead < it.value) {
                 there = Some(Point::new(left, ahead));
             }
         }
-        self.heard = Some(now);
         if self.contradicts(there, back) {
             self.forget();
+            self.newest = Some(back.value);
             (self.since, there) = (here, None);
+        } else if self.is_impossible(there, back) {
+            return;
         }
+        self.heard = Some(now);
+        self.newest = Some(back.value);
         self.note(here, there, back);
     }
 
@@ -137,13 +142,21 @@ impl ClockEstimator {
         })
     }
 
-    /// A difference near the newest one.
-    fn unwrap(&mut self, difference: u32) -> i64 {
-        let newest = self.newest.unwrap_or(i64::from(difference));
-        let ahead = Serial(difference).diff(Serial(newest as u32));
-        let difference = newest.saturating_add(ahead.into());
-        self.newest = Some(difference);
-        difference
+    /// A difference near the line, or near the newest one.
+    fn unwrap(&self, here: i64, difference: u32) -> i64 {
+        let line = self.line.map(|line| line.at(here).round() as i64);
+        let near = line.or(self.newest).unwrap_or(i64::from(difference));
+        let ahead = Serial(difference).diff(Serial(near as u32));
+        near.saturating_add(ahead.into())
+    }
+
+    /// Whether a report shows that the clock is ahead by less than the least, or by more than the most, that others show: it is forged
+    /// or damaged, unless more of them say so.
+    fn is_impossible(&self, there: Option<Point>, back: Point) -> bool {
+        let Some(line) = self.line else { return false };
+        let beyond = line.half_width.max(0.0) + CONTRADICTION as f64;
+        let off = |point: Point| point.value as f64 - line.at(point.at);
+        there.is_some_and(|it| off(it) < -beyond) || off(back) > beyond
     }
 
     /// Whether several reports in a row cannot come from a clock on the line.
@@ -281,5 +294,66 @@ impl Pair {
         let [there, back] = self.sums.map(|(sum, count)| sum / count.max(1));
         let ahead = line.at(self.begun.saturating_add(BUCKET / 2)).round() as i64;
         (there.saturating_sub(ahead), ahead.saturating_sub(back))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::Serial;
+
+    use super::*;
+    use crate::message::Arrival;
+
+    /// A report that says that the clock there is ahead by `ahead_us`, over delays of 20 ms.
+    fn hear(clock: &mut ClockEstimator, at_ms: u64, ahead_us: i64) {
+        let now = Time::ZERO + Span::from_ms(at_ms);
+        let left = now.saturating_sub(Span::from_ms(45));
+        let there = |time: Time| (time.as_us() as i64 + ahead_us) as u32;
+        let feedback = Feedback {
+            session: 0,
+            tx_us: Serial(there(now.saturating_sub(Span::from_ms(20)))),
+            hi: Serial(1),
+            known: 1,
+            window_us: 0,
+            budget_ms: None,
+            next_ms: 50,
+            missing: Vec::new(),
+            arrivals: vec![Arrival {
+                back: 0,
+                ago_us: 5_000,
+            }],
+        };
+        clock.hear(now, 1, &feedback, |_| Some(left));
+    }
+
+    fn error(clock: &ClockEstimator, at_ms: u64, ahead_us: i64) -> i32 {
+        let now = Time::ZERO + Span::from_ms(at_ms);
+        let there = clock.get(now).expect("known").there;
+        there.diff(Serial((now.as_us() as i64 + ahead_us) as u32))
+    }
+
+    #[test]
+    fn reports_that_cannot_be_true_move_nothing_and_a_clock_that_is_set_is_believed() {
+        let mut clock = ClockEstimator::default();
+        let true_us = 3_600_000_000;
+        for turn in 0..400 {
+            let ms = 1_000 + turn * 50;
+            hear(&mut clock, ms, true_us);
+            // Each fifth report is followed by a forged one, or by two.
+            if turn % 5 == 4 {
+                for forged in 0..1 + turn % 2 {
+                    let lie =
+                        [1 << 31, -(1 << 31), 60_000, -70_000, 1 << 30][turn as usize / 5 % 5];
+                    hear(&mut clock, ms + 1 + forged, true_us + lie);
+                }
+            }
+            let off = error(&clock, ms + 10, true_us);
+            assert!(off.abs() <= 300, "turn {turn}: {off} us");
+        }
+        for turn in 0..4 {
+            hear(&mut clock, 30_000 + turn * 50, true_us + 7_000_000);
+        }
+        let off = error(&clock, 30_200, true_us + 7_000_000);
+        assert!(off.abs() <= 300, "{off} us");
     }
 }
