@@ -16,12 +16,24 @@ pub struct Fingerprint([u8; 32]);
 
 /// Why a text is no fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error(
-    "{length} characters are no fingerprint, which has 43 of base64url (A-Z, a-z, 0-9, - and _)"
-)]
+#[error("{}", no_key("fingerprint", *length))]
 pub struct FingerprintError {
     /// Characters of the text.
     pub length: usize,
+}
+
+/// That a text of `length` characters is not the base64url of 32 octets, which `what` is.
+pub(crate) fn no_key(what: &str, length: usize) -> String {
+    const LENGTH: usize = 43;
+    match length {
+        LENGTH => format!(
+            "these {LENGTH} characters are no {what}: one of them is none of base64url (A-Z, a-z, 0-9, - and _), or is not the \
+             one that was printed; copy it again"
+        ),
+        _ => format!(
+            "{length} characters are no {what}, which has {LENGTH} of base64url (A-Z, a-z, 0-9, - and _)"
+        ),
+    }
 }
 
 impl Fingerprint {

@@ -57,4 +57,4 @@ pub use source::{Signer, SourceKey, SourceKeyError};
 pub use token::{
     Claimant, Claims, PROOF_LIFE, PROOF_RENEWAL, PROOF_SKEW, Proof, ProofError, Token, TokenError,
 };
-pub use url::{Control, Expect, JoinUrl, UrlError};
+pub use url::{Control, Expect, JoinUrl, UrlError, is_host};

@@ -1,4 +1,5 @@
 use std::fmt::{self, Write};
+use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
@@ -7,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::identity::{Fingerprint, FingerprintError};
+use crate::identity::{Fingerprint, FingerprintError, no_key};
 
 /// Where a flow is and what it takes to get it:
 /// `layercasts://HOST:PORT/FLOW?fp=FINGERPRINT&src=KEY&token=TOKEN`.
@@ -70,9 +71,15 @@ pub enum UrlError {
     /// Another scheme.
     #[error("{0}:// is neither layercasts:// (protected) nor layercast:// (in the clear)")]
     Scheme(String),
-    /// No host, no port, or an empty name of a flow.
+    /// No host, or no port.
     #[error("{0:?} is no HOST:PORT[/FLOW], e.g. 127.0.0.1:7400/bunny")]
     Address(String),
+    /// A host that can be none.
+    #[error("the host {0:?} is neither a name nor an address (IPv6 in brackets: [2001:db8::1])")]
+    Host(String),
+    /// Nothing where the name of a flow is expected.
+    #[error("there is no name of a flow behind the slash: write HOST:PORT/FLOW, or HOST:PORT")]
+    NoFlow,
     /// A `%` without two hexadecimal digits, or octets that are no text.
     #[error("{0:?} is not percent-encoded UTF-8")]
     Encoding(String),
@@ -83,9 +90,7 @@ pub enum UrlError {
     #[error("fp= is wrong: {0}; fp=any accepts any node")]
     Fingerprint(#[from] FingerprintError),
     /// `src` is no public key.
-    #[error(
-        "src= is wrong: {length} characters are no Ed25519 public key, which has 43 of base64url"
-    )]
+    #[error("src= is wrong: {}", no_key("Ed25519 public key", *length))]
     Source {
         /// Characters of the value.
         length: usize,
@@ -122,9 +127,19 @@ impl FromStr for JoinUrl {
         let wrong = || UrlError::Address(text.to_owned());
         let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
         let is_port = port.parse::<NonZeroU16>().is_ok();
-        let is_word = !name.contains(|it: char| it.is_whitespace() || it.is_control());
-        if name.is_empty() || !is_word || !is_port || flow.is_some_and(str::is_empty) {
+        if name.is_empty() || !is_port {
             return Err(wrong());
+        }
+        if !is_host(name) {
+            // Not what may be a password.
+            let (_, host) = name.rsplit_once('@').unwrap_or(("", name));
+            return Err(UrlError::Host(match host.len() == name.len() {
+                true => host.to_owned(),
+                false => format!("..@{host}"),
+            }));
+        }
+        if flow.is_some_and(str::is_empty) {
+            return Err(UrlError::NoFlow);
         }
         let mut url = JoinUrl {
             protected,
@@ -149,6 +164,17 @@ impl FromStr for JoinUrl {
             _ => Ok(url),
         }
     }
+}
+
+/// Whether a text may be a host: a name, an IPv4 address, or an IPv6 address in brackets. It is not looked up.
+pub fn is_host(text: &str) -> bool {
+    if let Some(address) = text.strip_prefix('[') {
+        let address = address.strip_suffix(']').unwrap_or_default();
+        let (address, zone) = address.split_once('%').unwrap_or((address, "none"));
+        return address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty();
+    }
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '-' | '.' | '_');
+    !text.is_empty() && text.chars().all(is_part)
 }
 
 impl JoinUrl {
@@ -296,10 +322,51 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_a_name_or_an_address() {
+        for host in [
+            "a",
+            "a.example",
+            "böhm_1-2",
+            "192.0.2.1",
+            "[::1]",
+            "[fe80::1%eth0]",
+        ] {
+            assert!(is_host(host), "{host}");
+            assert!(parse(&format!("layercast://{host}:1/f")).is_ok(), "{host}");
+        }
+        for host in [
+            "",
+            "[::1",
+            "::1]",
+            "::1",
+            "[]",
+            "[a]",
+            "[fe80::1%]",
+            "a b",
+            "ann:pw@a",
+            "a@b",
+            "a,b",
+            "a\\b",
+        ] {
+            assert!(!is_host(host), "{host}");
+            let error = parse(&format!("layercast://{host}:1/f")).unwrap_err();
+            assert!(!error.to_string().contains("pw"), "{error}");
+        }
+        let error = parse("[::1:7400/f").unwrap_err();
+        assert!(error.to_string().contains("IPv6 in brackets"), "{error}");
+        assert_eq!(parse("h:1/"), Err(UrlError::NoFlow));
+    }
+
+    #[test]
     fn a_value_of_another_length_is_counted() {
         for (text, says) in [
             ("?fp=abc", "fp= is wrong: 3 characters are no fingerprint"),
             ("?src=abcd", "src= is wrong: 4 characters are no Ed25519"),
+            // The last character of 32 octets has two bits that are zero.
+            (
+                "?fp=BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB",
+                "fp= is wrong: these 43 characters are no fingerprint: one of them",
+            ),
         ] {
             let error = parse(&format!("layercasts://h:1{text}")).unwrap_err();
             assert!(error.to_string().starts_with(says), "{error}");
