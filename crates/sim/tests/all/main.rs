@@ -21,6 +21,7 @@ mod renegotiation;
 mod repair;
 mod replay;
 mod reservations;
+mod restarts;
 mod scenario_errors;
 mod schema_verdicts;
 mod security;
