@@ -211,10 +211,14 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id).filter(|it| it.recent.is_running(now)) else {
             return;
         };
+        // Of a flow of base layer frames alone, nobody asks for layers, and nobody grants any.
+        let until = match flow.info.spec.top_level() {
+            Level::BASE => now,
+            _ => now.saturating_add(AWAIT_LEVEL),
+        };
         let Some(branch) = flow.branch(port).filter(|branch| branch.filter.is_none()) else {
             return;
         };
-        let until = now.saturating_add(AWAIT_LEVEL);
         branch.fast_start = Some(FastStart::Awaited { until, anew: false });
         self.fast_starts.push((id, port));
         self.fast_wake = earliest(self.fast_wake, Some(until));
@@ -326,7 +330,8 @@ impl Switch {
         let for_frame = key_frame.saturating_mul(FRAMES_PER_SECOND);
         let fastest = CellRate(of_flow.0.saturating_mul(FASTEST).max(for_frame));
         let rate = left.min(fastest).max(CellRate(1));
-        let refusal = match granted && asks || is_anew {
+        let is_known = granted && asks || is_anew || spec.top_level() == Level::BASE;
+        let refusal = match is_known {
             true => flow
                 .recent
                 .refusal(now, level, (of_flow, rate), spec.gop(), most),

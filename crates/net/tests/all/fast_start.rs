@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use layercast_core::{FlowId, FrameRate, Span};
+use layercast_core::{CellRate, FlowId, FrameRate, Layer, Span};
 use layercast_media::{Clip, Synthetic};
 use layercast_mets::{AppFrame, PlayoutConfig};
 use layercast_net::{Frames, JoinConfig, Means, NodeConfig, Output};
@@ -14,8 +14,8 @@ use crate::common::{join, join_config, real_time, server, sink, start};
 
 const DATAGRAMS: Carriage = Carriage::Datagrams;
 
-/// A server of a flow with GOPs of 1 s.
-fn film() -> NodeConfig {
+/// A server of a flow with GOPs of 1 s: three layers, or all frames in the base layer.
+fn film(is_layered: bool) -> NodeConfig {
     let rate = FrameRate { num: 12, den: 1 };
     let clip = Clip::synthetic(Synthetic::Lougher, rate, 120, 1);
     let mut config = server(DATAGRAMS, 1);
@@ -26,8 +26,18 @@ fn film() -> NodeConfig {
     source.config.flow.spec = clip.flow_spec();
     source.config.flow.spec.flow_id = FlowId(1);
     source.config.flow.spec.delay_max_ms = 800;
-    let frames = clip.frames.into_iter().map(|frame| AppFrame {
-        layer: frame.layer(),
+    if !is_layered {
+        let layers = &mut source.config.flow.spec.layers;
+        layers.base.mean.0 += layers.e1.mean.0 + layers.e2.mean.0;
+        for layer in [&mut layers.e1, &mut layers.e2] {
+            (layer.mean, layer.peak) = (CellRate(0), CellRate(0));
+        }
+    }
+    let frames = clip.frames.into_iter().map(move |frame| AppFrame {
+        layer: match is_layered {
+            true => frame.layer(),
+            false => Layer::Base,
+        },
         gop_start: frame.gop_start,
         sound: frame.sound,
         time: frame.time,
@@ -39,7 +49,17 @@ fn film() -> NodeConfig {
 
 #[real_time(tokio)]
 async fn a_late_receiver_starts_within_half_a_second_and_is_not_behind() {
-    let server = start(film()).await;
+    starts_at_once(film(true)).await;
+}
+
+/// Nobody asks for layers of it, or grants any.
+#[real_time(tokio)]
+async fn a_flow_of_base_layer_frames_alone_has_a_fast_start_too() {
+    starts_at_once(film(false)).await;
+}
+
+async fn starts_at_once(film: NodeConfig) {
+    let server = start(film).await;
     let mut early = sink("early", 11, DATAGRAMS);
     early.asks_at_once = true;
     let early = join(join_config(server.addr, early));
