@@ -430,7 +430,8 @@ impl LiveInput {
         if let Some(problem) = self.ingest.problem().filter(|_| came) {
             return Err(unusable(&problem));
         }
-        let Some(media) = self.ingest.media() else {
+        // What it is may be known before anything comes.
+        let Some(media) = self.ingest.media().filter(|_| datagrams > 0) else {
             return Err(match datagrams {
                 0 => NetError::Silent {
                     from,
