@@ -124,6 +124,7 @@ impl Failure {
             io::ErrorKind::ResourceBusy => {
                 "give another file, or stop the other command first".to_owned()
             }
+            io::ErrorKind::Unsupported => "give the output another name".to_owned(),
             io::ErrorKind::FileTooLarge if verb == "read" => {
                 format!("give a part of it: head -c 100M {} > PART", path.display())
             }

@@ -769,8 +769,13 @@ fn in_words(summary: &JoinSummary) -> String {
     let stream = &summary.output.stream;
     if summary.output.dropped > 0 {
         text += &format!(
-            "\n  {} dropped, because the output takes them too slowly",
-            count(summary.output.dropped, "frame")
+            "\n  {} dropped, because the output {}",
+            count(summary.output.dropped, "frame"),
+            // Before it ended, it may have been slow too.
+            match summary.output.error {
+                Some(_) => "ended before the stream",
+                None => "takes them too slowly",
+            }
         );
     }
     if stream.repeated > 0 {

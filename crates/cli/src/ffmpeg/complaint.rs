@@ -16,7 +16,16 @@ pub struct Complaint {
     pub status: ExitStatus,
     /// What went wrong, in its words.
     pub cause: String,
+    /// What it wrote is not whole. ffmpeg 5.1 ends with success where only the last octets have no room.
+    is_cut: bool,
 }
+
+/// How lines begin that say that an output is not whole.
+const CUT: [&str; 3] = [
+    "av_interleaved_write_frame()",
+    "Error writing trailer",
+    "Error closing file",
+];
 
 impl Complaint {
     /// Reads the last lines that it wrote to standard error.
@@ -29,22 +38,27 @@ impl Complaint {
                 causes.push(text);
             }
         }
+        let is_cut = causes
+            .iter()
+            .any(|text| CUT.iter().any(|start| text.starts_with(start)));
         let cause = causes.split_off(causes.len().saturating_sub(CAUSES));
         Complaint {
             status,
+            is_cut,
             cause: cause.join("; "),
         }
     }
 
-    /// Whether it ended without an error.
+    /// Whether it ended without an error, and what it wrote is whole.
     pub fn is_fine(&self) -> bool {
-        self.status.success()
+        self.status.success() && !self.is_cut
     }
 
     /// The cause, and the exit status.
     pub fn in_words(&self) -> String {
         match self.cause.is_empty() {
             true => format!("ffmpeg ended with {}", self.status),
+            false if self.status.success() => format!("{} (ffmpeg)", self.cause),
             false => format!("{} (ffmpeg: {})", self.cause, self.status),
         }
     }
@@ -103,6 +117,7 @@ impl Complaint {
                 "Port missing in uri",
                 "add the port: srt://HOST:PORT, or srt://:PORT to listen",
             ),
+            ("No space left", "make room, or write to another disk"),
             ("No route to host", "check the address, and the network"),
             ("timed out", "check the address, and firewalls between"),
             (
@@ -205,6 +220,21 @@ mod tests {
         );
         let used = complaint(&["[tcp @ 0x1] [error] bind failed: Address already in use"]);
         assert!(used.is_final());
+    }
+
+    #[test]
+    fn a_file_whose_end_has_no_room_is_not_written_whatever_the_status_says() {
+        let success = ExitStatus::from_raw(0);
+        let full = "[error] Error writing trailer of file:a.mkv: No space left on device";
+        let said = Complaint::new(success, &owned(&[full]));
+        assert!(!said.is_fine());
+        assert!(
+            said.in_words()
+                .ends_with("No space left on device (ffmpeg)")
+        );
+        let order =
+            "[mkv @ 0x1] [error] non monotonically increasing dts to muxer in stream 0: 5 >= 5";
+        assert!(Complaint::new(success, &owned(&[order])).is_fine());
     }
 
     #[test]
