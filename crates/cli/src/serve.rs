@@ -78,10 +78,16 @@ pub fn run(args: &args::Serve) -> Outcome {
     let input = open(path, args)?;
     let is_live = matches!(input, Input::Live(..));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
-        return Err(Failure::Usage(
-            "live media cannot be repeated (--loop) or held back (--start-when-joined, --start-in)"
-                .into(),
-        ));
+        let what = match args.renditions {
+            Some(Renditions::Encoded(_)) => {
+                "renditions that ffmpeg encodes are live media, which cannot be repeated (--loop) or held back \
+                 (--start-when-joined, --start-in): encode them into a file, and serve that with --renditions programs"
+            }
+            _ => {
+                "live media cannot be repeated (--loop) or held back (--start-when-joined, --start-in)"
+            }
+        };
+        return Err(Failure::Usage(what.into()));
     }
     if let Some(option) = live_only(args).filter(|_| !is_live) {
         let what = format!("{option} is for live media: a pipe or a URL");

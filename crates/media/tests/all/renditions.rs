@@ -291,6 +291,49 @@ fn renditions_in_several_files_are_those_of_one() {
     assert_eq!(shown, expected);
 }
 
+/// A rendition in a file, `seconds` long, whose octets come in the seconds for which `moves` holds.
+fn apart(name: &str, size: &str, seconds: u32, moves: &str) -> Bytes {
+    let path = file(name);
+    let status = ffmpeg(&["-f", "lavfi", "-i"])
+        .arg(format!("testsrc2=rate=25:size={size}"))
+        .args(["-vf", &format!("noise=alls=60:allf=t:enable='{moves}'")])
+        .args(["-t", &seconds.to_string(), "-c:v", "libx264"])
+        .args(["-preset", "ultrafast", "-threads", "1"])
+        .args(ALIGNED.split_whitespace())
+        .args(["-f", "mpegts"])
+        .arg(&path)
+        .status();
+    assert!(status.expect("ffmpeg runs").success());
+    Bytes::from(std::fs::read(path).expect("a file"))
+}
+
+fn pictures(clip: &Clip) -> [usize; 2] {
+    [Layer::Base, Layer::E1].map(|layer| clip.frames.iter().filter(|it| it.layer == layer).count())
+}
+
+#[test]
+fn files_are_read_by_the_time_of_their_media_whatever_their_octets() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let low = apart("renditions-early.ts", "96x54", 8, "lt(t,4)");
+    let high = apart("renditions-late.ts", "160x90", 8, "gte(t,4)");
+    let found = Clip::of_renditions(&[low.clone(), high]).expect("renditions");
+    assert_eq!(pictures(&found.clip), [200, 200]);
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    let keys = found.renditions.iter().map(|it| (it.aligned, it.alone));
+    assert_eq!(keys.collect::<Vec<_>>(), [(8, 0); 2]);
+
+    let short = apart("renditions-short.ts", "160x90", 5, "lt(t,0)");
+    let found = Clip::of_renditions(&[low, short]).expect("renditions");
+    assert_eq!(pictures(&found.clip), [125, 125]);
+    let [RenditionNote::Ended { at, id }] = found.notes[..] else {
+        panic!("{:?}", found.notes);
+    };
+    assert_eq!(id.input, Some(1));
+    assert!((at.as_secs_f64() - 4.96).abs() < 0.01, "{at:?}");
+}
+
 #[test]
 fn what_does_not_align_is_refused_with_the_setting_that_helps() {
     if !have_ffmpeg() {

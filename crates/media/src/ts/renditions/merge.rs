@@ -13,6 +13,8 @@ use crate::live::{Stamp, TimedFrame, span_of};
 
 /// For this media time, in ticks, the others wait for a picture of a rendition.
 const PATIENCE: i64 = 90_000 * 7 / 10;
+/// Media time of a file that may be left where another ends.
+const MOST_LEFT: i64 = 90_000 / 2;
 /// For this one they wait for the first key frame of each.
 const FIRST_PATIENCE: i64 = 90_000 * 10;
 /// Octets that wait, of all renditions.
@@ -27,6 +29,8 @@ const MOST_NOTES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Merge {
     lanes: Vec<Lane>,
+    /// Each is a file: the others wait for it, and end with it.
+    are_files: bool,
     /// Lanes are in the order of their levels.
     is_ordered: bool,
     /// There was a common key frame: media time counts from here.
@@ -42,9 +46,10 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub fn new(lanes: Vec<Lane>) -> Merge {
+    pub fn new(lanes: Vec<Lane>, are_files: bool) -> Merge {
         Merge {
             lanes,
+            are_files,
             is_ordered: false,
             begun: None,
             now: Span::ZERO,
@@ -67,12 +72,37 @@ impl Merge {
     }
 
     pub fn finish(&mut self, input: usize) {
+        if self.lanes.iter().all(|it| it.is_over) {
+            return;
+        }
         for lane in &mut self.lanes {
             if lane.id.input.unwrap_or(0) == input && !lane.is_over {
                 lane.finish();
             }
         }
         self.advance();
+        if self.lanes.iter().all(|it| it.is_over) {
+            self.end();
+        }
+    }
+
+    /// All inputs are over.
+    fn end(&mut self) {
+        self.look_for_common();
+        if !self.are_files || self.lanes.iter().all(|it| it.span() < MOST_LEFT) {
+            return;
+        }
+        let first = self.lanes.iter().find(|it| it.queued == 0);
+        if let Some(id) = first.map(|it| it.id) {
+            self.note(RenditionNote::Ended { at: self.now, id });
+        }
+    }
+
+    /// The input whose pictures are behind those of the others.
+    pub fn awaited(&self) -> Option<usize> {
+        let lanes = self.lanes.iter().filter(|it| !it.is_over);
+        let first = lanes.min_by_key(|it| (it.queued > 0, it.span()));
+        first.map(|it| it.id.input.unwrap_or(0))
     }
 
     pub fn poll(&mut self) -> Option<TimedFrame> {
@@ -174,8 +204,13 @@ impl Merge {
         for lane in &mut self.lanes {
             lane.is_stopped &= lane.queued == 0;
         }
+        let has_ended = |it: &Lane| it.queued == 0 && it.is_over;
+        if self.are_files && self.lanes.iter().any(has_ended) {
+            return false;
+        }
         let is_waited_for = |it: &Lane| it.queued == 0 && !it.is_stopped && !it.is_over;
         let patience = match self.begun {
+            _ if self.are_files => i64::MAX,
             Some(_) => PATIENCE,
             None => FIRST_PATIENCE,
         };

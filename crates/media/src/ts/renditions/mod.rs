@@ -24,6 +24,8 @@ use crate::mpeg::es::Stream;
 /// Most renditions of a flow, and least.
 const MOST: usize = 3;
 const LEAST: usize = 2;
+/// Octets of a file that are read at once.
+const PIECE: usize = 64 * TS_PACKET;
 
 /// A rendition of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +59,8 @@ pub struct Renditions {
     merge: Option<Merge>,
     /// One transport stream whose programs are the renditions.
     of_programs: bool,
+    /// Each is a file, and read as it is waited for.
+    are_files: bool,
     problem: Option<String>,
 }
 
@@ -67,6 +71,7 @@ impl Renditions {
             scans: vec![Scan::default()],
             merge: None,
             of_programs: true,
+            are_files: false,
             problem: None,
         }
     }
@@ -77,6 +82,23 @@ impl Renditions {
             scans: (0..count).map(|_| Scan::default()).collect(),
             of_programs: false,
             ..Renditions::of_programs()
+        }
+    }
+
+    /// The same of files, which are read as [`Renditions::awaited`] says: no picture is taken for missing because that of
+    /// another rendition was read before, and the flow ends with the first file.
+    pub fn of_files(count: usize) -> Renditions {
+        Renditions {
+            are_files: true,
+            ..Renditions::of_inputs(count)
+        }
+    }
+
+    /// The input of which bytes are waited for most: its media are behind those of the others.
+    pub fn awaited(&self) -> Option<usize> {
+        match &self.merge {
+            Some(merge) => merge.awaited(),
+            None => self.scans.iter().position(|it| !it.is_done()),
         }
     }
 
@@ -162,7 +184,7 @@ impl Renditions {
         if let Some(other) = lanes.iter().find(|it| Some(it.1) != first) {
             let (name, of_first) = (other.1.name(), lanes[0].1.name());
             return self.fail(format!(
-                "{} is {name} video and {} is {of_first}: renditions of a flow have one codec",
+                "{} is {name} and {} is {of_first}: renditions of a flow have one codec",
                 other.0, lanes[0].0
             ));
         }
@@ -191,7 +213,7 @@ impl Renditions {
             let held = scans[id.input.unwrap_or(0)].held();
             Lane::new(id, index == main, held)
         });
-        let mut merge = Merge::new(lanes.collect());
+        let mut merge = Merge::new(lanes.collect(), self.are_files);
         for (input, scan) in scans.iter().enumerate() {
             merge.push(now, input, scan.held());
         }
@@ -277,29 +299,27 @@ pub(crate) struct Stored {
 pub(crate) fn parse(files: &[Bytes]) -> Result<Stored, MediaError> {
     let mut renditions = match files.len() {
         1 => Renditions::of_programs(),
-        count => Renditions::of_inputs(count),
+        count => Renditions::of_files(count),
     };
     let (mut timed, mut notes) = (Vec::new(), Vec::new());
-    // All files advance alike, so that none waits long for another.
-    let longest = files.iter().map(Bytes::len).max().unwrap_or(0);
-    let pieces = longest.div_ceil(64 * TS_PACKET).max(1);
-    for piece in 0..pieces {
-        for (input, data) in files.iter().enumerate() {
-            let part = |n: usize| data.len() / TS_PACKET * n / pieces * TS_PACKET;
-            let end = match piece + 1 == pieces {
-                true => data.len(),
-                false => part(piece + 1),
-            };
-            renditions.push(None, input, &data[part(piece)..end]);
-            timed.extend(std::iter::from_fn(|| renditions.poll()));
-            notes.extend(std::iter::from_fn(|| renditions.poll_note()));
+    let mut left: Vec<&[u8]> = files.iter().map(|file| &file[..]).collect();
+    while renditions.problem.is_none() {
+        let is_left = |input: &usize| !left[*input].is_empty();
+        let awaited = renditions.awaited().filter(is_left);
+        let Some(input) = awaited.or_else(|| (0..left.len()).find(is_left)) else {
+            break;
+        };
+        let (piece, rest) = left[input].split_at(left[input].len().min(PIECE));
+        left[input] = rest;
+        renditions.push(None, input, piece);
+        if rest.is_empty() {
+            renditions.finish(input);
         }
-    }
-    for input in 0..files.len() {
-        renditions.finish(input);
         timed.extend(std::iter::from_fn(|| renditions.poll()));
         notes.extend(std::iter::from_fn(|| renditions.poll_note()));
     }
+    // Files without an octet were never read.
+    renditions.finish_all();
     if timed.is_empty() || renditions.problem().is_some() {
         let problem = renditions.problem().unwrap_or_else(|| {
             "there is no time at which each rendition has a key frame".to_owned()
@@ -328,7 +348,7 @@ pub(crate) fn parse(files: &[Bytes]) -> Result<Stored, MediaError> {
 /// How many programs of a transport stream have video.
 pub fn video_programs(data: &[u8]) -> usize {
     let mut scan = Scan::default();
-    for piece in data.chunks(64 * TS_PACKET) {
+    for piece in data.chunks(PIECE) {
         scan.push(piece);
         if scan.is_done() {
             break;

@@ -50,6 +50,13 @@ pub enum RenditionNote {
         /// Which.
         id: RenditionId,
     },
+    /// A file is at its end before the others, and the flow ends there.
+    Ended {
+        /// When.
+        at: Span,
+        /// Which.
+        id: RenditionId,
+    },
     /// They come again.
     Back {
         /// When.
@@ -99,6 +106,11 @@ impl fmt::Display for RenditionNote {
             RenditionNote::Stopped { at, id } => write!(
                 f,
                 "from {:.2} s on no pictures of {id} come; the other renditions continue",
+                at.as_secs_f64()
+            ),
+            RenditionNote::Ended { at, id } => write!(
+                f,
+                "{id} ends after {:.2} s, and so does the flow: the other renditions are longer",
                 at.as_secs_f64()
             ),
             RenditionNote::Back { at, id } => {
