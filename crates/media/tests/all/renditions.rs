@@ -308,7 +308,10 @@ fn apart(name: &str, size: &str, seconds: u32, moves: &str) -> Bytes {
 }
 
 fn pictures(clip: &Clip) -> [usize; 2] {
-    [Layer::Base, Layer::E1].map(|layer| clip.frames.iter().filter(|it| it.layer == layer).count())
+    [Layer::Base, Layer::E1].map(|layer| {
+        let of_it = clip.frames.iter();
+        of_it.filter(|it| it.layer == layer && !it.sound).count()
+    })
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn film(is_layered: bool) -> NodeConfig {
     if !is_layered {
         let layers = &mut source.config.flow.spec.layers;
         layers.base.mean.0 += layers.e1.mean.0 + layers.e2.mean.0;
+        layers.base.peak.0 += layers.e1.peak.0 + layers.e2.peak.0;
         for layer in [&mut layers.e1, &mut layers.e2] {
             (layer.mean, layer.peak) = (CellRate(0), CellRate(0));
         }

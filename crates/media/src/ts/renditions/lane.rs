@@ -7,7 +7,7 @@ use super::note::RenditionId;
 use crate::live::{Stamp, TimedFrame};
 
 /// Ticks between two pictures that are no jump of the clock.
-const JUMP: i64 = 90_000 * 5;
+pub(super) const JUMP: i64 = 90_000 * 5;
 /// Ticks of a picture where nothing tells.
 const PICTURE: i64 = 3_600;
 

@@ -7,7 +7,7 @@ use super::super::silence::StreamChange;
 use super::super::splitter::TsStats;
 use super::Rendition;
 use super::adopt::{adopted, shown_at};
-use super::lane::{Lane, Queued};
+use super::lane::{JUMP, Lane, Queued};
 use super::note::{REMEDY, RenditionId, RenditionNote, names};
 use crate::live::{Stamp, TimedFrame, span_of};
 
@@ -36,6 +36,7 @@ pub(super) struct Merge {
     /// There was a common key frame: media time counts from here.
     begun: Option<Stamp>,
     now: Span,
+    /// The latest picture that was passed on.
     last: Option<Stamp>,
     apart: u64,
     shown: u64,
@@ -265,8 +266,13 @@ impl Merge {
 
     /// Passes on pictures of one time, from the lowest rendition upwards.
     fn group(&mut self, group: Vec<(usize, TimedFrame)>, stamp: Stamp) {
-        if let Some(last) = self.last.replace(stamp).filter(|_| self.begun.is_some()) {
-            self.now += span_of(stamp.since(last).clamp(0, PATIENCE));
+        let step = self.last.map_or(0, |last| stamp.since(last));
+        // Pictures of a rendition that comes late take no time again.
+        if !(-JUMP..0).contains(&step) {
+            self.last = Some(stamp);
+            if self.begun.is_some() {
+                self.now += span_of(step.clamp(0, PATIENCE));
+            }
         }
         let is_common = self.is_common(&group);
         if is_common {
