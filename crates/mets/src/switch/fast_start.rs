@@ -211,7 +211,7 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id).filter(|it| it.recent.is_running(now)) else {
             return;
         };
-        // Of a flow of base layer frames alone, nobody asks for layers, and nobody grants any.
+        // In a flow of base layer frames alone, no receiver asks for layers, and no node grants any.
         let until = match flow.info.spec.top_level() {
             Level::BASE => now,
             _ => now.saturating_add(AWAIT_LEVEL),

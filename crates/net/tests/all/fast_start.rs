@@ -53,7 +53,7 @@ async fn a_late_receiver_starts_within_half_a_second_and_is_not_behind() {
     starts_at_once(film(true)).await;
 }
 
-/// Nobody asks for layers of it, or grants any.
+/// No receiver asks for layers of it, and no node grants any.
 #[real_time(tokio)]
 async fn a_flow_of_base_layer_frames_alone_has_a_fast_start_too() {
     starts_at_once(film(false)).await;

@@ -24,7 +24,7 @@ use crate::mpeg::es::Stream;
 /// Most renditions of a flow, and least.
 const MOST: usize = 3;
 const LEAST: usize = 2;
-/// Octets of a file that are read at once.
+/// Octets of a file that are read in one piece.
 const PIECE: usize = 64 * TS_PACKET;
 
 /// A rendition of a flow.
