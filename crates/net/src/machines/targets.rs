@@ -13,6 +13,12 @@ const LOOK: Span = Span::from_ms(250);
 /// Least time between two targets of a flow, and least change, as a share of the former one.
 const EVERY: Span = Span::from_secs(1);
 const CHANGE: f64 = 0.05;
+/// For how long the links have to carry more before the target rises. Each rise that a fall follows within [`WRONG`] doubles that, up to
+/// the second span: the estimate of a narrow path looks for more from time to time, and each new target costs an encoder a restart or a
+/// change of quality.
+const RISES_AFTER: Span = Span::from_secs(3);
+const RISES_AFTER_AT_MOST: Span = Span::from_secs(60);
+const WRONG: Span = Span::from_secs(30);
 /// What is left of the count of repairs after each look: it follows the loss within seconds.
 const KEPT: f64 = 0.9;
 
@@ -24,6 +30,11 @@ pub(crate) struct Target {
     media: f64,
     /// The share of it that was reported last, and when.
     told: (f64, Time),
+    /// Since when the links have carried more, and the least of that.
+    more: Option<(Time, f64)>,
+    rises_after: Span,
+    /// The last target was a rise.
+    rose: bool,
 }
 
 /// The octets that links carry as repairs.
@@ -53,6 +64,9 @@ impl Target {
             nominal: advertised.clone(),
             media: media_rate(own).as_bps() as f64,
             told: (1.0, now),
+            more: None,
+            rises_after: RISES_AFTER,
+            rose: false,
         }
     }
 
@@ -60,19 +74,46 @@ impl Target {
     pub fn renegotiated(&mut self, spec: &FlowSpec) {
         let all = |spec: &FlowSpec| f64::from(spec.measured().0);
         if all(spec) > all(&self.nominal) {
-            self.media *= all(spec) / all(&self.nominal).max(1.0);
+            let grown = all(spec) / all(&self.nominal).max(1.0);
+            self.media *= grown;
+            self.told.0 /= grown;
+            self.more = None;
             self.nominal = spec.clone();
         }
     }
 
-    /// Takes the share of the full rate that the links carry; gives the target if it is another one.
-    fn news(&mut self, now: Time, share: f64) -> Option<Rate> {
+    /// Takes the share of the full rate that the links carry; gives the target if it is another one: a lower one immediately, a higher one
+    /// once the links have carried that for some time.
+    fn news(&mut self, now: Time, share: f64) -> Option<(Rate, f64)> {
         let (told, at) = self.told;
-        if (share - told).abs() <= CHANGE * told || now.since(at) < EVERY {
+        let share = if share > told * (1.0 + CHANGE) {
+            let (since, least) = self.more.map_or((now, share), |it| (it.0, it.1.min(share)));
+            self.more = Some((since, least));
+            if now.since(since) < self.rises_after {
+                return None;
+            }
+            least
+        } else {
+            self.more = None;
+            if share >= told * (1.0 - CHANGE) {
+                return None;
+            }
+            share
+        };
+        if now.since(at) < EVERY {
             return None;
         }
+        let rises = share > told;
+        if !rises && self.rose {
+            self.rises_after = match now.since(at) < WRONG {
+                true => self.rises_after.times(2).min(RISES_AFTER_AT_MOST),
+                false => RISES_AFTER,
+            };
+        }
         self.told = (share, now);
-        Some(Rate::from_bps((self.media * share) as u64))
+        self.more = None;
+        self.rose = rises;
+        Some((Rate::from_bps((self.media * share) as u64), share))
     }
 }
 
@@ -135,7 +176,7 @@ impl Machines {
             let Some(share) = switch.carried_share(running.flow, nominal, room) else {
                 continue;
             };
-            if let Some(rate) = running.target.news(now, share) {
+            if let Some((rate, share)) = running.target.news(now, share) {
                 told.push(NodeEvent::Target {
                     flow: running.name.clone(),
                     rate,
@@ -174,31 +215,65 @@ mod tests {
         Time::ZERO + Span::from_ms(ms)
     }
 
+    /// What a target says, looked at four times a second between two seconds, while the links carry `share`.
+    fn look(target: &mut Target, from_s: u64, to_s: u64, share: impl Fn(u64) -> f64) -> Vec<u64> {
+        let looks = (from_s * 4..to_s * 4).map(|quarter| quarter * 250);
+        let news = looks.filter_map(|ms| target.news(at(ms), share(ms)));
+        news.map(|(rate, _)| rate.as_bps()).collect()
+    }
+
     #[test]
-    fn a_target_is_told_once_a_second_at_most_and_when_it_changed_by_more_than_a_twentieth() {
+    fn a_target_falls_once_a_second_at_most_and_when_it_changed_by_more_than_a_twentieth() {
         // 8,000 cells/s of 384 bit, with a quarter of headroom.
         let own = spec(10_000, 250);
         let mut target = Target::new(at(0), &own, &own);
         assert_eq!(target.news(at(2_000), 0.96), None, "hardly less");
-        let rate = target.news(at(2_250), 0.5);
-        assert_eq!(rate.map(Rate::as_bps), Some(8_000 * 384 / 2));
+        let news = target.news(at(2_250), 0.5);
+        assert_eq!(news.map(|it| it.0.as_bps()), Some(8_000 * 384 / 2));
         assert_eq!(target.news(at(3_000), 0.25), None, "too soon");
         assert!(target.news(at(3_250), 0.25).is_some());
         assert_eq!(target.news(at(9_000), 0.26), None);
-        assert!(target.news(at(9_250), 1.0).is_some(), "all of it again");
+    }
+
+    #[test]
+    fn a_target_rises_to_what_the_links_have_carried_for_three_seconds() {
+        let own = spec(1_000, 0);
+        let mut target = Target::new(at(0), &own, &own);
+        assert_eq!(look(&mut target, 1, 2, |_| 0.5), [192_000]);
+        // A short rise is none.
+        assert_eq!(
+            look(&mut target, 2, 12, |ms| 0.5
+                + 0.3 * (ms % 2_000 / 1_000) as f64),
+            []
+        );
+        let uneven = |ms| if ms == 14_000 { 0.6 } else { 0.8 };
+        assert_eq!(look(&mut target, 12, 16, uneven), [230_400]);
+        assert_eq!(look(&mut target, 16, 20, |_| 0.8), [307_200]);
+        // A long flow of rises that do not hold: each is waited for longer.
+        assert_eq!(look(&mut target, 20, 60, |_| 0.8), []);
+        let flaps = |ms: u64| if ms % 12_000 < 2_000 { 0.6 } else { 0.8 };
+        let told = look(&mut target, 60, 360, flaps);
+        assert_eq!(told.len(), 5, "{told:?}");
+        // What holds is believed after the same time, and the next fall begins again.
+        assert_eq!(look(&mut target, 360, 400, |_| 0.8), [307_200]);
+        assert_eq!(look(&mut target, 400, 401, |_| 0.5), [192_000]);
+        assert_eq!(look(&mut target, 401, 405, |_| 0.8), [307_200]);
     }
 
     #[test]
     fn parities_are_not_for_the_encoder_and_a_flow_that_grows_has_another_full_rate() {
         let mut target = Target::new(at(0), &spec(1_000, 0), &spec(1_500, 0));
-        let full = |target: &mut Target, ms| {
-            assert!(target.news(at(ms), 0.1).is_some());
-            target.news(at(ms + 1_000), 1.0).map(Rate::as_bps)
+        let full = |target: &mut Target, s| {
+            let told = look(target, s, s + 1, |_| 0.01);
+            assert_eq!(told.len(), 1);
+            look(target, s + 1, s + 62, |_| 1.0)
         };
-        assert_eq!(full(&mut target, 1_000), Some(384_000));
+        assert_eq!(full(&mut target, 1), [384_000]);
         target.renegotiated(&spec(700, 0));
-        assert_eq!(full(&mut target, 4_000), Some(384_000));
+        assert_eq!(full(&mut target, 100), [384_000]);
         target.renegotiated(&spec(3_000, 0));
-        assert_eq!(full(&mut target, 7_000), Some(768_000));
+        // The encoder was given the same rate, which is half of the new one.
+        assert_eq!(look(&mut target, 200, 201, |_| 0.5), []);
+        assert_eq!(full(&mut target, 201), [768_000]);
     }
 }
