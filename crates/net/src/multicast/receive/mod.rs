@@ -137,6 +137,7 @@ impl FileReceiver {
                 save_at = now + SAVE;
                 self.sessions.save();
                 self.sessions.end_released(now, &events);
+                self.sessions.give_up_former_lives(now, &events);
             }
             if report_at <= now {
                 report_at = now + REPORT_PERIOD;

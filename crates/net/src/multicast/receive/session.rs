@@ -12,7 +12,7 @@ use crate::multicast::store::{FileStore, Folder, Listed};
 
 /// A session whose sender is silent for this long is taken over by another with the same content, or given up
 /// for a new one.
-const SILENT: Span = Span::from_secs(2);
+pub const SILENT: Span = Span::from_secs(2);
 
 /// A session without data for this long since its announcement makes room for a new one, if there are as many sessions
 /// as there may be.
@@ -194,6 +194,12 @@ impl Session {
         let store = self.machine.store();
         let announced = || Some(store.name_of(self.open.object.as_ref()?));
         store.name().cloned().or_else(announced)
+    }
+
+    /// Whether it brings the file of a transfer that has this number.
+    pub fn brings(&self, batch: u64, index: u32) -> bool {
+        self.name()
+            .is_some_and(|it| (it.batch, it.index) == (batch, index))
     }
 
     /// Whether it brings the manifest of a transfer, not a file.

@@ -14,7 +14,7 @@ use layercast_wire::multicast::{
 };
 use tokio::sync::mpsc;
 
-use super::session::Session;
+use super::session::{SILENT, Session};
 use super::sets::{PATIENCE, Sets};
 use super::transfers::{Transfer, Transfers};
 use super::validation::AddressValidation;
@@ -23,7 +23,7 @@ use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::name::FileName;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
-use crate::multicast::store::{Folder, settle_folders, sync};
+use crate::multicast::store::{Folder, Listed, settle_folders, sync};
 use crate::names::member_of;
 use crate::random::random_number;
 
@@ -35,6 +35,8 @@ const MOST_SENDERS: usize = 1 << 10;
 const MOST_OVER: usize = 64;
 /// Senders with another key that are reported.
 const MOST_REPORTED: usize = 64;
+/// Why a file does not come that a sender listed before it was started again.
+const GONE: &str = "its sender was started again and does not list it any more";
 
 /// The sessions that a receiver takes part in, and what became of those that are over.
 pub struct Sessions {
@@ -58,6 +60,8 @@ pub struct Sessions {
     pub files: Vec<ReceivedFile>,
     /// Their positions by their paths, of those that are here.
     at_path: BTreeMap<PathBuf, usize>,
+    /// The positions of those that are not.
+    failed: Vec<usize>,
     /// When a session began or ended last.
     pub heard: Time,
     /// The files of each sender.
@@ -85,6 +89,7 @@ impl Sessions {
             out: Outgoing::default(),
             files: Vec::new(),
             at_path: BTreeMap::new(),
+            failed: Vec::new(),
             heard: Time::ZERO,
             sets: Sets::default(),
             transfers: Transfers::default(),
@@ -425,13 +430,9 @@ impl Sessions {
 
     /// A session is over.
     fn end(&mut self, id: u64, reason: Reason, now: Time, events: &mpsc::Sender<ReceiveEvent>) {
-        let Some(session) = self.all.remove(&id) else {
+        let Some(session) = self.leave_session(id) else {
             return;
         };
-        if self.over.len() == MOST_OVER {
-            self.over.pop_front();
-        }
-        self.over.push_back(id);
         self.heard = now;
         let (sender, is_manifest) = (session.sender(), session.is_manifest());
         let Some(file) = session.end(now, reason) else {
@@ -470,14 +471,21 @@ impl Sessions {
         let _ = events.try_send(ReceiveEvent::Done(Box::new(file.clone())));
         // A sender that was started again announces files that are here: each counts once.
         let known = file.path.as_ref().and_then(|path| self.at_path.get(path));
-        match known {
-            Some(&at) => self.files[at] = file,
-            None => {
-                if let Some(path) = &file.path {
-                    self.at_path.insert(path.clone(), self.files.len());
-                }
-                self.files.push(file);
-            }
+        let known = known.copied().or_else(|| {
+            let at = self
+                .failed
+                .iter()
+                .position(|&at| is_same(&self.files[at], &file))?;
+            Some(self.failed.swap_remove(at))
+        });
+        let at = known.unwrap_or(self.files.len());
+        match &file.path {
+            Some(path) => drop(self.at_path.insert(path.clone(), at)),
+            None => self.failed.push(at),
+        }
+        match self.files.get_mut(at) {
+            Some(there) => *there = file,
+            None => self.files.push(file),
         }
         self.settle(sender, batch);
     }
@@ -533,24 +541,58 @@ impl Sessions {
             if self.sets.has_ended(sender, index) {
                 continue;
             }
-            let path = listed.path.iter().map(|it| &**it);
-            let name = FileName::new((index, files, batch), path);
-            self.sets.began(now, sender, &name, [0; 32]);
-            let file = ReceivedFile {
-                name,
-                size,
-                digest: [0; 32],
-                path: None,
-                reason: Some(Reason::Changed),
-                error: Some(cause.to_string()),
-                error_kind: None,
-                held_before: 0,
-                moved: 0,
-                took: Span::ZERO,
-                stats: ReceiverStats::default(),
-            };
+            let file = not_sent((index, files, batch), &listed, size, cause.to_string());
+            self.sets.began(now, sender, &file.name, [0; 32]);
             self.over(now, sender, file, events);
         }
+    }
+
+    /// A sender that was killed and started again lists what it sends again: files that it does not list any more are not waited for.
+    pub fn give_up_former_lives(&mut self, now: Time, events: &mpsc::Sender<ReceiveEvent>) {
+        for (former, [batch, newer]) in self.sets.replaced(now, SILENT) {
+            let is_heard = |it: &Session| it.is_with(former) && !it.is_silent(now);
+            let (Some(transfer), Some(newer)) =
+                (self.transfers.get(batch), self.transfers.get(newer))
+            else {
+                continue;
+            };
+            let gone = match transfer.gone_in(newer) {
+                Some(gone) if !self.all.values().any(is_heard) => gone,
+                _ => continue,
+            };
+            let count = transfer.count();
+            for (index, listed) in gone {
+                if self.sets.has_ended(former, index) || self.folder.has(&listed) {
+                    continue;
+                }
+                let mut file = not_sent((index, count, batch), &listed, listed.size, GONE.into());
+                let brings = |(_, it): &(&u64, &Session)| it.brings(batch, index);
+                let session = self.all.iter().find(brings).map(|(&id, _)| id);
+                if let Some(session) = session.and_then(|id| self.leave_session(id)) {
+                    let here = session
+                        .end(now, Reason::Changed)
+                        .filter(|it| it.path.is_some());
+                    file = here.unwrap_or(file);
+                }
+                self.over(now, former, file, events);
+            }
+            let others = self.all.iter().filter(|(_, it)| it.is_with(former));
+            let others: Vec<u64> = others.map(|(&id, _)| id).collect();
+            for id in others {
+                self.end(id, Reason::Silent, now, events);
+            }
+            self.sets.forget(former);
+        }
+    }
+
+    /// Takes a session out: it may still be announced.
+    fn leave_session(&mut self, id: u64) -> Option<Session> {
+        let session = self.all.remove(&id)?;
+        if self.over.len() == MOST_OVER {
+            self.over.pop_front();
+        }
+        self.over.push_back(id);
+        Some(session)
     }
 
     /// Once all files of a sender are over its folders get their permissions and times.
@@ -628,4 +670,29 @@ impl Sessions {
         }
         let _ = events.try_send(progress);
     }
+}
+
+/// A file of a transfer that does not come, and why.
+fn not_sent(numbers: (u32, u32, u64), listed: &Listed, size: u64, why: String) -> ReceivedFile {
+    ReceivedFile {
+        name: FileName::new(numbers, listed.path.iter().map(|it| &**it)),
+        size,
+        digest: [0; 32],
+        path: None,
+        reason: Some(Reason::Changed),
+        error: Some(why),
+        error_kind: None,
+        held_before: 0,
+        moved: 0,
+        took: Span::ZERO,
+        stats: ReceiverStats::default(),
+    }
+}
+
+/// Whether a file that did not come is the one that is over now.
+fn is_same(failed: &ReceivedFile, file: &ReceivedFile) -> bool {
+    let of_list = failed.digest == [0; 32] && !failed.name.path.is_empty();
+    failed.name.path == file.name.path
+        && failed.size == file.size
+        && (of_list || failed.digest == file.digest)
 }

@@ -111,6 +111,27 @@ impl Sets {
         });
     }
 
+    /// Senders that are silent since `silent` before `now`, in the midst of their files, beside another one of the same host that was heard
+    /// later: perhaps the same, started again. With the numbers of their transfers, and of those of the others.
+    pub fn replaced(&self, now: Time, silent: Span) -> Vec<(SocketAddr, [u64; 2])> {
+        let mut replaced = Vec::new();
+        for (at, set) in &self.all {
+            if set.is_over() || !set.has_sent || now < set.heard + silent {
+                continue;
+            }
+            let others = self.all.iter().filter(|(other, it)| {
+                *other != at && other.ip() == at.ip() && it.has_sent && it.heard > set.heard
+            });
+            replaced.extend(others.map(|(_, it)| (*at, [set.batch, it.batch])));
+        }
+        replaced
+    }
+
+    /// Nothing of a sender is waited for any more.
+    pub fn forget(&mut self, sender: SocketAddr) {
+        self.all.remove(&sender);
+    }
+
     /// A file of a sender is over: here, or not to be had.
     pub fn ended(&mut self, now: Time, sender: SocketAddr, name: &FileName) {
         if let Some(set) = self.all.get_mut(&sender) {
@@ -232,6 +253,25 @@ mod tests {
         }
         assert!(sets.is_over(secs(9)));
         assert_eq!(sets.missing(), 0);
+    }
+
+    #[test]
+    fn a_sender_that_is_silent_beside_a_later_one_of_its_host_may_have_been_replaced() {
+        let mut sets = Sets::default();
+        let silent = Span::from_secs(2);
+        let begin = |sets: &mut Sets, secs, at, digest| {
+            sets.began(secs, at, &name(1, 3), [digest; 32]);
+            sets.has_sent(at);
+        };
+        let elsewhere = SocketAddr::from(([127, 0, 0, 2], 9));
+        begin(&mut sets, secs(0), at(1), 1);
+        begin(&mut sets, secs(1), elsewhere, 2);
+        assert_eq!(sets.replaced(secs(9), silent), []);
+        begin(&mut sets, secs(1), at(2), 3);
+        assert_eq!(sets.replaced(secs(1), silent), [], "it is not silent");
+        assert_eq!(sets.replaced(secs(2), silent), [(at(1), [0, 0])]);
+        sets.forget(at(1));
+        assert_eq!(sets.replaced(secs(9), silent), []);
     }
 
     #[test]

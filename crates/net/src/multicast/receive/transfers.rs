@@ -1,6 +1,6 @@
 //! The manifests of transfers that are received.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use layercast_wire::multicast::manifest::{Kind, Manifest, Withdrawal};
@@ -35,6 +35,11 @@ impl Transfer {
         Listed::of(&self.manifest, *at)
     }
 
+    /// How many files it lists.
+    pub fn count(&self) -> u32 {
+        self.files.len() as u32
+    }
+
     /// Files that the sender sends, by their numbers.
     pub fn sent(&self) -> impl Iterator<Item = (u32, Listed)> + '_ {
         let numbered = (1..).zip(&self.files);
@@ -44,6 +49,17 @@ impl Transfer {
                 _ => None,
             },
         )
+    }
+
+    /// Files that are sent here and are not listed in a `newer` transfer that lists others of the same paths; `None` if it lists none of
+    /// them, and so is another transfer.
+    pub fn gone_in(&self, newer: &Transfer) -> Option<Vec<(u32, Listed)>> {
+        let listed = newer.files.iter();
+        let listed = listed.filter_map(|&at| Some(Listed::of(&newer.manifest, at)?.path));
+        let listed: BTreeSet<_> = listed.collect();
+        let all = self.sent();
+        let (there, gone): (Vec<_>, Vec<_>) = all.partition(|(_, it)| listed.contains(&it.path));
+        (!there.is_empty()).then_some(gone)
     }
 
     /// Files that the sender does not send after all, by their numbers.

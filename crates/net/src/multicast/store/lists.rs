@@ -19,16 +19,18 @@ fn name_of(batch: u64) -> String {
     format!("{PREFIX}{batch:016x}")
 }
 
-/// Removes the oldest lists, so that there is room for one more.
-fn make_room(root: &Path) -> io::Result<()> {
+/// Removes the oldest lists, so that there is room for that of a transfer.
+fn make_room(root: &Path, batch: u64) -> io::Result<()> {
     let mut lists = Vec::new();
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        if let Some(batch) = number.and_then(|number| u64::from_str_radix(number, 16).ok()) {
+        let number = number.and_then(|number| u64::from_str_radix(number, 16).ok());
+        // The list of this transfer is written again in its place.
+        if let Some(other) = number.filter(|&number| number != batch) {
             // Of the entry itself, and not of what a link names.
-            lists.push((entry.metadata()?.modified()?, batch));
+            lists.push((entry.metadata()?.modified()?, other));
         }
     }
     lists.sort_unstable();
@@ -43,7 +45,7 @@ fn make_room(root: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be written.
 pub fn keep(root: &Path, list: &Manifest) -> io::Result<()> {
-    make_room(root)?;
+    make_room(root, list.batch())?;
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -99,6 +101,9 @@ mod tests {
         let left = std::fs::read_dir(&root).unwrap().count();
         assert_eq!(left, MOST + 1, "the newest, and what is no list");
         assert!(kept(&root, 139).is_some() && root.join("film.ts").exists());
+        keep(&root, &ManifestBuilder::new(139).build()).unwrap();
+        let again = std::fs::read_dir(&root).unwrap().count();
+        assert_eq!(again, MOST + 1, "one that is written again takes no place");
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

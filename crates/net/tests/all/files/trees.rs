@@ -356,3 +356,50 @@ async fn files_that_an_earlier_life_got_are_not_missing() {
     // No list stays behind.
     only(&out, &["top"]);
 }
+
+#[real_time(tokio)]
+async fn a_file_that_a_sender_does_not_list_any_more_after_a_restart_is_not_waited_for() {
+    let folder = folder("gone-after-restart");
+    let top = folder.join("top");
+    fs::create_dir_all(&top).unwrap();
+    let (_, content) = make(&top, "a", 3_000);
+    let (gone, _) = make(&top, "m", 4_000_000);
+    let (never, _) = make(&top, "n", 3_000);
+    make(&top, "z", 3_000);
+    let it = receiver(1, &folder.join("r1"));
+    let stop = CancellationToken::new();
+    let sending = start(config(&[&top], vec![it.addr], 8), &stop);
+    let out = it.out.clone();
+    while !out.join("top/a").exists() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    // In the midst of the large file, as by `kill -9`.
+    sleep(Duration::from_millis(700)).await;
+    sending.abort();
+    for path in [gone, never] {
+        fs::remove_file(path).unwrap();
+    }
+    let again = report(config(&[&top], vec![it.addr], 8)).await;
+    assert!(again.sent.iter().all(|file| delivered(file) == 1));
+    let received = timeout(Duration::from_secs(10), it.task).await;
+    let received = received.expect("it does not wait").unwrap().unwrap();
+    let mut told: Vec<(&str, bool)> = received
+        .files
+        .iter()
+        .map(|file| (file.name.name.as_str(), file.path.is_some()))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            ("top/a", true),
+            ("top/m", false),
+            ("top/n", false),
+            ("top/z", true)
+        ]
+    );
+    assert_eq!((received.ended, received.missing), (Ended::All, 0));
+    let why = received.files.iter().filter_map(|it| it.error.as_ref());
+    assert!(why.into_iter().all(|it| it.contains("started again")));
+    assert!(fs::read(out.join("top/a")).unwrap() == content);
+}
