@@ -19,6 +19,7 @@ mod control;
 mod feed;
 mod frame;
 mod groups;
+mod heard_clock;
 mod host;
 mod identity;
 mod log;
@@ -33,6 +34,7 @@ pub mod switch;
 pub use control::ControlError;
 pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};
+pub use heard_clock::HeardClock;
 pub use host::{HostConfig, SentCells, circuit};
 pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
 pub use sink::{

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use layercast_core::{FlowId, PortId, Span, Time};
+use layercast_mets::HeardClock;
 use layercast_wire::{ClockReading, Epoch, FlowInfo};
 
 /// Between two messages about the clock of a source: a receiver that comes knows it soon.
@@ -26,7 +27,7 @@ struct Heard {
     at: Time,
     /// Of the flow when it was first heard: another life may be stamped with another clock.
     life: Option<Epoch>,
-    reading: ClockReading,
+    clock: HeardClock,
 }
 
 impl Clocks {
@@ -44,19 +45,27 @@ impl Clocks {
         &self.own
     }
 
-    /// A node says what the clock of a source shows.
-    pub fn hear(&mut self, now: Time, from: PortId, flow: FlowId, reading: ClockReading) {
+    /// The node that a flow comes from says what the clock of its source shows. Returns whether that is believed.
+    pub fn hear(&mut self, now: Time, from: PortId, flow: FlowId, reading: ClockReading) -> bool {
         if self.heard.len() >= MAX_FLOWS && !self.heard.contains_key(&flow) {
-            return;
+            return false;
         }
-        let life = self.heard.get(&flow).and_then(|heard| heard.life);
-        let heard = Heard {
+        let new = Heard {
             from,
             at: now,
-            life,
-            reading,
+            life: None,
+            clock: HeardClock::default(),
         };
-        self.heard.insert(flow, heard);
+        let heard = self.heard.entry(flow).or_insert(new);
+        if heard.from != from {
+            // The flow comes by another way.
+            *heard = new;
+        }
+        let believed = heard.clock.hear(reading);
+        if believed {
+            heard.at = now;
+        }
+        believed
     }
 
     /// Whether neighbours are to be notified now.
@@ -86,6 +95,37 @@ impl Clocks {
             return None;
         }
         heard.life = Some(flow.epoch);
-        Some(heard.reading)
+        heard.clock.reading()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::Span;
+
+    use super::*;
+
+    fn reading(here_s: u32, source_us: u32) -> ClockReading {
+        ClockReading {
+            source_us,
+            bound_us: 2_000,
+            hops: 1,
+            ..ClockReading::own(here_s * 1_000_000)
+        }
+    }
+
+    #[test]
+    fn a_forged_reading_is_not_passed_on() {
+        let flow = FlowInfo::new(FlowId(7), "film", "server");
+        let at = |secs| Time::ZERO + Span::from_secs(secs);
+        let mut clocks = Clocks::new("own".to_owned());
+        let [one, other] = [PortId(1), PortId(2)];
+        assert!(clocks.hear(at(1), one, flow.id, reading(1, 5_000_000)));
+        assert!(!clocks.hear(at(2), one, flow.id, reading(2, 900_000_000)));
+        let known = clocks.reading(at(2), &flow, one).expect("known");
+        assert_eq!(known.source_us, 5_000_000);
+        // By another way it may be another clock.
+        assert!(clocks.hear(at(3), other, flow.id, reading(3, 900_000_000)));
+        assert_eq!(clocks.reading(at(3), &flow, one), None);
     }
 }

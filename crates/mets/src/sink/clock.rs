@@ -2,8 +2,13 @@ use layercast_core::{Serial, Span, Time};
 use layercast_qos::{SignedSpan, SourceTime, TimestampUnwrapper};
 use layercast_wire::{ClockReading, SourceClockReport};
 
+use crate::heard_clock::HeardClock;
+
 /// Change of the one-way delay from frame to frame that no network makes.
 const MAX_DELAY_STEP: Span = Span::from_secs(60);
+
+/// A frame leaves before its time by this at most, in picoseconds: what a source may be ahead, and the error of the clock.
+const MOST_LEAD: i64 = 15_000_000_000_000;
 
 /// How long the least delay is looked for before the drift of the clocks is corrected by it.
 const DRIFT_WINDOW: Span = Span::from_secs(10);
@@ -32,7 +37,7 @@ pub(super) struct SourceClock {
     /// How far the time line has to move at the next GOP start, in picoseconds.
     drift_ps: i64,
     /// What the clock of the source shows.
-    reading: Option<ClockReading>,
+    heard: HeardClock,
     /// The time line is to be that of the source.
     follows: bool,
     /// What is added to the time of the source since it is, and as of when.
@@ -59,31 +64,35 @@ impl SourceClock {
     /// The time line begins again; what the clock shows stays.
     pub fn begin_anew(&mut self) {
         *self = SourceClock {
-            reading: self.reading,
+            heard: self.heard,
             ..SourceClock::new(self.follows)
         };
     }
 
-    /// A node upstream says what the clock of the source shows.
-    pub fn set_reading(&mut self, reading: ClockReading) {
-        self.reading = Some(reading);
+    /// A node upstream says what the clock of the source shows. Returns whether that is believed.
+    pub fn hear(&mut self, reading: ClockReading) -> bool {
+        self.heard.hear(reading)
     }
 
     /// What a former life of the flow was stamped with may be another clock.
     pub fn forget(&mut self) {
-        self.reading = None;
+        self.heard = HeardClock::default();
+        self.followed = None;
     }
 
     /// What is known of the clock of the source.
     pub fn report(&self) -> Option<SourceClockReport> {
-        self.reading.map(SourceClockReport::from)
+        self.heard.reading().map(SourceClockReport::from)
     }
 
-    /// How long ago the clock of the source showed `us`; `None` if that is not known.
+    /// How long ago the clock of the source showed `us`, the time of a frame that has come; `None` if that is not known, or what is said
+    /// of the clock cannot be true.
     pub fn age(&self, now: Time, us: u32) -> Option<SignedSpan> {
-        let here = self.reading?.here_at(us);
+        let here = self.heard.reading()?.here_at(us);
         let age = Serial(now.as_us() as u32).diff(Serial(here));
-        Some(SignedSpan::from_ps(i64::from(age) * 1_000_000))
+        let age = SignedSpan::from_ps(i64::from(age) * 1_000_000);
+        let is_possible = age <= MAX_DELAY_STEP.into() && age >= SignedSpan::from_ps(-MOST_LEAD);
+        is_possible.then_some(age)
     }
 
     /// By how much the time line moved with the last frame; the first time it follows the source, with nothing before, by nothing.
@@ -96,7 +105,11 @@ impl SourceClock {
         if !self.follows {
             return None;
         }
-        let emitted = SourceTime::from(now).as_ps() - self.age(now, us)?.as_ps();
+        let Some(age) = self.age(now, us) else {
+            // It stays where it was.
+            return self.followed.map(|(offset, _)| offset);
+        };
+        let emitted = SourceTime::from(now).as_ps() - age.as_ps();
         let wanted = emitted.saturating_sub(raw.as_ps());
         let (offset, since) = match (self.followed, self.offset) {
             (Some((offset, since)), _) => (offset, since),
@@ -318,7 +331,7 @@ mod tests {
         // In the midst of a GOP.
         let (_, none) = follow(&mut clock, 11, 12);
         assert_eq!(none, []);
-        clock.set_reading(reading(12_100_000, 0));
+        clock.hear(reading(12_100_000, 0));
         let (off, steps) = follow(&mut clock, 12, 13);
         // The time line was not corrected for 2 s of drift.
         let [(frame, by)] = steps[..] else {
@@ -332,7 +345,7 @@ mod tests {
         for second in 13..100 {
             // Readings vary by up to 300 us.
             let error = (second as u32 * 97) % 300;
-            clock.set_reading(reading(second * 1_000_000, error));
+            clock.hear(reading(second * 1_000_000, error));
             let (off, steps) = follow(&mut clock, second, second + 1);
             assert!(off.iter().all(|off| off.abs() < 1_000), "{second}: {off:?}");
             assert_eq!(steps, []);
@@ -342,7 +355,7 @@ mod tests {
     #[test]
     fn a_time_line_follows_only_where_it_is_to_and_delays_are_known_all_the_same() {
         let mut clock = SourceClock::new(false);
-        clock.set_reading(reading(9_000_000, 0));
+        clock.hear(reading(9_000_000, 0));
         let (off, steps) = follow(&mut clock, 10, 20);
         assert!(off.iter().all(|off| (70_000..90_000).contains(off)) && steps.is_empty());
         let age = clock.age(at(20_000), source_us(19_920_000)).expect("known");
@@ -354,14 +367,37 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_by_which_frames_come_from_the_future_or_the_distant_past_is_not_followed() {
+        for error_us in [-3_000_000_000_i64, -120_000_000, 90_000_000, 1_800_000_000] {
+            let mut clock = SourceClock::new(true);
+            assert!(clock.hear(reading(9_000_000, error_us as u32)));
+            let (off, steps) = follow(&mut clock, 10, 20);
+            // As without a clock: 80 ms that cannot be seen.
+            assert!(
+                off.iter().all(|off| (70_000..90_000).contains(off)),
+                "{off:?}"
+            );
+            assert_eq!(
+                (steps, clock.age(at(20_000), source_us(19_920_000))),
+                (vec![], None)
+            );
+        }
+    }
+
+    #[test]
     fn with_the_clock_known_before_the_first_frame_nothing_moves() {
         let mut clock = SourceClock::new(true);
-        clock.set_reading(reading(9_000_000, 0));
+        clock.hear(reading(9_000_000, 0));
         let (off, steps) = follow(&mut clock, 10, 20);
         assert!(off.iter().all(|off| off.abs() < 10), "{off:?}");
         assert_eq!(steps, [(250, 0)]);
-        // The clock of the source is set.
-        clock.set_reading(reading(19_000_000, 500_000));
+        // A forged message, and then the clock of the source is set.
+        clock.hear(reading(19_000_000, 500_000));
+        let (off, steps) = follow(&mut clock, 19, 20);
+        assert!(off.iter().all(|off| off.abs() < 10) && steps.is_empty());
+        for _ in 0..2 {
+            clock.hear(reading(19_000_000, 500_000));
+        }
         let (_, steps) = follow(&mut clock, 20, 30);
         assert!(
             matches!(steps[..], [(500, -500_100..=-499_900)]),

@@ -313,8 +313,10 @@ impl Sink {
                 self.on_downward(now, member, body);
             }
             Signal::Clock { flow, clock } if ours(flow) => {
-                if let Some(active) = &mut self.active {
-                    active.receiver.set_reading(clock);
+                if let Some(active) = &mut self.active
+                    && !active.receiver.hear_clock(clock)
+                {
+                    self.stats.dropped.unknown += 1;
                 }
             }
             Signal::Change { flow, change } if ours(flow.id) => self.on_change(&flow, change),

@@ -390,9 +390,9 @@ impl Receiver {
         stats
     }
 
-    /// A node upstream says what the clock of the source shows.
-    pub fn set_reading(&mut self, reading: ClockReading) {
-        self.clock.set_reading(reading);
+    /// A node upstream says what the clock of the source shows. Returns whether that is believed.
+    pub fn hear_clock(&mut self, reading: ClockReading) -> bool {
+        self.clock.hear(reading)
     }
 
     /// The end-to-end delays of the last seconds before `now`; `None` without live frames in them.

@@ -195,6 +195,12 @@ impl Switch {
         })
     }
 
+    /// The port that a flow comes from.
+    pub fn upstream(&self, flow: FlowId) -> Option<PortId> {
+        let slot = self.flows.slot_of(flow)?;
+        Some(self.flows.get(slot)?.upstream)
+    }
+
     /// The ports to which a flow is sent, with the flow and the port it comes from; [`PortId::LOCAL`]: it begins here.
     pub fn routes(&self) -> impl Iterator<Item = (&FlowInfo, PortId, PortId)> {
         self.flows.iter().flat_map(|flow| {

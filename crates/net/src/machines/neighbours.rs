@@ -174,11 +174,15 @@ impl Machines {
     pub fn on_signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
         if let Signal::LinkKey { key } = &signal {
             self.ports.key_changed(peer, key);
-        } else if let Signal::Clock { flow, clock } = signal {
-            if let Some(port) = self.ports.heard(peer, &signal) {
-                self.clocks.hear(now, port, flow, clock);
-            }
         } else if let Some(port) = self.ports.heard(peer, &signal) {
+            if let Signal::Clock { flow, clock } = signal {
+                let switch = self.station.switch();
+                let comes_from = switch.and_then(|switch| switch.upstream(flow));
+                if comes_from == Some(port) && self.clocks.hear(now, port, flow, clock) {
+                    return;
+                }
+                // It is counted as one that is not for this node.
+            }
             if let Signal::GetStats { .. } = signal {
                 self.ports.report_links(now, peer);
             }
