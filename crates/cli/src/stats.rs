@@ -408,7 +408,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
     let end_to_end = |member: &MemberStats| member.report.and_then(|it| it.end_to_end_ms);
     let is_live = members.iter().any(|member| end_to_end(member).is_some());
     let mut columns = vec![
-        "member", "flow", "at", "level", "played", "lost", "late", "outage s", "delay ms",
+        "member", "flow", "at", "level", "report", "played", "lost", "late", "outage s", "delay ms",
     ];
     columns.extend(is_live.then_some("end to end ms"));
     columns.push("why no more");
@@ -422,6 +422,10 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
             flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
             member.node.clone(),
             member.level.to_string(),
+            // What follows is of that moment, and the level of now.
+            member
+                .report_age_ms
+                .map_or("-".to_owned(), |ms| format!("{:.1} s ago", ms as f64 / 1e3)),
             figure(|r| r.frames.total().to_string()),
             figure(|r| r.lost.total().to_string()),
             figure(|r| r.late.to_string()),
@@ -469,6 +473,7 @@ mod tests {
                     },
                     node: "switch-on-the-third-floor.example.org".into(),
                     level: Level::BASE,
+                    report_age_ms: Some(400),
                     report: Some(MemberReport {
                         frames: PerLayer {
                             base: 1_234_567,
@@ -603,6 +608,7 @@ mod tests {
             joined_at_ms: 0,
             level: Level::BASE,
             wanted: Level::FULL,
+            report_age_ms: Some(400),
             report: Some(MemberReport {
                 frames: PerLayer {
                     base: 5,
@@ -681,6 +687,7 @@ mod tests {
                 joined_at_ms: 0,
                 level: Level::BASE,
                 wanted: Level::FULL,
+                report_age_ms: Some(400),
                 report: Some(MemberReport {
                     marked,
                     ..MemberReport::default()

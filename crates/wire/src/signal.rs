@@ -557,13 +557,16 @@ pub struct MemberStats {
     pub node: String,
     /// Time of the join, in milliseconds since the answering node started.
     pub joined_at_ms: u64,
-    /// The level granted.
+    /// The level granted: to a neighbour now, to a member behind another node as of its report.
     pub level: Level,
     /// The level that the member selected.
     #[serde(default)]
     pub wanted: Level,
     /// Its last report.
     pub report: Option<MemberReport>,
+    /// How long ago that came, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report_age_ms: Option<u64>,
     /// Why the member is below the highest level of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,

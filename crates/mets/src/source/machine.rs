@@ -273,7 +273,8 @@ impl Source {
     /// The members known and their figures, as [`Signal::GetStats`] is answered.
     pub fn member_stats(&self, now: Time) -> Vec<MemberStats> {
         let born = self.born.unwrap_or(now);
-        self.members.stats(self.info.id, &self.config.node, born)
+        self.members
+            .stats(now, self.info.id, &self.config.node, born)
     }
 
     /// What the wall clock of the host shows from now on: for the expiry of tokens and proofs.

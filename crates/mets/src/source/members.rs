@@ -19,7 +19,8 @@ struct State {
     wanted: Level,
     heard: Time,
     stale: bool,
-    report: Option<MemberReport>,
+    /// Its last report, and when that came.
+    report: Option<(Time, MemberReport)>,
 }
 
 /// Reports a member may miss before it is stale.
@@ -45,7 +46,7 @@ impl Members {
     /// Frames that members reported late.
     pub fn late(&self) -> u64 {
         let reports = self.known.values().filter_map(|state| state.report);
-        reports.map(|report| report.late).sum()
+        reports.map(|(_, report)| report.late).sum()
     }
 
     /// Changes how often members report.
@@ -73,7 +74,7 @@ impl Members {
         if let Some(state) = self.known.get_mut(member) {
             state.level = report.level;
             state.wanted = state.wanted.max(report.level);
-            state.report = Some(report);
+            state.report = Some((now, report));
         }
         Ok(new)
     }
@@ -94,7 +95,7 @@ impl Members {
         Some(member.clone())
     }
 
-    pub fn stats(&self, flow: FlowId, node: &str, born: Time) -> Vec<MemberStats> {
+    pub fn stats(&self, now: Time, flow: FlowId, node: &str, born: Time) -> Vec<MemberStats> {
         self.known
             .iter()
             .map(|(member, state)| MemberStats {
@@ -104,7 +105,8 @@ impl Members {
                 joined_at_ms: state.joined.since(born).as_ms(),
                 level: state.level,
                 wanted: state.wanted,
-                report: state.report,
+                report: state.report.map(|it| it.1),
+                report_age_ms: state.report.map(|it| now.since(it.0).as_ms()),
                 limit: None,
                 upstream: None,
                 next: None,

@@ -10,7 +10,8 @@ pub(crate) struct Heard {
     pub port: PortId,
     pub first: Time,
     pub last: Time,
-    pub report: Option<MemberReport>,
+    /// Its last report, and when that came.
+    pub report: Option<(Time, MemberReport)>,
 }
 
 /// The first member that there can be of a name: members are ordered by name, then by number.

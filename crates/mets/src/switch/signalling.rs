@@ -55,7 +55,7 @@ impl Switch {
             }
             Signal::ToMember { flow, member, body } => self.on_to_member(from, flow, member, body),
             Signal::ListFlows => self.list_flows(from),
-            Signal::GetStats { flow } => self.list_members(from, flow),
+            Signal::GetStats { flow } => self.list_members(now, from, flow),
             Signal::Change { flow, change } => self.on_change(now, from, *flow, change, obs),
             Signal::ChangeAck {
                 flow,
@@ -431,7 +431,7 @@ impl Switch {
         report: MemberReport,
     ) {
         if let Some(heard) = self.hear(now, from, id, &member) {
-            heard.report = Some(report);
+            heard.report = Some((now, report));
             self.tell_source(id, |flow| Signal::Report {
                 flow,
                 member,
@@ -452,19 +452,20 @@ impl Switch {
         self.answer(to, flows, |flows| Signal::Flows { flows });
     }
 
-    fn list_members(&mut self, to: PortId, only: Option<FlowId>) {
+    fn list_members(&mut self, now: Time, to: PortId, only: Option<FlowId>) {
         let mut members = Vec::new();
         for flow in self.flows.iter() {
             if only.is_some_and(|id| id != flow.info.id) {
                 continue;
             }
-            let limits: Vec<(PortId, Option<Limit>)> = flow
+            let limits: Vec<(PortId, Level, Option<Limit>)> = flow
                 .branches
                 .iter()
-                .map(|branch| (branch.port, self.limit(flow, branch)))
+                .map(|branch| (branch.port, branch.gate.target, self.limit(flow, branch)))
                 .collect();
+            let of_port = |port| limits.iter().find(|entry| entry.0 == port);
             let limit = |port, report: &MemberReport| {
-                let limit = limits.iter().find(|entry| entry.0 == port)?.1;
+                let limit = of_port(port)?.2;
                 match limit {
                     Some(Limit::Demand { level }) if report.marked > 0 => {
                         self.bursts(flow, port, level).or(limit)
@@ -474,20 +475,23 @@ impl Switch {
             };
             let upstream = self.neighbour(flow.upstream);
             members.extend(flow.members.iter().filter_map(|(member, heard)| {
-                let report = heard.report?;
+                let (came, report) = heard.report?;
+                let next = self.neighbour(heard.port);
+                let next = next.filter(|next| *next != member.name);
+                // The level and what limits it are of one moment.
+                let granted = of_port(heard.port).filter(|_| next.is_none());
                 Some(MemberStats {
                     member: member.clone(),
                     flow: flow.info.id,
                     node: self.config.name.clone(),
                     joined_at_ms: heard.first.as_us() / 1_000,
-                    level: report.level,
+                    level: granted.map_or(report.level, |it| it.1),
                     wanted: report.level,
                     report: Some(report),
+                    report_age_ms: Some(now.since(came).as_ms()),
                     limit: limit(heard.port, &report),
                     upstream: upstream.clone(),
-                    next: self
-                        .neighbour(heard.port)
-                        .filter(|next| *next != member.name),
+                    next,
                 })
             }));
         }

@@ -102,6 +102,7 @@ pub fn signals() -> Vec<Signal> {
         level: Level::FULL,
         wanted: Level::FULL,
         report: Some(report),
+        report_age_ms: Some(420),
         limit: Some(Limit::Link {
             needed: CellRate(1_920),
             available: CellRate(700),
