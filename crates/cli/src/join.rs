@@ -491,8 +491,10 @@ async fn receive(
                 }
                 gave_up |= matches!(&event, JoinEvent::GaveUp { .. });
                 let over = gave_up || stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
-                if let JoinEvent::Advertised(flow) = event {
-                    offer = Some(flow);
+                if is_offer(&event) {
+                    // What was said of its levels may hold no more.
+                    below.joined();
+                    offer = offered(event);
                     continue;
                 }
                 if let JoinEvent::Second(progress) = &event
@@ -626,9 +628,20 @@ async fn receive(
     stop.outcome()
 }
 
+/// Whether an event says what the flow is from now on.
+fn is_offer(event: &JoinEvent) -> bool {
+    matches!(
+        event,
+        JoinEvent::Advertised(_) | JoinEvent::Sink(SinkEvent::Renegotiated { .. })
+    )
+}
+
+/// The flow as it is from an event on, if that says so ([`is_offer`]).
 fn offered(event: JoinEvent) -> Option<Box<FlowInfo>> {
     match event {
-        JoinEvent::Advertised(flow) => Some(flow),
+        JoinEvent::Advertised(flow) | JoinEvent::Sink(SinkEvent::Renegotiated { flow }) => {
+            Some(flow)
+        }
         _ => None,
     }
 }
@@ -940,6 +953,22 @@ fn no_room(refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flow_that_is_renegotiated_is_what_messages_speak_of_from_then_on() {
+        let mut flow = FlowInfo::new(layercast_core::FlowId(1), "film", "server");
+        flow.spec.layers.base.mean = layercast_core::CellRate(4_321);
+        let flow = Box::new(flow);
+        for event in [
+            JoinEvent::Advertised(flow.clone()),
+            JoinEvent::Sink(SinkEvent::Renegotiated { flow: flow.clone() }),
+        ] {
+            assert!(is_offer(&event));
+            assert_eq!(offered(event), Some(flow.clone()));
+        }
+        let other = JoinEvent::Sink(SinkEvent::AdapterSilent);
+        assert!(!is_offer(&other) && offered(other).is_none());
+    }
 
     #[test]
     fn what_does_not_match_of_a_token_is_named() {

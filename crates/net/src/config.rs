@@ -295,7 +295,7 @@ pub enum JoinEvent {
         /// Its new address.
         upstream: SocketAddr,
     },
-    /// The flow is advertised, for the first time or in another life.
+    /// The flow is advertised: for the first time, in another life, or changed.
     Advertised(Box<FlowInfo>),
     /// The flow is joined.
     Joined(Box<FlowInfo>),

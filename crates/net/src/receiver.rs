@@ -45,6 +45,8 @@ pub(crate) struct Receiver {
     station: Station,
     /// The life of the flow that was advertised last.
     life: Option<(FlowId, Epoch)>,
+    /// Its revision.
+    revision: u32,
     /// The pace of a slow source that was advertised last.
     media_ms_per_s: Option<u16>,
     upstream: Option<Upstream>,
@@ -183,6 +185,7 @@ impl Receiver {
                 ..StationConfig::default()
             }),
             life: None,
+            revision: 0,
             media_ms_per_s: None,
             upstream: None,
             events,
@@ -295,8 +298,13 @@ impl Receiver {
     fn advertised<O: Observer>(&mut self, now: Time, flow: &FlowInfo, obs: &mut O) {
         self.media_ms_per_s = flow.media_ms_per_s;
         self.core.clone_from(&flow.core);
-        let life = Some((flow.id, flow.epoch));
-        if std::mem::replace(&mut self.life, life) == life {
+        let (life, revision) = (Some((flow.id, flow.epoch)), flow.revision);
+        let same = std::mem::replace(&mut self.life, life) == life;
+        let known = std::mem::replace(&mut self.revision, revision) == revision;
+        if same {
+            if !known {
+                self.tell(JoinEvent::Advertised(Box::new(flow.clone())));
+            }
             return;
         }
         self.synchronised = self.config.synchronised && flow.clock == clock_name();
