@@ -16,10 +16,12 @@ use crate::child::{self, PATIENCE};
 use crate::failure::{Failure, Outcome};
 use crate::line::{EncoderTarget, Line};
 use crate::reporter::Reporter;
+use crate::secret;
 
 /// A running encoder. Dropping it asks it to end.
 #[derive(Debug)]
 pub struct Encoder {
+    /// Without passwords.
     command: String,
     /// The rate to send at; `None` before the first one.
     rate: watch::Sender<Option<Rate>>,
@@ -55,7 +57,7 @@ impl Encoder {
             let _ = tell.send(status);
         });
         Ok(Encoder {
-            command: command.to_owned(),
+            command: secret::hidden(command).into_owned(),
             rate,
             group,
             ended,

@@ -118,8 +118,10 @@ fn called(matches: &ArgMatches) -> String {
 /// Says what is wrong with the arguments, or prints the help that they ask for, and exits.
 fn refuse(error: &clap::Error) -> ! {
     let is_plain = |arg: std::ffi::OsString| !arg.to_string_lossy().contains(char::is_control);
-    if error.use_stderr() && !std::env::args_os().all(is_plain) {
-        output::complain(error.to_string().trim_end());
+    let text = error.to_string();
+    let has_secret = secret::hidden(&text) != text;
+    if error.use_stderr() && (has_secret || !std::env::args_os().all(is_plain)) {
+        output::complain(text.trim_end());
         std::process::exit(error.exit_code());
     }
     let printed = error.print();

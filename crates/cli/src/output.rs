@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::signals;
+use crate::{secret, signals};
 
 pub use crate::table::{Table, terminal_width};
 
@@ -128,9 +128,9 @@ impl Lines {
 const COMPLAINT_WITHIN: Duration = Duration::from_secs(1);
 
 /// Writes a message to standard error; a reader that has stalled does not keep the command. Control characters, which
-/// a message may have from an argument or a file, are escaped.
+/// a message may have from an argument or a file, are escaped, and passwords in URLs are hidden.
 pub fn complain(text: &str) {
-    let text = escaped(text) + "\n";
+    let text = escaped(&secret::hidden(text)) + "\n";
     let (done, written) = sync_channel::<()>(1);
     let writer = thread::Builder::new().name("complaint".into());
     let spawned = writer.spawn(move || {

@@ -1,6 +1,7 @@
 //! Secrets that a user gives in a file or in the environment rather than as an argument, which every user of the
 //! host sees in the list of processes.
 
+use std::borrow::Cow;
 use std::env;
 use std::path::Path;
 
@@ -50,11 +51,121 @@ pub fn text(file: Option<&Path>, variable: &str) -> Result<Option<String>, Failu
     }
 }
 
+/// The text that replaces a secret.
+const HIDDEN: &str = "***";
+/// Options in URLs whose values are secrets, in lower case.
+const SECRETS: [&str; 16] = [
+    "passphrase",
+    "password",
+    "passwd",
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "access_token",
+    "auth",
+    "key",
+    "apikey",
+    "api_key",
+    "sig",
+    "signature",
+    "stream_key",
+    "streamkey",
+];
+
+/// A text whose URLs show no password: neither `USER:PASSWORD@` nor the values of options such as `passphrase=` and `token=`.
+pub fn hidden(text: &str) -> Cow<'_, str> {
+    if !text.contains("://") {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        safe += before;
+        let ends = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '<' | '>');
+        let (url, after) = after.split_at(after.find(ends).unwrap_or(after.len()));
+        // One that is an option of another, such as a proxy.
+        let (url, inner) = url.split_at(url.find("://").unwrap_or(url.len()));
+        let (place, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+        safe += &without_password(place);
+        for (at, option) in query.split_inclusive(['?', '&', '#', ';']).enumerate() {
+            let is_secret = |name: &str| SECRETS.contains(&&*name.to_ascii_lowercase());
+            match option
+                .split_once('=')
+                .filter(|(name, _)| at > 0 && is_secret(name))
+            {
+                Some((name, value)) => {
+                    let end = value.find(['&', '#', ';']).unwrap_or(value.len());
+                    safe += &format!("{name}={HIDDEN}{}", &value[end..]);
+                }
+                None => safe += option,
+            }
+        }
+        rest = &text[text.len() - after.len() - inner.len()..];
+    }
+    safe += rest;
+    Cow::Owned(safe)
+}
+
+/// What follows the scheme of a URL, without the password before the host.
+fn without_password(place: &str) -> String {
+    let authority = place.find('/').unwrap_or(place.len());
+    let at = match place[..authority].rfind('@') {
+        Some(at) => Some(at),
+        // A password with a slash; not a port and a path with an @.
+        None => {
+            let port = place[..authority].rsplit_once(':').map(|(_, port)| port);
+            let is_password = port.is_some_and(|it| it.contains(|c: char| !c.is_ascii_digit()));
+            place.rfind('@').filter(|_| is_password)
+        }
+    };
+    match at.and_then(|at| Some((place[..at].split_once(':')?.0, &place[at..]))) {
+        Some((user, host)) => format!("{user}:{HIDDEN}{host}"),
+        None => place.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn urls_show_no_password() {
+        for (text, safe) in [
+            ("no URL with a: b@c", "no URL with a: b@c"),
+            ("rtsp://camera:554/a@b", "rtsp://camera:554/a@b"),
+            (
+                "srt://[::1]:9000?mode=caller",
+                "srt://[::1]:9000?mode=caller",
+            ),
+            ("rtsp://ann:pw@camera/1", "rtsp://ann:***@camera/1"),
+            (
+                "rtsp://ann:p@w:x@camera:554/1",
+                "rtsp://ann:***@camera:554/1",
+            ),
+            ("rtsp://ann:p/w@camera/1", "rtsp://ann:***@camera/1"),
+            ("rtsp://ann@camera/1", "rtsp://ann@camera/1"),
+            (
+                "cannot read 'srt://h:9?mode=caller&passphrase=longenough&latency=1': srt://h:9?PassPhrase=x failed",
+                "cannot read 'srt://h:9?mode=caller&passphrase=***&latency=1': srt://h:9?PassPhrase=*** failed",
+            ),
+            (
+                "layercasts://h:1/f?fp=ab&token=cd, no answer",
+                "layercasts://h:1/f?fp=ab&token=*** no answer",
+            ),
+            (
+                "http://a:b@proxy?url=http://c:d@h/x?key=1 http://e:f@g",
+                "http://a:***@proxy?url=http://c:***@h/x?key=*** http://e:***@g",
+            ),
+            ("://", "://"),
+            ("é://ü:ß@ö?token=", "é://ü:***@ö?token=***"),
+        ] {
+            assert_eq!(hidden(text), safe);
+        }
+    }
 
     const UNSET: &str = "LAYERCAST_TEST_THAT_IS_NEVER_SET";
 

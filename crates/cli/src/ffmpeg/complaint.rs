@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 
 use super::Ffmpeg;
 use crate::failure::Failure;
-use crate::scheme;
+use crate::{scheme, secret};
 
 /// Most causes that are reported of one end.
 const CAUSES: usize = 3;
@@ -14,7 +14,7 @@ const CAUSES: usize = 3;
 pub struct Complaint {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What went wrong, in its words.
+    /// What went wrong, in its words, without passwords.
     pub cause: String,
     /// What it wrote is not whole. ffmpeg 5.1 ends with success where only the last octets have no room.
     is_cut: bool,
@@ -45,7 +45,7 @@ impl Complaint {
         Complaint {
             status,
             is_cut,
-            cause: cause.join("; "),
+            cause: secret::hidden(&cause.join("; ")).into_owned(),
         }
     }
 
@@ -214,6 +214,8 @@ mod tests {
              exit status: 1)"
         );
         assert!(!said.is_final() && !said.is_fine());
+        let secret = complaint(&["[error] rtsp://ann:pw@camera/1: Connection refused"]);
+        assert_eq!(secret.cause, "rtsp://ann:***@camera/1: Connection refused");
         assert_eq!(
             complaint(&[]).in_words(),
             "ffmpeg ended with exit status: 1"

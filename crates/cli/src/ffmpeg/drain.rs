@@ -11,7 +11,7 @@ use super::complaint::Complaint;
 use super::{Ffmpeg, input};
 use crate::child::{Child, OnDeath};
 use crate::failure::Failure;
-use crate::scheme;
+use crate::{scheme, secret};
 
 /// Time that ffmpeg gets to write the end of a file, or to close a connection.
 const CLOSES_WITHIN: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const CLOSES_WITHIN: Duration = Duration::from_secs(30);
 /// An output of ffmpeg.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// What the user wrote.
+    /// What the user wrote, without passwords.
     pub name: String,
     /// Frames are shown as they arrive.
     pub is_player: bool,
@@ -70,6 +70,7 @@ impl Target {
         };
         let scheme = scheme.to_ascii_lowercase();
         let url = input::opened(&name);
+        let name = secret::hidden(&name).into_owned();
         let args = match &*scheme {
             _ if scheme.starts_with("rtmp") => {
                 let live = ["-flvflags", "no_duration_filesize", "-f", "flv"];
@@ -234,6 +235,10 @@ mod tests {
                 .collect();
             (target.is_player, args.join(" "))
         };
+        let url = "rtmp://ann:pw@host/live?token=x";
+        let target = Target::new(Path::new(url));
+        assert_eq!(target.name, "rtmp://ann:***@host/live?token=***");
+        assert_eq!(target.args.last(), Some(&url.into()));
         let (is_player, said) = args("tee:a.mp4");
         assert!(!is_player && said.ends_with("-y file:tee:a.mp4"), "{said}");
         let (is_player, said) = args("rtmp://host/live");

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use crate::scheme;
+use crate::{scheme, secret};
 
 /// Options that make a transport stream of media without encoding them, as soon as they come: nothing waits to be
 /// interleaved, and no sound to fill a packet.
@@ -77,7 +77,7 @@ pub enum Carries {
 /// An input of ffmpeg.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {
-    /// What the user wrote.
+    /// What the user wrote, without passwords.
     pub name: String,
     /// The side that begins.
     pub kind: Kind,
@@ -178,7 +178,7 @@ impl Input {
             is_live: is_stream || kind == Kind::Listener,
             options,
             opened: opened(text),
-            ..Input::media(text.to_owned())
+            ..Input::media(secret::hidden(text).into_owned())
         }
     }
 
