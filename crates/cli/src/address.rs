@@ -40,6 +40,12 @@ const MAX_READ: u64 = 65_536;
 pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
     let file = text.strip_prefix('@');
     let line = match file {
+        Some("") => {
+            let failure = Failure::wrong_use("@ names no file");
+            return Err(
+                failure.hint("write @FILE for the file that the node has printed its URL to")
+            );
+        }
         Some(file) => wait_for_line(Path::new(file), (FILE_WITHIN, URL_WITHIN))?,
         None => text.to_owned(),
     };

@@ -662,7 +662,7 @@ pub struct Switch {
     #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
     pub multicast: Vec<units::Group>,
     /// Address of the multicast interface [default: that of --listen]
-    #[arg(long, value_name = "ADDR", requires = "multicast")]
+    #[arg(long, value_name = "ADDR", requires = "multicast", value_parser = units::interface)]
     pub interface: Option<Ipv4Addr>,
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
@@ -774,7 +774,7 @@ pub struct Join {
     #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address)]
     pub multicast: Option<SocketAddrV4>,
     /// Address of the multicast interface [default: the one towards the node]
-    #[arg(long, value_name = "ADDR", requires = "multicast")]
+    #[arg(long, value_name = "ADDR", requires = "multicast", value_parser = units::interface)]
     pub interface: Option<Ipv4Addr>,
     /// List the offered flows and exit
     #[arg(long, conflicts_with_all = ["out", "leave_after", "sdp", "undecodable", "fast_start", "on_scarce", "on_plenty",

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
+use layercast_protect::is_host;
+
 /// What is wrong with a text that is no `HOST:PORT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incomplete {
@@ -50,6 +52,12 @@ pub fn split(text: &str) -> Result<(&str, u16), Incomplete> {
     };
     let host = Some(host).filter(|host| !host.is_empty());
     match (host, port.parse()) {
+        (Some(host), Ok(port)) if !is_host(host) => {
+            let problem = format!(
+                "has the host {host:?}, which is neither a name nor an address (IPv6 in brackets: [2001:db8::1])"
+            );
+            wrong(&problem, None, Some(port))
+        }
         (Some(host), Ok(port)) => Ok((host, port)),
         (host, _) => {
             let problem = format!("has the port {port:?}, which is no number from 0 to 65535");
@@ -85,6 +93,8 @@ mod tests {
             ("a.example", "no port", "a.example:1"),
             ("[::1]", "no port", "[::1]:1"),
             ("::1", "without brackets", "[::1]:1"),
+            ("[::1:80", "the host \"[::1\"", "host:80"),
+            ("a b:80", "neither a name", "host:80"),
             ("a.example:", "port \"\"", "a.example:1"),
             ("a.example:70000", "port \"70000\"", "a.example:1"),
             (":http", "port \"http\"", "host:1"),

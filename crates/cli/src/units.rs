@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -269,6 +269,9 @@ pub fn level(text: &str) -> Result<Level, String> {
     level.ok_or_else(|| "expected 0 (BL), 1 (BL+E1) or 2 (BL+E1+E2)".into())
 }
 
+/// Longest queue of a port, in time of its line.
+const LONGEST_QUEUE: Span = Span::from_secs(60);
+
 /// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
     let usage =
@@ -283,7 +286,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         loss: 0.0,
         schedule: RateSchedule::default(),
     };
-    let mut step_texts = Vec::new();
+    let (mut step_texts, mut given) = (Vec::new(), Vec::new());
     if port.name.is_empty() {
         return Err(usage.into());
     }
@@ -295,9 +298,22 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
             continue;
         }
         let (key, value) = part.split_once('=').ok_or(usage)?;
+        if given.contains(&key.trim()) {
+            return Err(format!("{}= is given twice", key.trim()));
+        }
+        given.push(key.trim());
         match key.trim() {
             "delay" => port.delay = span(value)?,
-            "queue" => port.queue = Some(quantity(value)?),
+            "queue" => {
+                let queue = quantity(value)?;
+                if let QueueSize::Time(span) = queue
+                    && span > LONGEST_QUEUE
+                {
+                    // A queue takes memory.
+                    return Err(format!("queue={value}: give at most {LONGEST_QUEUE}"));
+                }
+                port.queue = Some(queue);
+            }
             "loss" => port.loss = probability(value)?,
             "schedule" => step_texts.push(value),
             other => {
@@ -395,18 +411,26 @@ pub fn queue(text: &str) -> Result<QueueSize, String> {
 pub fn group(text: &str) -> Result<Group, String> {
     let usage = "expected GROUP:PORT=NAME,.. such as 239.1.1.1:7500=ann,bob";
     let (group, names) = text.split_once('=').ok_or(usage)?;
-    let group: SocketAddrV4 = group.trim().parse().map_err(|_| usage)?;
+    let group = group_address(group.trim()).map_err(|_| usage)?;
     let members: Vec<String> = names
         .split(',')
         .map(|name| name.trim().to_owned())
         .collect();
-    if !group.ip().is_multicast() || members.iter().any(String::is_empty) {
+    if members.iter().any(String::is_empty) {
         return Err(usage.into());
     }
     for member in &members {
         check_name(member).map_err(|error| error.to_string())?;
     }
     Ok(Group { group, members })
+}
+
+/// Reads the address of an interface of this host.
+pub fn interface(text: &str) -> Result<Ipv4Addr, String> {
+    text.parse().map_err(|_| {
+        "expected an IPv4 address of this host, such as 192.0.2.7 (`ip address` shows them)"
+            .to_owned()
+    })
 }
 
 /// Reads the address of a multicast group, such as `239.1.2.3:7600`.
@@ -422,7 +446,7 @@ pub fn group_address(text: &str) -> Result<SocketAddrV4, String> {
 
 /// Reads `NAME=FINGERPRINT`.
 pub fn reservation(text: &str) -> Result<(String, Fingerprint), String> {
-    let usage = "expected NAME=FINGERPRINT";
+    let usage = "expected NAME=FINGERPRINT, with the 43 characters of the certificate in its --identity FILE";
     let (name, fingerprint) = text.split_once('=').ok_or(usage)?;
     if name.is_empty() {
         return Err(usage.into());
@@ -580,6 +604,8 @@ mod tests {
             ),
             ("rook=5Mbit/s,schedule=1s:60%,9s:5%,9s:10%", "step 3"),
             ("ro\x1bok=5Mbit/s", "control character"),
+            ("rook=5Mbit/s,delay=1ms,delay=2ms", "delay= is given twice"),
+            ("rook=5Mbit/s,queue=1000h", "at most 60 s"),
         ] {
             let error = named_port(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -66,6 +66,7 @@ pub struct Send {
     #[arg(
         long,
         value_name = "ADDR",
+        value_parser = units::interface,
         default_value = "0.0.0.0",
         hide_default_value = true,
         requires = "group",
@@ -153,6 +154,7 @@ pub struct Receive {
     #[arg(
         long,
         value_name = "ADDR",
+        value_parser = units::interface,
         default_value = "0.0.0.0",
         hide_default_value = true,
         requires = "group"
@@ -219,6 +221,7 @@ pub struct EmulateReceivers {
     #[arg(
         long,
         value_name = "ADDR",
+        value_parser = units::interface,
         default_value = "0.0.0.0",
         hide_default_value = true
     )]
@@ -300,7 +303,8 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 fn enough(text: &str) -> Result<Completion, String> {
-    let expected = || "expected a number of receivers, or a share such as 90%".to_owned();
+    let expected =
+        || "expected a number of receivers, at least 1, or a share from 1% to 100%".to_owned();
     match text.strip_suffix('%') {
         Some(share) => match share.parse::<u32>() {
             Ok(share @ 1..=100) => Ok(Completion::Quorum(share * 10)),

@@ -9,6 +9,7 @@ pub mod send;
 mod summary;
 
 use std::io::{IsTerminal, stderr};
+use std::net::SocketAddrV4;
 use std::path::Path;
 
 use indicatif::ProgressBar;
@@ -33,6 +34,16 @@ fn key(file: Option<&Path>) -> Result<Option<[u8; 32]>, Failure> {
         return Err(failure.hint("head -c 32 /dev/urandom > FILE"));
     }
     Ok(Some(blake3::derive_key("layercast receipts", &content)))
+}
+
+/// The second group of a sender takes traffic off the first one, and so is another one.
+fn check_side(group: Option<SocketAddrV4>, side: Option<SocketAddrV4>) -> Outcome {
+    match side.filter(|_| side == group) {
+        Some(side) => Err(Failure::Usage(format!(
+            "--side {side} is the --group itself: name another group or port"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -174,6 +185,15 @@ mod tests {
     use indicatif::{ProgressDrawTarget, TermLike};
 
     use super::*;
+
+    #[test]
+    fn a_second_group_is_another_one() {
+        let at = |port| Some(SocketAddrV4::new([239, 1, 2, 3].into(), port));
+        assert!(check_side(at(1), at(2)).is_ok() && check_side(at(1), None).is_ok());
+        let failure = check_side(at(1), at(1)).expect_err("the same");
+        assert_eq!(failure.code(), 2);
+        assert!(failure.to_string().contains("--side 239.1.2.3:1"));
+    }
 
     /// A terminal of 80 columns that keeps what is written.
     #[derive(Clone, Default, Debug)]

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::args::{PORT, Receive};
 use super::line::{self, ReceiveLine};
 use super::summary::{FEW, rate};
-use super::{Say, digest, key, octets, words};
+use super::{Say, check_side, digest, key, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
 use crate::output::{are, count};
@@ -140,6 +140,7 @@ fn make_folder(out: &Path) -> Outcome {
 }
 
 fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
+    check_side(args.group, args.side)?;
     let port = match args.group {
         Some(_) => 0,
         None => PORT,

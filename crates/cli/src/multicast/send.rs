@@ -16,6 +16,7 @@ use layercast_net::{
     Destination, InputFault, ReceiverReport, SendConfig, SendEvent, SendPlan, SendProgress,
     SendReport, SentFile, TreeOptions, member_of, printable, send_plan,
 };
+use layercast_protect::is_host;
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
 
@@ -23,7 +24,7 @@ use self::reporter::Reporter;
 use super::args::{PORT, Profile, Send, Speed};
 use super::line::{SendLine, WithheldFile};
 use super::summary::{self, FEW, Summary};
-use super::{Say, estimate, hex, key, octets, words};
+use super::{Say, check_side, estimate, hex, key, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::node::{Stop, Trace, runtime};
@@ -185,6 +186,7 @@ fn check_members(args: &Send) -> Result<(), Failure> {
 
 async fn config(args: &Send) -> Result<SendConfig, Failure> {
     check_members(args)?;
+    check_side(args.group, args.side)?;
     let to = match args.group {
         Some(group) => Destination::Group {
             group,
@@ -275,7 +277,15 @@ async fn resolve(hosts: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     for host in hosts {
         let address = match literal(host) {
             Some(address) => address,
-            None => lookup(host).await?,
+            None => {
+                let name = host.rsplit_once(':').map_or(&**host, |(name, _)| name);
+                if !is_host(name) {
+                    return Err(Failure::Usage(format!(
+                        "--to {host}: {name:?} is neither a name nor an address (IPv6 in brackets: [2001:db8::7]:7600)"
+                    )));
+                }
+                lookup(host).await?
+            }
         };
         if let Some(problem) = host_port::no_destination(address) {
             let what = format!("--to {host} {problem}: give host and port of a receiver");
