@@ -106,7 +106,8 @@ impl References {
             return false;
         }
         let (missing, begun) = (self.missing, self.begun);
-        let gap_in_e1 = missing.e1 > 0;
+        // Of a rendition, the missing ones may be anchors.
+        let gap_in_e1 = missing.e1 > 0 || missing.base > 0 && !self.composition.is_additive();
         let judged = match &mut self.rule {
             Rule::H264(it) => {
                 let (inspector, references) = &mut **it;
@@ -115,10 +116,13 @@ impl References {
                     inspector.look(nal, &mut info);
                 }
                 let starts = starts && info.gop_start();
-                let count = missing.base.saturating_add(missing.e1);
+                let missing = h264::Missing {
+                    all: missing.base.saturating_add(missing.e1),
+                    base: missing.base,
+                };
                 let slice = info.first.take();
                 slice.map(|slice| match (begun, starts) {
-                    (true, _) => references.take(&slice, starts, count),
+                    (true, _) => references.take(&slice, starts, missing),
                     (false, true) => {
                         references.begin(&slice);
                         true
@@ -157,9 +161,13 @@ impl References {
             self.rule = Rule::of(self.codec);
             (self.begun, self.missing) = (false, PerLayer::default());
         }
-        // Each of them may be one that others refer to.
+        // Each of them may be one that others refer to, or a start.
+        let more = match layer {
+            Layer::Base => 0,
+            layer => self.missing[layer],
+        };
         self.missing = PerLayer {
-            e1: self.missing[layer],
+            base: self.missing.base.saturating_add(more),
             ..PerLayer::default()
         };
         true
