@@ -391,18 +391,27 @@ impl Source {
         self.sent_for(self.sent_level(), self.adapter.sending().levels)
     }
 
-    /// The frames up to `level`, or of alternative layers those of `levels`.
+    /// Of these, the frames up to `level`, or of alternative layers those of `levels`.
     fn sent_for(&self, level: Level, levels: LevelSet) -> Sent {
+        match self.wanted_of(level, levels) {
+            Sent::Set(set) if self.sends_all() => Sent::Set(set.union(LevelSet::up_to(level))),
+            wanted => wanted,
+        }
+    }
+
+    /// The frames that receivers get.
+    fn wanted(&self) -> Sent {
+        let sending = self.adapter.sending();
+        self.wanted_of(sending.level, sending.levels)
+    }
+
+    fn wanted_of(&self, level: Level, levels: LevelSet) -> Sent {
         if self.groups.is_none() {
             return Sent::UpTo(level);
         }
-        let set = match levels.is_empty() {
+        Sent::Set(match levels.is_empty() {
             true => LevelSet::of(Level::BASE),
             false => levels,
-        };
-        Sent::Set(match self.sends_all() {
-            true => set.union(LevelSet::up_to(level)),
-            false => set,
         })
     }
 
@@ -485,7 +494,7 @@ impl Source {
             return self.pacer.push_first(pdu);
         }
         // A full shaper loses it; the refresh repairs that.
-        if self.pacer.push(now, frame, now, pdu).is_ok() {
+        if self.pacer.push(now, frame, (now, true), pdu).is_ok() {
             self.stats.adapt += 1;
         }
     }

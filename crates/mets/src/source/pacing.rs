@@ -48,6 +48,18 @@ impl Sent {
         }
     }
 
+    /// How many times as much it is as the most that one receiver gets of it.
+    pub fn copies(self, spec: &FlowSpec) -> f64 {
+        let most = match self {
+            Sent::UpTo(_) => return 1.0,
+            Sent::Set(set) => set.highest().map_or(CellRate(0), |top| spec.rate_at(top)),
+        };
+        match most.0 {
+            0 => 1.0,
+            most => (f64::from(self.mean(spec).0) / f64::from(most)).max(1.0),
+        }
+    }
+
     /// The rates of its layers.
     fn layers(self, spec: &FlowSpec) -> impl Iterator<Item = &LayerRate> {
         let all = spec.layers.iter();
@@ -63,7 +75,7 @@ pub(super) struct Pacer {
     shaping: Shaping,
     shaper: Shaper<LinkPdu>,
     /// With [`Shaping::Serial`] as soon as receivers say what they take in.
-    serial: SerialQueue<LinkPdu>,
+    serial: SerialQueue<Paced>,
     receiver_rate: Option<CellRate>,
     direct: VecDeque<LinkPdu>,
     rate: CellRate,
@@ -71,6 +83,14 @@ pub(super) struct Pacer {
     above_base: Option<CellRate>,
     /// Rate at which what waited when the specification changed leaves.
     waiting_rate: Option<CellRate>,
+}
+
+/// A packet for the pacer of the host.
+#[derive(Debug)]
+struct Paced {
+    pdu: LinkPdu,
+    /// It goes to receivers, and not only to the switch of the node.
+    leaves: bool,
 }
 
 impl Pacer {
@@ -173,12 +193,13 @@ impl Pacer {
         }
     }
 
-    /// Takes a PDU of the frame `frame`, which should have left by `deadline`.
+    /// Takes a PDU of the frame `frame`, which should have left by `deadline`. What only the switch of the node gets does not
+    /// `leave`: it takes no time of the pacer of the host.
     pub fn push(
         &mut self,
         now: Time,
         (layer, frame): (Layer, u32),
-        deadline: Time,
+        (deadline, leaves): (Time, bool),
         pdu: LinkPdu,
     ) -> Result<(), ShaperError> {
         match self.shaping {
@@ -188,7 +209,8 @@ impl Pacer {
             }
             _ if self.is_serial() => {
                 let cost = pdu.cells();
-                self.serial.push(layer, frame, deadline, cost, pdu);
+                let item = Paced { pdu, leaves };
+                self.serial.push(layer, frame, deadline, cost, item);
                 Ok(())
             }
             _ => {
@@ -227,11 +249,14 @@ impl Pacer {
 
     /// Releases the next packet that waits for the pacer of the host; gives its cost.
     pub fn release(&mut self) -> u32 {
-        let Some((cost, pdu)) = self.serial.pop() else {
+        let Some((cost, Paced { pdu, leaves })) = self.serial.pop() else {
             return 0;
         };
         self.direct.push_back(pdu);
-        cost
+        match leaves {
+            true => cost,
+            false => 0,
+        }
     }
 
     /// Whether a packet goes to the pacer of the host: the shaper, and what is in it, comes first.
@@ -266,7 +291,8 @@ impl Pacer {
             LinkPdu::Cell(cell) => cell.vci != ADAPTER_VCI,
             LinkPdu::Adapter(_) => false,
         };
-        let waiting = self.shaper.clear(self.flow).chain(self.serial.clear());
+        let serial = self.serial.clear().map(|(frame, item)| (frame, item.pdu));
+        let waiting = self.shaper.clear(self.flow).chain(serial);
         let mut frames: Vec<u32> = waiting
             .filter_map(|(frame, pdu)| is_media(&pdu).then_some(frame))
             .collect();

@@ -2,13 +2,14 @@
 
 use crate::common::{frames, ms, source_config};
 use layercast_core::{
-    CellRate, FlowId, GroupId, Level, LevelSet, Machine, NodeId, Off, Serial, Span, Time,
+    CellRate, Composition, FlowId, GroupId, Layer, Level, LevelSet, Machine, NodeId, Off, Serial,
+    Span, Time,
 };
 use layercast_mets::{
     AppFrame, HostPacer, Shaping, Source, SourceConfig, SourceEvent, SourceInput, SourceTransmit,
     feed, stagger,
 };
-use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu};
+use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu, Payload};
 
 struct Host {
     sources: Vec<Source>,
@@ -32,9 +33,14 @@ impl Host {
             };
             Source::new(config).unwrap()
         };
+        let media = (0..flows).map(|_| Box::new(frames(10)) as _).collect();
+        Host::of((1..=flows).map(source).collect(), media)
+    }
+
+    fn of(sources: Vec<Source>, media: Vec<Box<dyn Iterator<Item = AppFrame>>>) -> Host {
         Host {
-            sources: (1..=flows).map(source).collect(),
-            media: (0..flows).map(|_| Box::new(frames(10)) as _).collect(),
+            sources,
+            media,
             pacer: HostPacer::new(Span::ZERO),
             now: Time::ZERO,
             sent: Vec::new(),
@@ -44,6 +50,11 @@ impl Host {
 
     /// RES of every receiver.
     fn res(&mut self, drain: u32) {
+        self.res_for(drain, LevelSet::EMPTY);
+    }
+
+    /// The same, of alternative layers for these levels.
+    fn res_for(&mut self, drain: u32, levels: LevelSet) {
         for source in &mut self.sources {
             let flow = source.flow();
             let res = AdapterMsg {
@@ -55,7 +66,7 @@ impl Host {
                 min: Level::E1,
                 max: Level::FULL,
                 hops: 0,
-                levels: LevelSet::EMPTY,
+                levels,
                 rate_min: CellRate(0),
                 rate_max: CellRate(0),
                 residual: CellRate(0),
@@ -186,6 +197,81 @@ fn a_rate_below_the_mean_does_not_starve_the_flows() {
         let stats = source.stats();
         assert_eq!(stats.dropped.base + stats.dropped.e1 + stats.dropped.e2, 0);
         assert!(stats.sent.base >= 7, "{stats:?}");
+    }
+}
+
+/// Three renditions of 640, 1,280 and 2,560 cells/s, all of which the switch of the node gets, and frames of them that are
+/// larger by a fifth: of each picture three, of which one in twelve is a key frame.
+fn renditions() -> Host {
+    let mut config = source_config(Carriage::Datagrams, 1_000);
+    let spec = &mut config.flow.spec;
+    spec.composition = Composition::Alternative;
+    for (layer, mean) in [(Layer::Base, 640), (Layer::E1, 1_280), (Layer::E2, 2_560)] {
+        spec.layers[layer].mean = CellRate(mean);
+    }
+    config.shaping = Shaping::SERIAL;
+    config.all_layers = true;
+    let frames = (0..24 * 8 * 3).map(|n: usize| {
+        let (picture, place) = (n / 3, n % 3);
+        let key = picture.is_multiple_of(12);
+        let cells = (24 << place) * if key { 5 } else { 1 };
+        AppFrame {
+            layer: Layer::ALL[place],
+            gop_start: key,
+            sound: false,
+            time: Some(Span::from_secs(1).mul_div(picture as u64, 24)),
+            payload: Payload::Zeros(cells as u32 * 48 - 40),
+        }
+    });
+    Host::of(
+        vec![Source::new(config).unwrap()],
+        vec![Box::new(frames.collect::<Vec<_>>().into_iter())],
+    )
+}
+
+/// For how long after its time the last packet of each frame of a rendition left, from 1 s on.
+fn delays(host: &Host, place: u32) -> Vec<Span> {
+    let own = host.sent.iter().filter(|sent| sent.2.0 % 3 == place);
+    let due = |seq: Serial| Span::from_secs(1).mul_div(u64::from(seq.0 / 3), 24);
+    let delays = own.map(|sent| (due(sent.2), sent.0.since(Time::ZERO + due(sent.2))));
+    let delays = delays.filter(|(due, _)| *due >= Span::from_secs(1));
+    delays.map(|(_, delay)| delay).collect()
+}
+
+#[test]
+fn renditions_that_no_receiver_wants_take_no_time_of_the_pacer() {
+    let mut host = renditions();
+    for second in 1..=8 {
+        host.res_for(3_600, LevelSet::of(Level::FULL));
+        host.run_until(ms(1_000 * second));
+    }
+    // Its key frames of 480 cells take 133 ms at 3,600 cells/s.
+    let longest = delays(&host, 2).into_iter().max().unwrap();
+    assert!(longest < Span::from_ms(180), "{longest:?}");
+    // It leaves no faster than its receiver takes it in, and the switch has the others all the same.
+    for (at, ..) in &host.sent {
+        let window = host
+            .sent
+            .iter()
+            .filter(|sent| sent.2.0 % 3 == 2 && sent.0 >= *at && sent.0 < *at + Span::from_ms(20));
+        let cells: u32 = window.map(|sent| sent.3).sum();
+        assert!(cells <= 72 + 4 + 26, "{cells} cells in 20 ms from {at:?}");
+    }
+    for place in 0..2 {
+        assert!(delays(&host, place).len() > 24 * 6, "{place}");
+    }
+}
+
+#[test]
+fn receivers_of_unlike_renditions_each_get_theirs_at_the_rate_that_they_take_in() {
+    let mut host = renditions();
+    for second in 1..=8 {
+        host.res_for(3_600, LevelSet::ALL);
+        host.run_until(ms(1_000 * second));
+    }
+    for place in 0..3 {
+        let longest = delays(&host, place).into_iter().max().unwrap();
+        assert!(longest < Span::from_ms(180), "{place}: {longest:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-use layercast_core::{Cause, Layer, Observer, Span, Time, TraceEvent};
+use layercast_core::{Cause, CellRate, Layer, Observer, Span, Time, TraceEvent};
 use layercast_media::{FlowFilter, Frame};
 use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::{Carriage, Passing, Payload, Signal};
@@ -104,6 +104,7 @@ impl Source {
     pub(super) fn send_parities(&mut self, now: Time) {
         let period = self.info.spec.frame_rate.due(1);
         let deadline = now.saturating_add(period);
+        let leaves = self.wanted().includes(Layer::Base, false);
         let Some(parities) = &mut self.parities else {
             return;
         };
@@ -112,7 +113,7 @@ impl Source {
             let cost = self.config.carriage.cost(parity.payload.len());
             let room = self.pacer.make_room(Layer::Base, cost).is_ok();
             let pacer = &mut self.pacer;
-            let mut push = |pdu| pacer.push(now, frame, deadline, pdu).is_ok();
+            let mut push = |pdu| pacer.push(now, frame, (deadline, leaves), pdu).is_ok();
             if !room || self.packetiser.emit(parity, &mut push).is_none() {
                 parities.stats.dropped += 1;
             }
@@ -125,13 +126,14 @@ impl Source {
         let period = self.info.spec.frame_rate.due(1);
         let deadline = numbered.emission.saturating_add(period);
         let frame = (layer, numbered.seq.0);
+        let leaves = self.wanted().includes(layer, numbered.sound.is_sound());
         let pacer = &mut self.pacer;
         let keyring = self.keyring.as_mut();
         let parities = self.parities.as_mut().filter(|_| layer == Layer::Base);
         let cut = self
             .packetiser
             .cut(now, numbered, keyring, parities, |pdu| {
-                pacer.push(now, frame, deadline, pdu).is_ok()
+                pacer.push(now, frame, (deadline, leaves), pdu).is_ok()
             });
         match cut {
             Some(packets) => {
@@ -162,9 +164,18 @@ impl Source {
 
     /// What the pacer of the host has to know; `None` if this source does without.
     pub(in crate::source) fn pacer_state(&self) -> Option<PacerState> {
-        matches!(self.config.shaping, Shaping::Serial { .. }).then(|| PacerState {
-            drain: self.pacer.receiver_rate(),
-            mean: self.sent().mean(self.spec()),
+        if !matches!(self.config.shaping, Shaping::Serial { .. }) {
+            return None;
+        }
+        let (wanted, spec) = (self.wanted(), self.spec());
+        // Each receiver gets one of alternative levels: it takes in its part of all that leaves.
+        let all = |drain: CellRate| {
+            let all = f64::from(drain.0) * wanted.copies(spec);
+            CellRate(all.min(f64::from(u32::MAX)) as u32)
+        };
+        Some(PacerState {
+            drain: self.pacer.receiver_rate().map(all),
+            mean: wanted.mean(spec),
             head: self.pacer.head(),
         })
     }
