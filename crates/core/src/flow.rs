@@ -201,6 +201,15 @@ impl Composition {
     }
 }
 
+impl fmt::Display for Composition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Composition::Additive => "additive",
+            Composition::Alternative => "alternative",
+        })
+    }
+}
+
 impl Default for FlowSpec {
     fn default() -> FlowSpec {
         FlowSpec {

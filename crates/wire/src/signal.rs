@@ -412,7 +412,7 @@ impl FlowInfo {
         self.id == other.id && self.epoch != other.epoch
     }
 
-    /// Whether this is what became of `other` when its source changed it.
+    /// Whether this is what became of `other` when its source changed it. What its layers are to each other never changes.
     pub fn succeeds(&self, other: &FlowInfo) -> bool {
         let changed = FlowInfo {
             spec: self.spec.clone(),
@@ -421,7 +421,8 @@ impl FlowInfo {
             spread_us: self.spread_us,
             ..other.clone()
         };
-        self.revision > other.revision && self.is_same(&changed)
+        let alike = self.spec.composition == other.spec.composition;
+        self.revision > other.revision && alike && self.is_same(&changed)
     }
 }
 

@@ -72,6 +72,9 @@ pub(super) fn narrowed(offer: &FlowSpec, wish: &FlowSpec) -> Result<FlowSpec, St
         })
     };
     let servers = "is for the server to change";
+    if wish.composition != offer.composition {
+        return forbid("composition", "never changes while a flow exists");
+    }
     if wish.media != offer.media {
         return forbid("media", servers);
     }

@@ -119,10 +119,6 @@ impl Selector {
     /// The flow was renegotiated: its layers may have other types.
     pub fn set_spec(&mut self, spec: &FlowSpec) {
         self.kinds = kinds(spec);
-        let groups = groups(spec);
-        if self.groups.is_some() != groups.is_some() {
-            self.groups = groups;
-        }
     }
 
     /// Forgets the packet it is in: the circuit starts again.

@@ -3,8 +3,8 @@
 
 use crate::common::{World, ms, sink_config, source_config};
 use layercast_core::{
-    Alarm, AlarmOp, FilterKind, FlowSpec, FrameRate, GroupState, Layer, LeaveReason, Level,
-    Machine, Metric, Off, QosOption, QosPolicy, RequestId, Span, Status,
+    Alarm, AlarmOp, Composition, FilterKind, FlowSpec, FrameRate, GroupState, Layer, LeaveReason,
+    Level, Machine, Metric, Off, QosOption, QosPolicy, RequestId, Span, Status,
 };
 use layercast_mets::{
     AppFrame, Sink, SinkConfig, SinkEvent, Source, SourceConfig, SourceEvent, SourceTransmit,
@@ -123,6 +123,34 @@ fn the_pace_of_a_slow_input_is_advertised_once_and_no_change_of_the_flow() {
         assert!(flow.is_same(&first[0]) && !flow.succeeds(&first[0]));
         assert_eq!(advertised(&mut source, pace), []);
     }
+}
+
+#[test]
+fn layers_of_a_flow_stay_what_they_are_to_each_other() {
+    let mut world = World::perfect(CARRIAGE, 8);
+    world.run_until(ms(1_000));
+    let before = (world.source.flow().clone(), world.sink.group_info());
+    let alternative = |spec: &mut FlowSpec| spec.composition = Composition::Alternative;
+    ask_server(&mut world, spec(alternative));
+    ask_client(&mut world, spec(alternative));
+    world.run_until(ms(3_000));
+    let answers = world.source_events.iter().filter_map(|it| match &it.1 {
+        SourceEvent::Answer { status, .. } => Some(status.to_string()),
+        _ => None,
+    });
+    let text = "composition is alternative and cannot follow additive: close the flow and open one with alternative layers";
+    assert_eq!(answers.collect::<Vec<_>>(), [text]);
+    let client = world.events.iter().filter_map(|it| match &it.1 {
+        SinkEvent::Answer { status, .. } => Some(status.clone()),
+        _ => None,
+    });
+    let refused =
+        |status: &Status| matches!(status, Status::Policy { field, .. } if field == "composition");
+    assert!(client.map(|it| refused(&it)).eq([true]));
+    assert_eq!(
+        before,
+        (world.source.flow().clone(), world.sink.group_info())
+    );
 }
 
 #[test]

@@ -165,6 +165,23 @@ fn a_join_refused_for_an_unknown_flow_is_sent_again_when_the_flow_is_advertised(
 }
 
 #[test]
+fn a_change_of_what_layers_are_to_each_other_is_not_passed_on() {
+    let mut bench = plain_bench();
+    bench.join(A, 1);
+    let mut flow = changed(&bench);
+    flow.spec.composition = layercast_core::Composition::Alternative;
+    let (flow, change) = (Box::new(flow), 7);
+    let end = Signal::ChangeEnd {
+        flow: flow.clone(),
+        change,
+        from: Some(layercast_core::Serial(9)),
+    };
+    assert_eq!(bench.signal(UP, Signal::Change { flow, change }), []);
+    assert_eq!(bench.signal(UP, end), []);
+    assert_eq!(bench.switch.stats().rejected_signals.unknown, 2);
+}
+
+#[test]
 fn a_member_whose_channel_is_lost_holds_up_no_change() {
     let mut bench = plain_bench();
     for (port, id) in [(A, 1), (B, 2)] {

@@ -129,6 +129,13 @@ impl Source {
         if spec.flow_id != FlowId(0) && spec.flow_id != self.info.id {
             return invalid("flow_id", "is that of another flow");
         }
+        let (is, was) = (spec.composition, self.info.spec.composition);
+        if is != was {
+            let problem = format!(
+                "is {is} and cannot follow {was}: close the flow and open one with {is} layers"
+            );
+            return invalid("composition", &problem);
+        }
         let by_rate = matches!(self.config.shaping, super::super::Shaping::Rate { .. });
         if by_rate && spec.layers.base.mean.0 == 0 {
             return invalid("layers", "need a base layer for a flow shaped by its rate");
