@@ -614,15 +614,11 @@ fn source(
     let id_of_flow = FlowInfo::id_of(name, key, flow);
     spec.flow_id = id_of_flow;
     spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
-    let mut policy = QosPolicy {
+    let policy = QosPolicy {
         max_level,
         adapt: args.adapt,
         ..QosPolicy::default()
     };
-    if !spec.composition.is_additive() {
-        // Renditions pass whole, or not.
-        policy.filters = Vec::new();
-    }
     let info = FlowInfo {
         policy,
         spec,

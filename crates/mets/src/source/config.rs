@@ -1,4 +1,4 @@
-use layercast_core::{AdaptMode, CellRate, FlowSpec, NodeId, Span, SpecError, Time};
+use layercast_core::{AdaptMode, CellRate, FilterKind, FlowSpec, NodeId, Span, SpecError, Time};
 use layercast_fec::ConfigError;
 use layercast_protect::{Seed, WallClock};
 use layercast_qos::{BucketError, HostCost, PEAK_FACTOR};
@@ -256,11 +256,13 @@ impl SourceConfig {
             self.validate_parities(parities)?;
         }
         let policy = &self.flow.policy;
-        let shapes = policy.adapt == AdaptMode::Continuous || !policy.filters.is_empty();
+        let mut filters = policy.filters.iter();
+        let shapes = policy.adapt == AdaptMode::Continuous
+            || filters.any(|filter| *filter != FilterKind::Jitter);
         if !self.flow.spec.composition.is_additive() && shapes {
             return fail(
                 "policy",
-                "has continuous adaptation or filters: of alternative layers only whole ones are left out"
+                "has continuous adaptation or filters of the network: of alternative layers only whole ones are left out"
                     .into(),
             );
         }

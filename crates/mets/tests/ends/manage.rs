@@ -3,14 +3,14 @@
 
 use crate::common::{World, ms, sink_config, source_config};
 use layercast_core::{
-    Alarm, AlarmOp, Composition, FilterKind, FlowSpec, FrameRate, GroupState, Layer, LeaveReason,
-    Level, Machine, Metric, Off, QosOption, QosPolicy, RequestId, Span, Status,
+    AdaptMode, Alarm, AlarmOp, Composition, FilterKind, FlowSpec, FrameRate, GroupState, Layer,
+    LeaveReason, Level, Machine, Metric, Off, QosOption, QosPolicy, RequestId, Span, Status,
 };
 use layercast_mets::{
     AppFrame, Sink, SinkConfig, SinkEvent, Source, SourceConfig, SourceEvent, SourceTransmit,
     SubmitError,
 };
-use layercast_wire::{Carriage, Payload, Signal};
+use layercast_wire::{Carriage, FrameType, LinkPdu, Payload, Signal};
 
 const CARRIAGE: Carriage = Carriage::Datagrams;
 
@@ -151,6 +151,73 @@ fn layers_of_a_flow_stay_what_they_are_to_each_other() {
         before,
         (world.source.flow().clone(), world.sink.group_info())
     );
+}
+
+#[test]
+fn alternative_layers_have_the_jitter_filter_and_no_other() {
+    let config = |change: fn(&mut QosPolicy)| {
+        let mut config = source_config(CARRIAGE, 300);
+        config.flow.spec.composition = Composition::Alternative;
+        change(&mut config.flow.policy);
+        config
+    };
+    assert!(
+        Source::new(config(|policy| policy
+            .filters
+            .push(FilterKind::PictureDrop)))
+        .is_err()
+    );
+    assert!(Source::new(config(|policy| policy.adapt = AdaptMode::Continuous)).is_err());
+    let config = config(|_| ());
+    assert_eq!(config.flow.policy.filters, [FilterKind::Jitter]);
+    let mut source = Source::new(config).unwrap();
+    let drop = QosOption::Filter(vec![FilterKind::PictureDrop]);
+    let wishes = [QosOption::Adapt(AdaptMode::Continuous), drop];
+    for (id, wish) in (1..).zip(wishes) {
+        source.request(ms(0), RequestId(id), wish);
+    }
+    let answers = std::iter::from_fn(|| source.poll_event()).filter_map(|event| match event {
+        SourceEvent::Answer { status, .. } => Some(status.code()),
+        _ => None,
+    });
+    assert_eq!(answers.collect::<Vec<_>>(), ["EINVAL", "ENOFILTER"]);
+}
+
+/// Late frames, and pictures of the highest rendition that are lost and that were played, where sound takes 55 ms less than pictures.
+fn overtaken(filters: &[FilterKind]) -> (u64, u64, u64) {
+    let mut source = source_config(CARRIAGE, 300);
+    source.flow.spec.composition = Composition::Alternative;
+    source.flow.policy.filters = filters.to_vec();
+    let mut sink = sink_config(CARRIAGE);
+    sink.policy.filters = filters.to_vec();
+    sink.playout.delay = Some(Span::from_ms(300));
+    let mut world = World::new(source, sink, 0);
+    world.media = Box::new((0..24 * 5 * 4).map(|n: u64| AppFrame {
+        layer: *Layer::ALL.get(n as usize % 4).unwrap_or(&Layer::Base),
+        gop_start: (n / 4).is_multiple_of(12) && n % 4 < 3,
+        sound: n % 4 == 3,
+        time: Some(Span::from_secs(1).mul_div(n / 4, 24)),
+        payload: Payload::Zeros(400),
+    }));
+    world.down = Box::new(|_, pdu| match pdu {
+        LinkPdu::Mets(packet) if packet.header.kind != FrameType::COMMON => {
+            vec![Span::from_ms(60)]
+        }
+        _ => vec![Span::from_ms(5)],
+    });
+    world.run_until(ms(7_000));
+    let stats = world.sink.stats();
+    (stats.late.total(), stats.lost.e2, stats.played.e2)
+}
+
+#[test]
+fn pictures_of_a_rendition_that_sound_overtakes_are_in_time_with_the_jitter_filter() {
+    let (late, lost, played) = overtaken(&[FilterKind::Jitter]);
+    assert_eq!((late, lost), (0, 0));
+    assert!(played > 24 * 3, "{played}");
+    // Without it frames are handed over as they come.
+    let (late, ..) = overtaken(&[]);
+    assert!(late > 24, "{late}");
 }
 
 #[test]

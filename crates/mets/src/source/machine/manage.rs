@@ -1,6 +1,6 @@
 use layercast_core::{
-    FilterKind, FlowId, FlowSpec, GroupInfo, GroupState, Layer, Level, Media, QosOption, QosPolicy,
-    Refusal, RequestId, Resource, Serial, Span, Status, Time, earliest,
+    AdaptMode, FilterKind, FlowId, FlowSpec, GroupInfo, GroupState, Layer, Level, Media, QosOption,
+    QosPolicy, Refusal, RequestId, Resource, Serial, Span, Status, Time, earliest,
 };
 use layercast_wire::{FlowInfo, Signal};
 
@@ -161,15 +161,21 @@ impl Source {
         })
     }
 
-    /// Filters on coefficients exist for MPEG video, picture dropping where there are layers. What is
-    /// sealed cannot be filtered on the way, and a branch has place for one filter.
+    /// Filters on coefficients exist for MPEG video, picture dropping where there are layers. Alternative layers pass whole, or
+    /// not. What is sealed cannot be filtered on the way, and a branch has place for one filter.
     fn check_filters(&self, policy: &QosPolicy) -> Result<(), Status> {
         let spec = &self.info.spec;
+        if !spec.composition.is_additive() && policy.adapt == AdaptMode::Continuous {
+            return Err(Status::Invalid {
+                field: "adapt".into(),
+                problem: "cannot be continuous: alternative layers pass whole, or not".into(),
+            });
+        }
         let mpeg = matches!(spec.media, Media::Mpeg1 | Media::Mpeg2);
         let sealed = self.keyring.is_some();
         let has = |kind: &FilterKind| match kind {
             FilterKind::Jitter => true,
-            _ if sealed => false,
+            _ if sealed || !spec.composition.is_additive() => false,
             FilterKind::PictureDrop => mpeg || spec.top_level() > Level::BASE,
             FilterKind::LowPass(_) | FilterKind::Drs => mpeg,
         };
