@@ -179,9 +179,10 @@ impl Measured {
         self.mbac.handle_timeout(now);
     }
 
-    /// Whether `more` fits beside what is measured.
-    pub fn check(&self, node: &str, more: CellRate) -> Result<(), Refusal> {
+    /// Whether `more` fits beside what is measured, and beside base layers of this rate that are reserved and do not pass now.
+    pub fn check(&self, node: &str, more: CellRate, absent: CellRate) -> Result<(), Refusal> {
         let available = self.mbac.headroom();
+        let available = Rate::from_bps(available.as_bps().saturating_sub(absent.rate().as_bps()));
         if more.rate() <= available {
             return Ok(());
         }
@@ -366,7 +367,9 @@ mod tests {
         let mut refused = |cells| {
             let needed = CellRate(cells);
             port.refuse(needed);
-            port.check("fen", needed).unwrap_err().to_string()
+            port.check("fen", needed, CellRate(0))
+                .unwrap_err()
+                .to_string()
         };
         assert!(refused(400).ends_with("promised: kept"));
         assert!(refused(2_400).ends_with("more than the link can ever carry"));

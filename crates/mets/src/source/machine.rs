@@ -363,12 +363,19 @@ impl Source {
                 e1,
             };
         }
-        let level = self.most_level(top);
-        let levels = match (self.groups.is_some(), asked.levels.is_empty()) {
+        let levels = |level| match (self.groups.is_some(), asked.levels.is_empty()) {
             (false, _) => LevelSet::EMPTY,
             (true, true) => LevelSet::of(level),
             (true, false) => asked.levels.served(level, LevelSet::ALL),
         };
+        let above = |level| match self.groups.is_some() {
+            false => spec.above_base(level),
+            true => spec
+                .rate_of_set(levels(level))
+                .saturating_sub(spec.layers.base.mean),
+        };
+        let level = self.most_level(top, above);
+        let levels = levels(level);
         Target {
             level,
             levels,
@@ -381,7 +388,10 @@ impl Source {
     fn sent_level(&self) -> Level {
         let sending = self.adapter.sending().level;
         match self.sends_all() {
-            true => sending.max(self.most_level(self.spec().top_level())),
+            true => {
+                let spec = self.spec();
+                sending.max(self.most_level(spec.top_level(), |level| spec.above_base(level)))
+            }
             false => sending,
         }
     }
@@ -421,10 +431,9 @@ impl Source {
         self.config.all_layers && whole && self.config.carriage == Carriage::Datagrams
     }
 
-    /// The highest level up to `top` that this host can send.
-    fn most_level(&self, top: Level) -> Level {
-        let spec = self.spec();
-        let fits = |&level: &Level| spec.above_base(level) <= self.affordable(level);
+    /// The highest level up to `top` that this host can send, where a level takes as much `above` the base layer.
+    fn most_level(&self, top: Level, above: impl Fn(Level) -> CellRate) -> Level {
+        let fits = |&level: &Level| above(level) <= self.affordable(level);
         let level = [top, Level::E1].into_iter().filter(|&level| level <= top);
         let level = level.filter(|&level| level > Level::BASE).find(fits);
         level.unwrap_or(Level::BASE)

@@ -77,7 +77,10 @@ impl Switch {
         match &port.queue.admission {
             Some(_) if survived => {}
             None if is_unknown => {}
-            Some(measured) => measured.check(name, base.mean.saturating_sub(own))?,
+            Some(measured) => {
+                let more = base.mean.saturating_sub(own);
+                measured.check(name, more, self.replaced_on(to))?;
+            }
             None => {
                 limits.link(name, port.config.line(), reserved, base.mean)?;
                 whole.link(name, port.config.capacity(), reserved, base.mean)?;
@@ -157,6 +160,17 @@ impl Switch {
             .fold(CellRate(0), |sum, branch| {
                 sum.saturating_add(branch.reserved())
             })
+    }
+
+    /// What is reserved on a port for base layers in whose place higher alternative layers pass: the port does not measure them, and they come
+    /// back when the port has less room.
+    pub fn replaced_on(&self, port: PortId) -> CellRate {
+        let flows = self.flows.iter().filter(|flow| flow.is_alternative());
+        let branches = flows.flat_map(|flow| &flow.branches);
+        let replaced = branches.filter(|branch| branch.port == port && branch.gate.replaces_base());
+        replaced.fold(CellRate(0), |sum, branch| {
+            sum.saturating_add(branch.reserved())
+        })
     }
 
     /// Has a port ready that admits by measurement.

@@ -1,4 +1,4 @@
-use layercast_core::{CellRate, FlowId, FlowSpec, Level, PortId};
+use layercast_core::{CellRate, FlowId, FlowSpec, Level, LevelSet, PortId};
 
 use crate::switch::Switch;
 use crate::switch::flow::Branch;
@@ -9,8 +9,9 @@ impl Switch {
     /// The share of a flow, declared as `nominal` has it, that its source may send; 1 at most.
     ///
     /// Every branch carries the base layer at that share: it is promised to all. The widest branch carries all layers at it:
-    /// no receiver could use more, and the others leave layers out. `room` is the part of a link that repairs leave to the
-    /// media. `None`: no branch is committed.
+    /// no receiver could use more, and the others leave layers out. Of alternative layers it carries the highest one, and those
+    /// that other receivers on it want besides. `room` is the part of a link that repairs leave to the media. `None`: no branch
+    /// is committed.
     pub fn carried_share(
         &self,
         id: FlowId,
@@ -22,10 +23,17 @@ impl Switch {
         let branches = flow.branches.iter();
         let plain = branches.filter(|branch| branch.is_committed() && branch.filter.is_none());
         let base = nominal.layers.base.mean;
-        let all = base.saturating_add(nominal.measured_above_base(Level::FULL));
         let mut narrowest: f64 = 1.0;
         let mut widest: Option<f64> = None;
-        for port in plain.filter_map(|branch| self.ports.get(branch.port)) {
+        for branch in plain {
+            let Some(port) = self.ports.get(branch.port) else {
+                continue;
+            };
+            let above = match nominal.composition.is_additive() {
+                true => nominal.measured_above_base(Level::FULL),
+                false => nominal.measured_set_above_base(all_on(branch, nominal), Level::FULL),
+            };
+            let all = base.saturating_add(above);
             let (reservable, usable) = self.left_for(id, port);
             let share = |left: CellRate, of: CellRate| match port.config.capacity().0 {
                 u32::MAX => 1.0,
@@ -55,4 +63,13 @@ impl Switch {
         let left = |of: CellRate, taken| CellRate(of.0 / flows).max(of.saturating_sub(taken));
         (left(line.min(capacity), reserved), left(capacity, used))
     }
+}
+
+/// The levels of alternative layers that a branch carries if it has room for all: those that its receivers want, and for the one that
+/// wants most the highest.
+fn all_on(branch: &Branch, spec: &FlowSpec) -> LevelSet {
+    let wishes = branch.requests.iter().map(|request| request.wish.levels);
+    let wanted = wishes.reduce(LevelSet::union).unwrap_or_default();
+    let lower = wanted.iter().rev().skip(1).map(LevelSet::of);
+    lower.fold(LevelSet::of(spec.top_level()), LevelSet::union)
 }

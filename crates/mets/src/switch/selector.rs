@@ -398,6 +398,11 @@ impl Gate {
         }
     }
 
+    /// Whether higher ones of alternative layers pass, and the base layer does not.
+    pub fn replaces_base(&self) -> bool {
+        !self.passing.is_empty() && !self.passing.contains(Level::BASE)
+    }
+
     fn includes(&self, layer: Layer) -> bool {
         self.mask.is_some_and(|mask| mask.includes(layer))
     }
