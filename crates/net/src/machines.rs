@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use layercast_core::{Machine, Observer, Span, Time, earliest};
+use layercast_core::{CellRate, Machine, Observer, Span, Time, earliest};
 use layercast_mets::switch::{Switch, SwitchConfig};
 use layercast_mets::{Source, SourceEvent};
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
@@ -182,7 +182,9 @@ impl Machines {
         self.settle(now, obs);
         self.look_at_targets(now);
         self.ports.change_keys(now);
-        self.ports.share_budgets(now, obs);
+        let switch = self.station.switch();
+        let absent = |port| switch.map_or(CellRate(0), |switch| switch.replaced_on(port));
+        self.ports.share_budgets(now, absent, obs);
         self.tell_clocks(now);
         for port in self.ports.iter_mut() {
             port.egress.poll(now, obs);

@@ -3,7 +3,7 @@ mod slots;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use layercast_core::{FlowId, Observer, PortId, Rate, Serial, Time, earliest};
+use layercast_core::{CellRate, FlowId, Observer, PortId, Rate, Serial, Time, earliest};
 use layercast_link::{
     Awaiting, RepairRole, SHARE_BUDGETS, clock_hop, clock_report, compare_paths, octet_codec,
     share_budgets,
@@ -377,8 +377,13 @@ impl Ports {
     }
 
     /// Tells each neighbour for how long its datagrams are of use when they arrive late: the longest of the other ports; and each
-    /// port whose rate is estimated what the others carry on the same line.
-    pub fn share_budgets<O: Observer>(&mut self, now: Time, obs: &mut O) {
+    /// port whose rate is estimated what the others carry on the same line, and what base layers need that are `absent` from it.
+    pub fn share_budgets<O: Observer>(
+        &mut self,
+        now: Time,
+        absent: impl Fn(PortId) -> CellRate,
+        obs: &mut O,
+    ) {
         if now < self.budgets_at {
             return;
         }
@@ -387,6 +392,12 @@ impl Ports {
         share_budgets(now, ends.collect(), None, obs);
         let ends = self.iter_mut().map(|port| &mut port.egress.repair);
         compare_paths(now, ends, obs);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(port) = slot.as_mut().filter(|port| port.estimated) {
+                let rate = absent(PortId(index as u16)).rate();
+                port.egress.repair.set_absent(now, rate, obs);
+            }
+        }
     }
 
     /// Sends a neighbour the counters of the links with repair.

@@ -158,6 +158,13 @@ impl<T: Clone> RepairEnd<T> {
         }
     }
 
+    /// As [`LinkRepair::set_absent`].
+    pub fn set_absent<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+        if let Some(repair) = &mut self.running {
+            repair.set_absent(now, rate, obs);
+        }
+    }
+
     /// As [`LinkRepair::clock`].
     pub fn clock(&self, now: Time, member: MemberId) -> Option<HopClock> {
         self.running.as_ref()?.clock(now, member)

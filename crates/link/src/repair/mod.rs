@@ -469,6 +469,13 @@ impl<T: Clone> LinkRepair<T> {
         }
     }
 
+    /// What base layers need that are promised on the link and do not pass now.
+    pub fn set_absent<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+        if let Ends::Two(repairer, _) = &mut self.ends {
+            repairer.handle(now, RepairerInput::Absent(rate), obs);
+        }
+    }
+
     /// What is known of the clock of the neighbour, or of a member of the group; `None` before anything is, and at the end that
     /// only receives.
     pub fn clock(&self, now: Time, member: MemberId) -> Option<HopClock> {

@@ -26,6 +26,8 @@ const FAILED: Span = Span::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Base {
     mean: Highest,
+    /// What base layers need besides that are promised and do not pass now.
+    absent: f64,
     /// With which frames leave in time.
     peak: Highest,
     /// The least rate of the last cut.
@@ -67,6 +69,7 @@ impl Base {
     pub fn new() -> Base {
         Base {
             mean: Highest::default(),
+            absent: 0.0,
             peak: Highest::default(),
             least: 0.0,
             stands: None,
@@ -83,9 +86,14 @@ impl Base {
         self.peak.add(now, octets, within);
     }
 
+    /// Base layers of this rate are promised, and other layers pass in their place.
+    pub fn set_absent(&mut self, bps: f64) {
+        self.absent = bps;
+    }
+
     /// What it takes on average, with its repairs; 0 before that is known.
     pub fn rate(&self) -> f64 {
-        self.mean.get()
+        self.mean.get() + self.absent
     }
 
     /// Notes whether the queue is too long while `rate` is sent at most.
@@ -130,5 +138,26 @@ impl Base {
             self.tried = Some(now);
         }
         is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_layer_in_whose_place_others_pass_is_a_floor_as_one_that_passes_is() {
+        let mut base = Base::new();
+        assert_eq!(base.least(Time::ZERO, 2e6, 2e6), 0.0);
+        base.set_absent(4e5);
+        assert_eq!(base.least(Time::ZERO, 2e6, 2e6), 4e5);
+        assert!(base.is_due(Time::ZERO, 3e5));
+        // It passes again: 100 kbit/s of sound and 400 kbit/s of pictures.
+        base.set_absent(0.0);
+        for n in 0..100 {
+            base.offer(Time::ZERO + Span::from_ms(10 * n), 625, Span::from_ms(500));
+        }
+        let floor = base.least(Time::ZERO + Span::from_secs(1), 2e6, 2e6);
+        assert!((4.9e5..6e5).contains(&floor), "{floor}");
     }
 }

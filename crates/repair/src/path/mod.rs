@@ -239,6 +239,11 @@ impl PathEstimator {
         self.together.set_beside(now, rate);
     }
 
+    /// Base layers of this rate are promised, and other layers pass in their place.
+    pub fn set_absent(&mut self, rate: Rate) {
+        self.base.set_absent(rate.as_bps() as f64);
+    }
+
     /// Octets of the base layer are to be sent, and are of use for `budget`.
     pub fn offer_base(&mut self, now: Time, octets: u32, budget: Span) {
         self.base.offer(now, octets, budget);

@@ -124,6 +124,8 @@ pub enum RepairerInput<T> {
     Rate(Option<Rate>),
     /// The rate of arrivals over other ports of the node that share a line with this one ([`beside`](crate::beside)).
     Beside(Rate),
+    /// What base layers need that are promised on the port and do not pass now: other layers pass in their place.
+    Absent(Rate),
     /// What was sent since this time had left by now: the host was held up in between.
     HeldUp(Time),
 }
@@ -720,6 +722,11 @@ impl<T: Clone> Machine for Repairer<T> {
             RepairerInput::Beside(rate) => {
                 if let Some(path) = &mut self.path {
                     path.set_beside(now, rate);
+                }
+            }
+            RepairerInput::Absent(rate) => {
+                if let Some(path) = &mut self.path {
+                    path.set_absent(rate);
                 }
             }
             RepairerInput::HeldUp(since) => self.history.left_by(since, now),
