@@ -9,7 +9,7 @@ use crate::{FlowId, Layer, Span, Time};
 pub struct Subject<'a> {
     /// Node name, as in the scenario.
     pub node: &'a str,
-    /// Machine: `"source"`, `"sink"`, `"switch"`, `"link"`; of reliable multicast `"sender"`, `"receiver"`,
+    /// Machine: `"source"`, `"sink"`, `"switch"`, `"link"`, `"tcp"`, `"xtp"`, `"processor"`; of reliable multicast `"sender"`, `"receiver"`,
     /// `"aggregator"`.
     pub machine: &'static str,
 }
@@ -20,6 +20,8 @@ pub struct Subject<'a> {
 pub enum Cause {
     /// Queue full.
     QueueFull,
+    /// Dropped before the queue is full (RED).
+    EarlyDrop,
     /// Enhancement frame discarded to protect the base layer.
     SelectiveDiscard,
     /// Rest of a frame that was already damaged.

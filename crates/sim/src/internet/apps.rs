@@ -1,6 +1,6 @@
 //! The applications of a population: their conversations get connections and datagrams.
 
-use layercast_core::{Machine, Off, Time};
+use layercast_core::{Machine, Time};
 use layercast_tcp::ConnId;
 use layercast_workload::app::{self, Act, AppInput, Conversation, End, HostId};
 use layercast_workload::{Composite, PopulationError};
@@ -152,7 +152,7 @@ impl Internet {
         };
         let number = apps.slots[slot as usize].number;
         if let Some(running) = apps.running(slot, number) {
-            running.conversation.on_timeout(self.now, &mut Off);
+            running.conversation.on_timeout(self.now, &mut self.obs);
             self.drive(slot, number);
         }
     }
@@ -171,7 +171,7 @@ impl Internet {
         else {
             return;
         };
-        running.conversation.handle(self.now, input, &mut Off);
+        running.conversation.handle(self.now, input, &mut self.obs);
         self.drive(slot, number);
     }
 
@@ -211,7 +211,7 @@ impl Internet {
                     record,
                 });
             }
-            let act = running.conversation.poll_transmit(self.now, &mut Off);
+            let act = running.conversation.poll_transmit(self.now, &mut self.obs);
             match act {
                 Some(act) => self.perform(slot, number, act),
                 None => break,

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use layercast_core::{Span, Time};
 
 use super::packet::PacketId;
+use super::pipe::Offered;
 use super::report::{ClassReport, MeanSpan};
 use super::{Internet, Limit, Link, Network, NetworkError, NodeIndex};
 use crate::kernel::SourceId;
@@ -168,7 +169,7 @@ impl Internet {
         }
         if queue.is_full(bytes.into()) {
             queue.dropped += 1;
-            self.packets.lose(id);
+            self.lost_on(pipe, id, Offered::Full);
             return true;
         }
         queue.bytes += u64::from(bytes);

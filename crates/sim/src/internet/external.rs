@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use layercast_core::{Off, Time};
+use layercast_core::Time;
 use layercast_wire::{
     IcmpMessage, IpBody, IpError, Ipv4Packet, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP, Payload,
     TcpSegment,
@@ -252,7 +252,7 @@ impl Internet {
                 Ok(mut segment) => {
                     let ends = (self.node_addresses[from.0 as usize], own);
                     let endpoint = &mut self.hosts[host as usize].endpoint;
-                    endpoint.receive(self.now, ends, &mut segment, &mut Off);
+                    endpoint.receive(self.now, ends, &mut segment, &mut self.obs);
                     self.touch(host);
                 }
                 Err(_) => self.drops.not_mine += 1,

@@ -1,6 +1,6 @@
 //! A packet's way: what a node does with it, and where it goes next.
 
-use layercast_core::{Off, Span, Time};
+use layercast_core::{Span, Time};
 
 use super::packet::{Arrival, Body, Packet, PacketId};
 use super::paths::{NO_STEP, Step, Then};
@@ -27,7 +27,7 @@ impl Internet {
         };
         if node.cost.queue.is_some_and(|most| node.arrived > most) {
             self.drops.busy += 1;
-            return self.packets.lose(packet);
+            return self.lost_at_processor(at, packet);
         }
         node.arrived += 1;
         let bytes = u64::from(self.packets.get(packet).bytes);
@@ -93,7 +93,9 @@ impl Internet {
             let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
             let ends = state.ends(src);
             let ends = ends.unwrap_or_else(|| (address(src), address(at)));
-            state.endpoint.receive(self.now, ends, segment, &mut Off);
+            state
+                .endpoint
+                .receive(self.now, ends, segment, &mut self.obs);
             self.packets.remove(id);
             return self.touch(host);
         }
@@ -144,11 +146,11 @@ impl Internet {
             let step = self.paths.step(packet.step);
             packet.step += 1;
             let offered = self.pipes[step.pipe as usize].offer(now, bytes);
-            if self.captured.is_some() && offered != Offered::Dropped {
+            if self.captured.is_some() && offered.is_sent() {
                 self.see(step.pipe, id);
             }
             let Offered::Arrives(then) = offered else {
-                return self.packets.lose(id);
+                return self.lost_on(step.pipe, id, offered);
             };
             if !self.comes_out(step, then, id) {
                 return;
@@ -264,7 +266,7 @@ impl Internet {
     #[inline(always)]
     pub(super) fn enter(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
         let offered = self.pipes[pipe as usize].offer(self.now, bytes);
-        if self.captured.is_some() && offered != Offered::Dropped {
+        if self.captured.is_some() && offered.is_sent() {
             self.see(pipe, id);
         }
         match offered {
@@ -273,7 +275,7 @@ impl Internet {
                 let (packet, by) = (id, pipe);
                 self.arrivals.add(at, Arrival { packet, to, by });
             }
-            Offered::Lost | Offered::Dropped => self.packets.lose(id),
+            lost => self.lost_on(pipe, id, lost),
         }
     }
 

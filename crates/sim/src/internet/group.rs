@@ -254,11 +254,11 @@ impl Internet {
             };
             let to = first.dst;
             let id = self.packets.add(first);
-            if self.captured.is_some() && offered != Offered::Dropped {
+            if self.captured.is_some() && offered.is_sent() {
                 self.see(branch.pipe, id);
             }
             let Offered::Arrives(when) = offered else {
-                self.packets.lose(id);
+                self.lost_on(branch.pipe, id, offered);
                 continue;
             };
             let by = branch.pipe;

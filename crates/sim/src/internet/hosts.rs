@@ -3,7 +3,7 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
-use layercast_core::{Machine, Off, Time, prefetch};
+use layercast_core::{Machine, Time, prefetch};
 use layercast_tcp::{ConnId, Endpoint, TcpEvent};
 use layercast_wire::Payload;
 use layercast_workload::app;
@@ -174,7 +174,10 @@ impl Internet {
             // A segment is made where it stays: it is large, and there are many.
             let (id, segment) = self.packets.reserve();
             let state = &mut self.hosts[host as usize];
-            let Some((_, dst)) = state.endpoint.poll_segment(self.now, segment, &mut Off) else {
+            let Some((_, dst)) = state
+                .endpoint
+                .poll_segment(self.now, segment, &mut self.obs)
+            else {
                 self.packets.remove(id);
                 break;
             };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use layercast_core::{AnyObserver, Observer, Rate, Span, Time};
+use layercast_core::{AnyObserver, Rate, Span, Time};
 use layercast_link::Framed;
 use layercast_wire::UDP_IP_HEADER;
 
@@ -107,22 +107,16 @@ impl Internet {
         None
     }
 
-    /// From now on an observer sees what the METS nodes do; false if there are none.
-    pub fn observe(&mut self, observer: impl Observer + Send + 'static) -> bool {
-        let Some(mets) = &mut self.mets else {
-            return false;
-        };
-        mets.world.obs = AnyObserver::owning(observer);
-        true
-    }
-
     /// What is due at the METS nodes happens.
     pub(super) fn wake_mets(&mut self) {
         let now = self.now;
         let Some(mets) = &mut self.mets else {
             return;
         };
+        // The nodes have the observer while they act.
+        std::mem::swap(&mut mets.world.obs, &mut self.obs);
         mets.world.advance(now);
+        std::mem::swap(&mut mets.world.obs, &mut self.obs);
         let mut leaving = std::mem::take(&mut mets.leaving);
         leaving.extend(mets.world.leaving.drain(..));
         for (wire, framed) in leaving.drain(..) {
@@ -152,7 +146,9 @@ impl Internet {
     /// A packet of a METS node came to its neighbour.
     pub(super) fn mets_arrived(&mut self, wire: u32, framed: Framed) {
         if let Some(mets) = &mut self.mets {
+            std::mem::swap(&mut mets.world.obs, &mut self.obs);
             mets.world.comes(self.now, wire as usize, framed);
+            std::mem::swap(&mut mets.world.obs, &mut self.obs);
             self.kernel.schedule(mets.source, mets.next());
         }
     }

@@ -35,6 +35,7 @@ mod routes;
 pub mod scenario;
 mod share;
 mod table;
+mod trace;
 mod tree;
 mod world;
 mod xtp;

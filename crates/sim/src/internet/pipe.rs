@@ -70,7 +70,16 @@ pub(crate) enum Offered {
     /// It is sent and gets lost.
     Lost,
     /// There is no room for it.
-    Dropped,
+    Full,
+    /// RED drops it.
+    Early,
+}
+
+impl Offered {
+    /// Whether its transmission begins, at the end of which it may be lost.
+    pub fn is_sent(self) -> bool {
+        matches!(self, Offered::Arrives(_) | Offered::Lost)
+    }
 }
 
 impl Pipe {
@@ -193,7 +202,7 @@ impl Pipe {
                 && red.drops(waiting, idle, sending, &mut more.chance)
             {
                 more.early += 1;
-                return Offered::Dropped;
+                return Offered::Early;
             }
             let bytes = more.waiting_bytes + u64::from(bytes);
             full |= more.most_bytes.is_some_and(|most| bytes > most);
@@ -201,7 +210,7 @@ impl Pipe {
         let start = if self.busy_until > now {
             if full {
                 self.more.full += 1;
-                return Offered::Dropped;
+                return Offered::Full;
             }
             self.wait(now, bytes, waiting);
             self.busy_until

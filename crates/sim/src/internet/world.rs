@@ -1,7 +1,7 @@
 use core::net::Ipv4Addr;
 
 use layercast_atm::AtmAddress;
-use layercast_core::{Machine, Off, Stream, Time};
+use layercast_core::{AnyObserver, Machine, Stream, Time};
 use layercast_link::host::Cpu;
 
 use super::ahead::Ahead;
@@ -33,6 +33,8 @@ use crate::scenario::Ties;
 #[derive(Debug)]
 pub struct Internet {
     pub(super) now: Time,
+    /// Sees what the machines do.
+    pub(super) obs: AnyObserver<'static>,
     /// Packets on links and LANs, and the nodes they come to.
     pub(super) arrivals: Calendar<Arrival>,
     ties: Ties,
@@ -134,6 +136,8 @@ pub(super) struct NodeState {
 /// The processor of a node, with what a packet costs it.
 #[derive(Debug)]
 pub(super) struct NodeCpu {
+    /// Of the node.
+    pub name: String,
     pub cost: CpuCost,
     pub cpu: Cpu<PacketId>,
     pub source: SourceId,
@@ -151,6 +155,7 @@ impl Internet {
         let built = super::build::build(network)?;
         let mut world = Internet {
             now: Time::ZERO,
+            obs: AnyObserver::default(),
             ties: network.ties,
             arrivals: Calendar::new(network.ties, network.seed, "calendar/arrivals"),
             ahead: Ahead::new(network.nodes.len()),
@@ -204,6 +209,7 @@ impl Internet {
             });
             let cpu = (node.cpu != CpuCost::default()).then(|| {
                 Box::new(NodeCpu {
+                    name: node.name.clone(),
                     cost: node.cpu,
                     cpu: Cpu::new(),
                     source: world.source(Source::Cpu(n as u32)),
@@ -335,9 +341,9 @@ impl Internet {
         }
     }
 
-    /// No event has happened yet, packets are not captured, and none come from outside.
+    /// No event has happened yet, nobody sees packets or machines, and no packets come from outside.
     pub(super) fn is_untouched(&self) -> bool {
-        let is_seen = self.captured.is_some() || self.external.is_some();
+        let is_seen = self.is_watched() || self.external.is_some();
         self.now == Time::ZERO && self.steps == 0 && !is_seen
     }
 
@@ -452,7 +458,7 @@ impl Internet {
                 self.kernel.schedule(source, None);
                 let host = &mut self.hosts[n as usize];
                 host.scheduled = None;
-                host.endpoint.on_timeout(self.now, &mut Off);
+                host.endpoint.on_timeout(self.now, &mut self.obs);
                 self.touch(n);
             }
             Source::Xtp(n) => {
@@ -491,14 +497,14 @@ impl Internet {
 
     /// Lets packets [go straight](super::paths) until then, or until something is counted.
     ///
-    /// Not at all where packets are seen, or others may come than was thought, or of equals the first to be scheduled
+    /// Not at all where packets or machines are seen, or others may come than was thought, or of equals the first to be scheduled
     /// goes first: it may be another where packets are dealt with ahead of others.
     fn go_straight_until(&mut self, until: Time) {
         let until = match self.now < self.warm {
             true => until.min(self.warm),
             false => until,
         };
-        let never = self.captured.is_some() || self.external.is_some() || self.ties == Ties::Fifo;
+        let never = self.is_watched() || self.external.is_some() || self.ties == Ties::Fifo;
         self.paths.straight_until = if never { Time::ZERO } else { until };
         if std::mem::replace(&mut self.paths.may_wait, !never) && never {
             self.give_up_inboxes();

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-use layercast_core::{Machine, Off, Stream};
+use layercast_core::{Machine, Stream};
 use layercast_wire::XtpPacket;
 use layercast_xtp::{
     ContextId, Endpoint, SendOptions, XtpCounts, XtpDatagram, XtpEvent, XtpSocket,
@@ -199,8 +199,8 @@ impl Internet {
     /// A timer of the XTP of a host is due.
     pub(super) fn wake_xtp(&mut self, host: u32) {
         let now = self.now;
-        if let Some(xtp) = self.xtp(host) {
-            xtp.endpoint.on_timeout(now, &mut Off);
+        if let Some(xtp) = self.hosts[host as usize].xtp.as_deref_mut() {
+            xtp.endpoint.on_timeout(now, &mut self.obs);
             self.touch(host);
         }
     }
@@ -218,12 +218,12 @@ impl Internet {
             SocketAddr::new(self.node_addresses[node.0 as usize].into(), carrier.0)
         };
         let (src, dst) = (address(ends.0), address(ends.1));
-        let Some(xtp) = self.xtp(host) else {
+        let Some(xtp) = self.hosts[host as usize].xtp.as_deref_mut() else {
             self.drops.not_mine += 1;
             return;
         };
-        xtp.endpoint
-            .handle(now, XtpDatagram { src, dst, packet }, &mut Off);
+        let datagram = XtpDatagram { src, dst, packet };
+        xtp.endpoint.handle(now, datagram, &mut self.obs);
         self.touch(host);
     }
 
@@ -235,8 +235,9 @@ impl Internet {
             while let Some(event) = self.xtp(host).and_then(|it| it.endpoint.poll_event()) {
                 self.xtp_event(host, event);
             }
-            let xtp = self.xtp(host);
-            let Some(datagram) = xtp.and_then(|it| it.endpoint.poll_transmit(now, &mut Off)) else {
+            let xtp = self.hosts[host as usize].xtp.as_deref_mut();
+            let datagram = xtp.and_then(|it| it.endpoint.poll_transmit(now, &mut self.obs));
+            let Some(datagram) = datagram else {
                 break;
             };
             self.send_xtp(host, datagram);

@@ -10,6 +10,7 @@ mod external;
 mod queues;
 mod tcp;
 mod told;
+mod trace;
 #[path = "../../../wire/tests/common/tshark.rs"]
 mod tshark;
 mod workload;
