@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use layercast_core::{Stream, Time, prefetch};
 use rand_core::RngCore;
 
-use crate::scenario::Ties;
+use crate::ties::Ties;
 use crate::ties::draw;
 
 /// Items by the time they are due.

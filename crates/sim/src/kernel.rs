@@ -7,7 +7,7 @@
 use layercast_core::{Stream, Time};
 use rand_core::RngCore;
 
-use crate::scenario::Ties;
+use crate::ties::Ties;
 use crate::ties::draw;
 
 /// An event source.

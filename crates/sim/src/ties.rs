@@ -1,6 +1,19 @@
 //! The order of simultaneous events.
 
 use layercast_core::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Order of events of the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Ties {
+    /// A seeded draw: no order is preferred.
+    #[default]
+    Random,
+    /// The event that was scheduled first.
+    Fifo,
+}
 
 /// A draw for each instant and each of the simultaneous events: independent of the caller and of the order of
 /// calls.

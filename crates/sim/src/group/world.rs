@@ -16,7 +16,7 @@ use super::speaker::{self, Speaker};
 use super::stream::Application;
 use super::tree::{NONE, Nodes};
 use crate::calendar::{Calendar, Waits};
-use crate::scenario::Ties;
+use crate::ties::Ties;
 
 /// Why a group cannot be simulated.
 #[derive(Clone, PartialEq, Debug, Error)]

@@ -7,12 +7,12 @@
 
 use layercast_core::prefetch;
 
+use super::hop::Interface;
 use super::inbox::INBOX;
-use super::packet::{Arrival, Body, PacketId};
-use super::paths::NO_STEP;
-use super::routes::Interface;
-use super::world::Source;
-use super::{Internet, NodeIndex};
+use super::network::NodeIndex;
+use super::packet::{Arrival, Body, NO_STEP, PacketId};
+use super::source::Source;
+use super::world::Internet;
 
 /// Packets from one step of what they need to the next.
 const STEP: usize = 4;

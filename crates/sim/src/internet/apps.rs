@@ -5,11 +5,12 @@ use layercast_tcp::ConnId;
 use layercast_workload::app::{self, Act, AppInput, Conversation, End, HostId};
 use layercast_workload::{Composite, PopulationError};
 
-use super::hosts::{TTL, User};
-use super::packet::{Body, Datagram, Owner, Packet};
-use super::paths::NO_STEP;
-use super::world::Source;
-use super::{ApplicationReport, Internet, Population, Sample};
+use super::hosts::User;
+use super::network::Population;
+use super::packet::{Body, Datagram, NO_STEP, Owner, Packet, TTL};
+use super::report::{ApplicationReport, Sample};
+use super::source::Source;
+use super::world::Internet;
 use crate::kernel::SourceId;
 
 /// All conversations there are, and those to come.

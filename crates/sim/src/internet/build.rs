@@ -4,9 +4,11 @@ use layercast_core::Stream;
 use layercast_tcp::{Endpoint, TcpConfig};
 use rand_core::RngCore;
 
+use super::error::NetworkError;
+use super::hop::{Hop, Interface};
+use super::network::{Lan, Link, Network, NodeIndex, Role, Traffic};
 use super::pipe::Pipe;
-use super::routes::{Addresses, Adjacency, Hop, Interface, Routes};
-use super::{Lan, Link, Network, NetworkError, NodeIndex, Role, Traffic};
+use super::routes::{Addresses, Adjacency, Routes};
 use super::{atm, check};
 
 /// The fixed parts of a world.
@@ -92,10 +94,6 @@ fn endpoints(network: &Network) -> Result<Vec<(Endpoint, NodeIndex)>, NetworkErr
     Ok(found)
 }
 
-pub(super) fn is_router(network: &Network, node: NodeIndex) -> bool {
-    matches!(network.nodes[node.0 as usize].role, Role::Router)
-}
-
 /// Most neighbours of routers on LANs and a backbone; links have two ends.
 const MOST_NEIGHBOURS: u64 = 20_000_000;
 
@@ -104,12 +102,12 @@ fn crowds(network: &Network) -> Result<(), NetworkError> {
     let mut all = 0;
     let lans = network.lans.iter().map(|lan| {
         let stations = lan.stations.iter();
-        let routers = stations.filter(|&&node| is_router(network, node)).count();
+        let routers = stations.filter(|&&node| network.is_router(node)).count();
         (routers * lan.stations.len(), Some(lan))
     });
     let atm = network.atm.iter().map(|atm| {
         let nodes = atm::adapted(atm);
-        let routers = nodes.iter().filter(|&&node| is_router(network, node));
+        let routers = nodes.iter().filter(|&&node| network.is_router(node));
         routers.count() * nodes.len()
     });
     for (neighbours, lan) in lans.chain(atm.map(|neighbours| (neighbours, None))) {
@@ -130,7 +128,7 @@ fn adjacency(network: &Network) -> Adjacency {
         medium: vec![None; network.nodes.len()],
         hops: vec![Vec::new(); network.nodes.len()],
     };
-    let forwards = |node: NodeIndex| is_router(network, node);
+    let forwards = |node: NodeIndex| network.is_router(node);
     for (n, link) in network.links.iter().enumerate() {
         let pipe = |end| Interface::Pipe((2 * n + end) as u32);
         found.share(&link.ends, pipe, forwards);

@@ -7,11 +7,13 @@ use layercast_wire::{
     Carriage, Interface, IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram, XtpPacket,
 };
 
+use super::addresses::group_address;
 use super::atm::Backbone;
-use super::group::group_address;
-use super::packet::{Body, IP_HEADER, Packet, PacketId};
-use super::xtp::Carrier;
-use super::{Internet, NodeIndex, Watch, mets};
+use super::mets;
+use super::network::NodeIndex;
+use super::packet::{Body, Carrier, IP_HEADER, Packet, PacketId};
+use super::report::Watch;
+use super::world::Internet;
 
 /// A packet that a pipe took.
 #[derive(Debug)]

@@ -7,17 +7,11 @@ use layercast_wire::{XTP_HEADER, XtpService};
 use layercast_xtp::XtpConfig;
 
 use super::atm;
-use super::build::is_router;
-use super::packet::IP_HEADER;
-use super::{
-    Lan, Law, Limit, Link, Network, NetworkError, NodeIndex, Queue, Receiver, Role, SizeLaw,
-    Traffic,
+use super::error::{MAX_MTU, NetworkError};
+use super::network::{
+    Lan, Law, Limit, Link, Network, NodeIndex, Queue, Receiver, Role, SizeLaw, Traffic,
 };
-
-/// The least MTU of IP (RFC 791 3.2).
-const MIN_MTU: u32 = 68;
-/// The largest IP packet.
-const MAX_MTU: u32 = 65_535;
+use super::packet::IP_HEADER;
 
 pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
     let (mut names, mut addresses) = (BTreeMap::new(), BTreeMap::new());
@@ -80,7 +74,7 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
     for flow in &network.flows {
         let part = format!("flow {:?}", flow.name);
         for end in [flow.from, flow.to] {
-            if is_router(network, known(network, &part, end)?) {
+            if network.is_router(known(network, &part, end)?) {
                 return Err(value(&part, "goes from host to host, not to a router"));
             }
         }
@@ -113,7 +107,7 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
     }
     if let Some(population) = &network.workload {
         for &host in &population.hosts {
-            if is_router(network, known(network, "workload", host)?) {
+            if network.is_router(known(network, "workload", host)?) {
                 return Err(value(
                     "workload",
                     "applications run on hosts, not on routers",
@@ -148,7 +142,7 @@ fn group(
 ) -> Result<(), NetworkError> {
     let mut seen = BTreeSet::from([from]);
     for receiver in receivers {
-        if is_router(network, known(network, part, receiver.node)?) {
+        if network.is_router(known(network, part, receiver.node)?) {
             return Err(value(part, "goes from host to hosts, not to a router"));
         }
         if !seen.insert(receiver.node) {
@@ -229,18 +223,11 @@ fn value(part: &str, problem: &str) -> NetworkError {
 }
 
 fn medium(part: &str, mtu: u32, rates: [Rate; 2]) -> Result<(), NetworkError> {
-    check_mtu(part, mtu)?;
+    NetworkError::check_mtu(part, mtu)?;
     if rates.iter().any(|rate| rate.as_bps() == 0) {
         return Err(value(part, "rate must be more than zero"));
     }
     Ok(())
-}
-
-pub(super) fn check_mtu(part: &str, mtu: u32) -> Result<(), NetworkError> {
-    match (MIN_MTU..=MAX_MTU).contains(&mtu) {
-        true => Ok(()),
-        false => Err(value(part, "mtu must be from 68 to 65535 bytes")),
-    }
 }
 
 fn queue(part: &str, queue: &Queue) -> Result<(), NetworkError> {

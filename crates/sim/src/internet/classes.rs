@@ -7,14 +7,13 @@ use std::collections::VecDeque;
 
 use layercast_core::{Span, Time};
 
+use super::error::{LEAST_MTU, NetworkError};
+use super::network::{Limit, Link, Network, NodeIndex};
 use super::packet::PacketId;
 use super::pipe::Offered;
 use super::report::{ClassReport, MeanSpan};
-use super::{Internet, Limit, Link, Network, NetworkError, NodeIndex};
+use super::world::Internet;
 use crate::kernel::SourceId;
-
-/// The least MTU of a link with a class queue: a METS packet that is cut would lose its class.
-pub(super) const LEAST_MTU: u32 = 1_500;
 
 /// The class queues of a network.
 #[derive(Debug)]

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use layercast_core::Span;
 
 use super::components::Components;
+use super::network::{Law, Network, NodeIndex, Role, SizeLaw, Traffic};
 use super::paths::Step;
-use super::{Internet, Law, Network, NodeIndex, Role, SizeLaw, Traffic};
-use crate::scenario::Ties;
+use super::world::Internet;
+use crate::ties::Ties;
 
 /// Most parts.
 const MOST: usize = 64;
@@ -321,7 +322,7 @@ fn mean(law: Law) -> f64 {
 }
 
 /// The most bytes of a packet of a flow.
-fn largest(network: &Network, flow: &super::Flow) -> u32 {
+fn largest(network: &Network, flow: &super::network::Flow) -> u32 {
     let mss = |node: NodeIndex| match &network.nodes[node.0 as usize].role {
         Role::Host(tcp) => u32::from(tcp.mss.max(tcp.default_mss)),
         Role::Router => 0,

@@ -67,7 +67,7 @@ pub enum NetworkError {
     /// A class queue where there can be none.
     #[error(
         "peering of {from:?} and {to:?}: a class queue needs a link between them, without RED and with an MTU of {least} bytes or more",
-        least = super::classes::LEAST_MTU
+        least = LEAST_MTU
     )]
     NoClass {
         /// One end.
@@ -106,4 +106,24 @@ pub enum NetworkError {
     /// The workload does not fit the hosts.
     #[error("workload: {0}")]
     Population(#[from] PopulationError),
+}
+
+/// The least MTU of IP (RFC 791 3.2).
+const MIN_MTU: u32 = 68;
+/// The least MTU of a link with a class queue: a METS packet that is cut would lose its class.
+pub(super) const LEAST_MTU: u32 = 1_500;
+/// The largest IP packet.
+pub(super) const MAX_MTU: u32 = 65_535;
+
+impl NetworkError {
+    /// Refuses an MTU that IP cannot have.
+    pub(super) fn check_mtu(part: &str, mtu: u32) -> Result<(), NetworkError> {
+        match (MIN_MTU..=MAX_MTU).contains(&mtu) {
+            true => Ok(()),
+            false => Err(NetworkError::Value {
+                part: part.to_owned(),
+                problem: "mtu must be from 68 to 65535 bytes".to_owned(),
+            }),
+        }
+    }
 }

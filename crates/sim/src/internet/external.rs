@@ -14,8 +14,10 @@ use layercast_wire::{
 use serde::Serialize;
 use thiserror::Error;
 
+use super::icmp;
+use super::network::NodeIndex;
 use super::packet::{Body, PacketId};
-use super::{Internet, NodeIndex, icmp};
+use super::world::Internet;
 
 /// Bytes of real packets that may be in the network; the same limit holds for those not yet fetched.
 const MAX_BYTES: u64 = 256 << 20;

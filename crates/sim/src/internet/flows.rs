@@ -5,11 +5,11 @@ use layercast_tcp::{ConnId, TcpCounts};
 use layercast_xtp::{ContextId, XtpCounts};
 
 use super::group::Group;
-use super::hosts::{TTL, User};
-use super::packet::{Body, Datagram, Owner, Packet};
-use super::paths::NO_STEP;
-use super::report::MeanSpan;
-use super::{Bursts, Flow, FlowReport, Internet, Law, NodeIndex, SizeLaw, Traffic};
+use super::hosts::User;
+use super::network::{Bursts, Flow, Law, NodeIndex, SizeLaw, Traffic};
+use super::packet::{Body, Datagram, NO_STEP, Owner, Packet, TTL};
+use super::report::{FlowReport, MeanSpan};
+use super::world::Internet;
 use crate::kernel::SourceId;
 
 /// The port of a flow's receiver.

@@ -2,12 +2,12 @@
 
 use layercast_core::{Span, Time};
 
-use super::packet::{Arrival, Body, Packet, PacketId};
-use super::paths::{NO_STEP, Step, Then};
+use super::hop::{Hop, Interface};
+use super::network::{CpuCost, NodeIndex};
+use super::packet::{Arrival, Body, NO_STEP, Packet, PacketId};
+use super::paths::{Step, Then};
 use super::pipe::Offered;
-use super::routes::{Hop, Interface};
-use super::world::NodeCpu;
-use super::{CpuCost, Internet, NodeIndex};
+use super::world::{Internet, NodeCpu};
 
 impl Internet {
     /// A packet arrives at a node, in a number of cells if it came over ATM.

@@ -1,6 +1,6 @@
 //! Flows of XTP to many receivers, and the way of their packets.
 
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,28 +8,13 @@ use layercast_core::Time;
 use layercast_wire::{XtpPacket, XtpService};
 use layercast_xtp::{XtpConfig, XtpFailure};
 
-use super::hosts::TTL;
-use super::packet::{Arrival, Body, IP_HEADER, Packet};
-use super::paths::NO_STEP;
+use super::network::{NodeIndex, Receiver, Traffic};
+use super::packet::{Arrival, Body, Carrier, IP_HEADER, NO_STEP, Packet, TTL};
 use super::pipe::Offered;
 use super::report::ReceiverReport;
 use super::tree::Tree;
-use super::xtp::{Carrier, MOST, User, ports};
-use super::{Internet, NodeIndex, Receiver, Traffic};
-
-/// The groups of flows: 239.1.0.0 and what follows, one for each flow.
-const FIRST_GROUP: u32 = 0xEF01_0000;
-
-/// The address of the group of a flow.
-pub(super) fn group_address(flow: u32) -> Ipv4Addr {
-    (FIRST_GROUP + flow).into()
-}
-
-/// The flow that has this address.
-pub(super) fn flow_of(address: Ipv4Addr) -> Option<u32> {
-    let number = u32::from(address).checked_sub(FIRST_GROUP);
-    number.filter(|_| address.is_multicast())
-}
+use super::world::Internet;
+use super::xtp::{MOST, User, ports};
 
 /// The receivers of a flow, and how its packets come to them.
 #[derive(Debug)]

@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Time, prefetch};
 use layercast_tcp::{ConnId, Endpoint, TcpEvent};
-use layercast_wire::Payload;
 use layercast_workload::app;
 
-use super::packet::{Body, IP_HEADER, PacketId};
-use super::paths::NO_STEP;
+use super::network::NodeIndex;
+use super::packet::{Body, IP_HEADER, NO_STEP, PacketId, TTL};
+use super::stream::hand_over;
+use super::world::Internet;
 use super::xtp::XtpHost;
-use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
 
-/// Hops a packet may make (RFC 1700).
-pub(super) const TTL: u8 = 64;
 /// Connections not yet accepted, for each port: we accept immediately.
 const BACKLOG: usize = 1 << 20;
 /// How much is written at a time to a connection without end.
@@ -386,27 +384,5 @@ impl Internet {
             let _ = state.endpoint.shutdown(id);
         }
         self.touch(host);
-    }
-}
-
-/// Passes the rest of a stream to its machine, as far as the machine takes it, at most `most` bytes at a time;
-/// `u64::MAX` bytes have no end. A closed stream takes nothing.
-pub(super) fn hand_over<E>(
-    left: &mut u64,
-    chunk: u64,
-    mut take: impl FnMut(&Payload) -> Result<usize, E>,
-) {
-    while *left > 0 {
-        let chunk = (*left).min(chunk);
-        let Ok(taken) = take(&Payload::Zeros(chunk as u32)) else {
-            *left = 0;
-            break;
-        };
-        if *left != u64::MAX {
-            *left -= taken as u64;
-        }
-        if (taken as u64) < chunk {
-            break;
-        }
     }
 }

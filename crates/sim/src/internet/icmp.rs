@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use bytes::Bytes;
 use layercast_wire::{IcmpMessage, IpBody, Ipv4Packet, PROTOCOL_ICMP, Payload};
 
-use super::hosts::TTL;
+use super::packet::TTL;
 
 /// Why a packet did not arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,9 +7,10 @@
 
 use layercast_core::{Span, Time};
 
+use super::network::NodeIndex;
 use super::packet::{AHEAD, Arrival, PacketId, Packets};
 use super::paths::Paths;
-use super::{Internet, NodeIndex};
+use super::world::Internet;
 use crate::calendar::Waits;
 use crate::ties::draw;
 

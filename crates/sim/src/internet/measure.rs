@@ -4,7 +4,8 @@ use layercast_core::Time;
 use layercast_workload::app::Record;
 use serde::Serialize;
 
-use super::{Network, Report, Sample, Watch};
+use super::network::Network;
+use super::report::{Report, Sample, Watch};
 
 /// A report with what the applications measured, as programs read it (docs/src/reference/json.md).
 #[derive(Clone, PartialEq, Debug, Serialize)]

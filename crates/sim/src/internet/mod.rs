@@ -4,6 +4,7 @@
 //! applications are the machines of `transport` and `workload`; here they get addresses, routes, queues
 //! and time.
 
+mod addresses;
 mod ahead;
 mod apps;
 mod atm;
@@ -18,6 +19,7 @@ mod external;
 mod flows;
 mod forward;
 mod group;
+mod hop;
 mod hosts;
 mod icmp;
 mod inbox;
@@ -34,6 +36,8 @@ mod report;
 mod routes;
 pub mod scenario;
 mod share;
+mod source;
+mod stream;
 mod table;
 mod trace;
 mod tree;

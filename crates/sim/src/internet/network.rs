@@ -7,7 +7,7 @@ use layercast_tcp::TcpConfig;
 use layercast_workload::Workload;
 use layercast_xtp::XtpConfig;
 
-use crate::scenario::Ties;
+use crate::ties::Ties;
 
 /// A node of an internetwork, by its place in [`Network::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,6 +42,13 @@ pub struct Network {
     pub ties: Ties,
     /// What a run may cost.
     pub budget: Budget,
+}
+
+impl Network {
+    /// Whether a node forwards.
+    pub(super) fn is_router(&self, node: NodeIndex) -> bool {
+        matches!(self.nodes[node.0 as usize].role, Role::Router)
+    }
 }
 
 /// A host or a router.

@@ -5,9 +5,7 @@ use layercast_link::Framed;
 use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
-use super::NodeIndex;
-use super::paths::NO_STEP;
-use super::xtp::Carrier;
+use super::network::{NodeIndex, XtpDelivery};
 use crate::calendar::Waits;
 
 /// A packet that comes to a node by a link or LAN.
@@ -25,6 +23,34 @@ impl Waits for Arrival {
     }
 }
 
+/// What carries packets of XTP between two hosts: IP, the circuit they share, or one that a flow has for itself.
+///
+/// To the machine it is a part of the address, as a UDP port would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Carrier(pub u16);
+
+impl Carrier {
+    pub const IP: Carrier = Carrier(0);
+    pub const SHARED: Carrier = Carrier(1);
+    const FIRST_OWN: u16 = 2;
+
+    pub fn of(delivery: XtpDelivery, flow: u32) -> Carrier {
+        match delivery {
+            XtpDelivery::Ip => Carrier::IP,
+            XtpDelivery::HostPair => Carrier::SHARED,
+            // Flows of the same number here share one, if they are between the same hosts.
+            XtpDelivery::Context => {
+                let own = flow % u32::from(u16::MAX - Carrier::FIRST_OWN);
+                Carrier(Carrier::FIRST_OWN + own as u16)
+            }
+        }
+    }
+}
+
+/// No step: where a packet goes is asked at each node.
+pub(crate) const NO_STEP: u32 = u32::MAX;
+/// Hops a packet may make (RFC 1700).
+pub(crate) const TTL: u8 = 64;
 /// Bytes of an IP header without options.
 pub(crate) const IP_HEADER: u32 = 20;
 
@@ -45,7 +71,7 @@ pub(crate) struct Packet {
     pub dst: NodeIndex,
     /// With all headers.
     pub bytes: u32,
-    /// Its next step on its [path](super::paths), or [`NO_STEP`](super::paths::NO_STEP): nodes look for the way then.
+    /// Its next step on its [path](super::paths), or [`NO_STEP`]: nodes look for the way then.
     pub step: u32,
     pub ttl: u8,
     pub body: Body,
@@ -57,7 +83,7 @@ pub(crate) enum Body {
     Free,
     Tcp(TcpSegment),
     Udp(Datagram),
-    /// With the [carrier](super::xtp::Carrier) it goes by.
+    /// With the [carrier](Carrier) it goes by.
     Xtp(Box<XtpPacket>, Carrier),
     /// One to the group of a flow, on its way to the next node.
     Group(Arc<XtpPacket>, u32),

@@ -14,9 +14,11 @@ use std::thread;
 use layercast_core::{Span, Time};
 
 use super::division::Division;
+use super::error::NetworkError;
+use super::network::Network;
+use super::report::{Progress, Report, Stopped, Watch};
 use super::share::Message;
-use super::world::LOOK;
-use super::{Internet, Network, NetworkError, Progress, Report, Stopped, Watch};
+use super::world::{Internet, LOOK};
 
 /// Spin iterations of a waiting thread before it sleeps: some 30 us.
 const SPINS: u32 = 2_000;

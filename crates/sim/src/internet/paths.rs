@@ -8,12 +8,11 @@
 use layercast_core::{Span, Time, prefetch};
 use rustc_hash::FxHashMap;
 
-use super::packet::{Arrival, PacketId};
-use super::routes::Interface;
-use super::{Internet, Network, NodeIndex, Traffic};
+use super::hop::Interface;
+use super::network::{Network, NodeIndex, Traffic};
+use super::packet::{Arrival, NO_STEP, PacketId};
+use super::world::Internet;
 
-/// No step: where a packet goes is asked at each node.
-pub(super) const NO_STEP: u32 = u32::MAX;
 /// Steps that are remembered; packets of pairs that come later ask at each node.
 const MOST_STEPS: usize = 1 << 24;
 /// Most nodes on a path: a longer one exceeds the time to live.

@@ -2,7 +2,8 @@ use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Stream, Time, prefetch};
 
-use super::{Limit, Queue, QueueReport, Red};
+use super::network::{Limit, Queue, Red};
+use super::report::QueueReport;
 
 /// A FIFO queue, the link behind it, and the packets in transit on it.
 ///

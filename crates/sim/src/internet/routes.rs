@@ -2,24 +2,10 @@ use std::collections::BTreeMap;
 
 use layercast_core::prefetch;
 
+use super::error::NetworkError;
+use super::hop::{Hop, Interface};
+use super::network::{Network, NodeIndex, Role};
 use super::table::{MOST_ON_RINGS, Table};
-use super::{Network, NetworkError, NodeIndex, Role};
-
-/// Where a packet goes next: out of an interface, to a node at its other side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hop {
-    pub interface: Interface,
-    pub next: NodeIndex,
-}
-
-/// Something a node sends on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Interface {
-    /// A link or LAN, by its number among the pipes.
-    Pipe(u32),
-    /// An adapter, by its number among the nodes of the backbone.
-    Atm(u32),
-}
 
 /// The static routes of all nodes: shortest paths by number of hops; flows are spread over equal ones.
 ///

@@ -9,9 +9,9 @@ use layercast_core::Time;
 
 use super::division::Division;
 use super::hosts::User;
-use super::packet::{Arrival, Body, Packet, PacketId};
-use super::paths::NO_STEP;
-use super::{Internet, Network, NodeIndex};
+use super::network::{Network, NodeIndex};
+use super::packet::{Arrival, Body, NO_STEP, Packet, PacketId};
+use super::world::Internet;
 
 /// The nodes of a thread, and its messages to the others.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use super::routes::Hop;
+use super::hop::Hop;
 
 /// The shortest paths between routers, by number of hops.
 ///
@@ -286,7 +286,7 @@ impl<'a> Maker<'a> {
 mod tests {
     use super::*;
     use crate::internet::NodeIndex;
-    use crate::internet::routes::Interface;
+    use crate::internet::hop::Interface;
     use proptest::prelude::*;
 
     type Neighbours = Vec<Vec<(u32, Hop)>>;

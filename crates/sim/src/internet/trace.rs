@@ -2,9 +2,10 @@
 
 use layercast_core::{AnyObserver, Cause, FlowId, Observer, Subject, TraceEvent};
 
+use super::network::NodeIndex;
 use super::packet::{Body, PacketId};
 use super::pipe::Offered;
-use super::{Internet, NodeIndex};
+use super::world::Internet;
 
 impl Internet {
     /// From now on an observer sees what hosts, METS nodes and links do. One thread runs the network then.

@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::NodeIndex;
-use super::routes::{Interface, Routes};
+use super::hop::Interface;
+use super::network::NodeIndex;
+use super::routes::Routes;
 
 /// How packets of a group go from one sender to many receivers: the ways that routes give, each link and LAN once.
 #[derive(Debug)]

@@ -10,24 +10,24 @@ use super::atm::{self, Backbone};
 use super::capture::Captured;
 use super::classes::Classes;
 use super::division;
+use super::error::NetworkError;
 use super::external::External;
 use super::flows::FlowState;
 use super::group::Group;
 use super::hosts::Host;
 use super::inbox::{INBOX, Inboxes};
 use super::mets::Mets;
+use super::network::{Budget, CpuCost, Network, NodeIndex, Traffic};
 use super::packet::{Arrival, PacketId, Packets};
 use super::paths::Paths;
 use super::pipe::Pipe;
+use super::report::{NodeDrops, Progress, Report, Sample, Stopped, Watch};
 use super::routes::{Addresses, Routes};
 use super::share::Share;
-use super::{
-    Budget, CpuCost, Network, NetworkError, NodeDrops, NodeIndex, Progress, Report, Sample,
-    Stopped, Traffic, Watch,
-};
+use super::source::Source;
 use crate::calendar::Calendar;
 use crate::kernel::{Kernel, SourceId};
-use crate::scenario::Ties;
+use crate::ties::Ties;
 
 /// A running internetwork.
 #[derive(Debug)]
@@ -96,33 +96,6 @@ pub(super) enum Event {
     Arrival,
     Other(SourceId),
     Cells,
-}
-
-/// What an event source is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
-    /// A node has finished with a packet.
-    Cpu(u32),
-    /// A timer of the TCP of a host.
-    Tcp(u32),
-    /// A timer of the XTP of a host.
-    Xtp(u32),
-    /// A flow starts, sends or stops.
-    Flow(u32),
-    /// A timer of a node of the backbone.
-    Atm(u32),
-    /// The next cell of a flow with a contract.
-    Contract(u32),
-    /// A conversation begins.
-    Arrivals,
-    /// A timer of a conversation.
-    Conversation(u32),
-    /// A METS node.
-    Mets,
-    /// A link with a class queue is free.
-    Class(u32),
-    /// The warm-up is over.
-    Warm,
 }
 
 #[derive(Debug)]

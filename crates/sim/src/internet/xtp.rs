@@ -10,12 +10,12 @@ use layercast_xtp::{
 };
 use rand_core::RngCore;
 
-use super::group::{flow_of, group_address};
-use super::hosts::{TTL, hand_over};
-use super::packet::{Body, IP_HEADER, Packet};
-use super::paths::NO_STEP;
-use super::world::Source;
-use super::{Internet, NodeIndex, Traffic, XtpDelivery};
+use super::addresses::{flow_of, group_address};
+use super::network::{NodeIndex, Traffic};
+use super::packet::{Body, Carrier, IP_HEADER, NO_STEP, Packet, TTL};
+use super::source::Source;
+use super::stream::hand_over;
+use super::world::Internet;
 use crate::kernel::SourceId;
 
 /// Contexts of a host, and those not yet accepted: we accept immediately.
@@ -23,30 +23,6 @@ pub(super) const MOST: usize = 1 << 20;
 /// The ports of a flow identify it: this number at the receiver for each of the sender.
 const PORTS: u32 = 30_000;
 const FIRST_PORT: u16 = 10_000;
-
-/// What carries packets of XTP between two hosts: IP, the circuit they share, or one that a flow has for itself.
-///
-/// To the machine it is a part of the address, as a UDP port would be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Carrier(pub u16);
-
-impl Carrier {
-    pub(super) const IP: Carrier = Carrier(0);
-    const SHARED: Carrier = Carrier(1);
-    const FIRST_OWN: u16 = 2;
-
-    fn of(delivery: XtpDelivery, flow: u32) -> Carrier {
-        match delivery {
-            XtpDelivery::Ip => Carrier::IP,
-            XtpDelivery::HostPair => Carrier::SHARED,
-            // Flows of the same number here share one, if they are between the same hosts.
-            XtpDelivery::Context => {
-                let own = flow % u32::from(u16::MAX - Carrier::FIRST_OWN);
-                Carrier(Carrier::FIRST_OWN + own as u16)
-            }
-        }
-    }
-}
 
 /// The XTP of a host.
 #[derive(Debug)]

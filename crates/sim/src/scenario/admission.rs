@@ -11,7 +11,7 @@ use super::error::ScenarioError;
 use super::form;
 use super::resolve::config_error;
 use super::units::text;
-use crate::internet::scenario::Text;
+use crate::text::Text;
 
 /// How joins are tested.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

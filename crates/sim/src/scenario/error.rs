@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::read::Misread;
-use crate::internet::scenario::line_of;
+use crate::line::line_of;
 
 /// Why a scenario cannot be run; every message names the field and its value.
 #[derive(Debug, Error)]

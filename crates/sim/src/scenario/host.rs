@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::limits::MOST_STALLS;
 use super::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
 use super::units::text;
-use crate::internet::scenario::Text;
+use crate::text::Text;
 
 /// Processing costs of a host or switch. The ideal host has none.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -30,9 +30,11 @@ pub use repair::LinkRepair;
 pub use schema::{
     ClipSpec, FaultKind, FaultSpec, FilterSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec,
     LinkSpec, LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec,
-    Scenario, SecuritySpec, ShapingSpec, Ties,
+    Scenario, SecuritySpec, ShapingSpec,
 };
 pub use warnings::Warning;
+
+pub use crate::ties::Ties;
 
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::internet::scenario::line_at;
+use crate::line::line_at;
 
 /// Why a text is no scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]

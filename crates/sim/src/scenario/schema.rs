@@ -19,7 +19,8 @@ use super::limits::{MOST_FRAMES, MOST_HEADROOM, MOST_MARGIN, MOST_NAME, MOST_SPA
 use super::repair::LinkRepair;
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
-use crate::internet::scenario::{Text, above_zero};
+use crate::text::{Text, above_zero};
+use crate::ties::Ties;
 
 /// How media are protected from end to end (docs/src/explanation/security.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -125,17 +126,6 @@ pub struct Scenario {
     /// Where relative paths of clips start; not part of the file.
     #[serde(skip)]
     pub base_dir: PathBuf,
-}
-
-/// Order of events of the same instant.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Ties {
-    /// A seeded draw: no order is preferred.
-    #[default]
-    Random,
-    /// The event that was scheduled first.
-    Fifo,
 }
 
 /// A host or a switch.

@@ -15,6 +15,7 @@ mod hosts;
 mod internet_attach;
 mod internet_errors;
 mod internet_scenarios;
+mod layers;
 mod measured;
 mod pacing;
 mod renegotiation;

@@ -14,7 +14,7 @@ use super::frames::FrameBody;
 use super::port::Line;
 use super::sites::Sites;
 use super::trains::Trains;
-use crate::internet::NodeIndex;
+use crate::internet::network::NodeIndex;
 use crate::kernel::SourceId;
 
 /// All of the backbone.

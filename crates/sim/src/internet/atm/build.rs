@@ -18,8 +18,8 @@ use super::frames::Frames;
 use super::port::Port;
 use super::sites::Sites;
 use super::trains::Trains;
-use crate::internet::check::check_mtu;
-use crate::internet::{AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex};
+use crate::internet::error::NetworkError;
+use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, Discard, Network, NodeIndex};
 use crate::kernel::SourceId;
 
 /// A backbone, and for each node of the network its ATM address if it has one.
@@ -78,7 +78,7 @@ pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result
             "a node has two adapters: it may have one".into(),
         );
     }
-    check_mtu("ATM", atm.mtu)?;
+    NetworkError::check_mtu("ATM", atm.mtu)?;
     if count > usize::from(u16::MAX) - 1 {
         return fail(
             "ATM".into(),

@@ -11,10 +11,12 @@ use layercast_core::{Time, aal5_cells};
 use super::backbone::Backbone;
 use super::frames::FrameBody;
 use super::spacing::{Pace, Spacing};
+use crate::internet::error::NetworkError;
+use crate::internet::network::{ContractTerms, Network};
 use crate::internet::packet::PacketId;
-use crate::internet::report::MeanSpan;
-use crate::internet::world::Source;
-use crate::internet::{ContractReport, ContractTerms, Internet, Network, NetworkError};
+use crate::internet::report::{ContractReport, MeanSpan};
+use crate::internet::source::Source;
+use crate::internet::world::Internet;
 use crate::kernel::SourceId;
 
 /// A contract.

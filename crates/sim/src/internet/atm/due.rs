@@ -3,8 +3,7 @@ use core::hint::select_unpredictable;
 use layercast_core::{Stream, Time};
 use rand_core::RngCore;
 
-use crate::scenario::Ties;
-use crate::ties::draw;
+use crate::ties::{Ties, draw};
 
 /// A point in the order of events: of those at one instant, the lower tie goes first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

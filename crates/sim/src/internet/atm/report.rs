@@ -3,7 +3,7 @@ use layercast_core::Time;
 
 use super::backbone::Backbone;
 use super::port::Port;
-use crate::internet::{AdapterReport, AtmReport, CellQueueReport};
+use crate::internet::report::{AdapterReport, AtmReport, CellQueueReport};
 
 impl Backbone {
     /// A direction of a link, by the port that sends there.

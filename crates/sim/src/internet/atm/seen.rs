@@ -14,8 +14,8 @@ use super::backbone::{Backbone, Mover};
 use super::build::output_queue;
 use super::cells::Cells;
 use super::frames::FrameBody;
-use crate::internet::Internet;
 use crate::internet::packet::PacketId;
+use crate::internet::world::Internet;
 
 /// Circuit 0 is this one on the wire, since ITU-T I.361 and others keep those below for themselves.
 const FIRST_VCI: u32 = 32;

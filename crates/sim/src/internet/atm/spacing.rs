@@ -5,7 +5,7 @@ use layercast_atm::{
 };
 use layercast_core::{Span, Time};
 
-use crate::internet::{ContractTerms, Shape};
+use crate::internet::network::{ContractTerms, Shape};
 
 /// When the next cell may go.
 #[derive(Debug)]

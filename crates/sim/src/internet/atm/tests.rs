@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::fabric::Departure;
 use crate::internet::*;
-use crate::scenario::Ties;
+use crate::ties::Ties;
 
 /// A small backbone: for each switch but the first the one it is joined to, perhaps one link more, and how
 /// fast and how long each link is.

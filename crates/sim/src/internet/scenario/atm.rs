@@ -9,12 +9,13 @@ use super::build::{Builder, Thing};
 use super::check::{check_delay, check_mtu, check_rate, check_span, kind};
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::{MOST_QUEUED, Text, above_zero_to, up_to};
+use super::quantity::MOST_QUEUED;
 use super::range::{names, pairs};
 use super::schema::mtu;
 use crate::internet::components::Components;
 use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, AtmQueue, Discard, NodeIndex};
 use crate::scenario::form;
+use crate::text::{Text, above_zero_to, up_to};
 
 /// The ATM backbone: routers and hosts reach it through one adapter each.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::check::{check_rate, check_span};
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::{MOST_QUEUED, Text, above_zero_to};
+use super::quantity::MOST_QUEUED;
 use crate::internet::network::{ContractTerms, Shape};
 use crate::scenario::units::Quantity;
+use crate::text::{Text, above_zero_to};
 
 /// Bytes of a cell.
 const CELL: u64 = 53;

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::place;
+use crate::line::line_of;
 use crate::scenario::read::Misread;
 
 /// Why a scenario cannot be run: where, what it says, and what would do.
@@ -140,7 +140,7 @@ impl ScenarioError {
 
     /// With the line of its field in `text`, the TOML that the scenario was read from.
     pub fn located(mut self, text: &str) -> ScenarioError {
-        self.line = self.line.or_else(|| place::line_of(text, &self.field));
+        self.line = self.line.or_else(|| line_of(text, &self.field));
         self
     }
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::build::Builder;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::Text;
 use super::range::names;
 use super::schema::{FlowSpec, Scenario};
 use super::xtp::XtpSpec;
@@ -16,6 +15,7 @@ use crate::internet::check::{GROUP_HEADERS, least_mtu};
 use crate::internet::components::Components;
 use crate::internet::network::{NodeIndex, Receiver, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
+use crate::text::Text;
 
 /// Multicast (specs/xtp.md 2.13): all hosts of `to` receive one stream.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

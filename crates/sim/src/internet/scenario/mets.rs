@@ -14,11 +14,11 @@ use super::build::Builder;
 use super::check::unknown;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::Text;
 use super::range::{names, pairs};
 use super::schema::Scenario;
-use crate::internet::classes::{LEAST_MTU, can_have};
+use crate::internet::classes::can_have;
 use crate::internet::components::Components;
+use crate::internet::error::LEAST_MTU;
 use crate::internet::network::{Link, MetsNetwork, NodeIndex};
 use crate::scenario::admission::{self, Admission, PromiseSpec};
 use crate::scenario::form::{self, time_to};
@@ -28,6 +28,7 @@ use crate::scenario::{
     self as layered, FaultSpec, FilterSpec, FitSpec, FlowEntry, HostChoice, LinkRepair, LinkSpec,
     NodeKind, NodeSpec, RateSpec, ReceiverSpec, RequestSpec, SecuritySpec, defaults,
 };
+use crate::text::Text;
 
 const PLACE: Place = Place::only("mets");
 const PEERING: &str = "mets.peering";

@@ -35,9 +35,7 @@ pub use contracts::HostContractSpec;
 pub use error::{Problem, ScenarioError};
 pub use group::GroupSpec;
 pub use mets::{MetsSpec, PeeringRate, PeeringSpec};
-pub(crate) use place::{line_at, line_of};
-pub use quantity::{Bytes, BytesOrOff, OrOff, Text};
-pub(crate) use quantity::{above_zero, above_zero_to, up_to};
+pub use quantity::{Bytes, BytesOrOff, OrOff};
 pub use schema::{
     BackSpec, BudgetSpec, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec, LineSpec, LinkSpec,
     RedSpec, RouterSpec, RunSpec, Scenario, SiteSpec, Version, WorkloadSpec,
@@ -46,6 +44,9 @@ pub use tcp::{ProfileName, TcpSpec, VariantName};
 pub use topology::{Kind, TopologySpec};
 pub use warnings::Warning;
 pub use xtp::{RetransmissionName, XtpSpec};
+
+pub use crate::text::Text;
+pub(crate) use crate::text::{above_zero_to, up_to};
 
 impl Scenario {
     /// Reads a scenario; relative paths of files start at `base_dir`.

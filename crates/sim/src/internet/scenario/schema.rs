@@ -13,13 +13,14 @@ use super::attach::AttachSpec;
 use super::contract::ContractSpec;
 use super::contracts::HostContractSpec;
 use super::mets::MetsSpec;
-use super::quantity::{Bytes, Text, above_zero_to, up_to};
+use super::quantity::Bytes;
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
 use super::xtp::XtpSpec;
 use crate::internet::network::{Budget, CpuCost, Law, Limit, Red, SizeLaw};
 use crate::scenario::limits::MOST_TITLE;
 use crate::scenario::{Ties, form};
+use crate::text::{Text, above_zero_to, up_to};
 
 /// The version of the schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Problem, ScenarioError};
-use super::quantity::{Bytes, BytesOrOff, OrOff, Text, above_zero};
+use super::quantity::{Bytes, BytesOrOff, OrOff};
 use crate::scenario::units::Quantity;
+use crate::text::{Text, above_zero};
 
 /// The stacks that need no table, by name.
 pub(super) const PROFILES: [(&str, Profile); 5] = [

@@ -8,10 +8,10 @@ use super::build::Builder;
 use super::check::check_rate;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::Text;
 use super::range::MOST;
 use super::schema::LineSpec;
 use super::xunet;
+use crate::text::Text;
 
 pub(super) const PLACE: Place = Place::only("topology");
 

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::error::{Problem, ScenarioError};
 use super::group::GroupSpec;
 use super::place::Place;
-use super::quantity::{Bytes, Text, above_zero};
+use super::quantity::Bytes;
 use crate::internet::network::XtpDelivery;
 use crate::internet::packet::IP_HEADER;
+use crate::text::{Text, above_zero};
 
 /// Retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
