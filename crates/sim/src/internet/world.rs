@@ -314,7 +314,7 @@ impl Internet {
         }
     }
 
-    /// No event has happened yet, nobody sees packets or machines, and no packets come from outside.
+    /// No event has happened yet, neither packets nor machines are seen, and no packets come from outside.
     pub(super) fn is_untouched(&self) -> bool {
         let is_seen = self.is_watched() || self.external.is_some();
         self.now == Time::ZERO && self.steps == 0 && !is_seen

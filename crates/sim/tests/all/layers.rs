@@ -1,4 +1,4 @@
-//! The modules of the simulator stand in an order, and each names only those below it.
+//! The modules of the simulator have an order, and each names only those below it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ const ORDER: &[&str] = &[
     "file",
     "line",
     "text",
-    // Who goes first, and what is due next.
+    // The order of events, and what is due next.
     "ties",
     "calendar",
     "kernel",
@@ -149,7 +149,7 @@ fn paths(module: &[String], text: &str) -> BTreeSet<Vec<String>> {
     for start in ["crate::", "super::"] {
         for (at, _) in code.match_indices(start) {
             let before = &code[..at];
-            // Not within a path, and not who may see something.
+            // Not within a path, and not in a visibility.
             if !before.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
                 && !before.ends_with("(in ")
             {

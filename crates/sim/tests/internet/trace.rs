@@ -48,7 +48,7 @@ fn cause_name(cause: Cause) -> &'static str {
     }
 }
 
-/// Two directions of a slow link: one with RED, the other with losses; and an unlimited link that loses nothing.
+/// Two directions of a slow link: one with RED, the other with losses; and an unlimited link.
 fn network() -> Network {
     let mut network = dumbbell(3, 5_000_000, Span::from_ms(5), Limit::Packets(20), 20.0);
     let red = Red {
@@ -79,10 +79,10 @@ fn the_trace_has_each_lost_packet_and_each_connection() {
     let mut internet = Internet::new(&network).unwrap();
     internet.observe(seen.clone());
     let mut report = internet.run(&mut ());
-    // Several packets that nobody sees take one event.
+    // Several unobserved packets take one event.
     assert!(report.events >= plain.events);
     report.events = plain.events;
-    assert_eq!(report, plain, "it does not matter who looks");
+    assert_eq!(report, plain, "an observer changes no result");
 
     let seen = seen.0.lock().unwrap();
     let mut expected = BTreeMap::new();
