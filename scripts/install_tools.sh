@@ -21,7 +21,7 @@ have() {
     [ "$1" != srt-dev ] || { [ -e /usr/include/srt/srt.h ]; return; }
     [ "$1" != libnorm ] || { ldconfig -p | grep -q 'libnorm\.so\.1 '; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
-    for element in udpsrc tsdemux h264parse rtph264depay avdec_h264; do
+    for element in udpsrc tsdemux h264parse rtph264depay avdec_h264 checksumsink; do
         gst-inspect-1.0 --exists "$element" 2>/dev/null || return 1
     done
 }

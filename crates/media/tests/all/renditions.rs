@@ -2,7 +2,7 @@
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use layercast_core::{Composition, Layer, PerLayer, Serial, Span, Time};
 use layercast_media::{Clip, FlowWriter, Frame, OutputForm, Received, RenditionNote, Renditions};
 
-use crate::common::{file, have_ffmpeg};
+use crate::common::{file, have_ffmpeg, have_gstreamer};
 
 /// Three programs of 20 s with key frames each second, sound in the first.
 const ALIGNED: &str = "-force_key_frames expr:gte(t,n_forced*1) -x264-params scenecut=0:open-gop=0";
@@ -166,26 +166,39 @@ fn each_level_is_the_rendition_as_ffmpeg_decodes_it() {
     }
 }
 
+/// Levels of 20 s, which change 14 times.
+fn fourteen() -> Vec<Layer> {
+    let levels = [0, 2, 1, 0, 1, 2, 2, 0, 2, 1, 1, 2, 0, 0, 1, 0, 2, 2, 1, 1];
+    let levels = levels.map(|index| Layer::ALL[index]).to_vec();
+    let changes = levels.windows(2).filter(|pair| pair[0] != pair[1]);
+    assert_eq!(changes.count(), 14);
+    levels
+}
+
+/// All renditions, and what a receiver writes whose level changes 14 times.
+fn switched(name: &str) -> (PathBuf, PathBuf, Vec<u8>) {
+    let data = h264("renditions-20", 20);
+    let whole = written(&format!("{name}-whole.ts"), &data);
+    let found = Clip::of_renditions(&[data]).expect("renditions");
+    let out = received(chosen(&found.clip, &fourteen()));
+    (whole, written(&format!("{name}.ts"), &out), out)
+}
+
+/// Of each second the pictures of the program that is its level.
+fn by_level<T: Clone>(programs: &[Vec<T>; 3]) -> Vec<T> {
+    let levels = fourteen();
+    let picture = |number: usize| programs[levels[number / 25].index()][number].clone();
+    (0..500).map(picture).collect()
+}
+
 #[test]
 fn fourteen_changes_in_twenty_seconds_are_one_stream() {
     if !have_ffmpeg() {
         return;
     }
-    let data = h264("renditions-20", 20);
-    let whole = written("renditions-switched-whole.ts", &data);
-    let found = Clip::of_renditions(&[data]).expect("renditions");
-    let levels: Vec<Layer> = [0, 2, 1, 0, 1, 2, 2, 0, 2, 1, 1, 2, 0, 0, 1, 0, 2, 2, 1, 1]
-        .map(|index| Layer::ALL[index])
-        .to_vec();
-    let changes = levels.windows(2).filter(|pair| pair[0] != pair[1]);
-    assert_eq!(changes.count(), 14);
-    let out = received(chosen(&found.clip, &levels));
-    let path = written("renditions-switched.ts", &out);
+    let (whole, path, out) = switched("renditions-switched");
     let programs = [0, 1, 2].map(|index| decoded(&whole, &format!("0:v:{index}")));
-    let expected: Vec<(i64, String)> = (0..500)
-        .map(|picture| programs[levels[picture / 25].index()][picture].clone())
-        .collect();
-    assert_eq!(decoded(&path, "0:v"), expected);
+    assert_eq!(decoded(&path, "0:v"), by_level(&programs));
     assert_eq!(decoded(&path, "0:a"), decoded(&whole, "0:a"));
     // Continuity counters, by packet identifier.
     let mut counters = std::collections::BTreeMap::new();
@@ -202,6 +215,68 @@ fn fourteen_changes_in_twenty_seconds_are_one_stream() {
         5,
         "PAT, SDT, PMT, video, sound: {counters:?}"
     );
+}
+
+/// The frames that GStreamer plays of a file: time and checksum. Its bus has no warning and no error.
+fn played(path: &Path, demux: &str, branch: &str) -> Vec<(f64, String)> {
+    let location = format!("location={}", path.display());
+    let words = format!("filesrc {location} ! {demux} {branch} ! checksumsink hash=md5 sync=false");
+    let output = Command::new("gst-launch-1.0")
+        // With its messages, lines of several threads would run into each other; warnings and errors go to standard error.
+        .arg("--quiet")
+        .args(words.split_whitespace())
+        .output()
+        .expect("gst-launch-1.0 runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    let frames = text.lines().filter_map(|line| {
+        let (time, sum) = line.split_once(' ')?;
+        let seconds = time.strip_prefix("0:00:")?.parse().ok()?;
+        (sum.len() == 32).then(|| (seconds, sum.to_owned()))
+    });
+    frames.collect()
+}
+
+#[test]
+fn gstreamer_plays_every_picture_of_fourteen_changes_and_all_sound() {
+    const VIDEO: &str = "d. ! queue ! videoconvert ! video/x-raw,format=I420";
+    const SOUND: &str = "d. ! queue ! audioconvert ! audio/x-raw,format=F32LE,layout=interleaved";
+    if !have_ffmpeg() || !have_gstreamer() {
+        return;
+    }
+    let (whole, path, _) = switched("renditions-gstreamer");
+    // As many pictures as ffmpeg decodes of each program, and equal ones.
+    let programs = [0, 1, 2].map(|index| sums(&whole, &format!("0:v:{index}")));
+    let pictures = played(
+        &path,
+        "decodebin name=d d. ! queue ! audioconvert ! fakesink",
+        VIDEO,
+    );
+    let shown: Vec<String> = pictures.iter().map(|it| it.1.clone()).collect();
+    assert_eq!(shown, by_level(&programs));
+    for pair in pictures.windows(2) {
+        let step = pair[1].0 - pair[0].0;
+        assert!((step - 0.04).abs() < 1e-4, "{} s at {}", step, pair[0].0);
+    }
+    let demux = "decodebin name=d d. ! queue ! videoconvert ! fakesink";
+    let sound = played(&path, demux, SOUND);
+    assert!(sound.len() > 700, "{}", sound.len());
+    let program = "tsdemux program-number=1 ! mpegaudioparse ! decodebin name=d";
+    assert_eq!(sound, played(&whole, program, SOUND));
+}
+
+/// The checksums of the pictures of a program as ffmpeg decodes them, at their own size.
+fn sums(path: &Path, map: &str) -> Vec<String> {
+    let mut command = ffmpeg(&["-i"]);
+    command
+        .arg(path)
+        .args(["-map", map, "-fps_mode", "passthrough"]);
+    let output = command.args(["-f", "framemd5", "-"]).output();
+    let text = String::from_utf8_lossy(&output.expect("ffmpeg runs").stdout).into_owned();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let sums = lines.filter_map(|line| Some(line.rsplit(',').next()?.trim().to_owned()));
+    sums.collect()
 }
 
 #[test]

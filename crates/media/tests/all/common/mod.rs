@@ -12,15 +12,31 @@ use layercast_media::LevelSummary;
 /// Whether ffmpeg is there; says so once if it is not.
 pub fn have_ffmpeg() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| have("ffmpeg", &["-version"]))
+}
+
+/// Whether GStreamer with its decoders is there; says so once if it is not.
+pub fn have_gstreamer() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    let is_there = |element| have("gst-inspect-1.0", &["--exists", element]);
     *FOUND.get_or_init(|| {
-        let found = Command::new("ffmpeg").arg("-version").output().is_ok();
-        let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-        assert!(found || !required, "ffmpeg is required but missing");
-        if !found {
-            eprintln!("skipped: ffmpeg is not installed");
-        }
-        found
+        ["tsdemux", "avdec_h264", "checksumsink"]
+            .into_iter()
+            .all(is_there)
     })
+}
+
+/// Whether a program runs to its end with these arguments.
+fn have(program: &str, args: &[&str]) -> bool {
+    let output = Command::new(program).args(args).output();
+    let found = output.is_ok_and(|output| output.status.success());
+    let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+    let what = format!("{program} {}", args.join(" "));
+    assert!(found || !required, "{what} is required and fails");
+    if !found {
+        eprintln!("skipped: {what} fails");
+    }
+    found
 }
 
 /// The clip of `make clips`, if it and ffmpeg are there; says so if they are not.
