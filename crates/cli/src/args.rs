@@ -241,8 +241,7 @@ pub struct Sim {
     /// of processors for networks of 2000 nodes or more if that is faster, else 1]
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = units::whole(1..=64_u16))]
     pub threads: Option<u16>,
-    /// Write every event of every protocol machine to this file (JSON text sequence, similar to qlog); of internetworks,
-    /// those of METS nodes
+    /// Write every event of every protocol machine to this file (JSON text sequence, similar to qlog)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Encode and decode every packet at every hop, to test the codecs; the result is the same; of internetworks,

@@ -28,15 +28,14 @@ use trace::SharedTrace;
 /// Runs the scenario `text`, which was read from the file of `args`.
 pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     if let Some(seeds) = &args.seeds {
-        refuse_trace(args, "with --seeds there are several runs")?;
+        refuse_one_run(args)?;
         return sweep::run(args, path, text, seeds.clone());
     }
     let (name, network) = ready(args, path, text, args.seed)?;
-    if network.mets.is_none() {
-        refuse_trace(
-            args,
-            "the scenario has no METS nodes, which [mets] describes",
-        )?;
+    if args.wire_check && network.mets.is_none() {
+        let what =
+            "--wire-check looks at METS nodes: the scenario has none, which [mets] describes";
+        return Err(Failure::Usage(what.into()));
     }
     let mut internet = Internet::new(&network).map_err(|error| Failure::of(path, error))?;
     if args.check {
@@ -61,6 +60,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         no_cells: args.no_cells,
         stop: &stop,
         threads: args.threads,
+        traced: args.trace.is_some(),
         bar: &bar,
         alone: true,
     }
@@ -81,14 +81,16 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     }
 }
 
-/// The flags for METS nodes have no meaning here.
-fn refuse_trace(args: &args::Sim, why: &str) -> Outcome {
+/// With `--seeds` the flags for a single run have no meaning.
+fn refuse_one_run(args: &args::Sim) -> Outcome {
     let given = [
         ("--trace", args.trace.is_some()),
         ("--wire-check", args.wire_check),
     ];
     match given.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Failure::Usage(format!("{flag} looks at METS nodes: {why}"))),
+        Some((flag, _)) => Err(Failure::Usage(format!(
+            "{flag} is for one run, and --seeds makes several: leave out --seeds"
+        ))),
         None => Ok(()),
     }
 }

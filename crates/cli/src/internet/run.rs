@@ -38,6 +38,8 @@ pub struct Run<'a> {
     pub stop: &'a AtomicBool,
     /// Threads it may have; none: as many as make it quicker.
     pub threads: Option<u16>,
+    /// Its machines are traced.
+    pub traced: bool,
     /// Moves on by [`steps`].
     pub bar: &'a ProgressBar,
     /// Whether it is the only run of the bar, which then shows its speed.
@@ -100,7 +102,7 @@ impl Run<'_> {
     fn division(&self, internet: &Internet) -> Option<Division> {
         let network = self.network;
         let Some(threads) = self.threads else {
-            let may = network.nodes.len() >= LARGE && self.pcap.is_none();
+            let may = network.nodes.len() >= LARGE && self.pcap.is_none() && !self.traced;
             let found = may.then(|| internet.divide(network, processors()))?;
             return found.ok().filter(|it| it.gain() >= WORTH_IT);
         };
@@ -110,6 +112,10 @@ impl Run<'_> {
         let alone = |why: &dyn Display| self.note(format_args!("one thread runs it: {why}"));
         if self.pcap.is_some() {
             alone(&"the packets are captured");
+            return None;
+        }
+        if self.traced {
+            alone(&"the machines are traced");
             return None;
         }
         let found = internet.divide(network, threads.into());

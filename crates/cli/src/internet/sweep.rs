@@ -147,6 +147,7 @@ impl Sweep<'_> {
             no_cells: false,
             stop: self.stop,
             threads: Some(1),
+            traced: false,
             bar: &self.bar,
             alone: false,
         }

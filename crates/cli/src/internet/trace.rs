@@ -1,4 +1,4 @@
-//! `--trace`: what the METS nodes of an internetwork do.
+//! `--trace`: what the machines of an internetwork do.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
