@@ -393,14 +393,14 @@ mod tests {
         assert_eq!(steps, [(250, 0)]);
         // A forged message, and then the clock of the source is set.
         clock.hear(reading(19_000_000, 500_000));
-        let (off, steps) = follow(&mut clock, 19, 20);
+        let (off, steps) = follow(&mut clock, 20, 21);
         assert!(off.iter().all(|off| off.abs() < 10) && steps.is_empty());
         for _ in 0..2 {
             clock.hear(reading(19_000_000, 500_000));
         }
-        let (_, steps) = follow(&mut clock, 20, 30);
+        let (_, steps) = follow(&mut clock, 21, 30);
         assert!(
-            matches!(steps[..], [(500, -500_100..=-499_900)]),
+            matches!(steps[..], [(525, -500_100..=-499_900)]),
             "{steps:?}"
         );
     }
