@@ -310,7 +310,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
                     && span > LONGEST_QUEUE
                 {
                     // A queue takes memory.
-                    return Err(format!("queue={value}: give at most {LONGEST_QUEUE}"));
+                    return Err(format!("queue={value}: give at most 60 s"));
                 }
                 port.queue = Some(queue);
             }

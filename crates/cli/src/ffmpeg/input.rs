@@ -380,7 +380,7 @@ mod tests {
                 (kind, OsStr::new(opened)),
                 "{url}"
             );
-            assert_eq!(input.name, url);
+            assert_eq!(input.name, secret::hidden(url));
         }
     }
 
