@@ -1,4 +1,4 @@
-use layercast_core::{Layer, Serial};
+use layercast_core::{Layer, LevelSet, Serial};
 
 /// Finds where groups of pictures of alternative layers begin.
 ///
@@ -56,6 +56,31 @@ impl Groups {
     }
 }
 
+/// Which layers have a key frame in the newest group: the others have stopped, or not begun.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Present {
+    keys: LevelSet,
+    /// All key frames of the group have been seen.
+    is_whole: bool,
+}
+
+impl Present {
+    /// The next picture of the flow starts, `begins` a group or not; gives the levels of a group when it is known which it
+    /// has.
+    pub fn picture(&mut self, layer: Layer, is_key: bool, begins: bool) -> Option<LevelSet> {
+        let of_it = LevelSet::of(layer.level());
+        let ends = (begins || !is_key) && !self.is_whole && !self.keys.is_empty();
+        let found = ends.then_some(self.keys);
+        self.is_whole = !is_key;
+        self.keys = match (begins, is_key) {
+            (true, _) => of_it,
+            (false, true) => self.keys.union(of_it),
+            (false, false) => self.keys,
+        };
+        found
+    }
+}
+
 /// Where a late picture belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Late {
@@ -70,6 +95,27 @@ pub(crate) enum Late {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_levels_of_a_group_are_those_with_a_key_frame() {
+        let mut present = Present::default();
+        let mut groups = Groups::default();
+        let mut next = |layer, is_key| {
+            let begins = groups.picture(layer, is_key, None);
+            present.picture(layer, is_key, begins).map(LevelSet::bits)
+        };
+        let (base, e1, e2) = (Layer::Base, Layer::E1, Layer::E2);
+        // Pictures before the first key frame tell nothing.
+        assert_eq!(next(base, false), None);
+        assert_eq!([base, e1, e2].map(|it| next(it, true)), [None; 3]);
+        assert_eq!(next(base, false), Some(7));
+        assert_eq!([e1, e2, base].map(|it| next(it, false)), [None; 3]);
+        assert_eq!([base, e2].map(|it| next(it, true)), [None; 2]);
+        assert_eq!(next(e2, false), Some(5));
+        // Key frames alone: a group is known when the next begins.
+        assert_eq!([base, e1].map(|it| next(it, true)), [None; 2]);
+        assert_eq!([base, e1].map(|it| next(it, true)), [Some(3), None]);
+    }
 
     #[test]
     fn a_group_begins_with_its_first_key_frame_that_is_seen() {

@@ -99,6 +99,13 @@ impl SourceAdapter {
         self.owed |= std::mem::take(&mut self.unheard);
     }
 
+    /// The network gets something else of what it requests, if it does.
+    pub fn revise(&mut self, wanted: Target) {
+        if self.last_res.is_some() {
+            self.wanted = wanted;
+        }
+    }
+
     /// The last receiver has left. The next one waits for an answer to its demand, which may be that of the former one.
     pub fn on_empty(&mut self) {
         self.unheard = true;

@@ -32,7 +32,7 @@ use super::{
     SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats, SourceTransmit, SubmitError,
 };
 use crate::AppFrame;
-use crate::groups::Groups;
+use crate::groups::{Groups, Present};
 
 /// How much longer than its frames last a flow that ended may take to drain its queues.
 const GRACE: Span = Span::from_secs(10);
@@ -59,7 +59,11 @@ pub struct Source {
     /// What shapes frames to the advertised rate; `None` in discrete mode.
     drs: Option<FlowFilter>,
     /// Of a flow of alternative layers.
-    groups: Option<Groups>,
+    groups: Option<(Groups, Present)>,
+    /// Of alternative layers, the levels that have pictures now.
+    present: LevelSet,
+    /// What the network asked for last.
+    demand: Option<AdapterMsg>,
     members: Members,
     controls: Controls,
     keyring: Option<Keyring>,
@@ -157,7 +161,9 @@ impl Source {
             pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             drs: drs_of(&info),
-            groups: (!spec.composition.is_additive()).then(Groups::default),
+            groups: (!spec.composition.is_additive()).then(Default::default),
+            present: LevelSet::ALL,
+            demand: None,
             members: Members::new(config.max_members, period),
             controls: Controls::default(),
             keyring,
@@ -365,8 +371,8 @@ impl Source {
         }
         let levels = |level| match (self.groups.is_some(), asked.levels.is_empty()) {
             (false, _) => LevelSet::EMPTY,
-            (true, true) => LevelSet::of(level),
-            (true, false) => asked.levels.served(level, LevelSet::ALL),
+            (true, true) => LevelSet::of(level).served(level, self.present),
+            (true, false) => asked.levels.served(level, self.present),
         };
         let above = |level| match self.groups.is_some() {
             false => spec.above_base(level),
@@ -376,6 +382,10 @@ impl Source {
         };
         let level = self.most_level(top, above);
         let levels = levels(level);
+        let level = match self.groups.is_some() {
+            false => level,
+            true => levels.highest().unwrap_or(Level::BASE),
+        };
         Target {
             level,
             levels,
@@ -456,6 +466,15 @@ impl Source {
         };
         let (to, from) = (self.sent_for(level, shaped.levels), self.sent());
         self.pacer.set_sent(now, to, from);
+    }
+
+    /// Alternative layers have stopped, or come again: receivers of one that has stopped get the next lower one.
+    fn revise<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if let Some(asked) = self.demand {
+            let target = self.target(&asked);
+            self.adapter.revise(target);
+            self.adapt(now, obs);
+        }
     }
 
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.
@@ -549,6 +568,7 @@ impl Source {
         self.stats.res += 1;
         let target = self.target(&message);
         self.adapter.on_res(now, target);
+        self.demand = Some(message);
         self.pacer
             .set_receiver_rate((message.drain.0 > 0).then_some(message.drain));
         self.adapt(now, obs);

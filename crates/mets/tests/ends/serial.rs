@@ -19,6 +19,8 @@ struct Host {
     /// When each media packet left, of which flow and frame, and its cells.
     sent: Vec<(Time, FlowId, Serial, u32)>,
     adapts: usize,
+    /// The alternative levels that the last of them gives.
+    given: LevelSet,
 }
 
 impl Host {
@@ -45,6 +47,7 @@ impl Host {
             now: Time::ZERO,
             sent: Vec::new(),
             adapts: 0,
+            given: LevelSet::EMPTY,
         }
     }
 
@@ -112,7 +115,12 @@ impl Host {
                             let cells = LinkPdu::Mets(packet).cells();
                             self.sent.push((self.now, header.flow, header.seq, cells));
                         }
-                        SourceTransmit::Pdu(_) => self.adapts += 1,
+                        SourceTransmit::Pdu(pdu) => {
+                            self.adapts += 1;
+                            if let LinkPdu::Adapter(adapt) = pdu {
+                                self.given = adapt.levels;
+                            }
+                        }
                         SourceTransmit::Signal(_) => {}
                     }
                 }
@@ -203,6 +211,11 @@ fn a_rate_below_the_mean_does_not_starve_the_flows() {
 /// Three renditions of 640, 1,280 and 2,560 cells/s, all of which the switch of the node gets, and frames of them that are
 /// larger by a fifth: of each picture three, of which one in twelve is a key frame.
 fn renditions() -> Host {
+    renditions_where(|_, _| true)
+}
+
+/// The same without the pictures of which `has`, given their number and place, says no.
+fn renditions_where(has: impl Fn(usize, usize) -> bool) -> Host {
     let mut config = source_config(Carriage::Datagrams, 1_000);
     let spec = &mut config.flow.spec;
     spec.composition = Composition::Alternative;
@@ -211,18 +224,20 @@ fn renditions() -> Host {
     }
     config.shaping = Shaping::SERIAL;
     config.all_layers = true;
-    let frames = (0..24 * 8 * 3).map(|n: usize| {
-        let (picture, place) = (n / 3, n % 3);
-        let key = picture.is_multiple_of(12);
-        let cells = (24 << place) * if key { 5 } else { 1 };
-        AppFrame {
-            layer: Layer::ALL[place],
-            gop_start: key,
-            sound: false,
-            time: Some(Span::from_secs(1).mul_div(picture as u64, 24)),
-            payload: Payload::Zeros(cells as u32 * 48 - 40),
-        }
-    });
+    let all = (0..24 * 8 * 3).map(|n: usize| (n / 3, n % 3));
+    let frames = all
+        .filter(|&(picture, place)| has(picture, place))
+        .map(|(picture, place)| {
+            let key = picture.is_multiple_of(12);
+            let cells = (24 << place) * if key { 5 } else { 1 };
+            AppFrame {
+                layer: Layer::ALL[place],
+                gop_start: key,
+                sound: false,
+                time: Some(Span::from_secs(1).mul_div(picture as u64, 24)),
+                payload: Payload::Zeros(cells as u32 * 48 - 40),
+            }
+        });
     Host::of(
         vec![Source::new(config).unwrap()],
         vec![Box::new(frames.collect::<Vec<_>>().into_iter())],
@@ -260,6 +275,21 @@ fn renditions_that_no_receiver_wants_take_no_time_of_the_pacer() {
     for place in 0..2 {
         assert!(delays(&host, place).len() > 24 * 6, "{place}");
     }
+}
+
+#[test]
+fn receivers_of_a_rendition_that_stops_get_the_next_lower_one_until_it_is_back() {
+    // That of E2 is away from 1.5 s to 5 s.
+    let mut host = renditions_where(|picture, place| place < 2 || !(36..120).contains(&picture));
+    let mut given = Vec::new();
+    for second in 1..=8 {
+        host.res_for(3_600, LevelSet::of(Level::FULL));
+        host.run_until(ms(1_000 * second));
+        given.push(host.given.highest());
+    }
+    let (e1, e2) = (Some(Level::E1), Some(Level::FULL));
+    assert_eq!((given[0], given[7]), (e2, e2), "{given:?}");
+    assert!(given[2..5].iter().all(|it| *it == e1), "{given:?}");
 }
 
 #[test]

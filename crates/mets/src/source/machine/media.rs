@@ -13,6 +13,7 @@ use crate::{AppFrame, Shaping, SourceEvent};
 impl Source {
     /// Releases frames that are due into the shaper.
     pub(super) fn release<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let present = self.present;
         loop {
             let numbered = match self.held.take() {
                 Some(held) => held,
@@ -68,6 +69,9 @@ impl Source {
             }
         }
         self.ask();
+        if self.present != present {
+            self.revise(now, obs);
+        }
     }
 
     /// Whether levels may change at a frame. The key frames of alternative layers follow each other.
@@ -75,7 +79,13 @@ impl Source {
         match &mut self.groups {
             None => frame.gop_start,
             Some(_) if frame.sound && !frame.gop_start => false,
-            Some(groups) => groups.picture(frame.layer, frame.gop_start, None),
+            Some((groups, present)) => {
+                let begins = groups.picture(frame.layer, frame.gop_start, None);
+                if let Some(levels) = present.picture(frame.layer, frame.gop_start, begins) {
+                    self.present = levels;
+                }
+                begins
+            }
         }
     }
 
