@@ -32,8 +32,30 @@ fn clip(folder: &Path, name: &str, codec: &str, seconds: u32) -> PathBuf {
 const H264: &str =
     "-c:v libx264 -preset ultrafast -g 25 -bf 2 -x264-params scenecut=0:b-pyramid=none -c:a aac";
 
-/// Sends `clip` for some seconds in real time, again and again, to `to`; calls until somebody is there, as encoders do.
+/// Whether a socket of this machine listens at `port`.
+fn is_listened_at(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let tables = ["tcp", "tcp6", "udp", "udp6"];
+    tables.iter().any(|table| {
+        let sockets = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        sockets.lines().any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let local = fields.next().unwrap_or_default();
+            let state = fields.nth(1).unwrap_or_default();
+            // Listening, or bound without a peer.
+            local.ends_with(&end) && matches!(state, "0A" | "07")
+        })
+    })
+}
+
+/// Sends `clip` for some seconds in real time, again and again, to `to`; waits until a server listens there, and calls until
+/// one takes it, as encoders do.
 fn push(clip: &Path, seconds: u32, to: &[&str]) -> Helper {
+    let url = to.last().expect("a URL");
+    let port = url.rsplit_once(':').expect("a port").1;
+    let port = port.split(|it: char| !it.is_ascii_digit()).next();
+    let port = port.and_then(|it| it.parse().ok()).expect("a port");
+    soon(|| is_listened_at(port));
     let until = Instant::now() + SOON;
     loop {
         let mut command = Command::new("ffmpeg");
