@@ -1,5 +1,5 @@
+use core::net::Ipv6Addr;
 use std::fmt::{self, Write};
-use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 

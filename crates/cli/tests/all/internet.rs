@@ -293,6 +293,17 @@ fn a_capture_holds_a_packet_for_each_that_was_sent() {
 }
 
 #[test]
+fn a_trace_of_an_internetwork_has_states_of_tcp() {
+    let file = folder("internet-trace").join("trace.jsonl");
+    let path = file.to_str().unwrap();
+    let star = ready_made("star");
+    let output = run(&["sim", &star, "--duration", "1s", "--trace", path]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let trace = std::fs::read_to_string(&file).unwrap();
+    assert!(trace.contains(r#""machine":"tcp""#), "{trace}");
+}
+
+#[test]
 fn flags_that_do_not_apply_are_said() {
     let usage = |args: &[&str], flag: &str| {
         let output = run(args);
@@ -303,7 +314,6 @@ fn flags_that_do_not_apply_are_said() {
             complaint(&output)
         );
     };
-    usage(&["sim", &ready_made("star"), "--trace", "x"], "--trace");
     usage(&["sim", &ready_made("star"), "--no-cells"], "--pcap");
     let quickstart = repository("scenarios/quickstart.toml");
     usage(
