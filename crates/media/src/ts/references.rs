@@ -106,8 +106,7 @@ impl References {
             return false;
         }
         let (missing, begun) = (self.missing, self.begun);
-        // Of a rendition, the missing ones may be anchors.
-        let gap_in_e1 = missing.e1 > 0 || missing.base > 0 && !self.composition.is_additive();
+        let gap_in_e1 = missing.e1 > 0;
         let judged = match &mut self.rule {
             Rule::H264(it) => {
                 let (inspector, references) = &mut **it;
@@ -116,13 +115,10 @@ impl References {
                     inspector.look(nal, &mut info);
                 }
                 let starts = starts && info.gop_start();
-                let missing = h264::Missing {
-                    all: missing.base.saturating_add(missing.e1),
-                    base: missing.base,
-                };
+                let count = missing.base.saturating_add(missing.e1);
                 let slice = info.first.take();
                 slice.map(|slice| match (begun, starts) {
-                    (true, _) => references.take(&slice, starts, missing),
+                    (true, _) => references.take(&slice, starts, count),
                     (false, true) => {
                         references.begin(&slice);
                         true
@@ -161,13 +157,9 @@ impl References {
             self.rule = Rule::of(self.codec);
             (self.begun, self.missing) = (false, PerLayer::default());
         }
-        // Each of them may be one that others refer to, or a start.
-        let more = match layer {
-            Layer::Base => 0,
-            layer => self.missing[layer],
-        };
+        // Each of them may be one that others refer to.
         self.missing = PerLayer {
-            base: self.missing.base.saturating_add(more),
+            e1: self.missing[layer],
             ..PerLayer::default()
         };
         true
