@@ -218,12 +218,12 @@ fn a_lost_cell_costs_packets_of_its_group_and_of_no_other() {
         let config = Aal5PlusConfig::default();
         let (cells, _) = send(config, &packets);
         let groups = groups(&cells);
-        for (lost, &number) in groups.iter().enumerate() {
+        for lost in 0..cells.len() {
             let mut rest = cells.clone();
             let cell = rest.remove(lost);
             let (found, stats) = receive(ReceiverConfig::default(), &rest);
             let whole = whole(&packets, &found);
-            let group = number * 8..packets.len().min(number * 8 + 8);
+            let group = groups[lost] * 8..packets.len().min(groups[lost] * 8 + 8);
             for (number, &is_whole) in whole.iter().enumerate() {
                 assert!(
                     is_whole || group.contains(&number),
@@ -305,7 +305,7 @@ fn a_lost_cell_of_a_picture_damages_the_packets_of_its_run() {
         assert_eq!(damaged(lost), [4, 5, 6, 7], "cell {lost} of B");
     }
     // The header of the B picture: 14 octets in packet 4, between the two frames.
-    let after_p = of(DataClass::Predicted).next_back().expect("P") + 1;
+    let after_p = of(DataClass::Predicted).last().expect("P") + 1;
     assert_eq!(cells[after_p].class, DataClass::System);
     assert_eq!(damaged(after_p), [4, 5, 6, 7]);
 }
