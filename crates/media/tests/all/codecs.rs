@@ -7,10 +7,8 @@
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -190,11 +188,9 @@ const TS: &str = "ts_number_layers=3:ts_target_bitrate=100,150,200:ts_rate_decim
 
 const LEVELS: [Level; 3] = [Level::BASE, Level::E1, Level::FULL];
 
-/// Encoded once: the tests run at the same time, and would write the same files.
 fn encoded(encoder: &Encoder) -> Vec<u8> {
-    static KNOWN: Mutex<BTreeMap<&str, Vec<u8>>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let made = known.entry(encoder.name).or_insert_with(|| {
+    let name = format!("codecs-{}", encoder.name);
+    common::once(&name, || {
         let size = match encoder.options.contains("pix_fmt") {
             true => "-s 176x144",
             false => "-s 176x144 -pix_fmt yuv420p",
@@ -204,9 +200,8 @@ fn encoded(encoder: &Encoder) -> Vec<u8> {
             encoder.options.replace("TS", TS),
             encoder.format
         );
-        common::encode(&format!("codecs-{}", encoder.name), &options)
-    });
-    made.clone()
+        common::encode(&name, &options)
+    })
 }
 
 /// The forms in which a receiver writes it, and ffmpeg's names of them.

@@ -210,7 +210,11 @@ const MOST_LEADING: u64 = 4;
 
 /// Three seconds of the film with a cut between two scenes, encoded so.
 fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
-    let out = common::file(&format!("maps-{}.ts", encoder.name));
+    let name = format!("maps-{}.ts", encoder.name);
+    common::once(&name, || encode(film, encoder, &common::file(&name)))
+}
+
+fn encode(film: &Path, encoder: &Encoder, out: &Path) -> Vec<u8> {
     // The last scale is the one that counts: some encoders have a filter of their own.
     let has_filter = encoder.options.contains("-vf ");
     let scale = if has_filter { "" } else { "-vf scale=192:108" };
@@ -221,10 +225,10 @@ fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
         .args("-frames:v 80 -r 25 -an -s 192x108 -threads 1".split(' '))
         .args(scale.split_whitespace())
         .args(encoder.options.split_whitespace())
-        .arg(&out)
+        .arg(out)
         .status();
     assert!(made.expect("ffmpeg starts").success(), "{}", encoder.name);
-    std::fs::read(&out).expect("ffmpeg wrote it")
+    std::fs::read(out).expect("ffmpeg wrote it")
 }
 
 /// What a receiver writes that joins at the GOP `first` and whose level at each GOP is this.

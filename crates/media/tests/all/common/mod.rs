@@ -2,10 +2,11 @@
 
 pub mod mux;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use layercast_media::LevelSummary;
 
@@ -74,6 +75,13 @@ pub fn shares(levels: &[LevelSummary]) -> String {
 /// A file of the tests.
 pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// What `make` gives, made once for a `name`: the tests run at the same time, and would write the same files.
+pub fn once(name: &str, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    static KNOWN: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(name.to_owned()).or_insert_with(make).clone()
 }
 
 /// Encodes a moving test picture at 25 frames/s into the file `name`.
