@@ -31,6 +31,13 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Whether the differences of a report are outside the line by more than `beyond` microseconds: one that was measured `there` is never
+    /// below the line, and one of the way `back` never above it.
+    pub fn excludes(&self, there: Option<Point>, back: Point, beyond: f64) -> bool {
+        let off = |point: Point| point.value as f64 - self.at(point.at);
+        there.is_some_and(|it| off(it) < -beyond) || off(back) > beyond
+    }
+
     /// The middle of the widest straight band that is below the first points of all pairs and above the second ones; `None`
     /// without pairs. A drift shows after some seconds.
     pub fn through(pairs: impl Iterator<Item = (Point, Point)> + Clone, now: i64) -> Option<Line> {

@@ -155,17 +155,13 @@ impl ClockEstimator {
     fn is_impossible(&self, there: Option<Point>, back: Point) -> bool {
         let Some(line) = self.line else { return false };
         let beyond = line.half_width.max(0.0) + CONTRADICTION as f64;
-        let off = |point: Point| point.value as f64 - line.at(point.at);
-        there.is_some_and(|it| off(it) < -beyond) || off(back) > beyond
+        line.excludes(there, back, beyond)
     }
 
     /// Whether several reports in a row cannot come from a clock on the line.
     fn contradicts(&mut self, there: Option<Point>, back: Point) -> bool {
         let Some(line) = self.line else { return false };
-        let off = |point: Point| point.value as f64 - line.at(point.at);
-        let beyond = CONTRADICTION as f64;
-        let contradicts = there.is_some_and(|it| off(it) < -beyond) || off(back) > beyond;
-        self.contradictions = match contradicts {
+        self.contradictions = match line.excludes(there, back, CONTRADICTION as f64) {
             true => self.contradictions + 1,
             false => 0,
         };

@@ -132,7 +132,7 @@ mod tests {
         let lost = |n: u64, octets: u32| octets > 1_240 || n.is_multiple_of(20);
         run(&mut lengths, turn, (0, 4), lost);
         assert!(lengths.blocks(at(4_000), 1_247) && !lengths.blocks(at(4_000), 1_228));
-        // No parity is sent while it holds, so it ends by itself.
+        // The block ends after a time without evidence: no parity is sent while the length is blocked.
         run(&mut lengths, [1_228; 4], (4, 58), lost);
         assert!(lengths.blocks(at(60_000), 1_247));
         assert!(!lengths.blocks(at(64_000), 1_247));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// From bottom to top. A folder stands for all that is in it, but for what is named by itself.
+/// The modules from the lowest to the highest. A folder stands for all modules in it except those that have an entry of their own.
 const ORDER: &[&str] = &[
     // How files are read and written.
     "file",
