@@ -24,6 +24,7 @@ mod ivf;
 mod levels;
 mod live;
 mod map;
+mod model;
 mod mpeg;
 mod order;
 mod output;

@@ -47,6 +47,7 @@ impl World<'_> {
             let receivers = numbers.filter(|&number| net.receivers[number].flow == place);
             FlowSummary {
                 name: flow.name.clone(),
+                composition: flow.config.flow.spec.composition,
                 source: self.source(place).map(Source::stats).unwrap_or_default(),
                 receivers: receivers.map(|number| self.received(number)).collect(),
                 answers: self.answers(place),

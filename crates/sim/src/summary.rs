@@ -1,6 +1,6 @@
 //! What a run gives.
 
-use layercast_core::CellRate;
+use layercast_core::{CellRate, Composition};
 use layercast_link::host::HostStats;
 use layercast_link::{LinkRepairStats, LinkStats, MeasuredStats, PortStats};
 use layercast_mets::switch::FilterStats;
@@ -42,6 +42,9 @@ pub struct SimSummary {
 pub struct FlowSummary {
     /// Name of the flow.
     pub name: String,
+    /// What its layers are to each other.
+    #[serde(skip_serializing_if = "Composition::is_additive")]
+    pub composition: Composition,
     /// Counters of the source.
     pub source: SourceStats,
     /// The receivers.

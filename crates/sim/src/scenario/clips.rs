@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use layercast_core::{FrameRate, Level, Span, Stream};
-use layercast_media::Clip;
+use layercast_core::{Composition, FrameRate, Level, Span, Stream};
+use layercast_media::{Clip, MediaError};
 use rand_core::RngCore;
 
 use super::error::ScenarioError;
@@ -21,31 +21,25 @@ pub(super) fn load(scenario: &Scenario, i: usize, length: Span) -> Result<Clip, 
     let clip = match &flow.clip {
         ClipSpec::Synthetic(kind) => {
             let rate = given_rate(flow, i)?;
-            // As if all layers were there: those that are not sent are left out below.
-            let all = length.as_secs_f64() * rate.as_f64() * layers_factor(*kind, flow.top);
+            let factor = match flow.composition {
+                // As if all layers were there: those that are not sent are left out below.
+                Composition::Additive => layers_factor(*kind, flow.top),
+                Composition::Alternative => 1.0,
+            };
+            let all = length.as_secs_f64() * rate.as_f64() * factor;
             let frames = (all.ceil() as u64 + 1).min(MAX_FRAMES) as u32;
             let name = format!("{}/clip", flow.name);
             let seed = Stream::new(scenario.seed, &name).next_u64();
             let clip = Clip::synthetic(*kind, rate, frames, seed);
-            Clip {
-                info: clip.info.clone(),
-                ..only(&clip, flow.top)
-            }
-            .with_duration(length)
+            of_sizes(&clip, flow).with_duration(length)
         }
         ClipSpec::Trace(path) => {
             let rate = given_rate(flow, i)?;
             let path = scenario.base_dir.join(path);
             let text = file::read_text(&path, file::MAX_DATA_FILE);
             let text = text.map_err(|error| unreadable(i, path, error))?;
-            let clip = Clip::parse_trace(&text, rate).map_err(|error| ScenarioError::Clip {
-                field: format!("flow[{i}].clip"),
-                error,
-            })?;
-            Clip {
-                info: clip.info.clone(),
-                ..only(&clip, flow.top)
-            }
+            let clip = Clip::parse_trace(&text, rate).map_err(|error| unusable(i, error))?;
+            of_sizes(&clip, flow)
         }
         ClipSpec::File(path) => {
             if let Some(rate) = flow.frame_rate {
@@ -58,18 +52,36 @@ pub(super) fn load(scenario: &Scenario, i: usize, length: Span) -> Result<Clip, 
             }
             let path = scenario.base_dir.join(path);
             let data = file::read(&path, file::MAX_CLIP_FILE);
-            let data = data.map_err(|error| unreadable(i, path, error))?;
-            let clip = Clip::parse(data.into()).map_err(|error| ScenarioError::Clip {
-                field: format!("flow[{i}].clip"),
-                error,
-            })?;
-            only(&clip, flow.top)
+            let data = data.map_err(|error| unreadable(i, path, error))?.into();
+            let clip = match flow.composition {
+                Composition::Additive => Clip::parse(data),
+                Composition::Alternative => Clip::of_renditions(&[data]).map(|it| it.clip),
+            };
+            only(&clip.map_err(|error| unusable(i, error))?, flow.top)
         }
     };
     Ok(match flow.stop {
         Some(_) => clip.with_duration(length),
         None => shorter(clip, length),
     })
+}
+
+/// What a flow sends of a clip that has sizes only.
+fn of_sizes(clip: &Clip, flow: &FlowEntry) -> Clip {
+    match flow.composition {
+        Composition::Additive => Clip {
+            info: clip.info.clone(),
+            ..only(clip, flow.top)
+        },
+        Composition::Alternative => clip.as_renditions(flow.top),
+    }
+}
+
+fn unusable(flow: usize, error: MediaError) -> ScenarioError {
+    ScenarioError::Clip {
+        field: format!("flow[{flow}].clip"),
+        error,
+    }
 }
 
 fn unreadable(flow: usize, path: PathBuf, error: io::Error) -> ScenarioError {

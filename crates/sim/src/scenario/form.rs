@@ -6,7 +6,8 @@ use layercast_core::quantity::{
     BYTES, CELL_RATES, CELLS, LONGEST, Least, TIME, pattern as quantities,
 };
 use layercast_core::{
-    AdaptMode, CELL_PAYLOAD, FlowSpec, MaintMode, Metric, OnPlenty, QosPolicy, Rate, Span,
+    AdaptMode, CELL_PAYLOAD, Composition, FlowSpec, MaintMode, Metric, OnPlenty, QosPolicy, Rate,
+    Span,
 };
 use layercast_fec::Scheme;
 use layercast_media::Synthetic;
@@ -86,6 +87,19 @@ fn word(value: impl Serialize, meaning: &str) -> Value {
 fn words<T: Serialize>(values: &[(T, &str)]) -> Schema {
     let forms = values.iter().map(|(value, meaning)| word(value, meaning));
     json_schema!({ "oneOf": forms.collect::<Vec<_>>() })
+}
+
+pub fn composition(_: &mut SchemaGenerator) -> Schema {
+    words(&[
+        (
+            Composition::Additive,
+            "a level is the sum of its layers: a higher layer adds to the lower ones",
+        ),
+        (
+            Composition::Alternative,
+            "a level is one layer, a whole rendition: a higher one replaces the lower ones",
+        ),
+    ])
 }
 
 pub fn repair(_: &mut SchemaGenerator) -> Schema {
@@ -291,8 +305,9 @@ fn adaptation() -> Value {
 /// The keys of a flow specification; those that are numbers by default are not negative.
 fn specification() -> Value {
     let fields = serde_json::to_value(FlowSpec {
-        // Zero is not written.
+        // Zero and additive layers are not written.
         headroom_permille: 1,
+        composition: Composition::Alternative,
         ..FlowSpec::default()
     });
     let mut properties = Map::from_iter([("picture_rate".to_owned(), json!(true))]);

@@ -215,7 +215,12 @@ impl Scenario {
             let same = |other: &&FlowEntry| other.stagger && other.source == entry.source;
             let before = self.flows[..i].iter().filter(same).count() as u32;
             let all = self.flows.iter().filter(same).count() as u32;
-            start += stagger(before, all, spec.frame_rate.due(1));
+            let period = match spec.composition.is_additive() {
+                true => spec.frame_rate.due(1),
+                // Frames of one time are one picture.
+                false => spec.pictures_per_second().due(1),
+            };
+            start += stagger(before, all, period);
         }
         let flow = FlowInfo {
             spec,
@@ -305,7 +310,11 @@ impl Scenario {
         let filters = self.filters.iter().enumerate().map(|(i, filter)| {
             let field = |name: &str| format!("filter[{i}].{name}");
             let node = topology.node(&field("node"), &filter.node)?;
-            flow_named(&field("flow"), &filter.flow, flows)?;
+            let flow = &flows[flow_named(&field("flow"), &filter.flow, flows)?];
+            if !flow.config.flow.spec.composition.is_additive() {
+                let accepted = "a flow with composition = \"additive\": of alternative layers only whole ones are left out";
+                return Err(ScenarioError::value(field("flow"), &filter.flow, accepted));
+            }
             if !topology.relays(node) {
                 let accepted = "a switch, or a host with sources";
                 return Err(ScenarioError::value(field("node"), &filter.node, accepted));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
+use layercast_core::{CellRate, Composition, Level, QosPolicy, Rate, Span};
 use layercast_media::{FilterRule, Synthetic};
 use layercast_mets::switch::Lowering;
 use layercast_mets::{ParityConfig, PlayoutConfig};
@@ -300,6 +300,11 @@ pub struct FlowEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MOST_FRAMES), extend("exclusiveMinimum" = 0))]
     pub frame_rate: Option<f64>,
+    /// What the layers are to each other. Of a file with `"alternative"` the programs of the transport stream are the
+    /// renditions. Of a synthetic clip or a trace each level has all pictures, at 12, 36 and 100 % of their sizes.
+    #[serde(default, skip_serializing_if = "Composition::is_additive")]
+    #[schemars(schema_with = "form::composition")]
+    pub composition: Composition,
     /// The highest layer that is sent at all.
     #[serde(default = "defaults::full")]
     #[schemars(schema_with = "form::level")]

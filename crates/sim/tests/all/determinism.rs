@@ -94,7 +94,13 @@ fn randomness_elsewhere_does_not_move_what_it_does_not_touch() {
 
 #[test]
 fn a_scenario_survives_being_written_and_read() {
-    for name in ["quickstart.toml", "lossy.toml", "e5.toml", "demo.toml"] {
+    for name in [
+        "quickstart.toml",
+        "lossy.toml",
+        "e5.toml",
+        "demo.toml",
+        "renditions.toml",
+    ] {
         let scenario = ready_made(name);
         let text = toml::to_string(&scenario).unwrap();
         let again = common::scenario(&text);

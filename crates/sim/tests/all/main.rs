@@ -18,6 +18,7 @@ mod internet_scenarios;
 mod layers;
 mod measured;
 mod pacing;
+mod renditions;
 mod renegotiation;
 mod repair;
 mod replay;

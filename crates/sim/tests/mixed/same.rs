@@ -186,3 +186,52 @@ fn a_tree_with_unequal_branches_a_leaving_receiver_and_a_request() {
     };
     tree.check();
 }
+
+#[test]
+fn renditions_to_unlike_receivers() {
+    let tree = Both {
+        nodes: &[
+            ("server", "host"),
+            ("hub", "switch"),
+            ("wide", "host"),
+            ("mid", "host"),
+            ("narrow", "host"),
+        ],
+        links: &[
+            ("server", "hub", "10 Mbit/s", "500 ms"),
+            ("hub", "wide", "4 Mbit/s", "500 ms"),
+            ("hub", "mid", "900 kbit/s", "500 ms"),
+            ("hub", "narrow", "350 kbit/s", "500 ms"),
+        ],
+        rest: r#"
+            [[flow]]
+            name = "film"
+            source = "server"
+            clip = { synthetic = "canyon" }
+            composition = "alternative"
+            frame_rate = 24
+            start = "2s"
+            delay_max = "1s"
+            [[receiver]]
+            node = "wide"
+            flow = "film"
+            [[receiver]]
+            node = "mid"
+            flow = "film"
+            [[receiver]]
+            node = "narrow"
+            flow = "film"
+        "#,
+    };
+    tree.check();
+    let report = run(&tree.internet());
+    for (name, level) in [("narrow", 0), ("mid", 1), ("wide", 2)] {
+        let frames = receiver(&report, name).frames;
+        let counts = [frames.base, frames.e1, frames.e2];
+        assert!(counts[level] > 400, "{name}: {counts:?}");
+    }
+    assert_eq!(
+        mets(&report).flows[0].composition,
+        layercast_core::Composition::Alternative
+    );
+}
