@@ -76,9 +76,9 @@ pub use frame::{Frame, Played};
 pub use group::{Group, OpenGroup};
 pub use join::{Join, join};
 pub use layercast_core::{
-    AdaptMode, Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, FrameRate, GroupInfo, GroupState,
-    Layer, LayerRate, LeaveReason, Level, MaintMode, Metric, NodeId, Off, OnPlenty, OnScarce,
-    PerLayer, QosOption, QosPolicy, Rate, Refusal, Resource, Span, Status,
+    AdaptMode, Alarm, AlarmOp, CellRate, Composition, FilterKind, FlowSpec, FrameRate, GroupInfo,
+    GroupState, Layer, LayerRate, LeaveReason, Level, MaintMode, Metric, NodeId, Off, OnPlenty,
+    OnScarce, PerLayer, QosOption, QosPolicy, Rate, Refusal, Resource, Span, Status,
 };
 pub use layercast_media::Clip;
 pub use layercast_qos::QosMetric;

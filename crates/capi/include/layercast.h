@@ -84,6 +84,12 @@
 // Option: attach an alarm, an lc_alarm; with a window of 0 remove it.
 #define LC_EVENT 128
 
+// Of lc_flow_spec: a higher layer adds to the lower ones.
+#define LC_ADDITIVE 0
+
+// Of lc_flow_spec: a higher layer replaces the lower ones.
+#define LC_ALTERNATIVE 1
+
 // A descriptor of a server or of a media, control or management socket: above zero, never used again
 // once closed.
 typedef int32_t lc_socket;
@@ -164,6 +170,15 @@ typedef struct {
   uint32_t jitter_max_ms;
   // Bound of the loss, permille.
   uint32_t loss_max_permille;
+  // What the layers are to each other. LC_ADDITIVE: a level is the sum of its layers. LC_ALTERNATIVE: a level is one
+  // layer, a whole rendition, and its rate in `layers` is that of the level. Frames of one time are sent together then,
+  // the base layer first, and the frame rate counts all of them.
+  uint32_t composition;
+  // Pictures per second, where frames are sound too or pictures of several renditions: numerator; 0 if every frame is a
+  // picture.
+  uint32_t picture_rate_num;
+  // Denominator.
+  uint32_t picture_rate_den;
 } lc_flow_spec;
 
 // What is known of a group.

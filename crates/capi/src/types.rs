@@ -1,8 +1,8 @@
 use std::ffi::c_char;
 
 use layercast::{
-    AdaptMode, Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, FrameRate, Layer, LayerRate, Level,
-    MaintMode, Metric, OnPlenty, OnScarce, QosMetric, QosPolicy,
+    AdaptMode, Alarm, AlarmOp, CellRate, Composition, FilterKind, FlowSpec, FrameRate, Layer,
+    LayerRate, Level, MaintMode, Metric, OnPlenty, OnScarce, QosMetric, QosPolicy,
 };
 
 use crate::status::{Fault, Outcome};
@@ -34,6 +34,11 @@ pub const LC_ADAPT: u32 = 32;
 pub const LC_FILTER: u32 = 64;
 /// Option: attach an alarm, an lc_alarm; with a window of 0 remove it.
 pub const LC_EVENT: u32 = 128;
+
+/// Of lc_flow_spec: a higher layer adds to the lower ones.
+pub const LC_ADDITIVE: u32 = 0;
+/// Of lc_flow_spec: a higher layer replaces the lower ones.
+pub const LC_ALTERNATIVE: u32 = 1;
 
 /// Rate of one layer in ATM cells of 48 bytes.
 #[repr(C)]
@@ -69,6 +74,15 @@ pub struct lc_flow_spec {
     pub jitter_max_ms: u32,
     /// Bound of the loss, permille.
     pub loss_max_permille: u32,
+    /// What the layers are to each other. LC_ADDITIVE: a level is the sum of its layers. LC_ALTERNATIVE: a level is one
+    /// layer, a whole rendition, and its rate in `layers` is that of the level. Frames of one time are sent together then,
+    /// the base layer first, and the frame rate counts all of them.
+    pub composition: u32,
+    /// Pictures per second, where frames are sound too or pictures of several renditions: numerator; 0 if every frame is a
+    /// picture.
+    pub picture_rate_num: u32,
+    /// Denominator.
+    pub picture_rate_den: u32,
 }
 
 /// A filter.
@@ -336,6 +350,9 @@ impl lc_flow_spec {
             delay_max_ms: spec.delay_max_ms,
             jitter_max_ms: spec.jitter_max_ms,
             loss_max_permille: spec.loss_max_permille.into(),
+            composition: place(&COMPOSITIONS, &spec.composition),
+            picture_rate_num: spec.picture_rate.map_or(0, |rate| rate.num),
+            picture_rate_den: spec.picture_rate.map_or(0, |rate| rate.den),
         }
     }
 
@@ -352,6 +369,12 @@ impl lc_flow_spec {
             jitter_max_ms: self.jitter_max_ms,
             loss_max_permille: u16::try_from(self.loss_max_permille)
                 .map_err(|_| Fault::invalid("loss_max_permille is above 1000"))?,
+            composition: choose(self.composition, &COMPOSITIONS, "composition")?,
+            picture_rate: match (self.picture_rate_num, self.picture_rate_den) {
+                (0, _) => None,
+                (_, 0) => return Err(Fault::invalid("picture_rate_den is zero")),
+                (num, den) => Some(FrameRate { num, den }),
+            },
             ..FlowSpec::default()
         };
         for (layer, rate) in Layer::ALL.into_iter().zip(&self.layers) {
@@ -407,6 +430,7 @@ impl lc_filters {
     }
 }
 
+const COMPOSITIONS: [Composition; 2] = [Composition::Additive, Composition::Alternative];
 const MODES: [MaintMode; 3] = [MaintMode::Maint, MaintMode::Monitor, MaintMode::Signal];
 const ADAPT: [AdaptMode; 3] = [AdaptMode::None, AdaptMode::Discrete, AdaptMode::Continuous];
 const PLENTY: [OnPlenty; 3] = [OnPlenty::Ignore, OnPlenty::Inform, OnPlenty::AddLayer];

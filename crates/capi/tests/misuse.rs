@@ -113,6 +113,49 @@ fn null_and_closed_and_foreign_descriptors_are_invalid() {
 }
 
 #[test]
+fn compositions_that_do_not_exist_are_invalid() {
+    let mut server = 0;
+    // SAFETY: texts end with zeros, descriptors have room, sizes are right.
+    unsafe {
+        assert_eq!(lc_server_open(c"127.0.0.1:0".as_ptr(), &mut server), LC_OK);
+        let mut spec = lc_flow_spec::default();
+        let size = size_of::<lc_flow_spec>();
+        assert_eq!(lc_flow_spec_default(&mut spec, size), LC_OK);
+        assert_eq!(spec.composition, LC_ADDITIVE);
+        for (layer, mean) in spec.layers.iter_mut().zip([100, 300, 200]) {
+            layer.mean = mean;
+        }
+        let mut media = 0;
+        let mut open = |spec: &lc_flow_spec| {
+            let none = null_mut();
+            let name = c"film".as_ptr();
+            lc_open_group(server, name, spec, size, null(), 0, &mut media, none, none)
+        };
+        let stacked = lc_flow_spec {
+            composition: 2,
+            ..spec
+        };
+        assert_eq!(open(&stacked), LC_EINVAL);
+        assert_eq!(last_error(), "composition 2 is unknown");
+        // A level below the one beneath it.
+        let wrong = lc_flow_spec {
+            composition: LC_ALTERNATIVE,
+            ..spec
+        };
+        assert_eq!(open(&wrong), LC_EINVAL);
+        assert!(last_error().contains("are alternative"), "{}", last_error());
+        let rateless = lc_flow_spec {
+            picture_rate_num: 25,
+            ..spec
+        };
+        assert_eq!(open(&rateless), LC_EINVAL);
+        assert_eq!(open(&spec), LC_OK, "{}", last_error());
+        assert_eq!(lc_close(media), LC_OK);
+    }
+    assert_eq!(lc_close(server), LC_OK);
+}
+
+#[test]
 fn change_qos_takes_exactly_one_option_of_the_right_size() {
     let [server, media, control, management] = group();
     let alarm = lc_alarm {
