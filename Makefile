@@ -220,6 +220,12 @@ interop: tools peers lab ## Streams, captures and emulated networks against ffmp
 	LAYERCAST_LONG=1 cargo test -p layercast-cli --test emulation -- --nocapture
 	$(PY) -m pytest -q python/tests/test_builds.py
 
+.PHONY: gst
+gst: tools ## The GStreamer element layercastsrc: built, and pipelines from serve to decoded pictures
+	scripts/install_tools.sh $(PY) gst-dev
+	cargo build -p layercast-cli -p layercast-c
+	contrib/gst/test.sh $(TARGET)/debug/layercast $(TARGET)/debug
+
 .PHONY: soak
 soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go, from SOAK_SEED (default 1)
 	mkdir -p $(TARGET)/bench

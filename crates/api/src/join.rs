@@ -1,4 +1,4 @@
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
 use layercast_mets::{SinkConfig, SinkEvent};
 use layercast_net::{
     Authorities, Bearer, CancellationToken, Clock, DropGuard, JoinCommand, JoinConfig, JoinEvent,
-    Output, Remote, Trust, await_flows, run_join, sink_protection,
+    Output, Remote, StreamOut, Trust, await_flows, run_join, sink_protection,
 };
 use layercast_protect::{Expect, JoinUrl};
 use layercast_wire::Carriage;
@@ -145,6 +145,38 @@ impl Join {
     /// `EADMIT` with the node, the resource and what is available if the base layer does not fit, `EINVAL` for
     /// an address that is none or a flow that is not there in time, `ENET` without an answer in time.
     pub async fn connect(self) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
+        let (played, frames) = mpsc::channel(FRAMES);
+        let session = self.start(Output::Channel(played)).await?;
+        let handle = MediaHandle {
+            session: Arc::clone(&session),
+        };
+        let media = MediaSocket { frames, handle };
+        let control = ControlSocket {
+            session: Arc::clone(&session),
+        };
+        Ok((media, control, ManagementSocket::of_sink(session)))
+    }
+
+    /// Joins, and writes the media to `writer` as one MPEG transport stream, as `layercast join --out -` does: pictures that
+    /// refer to a missing one are left out, and it stays legal when the level changes. The writer is dropped at the end
+    /// of the flow; the flow is left when both sockets are gone. A writer that does not take its data loses frames.
+    ///
+    /// # Errors
+    /// As [`connect`](Join::connect).
+    pub async fn write_to(
+        self,
+        writer: impl Write + Send + 'static,
+    ) -> Result<(ControlSocket, ManagementSocket)> {
+        let output = Output::Stream(StreamOut::new(writer, true));
+        let session = self.start(output).await?;
+        let control = ControlSocket {
+            session: Arc::clone(&session),
+        };
+        Ok((control, ManagementSocket::of_sink(session)))
+    }
+
+    /// Joins; the media go to `output`.
+    async fn start(self, output: Output) -> Result<Arc<Session>> {
         let until = Instant::now() + duration(self.flow_within);
         let url: JoinUrl = self.url.parse()?;
         let protection =
@@ -169,10 +201,9 @@ impl Join {
         sink.policy = self.policy.unwrap_or_default();
         sink.protection = Some(protection);
 
-        let (played, frames) = mpsc::channel(FRAMES);
         let (commands, queue) = mpsc::channel(64);
         let config = JoinConfig {
-            output: Output::Channel(played),
+            output,
             start_within: Some(left(until)),
             link_name: self.url,
             commands: Some(queue),
@@ -218,14 +249,7 @@ impl Join {
                 }
             }
         }
-        let handle = MediaHandle {
-            session: Arc::clone(&session),
-        };
-        let media = MediaSocket { frames, handle };
-        let control = ControlSocket {
-            session: Arc::clone(&session),
-        };
-        Ok((media, control, ManagementSocket::of_sink(session)))
+        Ok(session)
     }
 }
 

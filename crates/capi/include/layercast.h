@@ -408,6 +408,22 @@ int32_t lc_join_group(const char *url,
                       lc_socket *control,
                       lc_socket *management);
 
+// Joins the flow at `url` as lc_join_group() does, and writes its media to the file descriptor `fd` as one MPEG transport
+// stream, frame by frame when they are due. `fd` is the library's from then on, also where the call fails: it is closed at the
+// end of the flow. If they are not read in time, frames are left out. A reader that closes its end of a pipe raises SIGPIPE in this
+// process, and one of a socket, such as socketpair() makes, raises nothing. The flow is left once `management` and `control` are
+// closed; one of them may be null.
+//
+// # Safety
+// `url` is a text; `options` is null or points to `size` bytes, its members are null or texts; `fd` is open, and nothing
+// else closes it; the others are null or have room for a descriptor.
+int32_t lc_join_stream(const char *url,
+                       const lc_join_options *options,
+                       size_t size,
+                       int32_t fd,
+                       lc_socket *control,
+                       lc_socket *management);
+
 // Takes the next frame, when it is due. Its bytes go to `buffer`; if that is too small `frame->len` says
 // how large it has to be, the call gives LC_EINVAL, and the frame can be taken again. LC_ECLOSED after
 // the last frame of the flow.

@@ -15,6 +15,7 @@ mod sink;
 mod socket;
 mod source;
 mod status;
+mod stream;
 mod types;
 
 pub use management::*;

@@ -1,7 +1,9 @@
 use std::ffi::c_char;
+use std::fs::File;
+use std::os::fd::FromRawFd;
 use std::sync::Arc;
 
-use layercast::{Bytes, Join, Layer, Member, Span};
+use layercast::{Bytes, ControlSocket, Join, Layer, ManagementSocket, Member, Span};
 
 use crate::memory;
 use crate::queue::timeout;
@@ -9,6 +11,7 @@ use crate::socket::{
     Management, SinkControl, SinkMedia, Socket, find, insert, lc_socket, not_a, queue, runtime,
 };
 use crate::status::{Fault, Outcome, guard};
+use crate::stream::Stream;
 use crate::types::{LC_BL, LC_E1, LC_E2, lc_join_options, lc_member, lc_played, level};
 
 /// Every way of joining at its default: all layers, registered.
@@ -55,52 +58,119 @@ pub unsafe extern "C" fn lc_join_group(
 ) -> i32 {
     guard(|| {
         // SAFETY: as the caller promises.
-        let mut join = Join::new(unsafe { memory::text(url, "url") }?);
-        let options = match options.is_null() {
-            true => DEFAULT,
-            // SAFETY: as the caller promises.
-            false => unsafe { memory::structure(options, size, "options") }?,
-        };
-        join = join.level(level(options.level)?);
-        join = join.registered(options.registered != 0);
-        // SAFETY: as the caller promises.
-        if let Some(name) = unsafe { memory::optional_text(options.name, "name") }? {
-            join = join.name(name);
-        }
-        // SAFETY: as the caller promises.
-        let pem = unsafe { memory::optional_text(options.authorities, "authorities") }?;
-        if let Some(pem) = pem {
-            join = join.authorities(pem);
-        }
-        if options.playout_ms != 0 {
-            join = join.playout(Span::from_ms(options.playout_ms.into()));
-        }
-        if options.flow_within_ms != 0 {
-            join = join.flow_within(Span::from_ms(options.flow_within_ms.into()));
-        }
+        let join = unsafe { joined(url, options, size) }?;
         let runtime = runtime()?;
         let (mut frames_in, messages_in, managed) = runtime.block_on(join.connect())?;
         let handle = frames_in.handle();
         let frames = queue()?;
-        if !control.is_null() {
-            let messages = queue()?;
-            let socket = messages_in.clone();
-            runtime.spawn(Arc::clone(&messages).pump(async move || messages_in.recv().await));
-            let found = Socket::Control(Arc::new(SinkControl { socket, messages }));
-            // SAFETY: as the caller promises.
-            unsafe { memory::write(control, insert(found)?) };
-        }
-        if !management.is_null() {
-            let found = Management::start(managed)?;
-            // SAFETY: as the caller promises.
-            unsafe { memory::write(management, insert(found)?) };
-        }
+        // SAFETY: as the caller promises.
+        unsafe { hand_over(messages_in, control, managed, management) }?;
         runtime.spawn(Arc::clone(&frames).pump(async move || frames_in.recv().await));
         let found = Socket::Sink(Arc::new(SinkMedia { frames, handle }));
         // SAFETY: as the caller promises.
         unsafe { memory::write(media, insert(found)?) };
         Ok(())
     })
+}
+
+/// Joins the flow at `url` as lc_join_group() does, and writes its media to the file descriptor `fd` as one MPEG transport
+/// stream, frame by frame when they are due. `fd` is the library's from then on, also where the call fails: it is closed at the
+/// end of the flow. If they are not read in time, frames are left out. A reader that closes its end of a pipe raises SIGPIPE in this
+/// process, and one of a socket, such as socketpair() makes, raises nothing. The flow is left once `management` and `control` are
+/// closed; one of them may be null.
+///
+/// # Safety
+/// `url` is a text; `options` is null or points to `size` bytes, its members are null or texts; `fd` is open, and nothing
+/// else closes it; the others are null or have room for a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lc_join_stream(
+    url: *const c_char,
+    options: *const lc_join_options,
+    size: usize,
+    fd: i32,
+    control: *mut lc_socket,
+    management: *mut lc_socket,
+) -> i32 {
+    guard(|| {
+        if fd < 0 {
+            return Err(Fault::invalid(format!("fd {fd} is no file descriptor")));
+        }
+        // SAFETY: as the caller promises.
+        let writer = Stream::new(unsafe { File::from_raw_fd(fd) });
+        if control.is_null() && management.is_null() {
+            return Err(Fault::invalid(
+                "control and management are null: nothing keeps the flow joined",
+            ));
+        }
+        // SAFETY: as the caller promises.
+        let join = unsafe { joined(url, options, size) }?;
+        let (messages_in, managed) = runtime()?.block_on(join.write_to(writer))?;
+        // SAFETY: as the caller promises.
+        unsafe { hand_over(messages_in, control, managed, management) }
+    })
+}
+
+/// What is to be joined.
+///
+/// # Safety
+/// `url` is a text; `options` is null or points to `size` bytes, its members are null or texts.
+unsafe fn joined(
+    url: *const c_char,
+    options: *const lc_join_options,
+    size: usize,
+) -> Outcome<Join> {
+    // SAFETY: as the caller promises.
+    let mut join = Join::new(unsafe { memory::text(url, "url") }?);
+    let options = match options.is_null() {
+        true => DEFAULT,
+        // SAFETY: as the caller promises.
+        false => unsafe { memory::structure(options, size, "options") }?,
+    };
+    join = join.level(level(options.level)?);
+    join = join.registered(options.registered != 0);
+    // SAFETY: as the caller promises.
+    if let Some(name) = unsafe { memory::optional_text(options.name, "name") }? {
+        join = join.name(name);
+    }
+    // SAFETY: as the caller promises.
+    let pem = unsafe { memory::optional_text(options.authorities, "authorities") }?;
+    if let Some(pem) = pem {
+        join = join.authorities(pem);
+    }
+    if options.playout_ms != 0 {
+        join = join.playout(Span::from_ms(options.playout_ms.into()));
+    }
+    if options.flow_within_ms != 0 {
+        join = join.flow_within(Span::from_ms(options.flow_within_ms.into()));
+    }
+    Ok(join)
+}
+
+/// Gives the sockets that are wanted their descriptors.
+///
+/// # Safety
+/// `control` and `management` are null or have room for a descriptor.
+unsafe fn hand_over(
+    messages_in: ControlSocket,
+    control: *mut lc_socket,
+    managed: ManagementSocket,
+    management: *mut lc_socket,
+) -> Outcome {
+    if !control.is_null() {
+        let messages = queue()?;
+        let socket = messages_in.clone();
+        let from = socket.clone();
+        runtime()?.spawn(Arc::clone(&messages).pump(async move || from.recv().await));
+        let found = Socket::Control(Arc::new(SinkControl { socket, messages }));
+        // SAFETY: as the caller promises.
+        unsafe { memory::write(control, insert(found)?) };
+    }
+    if !management.is_null() {
+        let found = Management::start(managed)?;
+        // SAFETY: as the caller promises.
+        unsafe { memory::write(management, insert(found)?) };
+    }
+    Ok(())
 }
 
 /// Takes the next frame, when it is due. Its bytes go to `buffer`; if that is too small `frame->len` says

@@ -156,6 +156,28 @@ fn compositions_that_do_not_exist_are_invalid() {
 }
 
 #[test]
+fn a_stream_needs_a_file_descriptor_and_something_that_keeps_it_joined() {
+    let url = c"layercast://127.0.0.1:1/film";
+    let none = null_mut();
+    let mut management = 0;
+    let fd = || std::os::fd::IntoRawFd::into_raw_fd(std::fs::File::create("/dev/null").unwrap());
+    // SAFETY: texts end with zeros, descriptors have room, each file descriptor is given away once.
+    unsafe {
+        let join = |url, fd, management| lc_join_stream(url, null(), 0, fd, none, management);
+        assert_eq!(join(url.as_ptr(), -1, &mut management), LC_EINVAL);
+        assert_eq!(last_error(), "fd -1 is no file descriptor");
+        assert_eq!(join(url.as_ptr(), fd(), none), LC_EINVAL);
+        assert!(
+            last_error().contains("keeps the flow joined"),
+            "{}",
+            last_error()
+        );
+        assert_eq!(join(null(), fd(), &mut management), LC_EINVAL);
+        assert_eq!(join(c"film".as_ptr(), fd(), &mut management), LC_EINVAL);
+    }
+}
+
+#[test]
 fn change_qos_takes_exactly_one_option_of_the_right_size() {
     let [server, media, control, management] = group();
     let alarm = lc_alarm {

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Builds layercastsrc and runs it: what gst-inspect-1.0 says, then pipelines from `layercast serve` to decoded pictures.
+# Usage: test.sh LAYERCAST FOLDER (with liblayercast_c.so)
+set -euo pipefail
+layercast=$1 libraries=$2
+here=$(cd "$(dirname "$0")" && pwd)
+out=$libraries/gst
+mkdir -p "$out"
+
+# shellcheck disable=SC2046
+cc -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror -fPIC -shared "$here/layercastsrc.c" -o "$out/libgstlayercast.so" \
+    -I"$here/../../crates/capi/include" $(pkg-config --cflags --libs gstreamer-1.0 gstreamer-base-1.0) \
+    -L"$libraries" -Wl,-rpath,"$(realpath "$libraries")" -llayercast_c
+export GST_PLUGIN_PATH=$out GST_REGISTRY=$out/registry.bin
+gst-inspect-1.0 layercastsrc | grep -A4 'URI handling'
+
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+fail() { echo "error: $*" >&2; cat "$work"/*.log >&2; exit 1; }
+
+# Renditions of 8 s with 25 pictures/s, and a stream of one rendition.
+program=(-program program_num=1:st=0 -program program_num=2:st=1)
+ffmpeg -nostdin -v error -y -f lavfi -i testsrc2=rate=25:size=640x360 -t 8 -filter_complex '[0:v]split=2[a][b];[a]scale=320:180[low];[b]null[high]' \
+    -map '[low]' -map '[high]' -c:v libx264 -preset veryfast -bf 2 -x264-params scenecut=0:open-gop=0:b-pyramid=none -g 250 \
+    -force_key_frames 'expr:gte(t,n_forced*1)' -b:v:0 200k -b:v:1 600k "${program[@]}" -f mpegts "$work/renditions.ts"
+ffmpeg -nostdin -v error -y -i "$work/renditions.ts" -map 0:v:1 -c copy -f mpegts "$work/film.ts"
+
+# Serves a clip with these options, and plays it by `layercastsrc` and these words; prints a line for each picture.
+play() { # NAME CLIP SERVE-OPTIONS -- WORDS..
+    local name=$1 clip=$2 options=()
+    shift 2
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    "$layercast" serve "$clip" --listen 127.0.0.1:0 --start-when-joined 1 "${options[@]}" >"$work/$name.url" 2>"$work/$name-serve.log" &
+    local server=$!
+    for _ in $(seq 100); do grep -qm1 'layercasts://' "$work/$name.url" && break; sleep 0.1; done
+    local url
+    url=$(grep -om1 'layercasts://[^ ]*' "$work/$name.url") || fail "serve gives no URL"
+    # With its messages, lines of several threads would run into each other; warnings and errors go to standard error.
+    timeout 60 gst-launch-1.0 --quiet "${@//URL/$url}" >"$work/$name.out" 2>"$work/$name.log" || fail "$name: the pipeline failed"
+    wait "$server" || fail "$name: serve failed"
+    [ ! -s "$work/$name.log" ] || fail "$name: warnings"
+    grep -E '^[0-9]:[0-9:.]+ [0-9a-f]{32}$' "$work/$name.out" || true
+}
+sums() { ffmpeg -nostdin -v error -i "$work/renditions.ts" -map "0:v:$1" -fps_mode passthrough -f framemd5 - | grep -v '^#' | sed 's/.*, *//'; }
+I420=(videoconvert '!' 'video/x-raw,format=I420' '!' checksumsink hash=md5 sync=false)
+
+expect() { # NAME PROGRAM PICTURES: as many pictures, equal to those of the program from the first key frame on
+    local pictures
+    pictures=$(wc -l <"$work/$1.sums")
+    [ "$pictures" -ge "$3" ] || fail "$1: $pictures pictures instead of $3"
+    cmp <(awk '{ print $2 }' "$work/$1.sums") <(sums "$2" | tail -n "$pictures") || fail "$1: other pictures"
+    echo "$1: $pictures pictures, equal to those of program $(($2 + 1))"
+}
+
+play film "$work/film.ts" -- layercastsrc uri=URL '!' tsdemux '!' h264parse '!' avdec_h264 '!' "${I420[@]}" >"$work/film.sums"
+expect film 1 200
+# A URI handler: decoders are found by themselves. The lower of two renditions, all of its pictures.
+play low "$work/renditions.ts" --renditions programs -- layercastsrc uri=URL level=0 '!' decodebin '!' "${I420[@]}" >"$work/low.sums"
+expect low 0 200
+play uri "$work/film.ts" -- uridecodebin uri=URL '!' "${I420[@]}" >"$work/uri.sums"
+expect uri 1 200
+
+# A flow that is not there is an error that says so.
+if gst-launch-1.0 layercastsrc uri=layercast://127.0.0.1:1/film within=300 '!' fakesink >"$work/none.log" 2>&1; then
+    fail "a flow that is not there was received"
+fi
+grep -o 'Cannot join layercast://127.0.0.1:1/film: .*' "$work/none.log" | head -1
+# Leaving in the middle ends the pipeline, and raises no signal.
+"$layercast" serve "$work/film.ts" --loop --listen 127.0.0.1:0 >"$work/leave.url" 2>"$work/leave-serve.log" &
+server=$!
+for _ in $(seq 100); do grep -qm1 'layercasts://' "$work/leave.url" && break; sleep 0.1; done
+url=$(grep -om1 'layercasts://[^ ]*' "$work/leave.url")
+timeout 30 gst-launch-1.0 layercastsrc uri="$url" num-buffers=20 '!' fakesink >"$work/leave.log" 2>&1 || fail "leaving: exit code $?"
+kill -INT "$server"
+echo "all pipelines passed"
