@@ -91,6 +91,10 @@ impl Quantity for Span {
     }
 
     fn write(&self) -> String {
+        if *self == Span::ZERO {
+            // Zero has no largest unit.
+            return "0s".to_owned();
+        }
         number::write(u128::from(self.as_ps()), units::WRITTEN_TIME).replace(' ', "")
     }
 

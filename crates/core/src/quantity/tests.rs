@@ -120,6 +120,12 @@ fn nonsense_is_refused() {
     assert!(CellRate::parse("5000000000 cells/s").is_err());
 }
 
+#[test]
+fn no_time_is_written_in_seconds() {
+    assert_eq!(Span::ZERO.write(), "0s");
+    assert_eq!(Span::from_ps(3).write(), "3ps");
+}
+
 proptest! {
     #[test]
     fn what_is_written_reads_back(

@@ -86,7 +86,7 @@ fn errors_name_the_field_of_the_file_and_the_remedy() {
         ),
         (
             &format!("{peerings}\nera = \"0s\"\n{film}"),
-            &["mets.era: it is 0ps; expected 1ms to 24h"],
+            &["mets.era: it is 0s; expected 1ms to 24h"],
         ),
         (
             &format!("{peerings}\n{}", film.replace("1s", "11s")),
