@@ -136,14 +136,17 @@ pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
         Composition::Additive => peaks.fold(CellRate(0), CellRate::saturating_add),
         Composition::Alternative => peaks.max().unwrap_or_default(),
     };
-    advice_with_peak(spec, video, peak)
+    let gop = (spec.gop(), spec.gop_n == u8::MAX);
+    advice_of(spec, video, peak, gop)
 }
 
-/// The same where the rate of the worst GOP, all layers together, is known.
-pub(crate) fn advice_with_peak(
+/// The same where the rate of the worst GOP, all layers together, is known, and how far key frames are apart, or whether that is
+/// more.
+pub(crate) fn advice_of(
     spec: &FlowSpec,
     video: Option<VideoCodec>,
     peak: CellRate,
+    (gop, or_more): (Span, bool),
 ) -> Vec<Advice> {
     if spec.media == Media::Opaque {
         // Nothing is known of pictures.
@@ -186,11 +189,10 @@ pub(crate) fn advice_with_peak(
             media,
         });
     }
-    let gop = spec.gop();
-    if gop > RATHER_LONG_GOP && used(Layer::E1) {
+    if gop > RATHER_LONG_GOP && spec.gop_n > 1 {
         found.push(Advice::LongGop {
             seconds: gop.as_secs_f64(),
-            or_more: spec.gop_n == u8::MAX,
+            or_more,
         });
     }
     if (2..4).contains(&spec.gop_n) && !told && additive {
@@ -224,9 +226,11 @@ fn kbit(bps: u64) -> String {
 }
 
 impl Advice {
-    /// Whether receivers are not served well, so that it is more than a note.
+    /// Whether receivers are not served well, so that it is more than a note. What is longer than can be measured is taken for
+    /// more than it is.
     pub fn is_warning(&self) -> bool {
-        matches!(self, Advice::LongGop { seconds, .. } if *seconds > LONG_GOP.as_secs_f64())
+        let long = LONG_GOP.as_secs_f64();
+        matches!(self, Advice::LongGop { seconds, or_more } if *or_more || *seconds > long)
     }
 }
 
@@ -269,7 +273,7 @@ impl fmt::Display for Advice {
                 media,
             } => write!(
                 f,
-                "the base layer takes {base_percent} % of the rate, so a link that carries one level carries nearly all of \
+                "the base layer takes {base_percent} % of the rate on a link, with all headers, so a link that carries one level carries nearly all of \
                  them; {}",
                 larger_steps_of(*media)
             ),
@@ -360,13 +364,15 @@ mod tests {
             "{text}"
         );
         bursty.gop_n = 1;
-        let text = advice_with_peak(&bursty, None, CellRate(15_000));
+        let of_peak =
+            |spec: &FlowSpec, peak| advice_of(spec, None, CellRate(peak), (spec.gop(), false));
+        let text = of_peak(&bursty, 15_000);
         let text = text.iter().map(Advice::to_string).collect::<String>();
         // Of pictures that are all key frames the buffer is that of a GOP of 0.4 s.
         assert!(text.contains("-bufsize 480k"), "{text}");
         bursty.gop_n = 12;
         // The worst GOPs of the layers are not the same.
-        assert_eq!(advice_with_peak(&bursty, None, CellRate(12_000)), []);
+        assert_eq!(of_peak(&bursty, 12_000), []);
         assert_eq!(
             [kbit(999), kbit(15_500), kbit(1_920_000)],
             ["1k", "16k", "2000k"]
@@ -417,6 +423,16 @@ mod tests {
         );
         let is_warning = |gop_n| advice(&spec([500, 400, 300], gop_n), None)[0].is_warning();
         assert_eq!([75, 100, 101].map(is_warning), [false, false, true]);
+        // Whatever the layers; 255 frames, sound among them, may take less than 4 s.
+        assert!(
+            advice(&spec([500, 0, 0], 125), None)
+                .iter()
+                .any(Advice::is_warning)
+        );
+        let mut sound = spec([500, 400, 300], 255);
+        sound.frame_rate = FrameRate { num: 75, den: 1 };
+        says(sound.clone(), None, &["3.4 s or more"]);
+        assert!(advice(&sound, None)[0].is_warning());
         says(spec([500, 400, 0], 2), None, &["every 2 pictures"]);
         says(
             spec([500, 400, 0], 25),

@@ -1,9 +1,12 @@
+use std::collections::BTreeMap;
+
 use layercast_core::{
-    CellRate, FlowSpec, FrameRate, Layer, LayerRate, Media, PerLayer, Rate, aal5_cells,
+    CellRate, FlowSpec, FrameRate, Layer, LayerRate, Media, PerLayer, Rate, Span, aal5_cells,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::advice::advice_with_peak;
+use crate::advice::advice_of;
+use crate::ts::tables::TablePackets;
 use crate::{
     Advice, Clip, Container, Frame, LevelSummary, Picture, Rendition, StoredRenditions, VideoCodec,
 };
@@ -144,13 +147,16 @@ impl StoredRenditions {
     }
 }
 
-/// Sound and data beside the video, which are in the base layer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Sound, data and tables beside the video, which are in the base layer.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct DataSummary {
     /// Frames that are no pictures.
     pub frames: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Of these, bytes of the tables of a transport stream, and of its stuffing.
+    #[serde(default)]
+    pub table_bytes: u64,
 }
 
 /// `units` in `frames` frame times, per second, rounded up.
@@ -307,8 +313,26 @@ impl Clip {
     pub fn advice(&self) -> Vec<Advice> {
         match self.info.container {
             Container::Trace | Container::Synthetic => Vec::new(),
-            _ => advice_with_peak(&self.flow_spec(), self.info.video, self.peak()),
+            _ => advice_of(
+                &self.flow_spec(),
+                self.info.video,
+                self.peak(),
+                (self.gop(), false),
+            ),
         }
+    }
+
+    /// How far key frames are apart most often, the longest of those.
+    fn gop(&self) -> Span {
+        let mut lengths = BTreeMap::<usize, u32>::new();
+        for gop in self.gops() {
+            *lengths.entry(gop.len()).or_default() += 1;
+        }
+        let commonest = lengths
+            .iter()
+            .max_by_key(|(length, count)| (**count, **length));
+        let frames = commonest.map_or(0, |(length, _)| *length as u64);
+        self.info.frame_rate.due(frames)
     }
 
     /// Cells per second of the worst GOP, all layers together.
@@ -332,11 +356,24 @@ impl Clip {
 
     /// Frames that are no pictures.
     fn data(&self) -> Option<DataSummary> {
-        let data = self.frames.iter().filter(|it| it.picture == Picture::Data);
-        let (frames, bytes) = data.fold((0, 0), |(frames, bytes), it| {
-            (frames + 1, bytes + u64::from(it.size))
-        });
-        (frames > 0).then_some(DataSummary { frames, bytes })
+        let mut summary = DataSummary::default();
+        let mut tables = TablePackets::default();
+        for frame in &self.frames {
+            let is_data = frame.picture == Picture::Data;
+            if let Some(data) = frame
+                .data
+                .as_ref()
+                .filter(|_| self.info.codec == Media::MpegTs)
+            {
+                let octets = tables.octets(data);
+                summary.table_bytes += if is_data { octets } else { 0 };
+            }
+            if is_data {
+                summary.frames += 1;
+                summary.bytes += u64::from(frame.size);
+            }
+        }
+        (summary.frames > 0).then_some(summary)
     }
 
     /// Counts and payload rates by layer.

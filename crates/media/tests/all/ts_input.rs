@@ -660,3 +660,28 @@ fn sound_that_stops_is_told_and_a_pause_of_all_streams_is_not() {
     let (_, changes) = beside(true, |_, ms| !(3_000..6_500).contains(&ms));
     assert_eq!(changes, []);
 }
+
+#[test]
+fn tables_are_neither_sound_nor_data() {
+    let tables = |clip: &Clip| {
+        clip.summary()
+            .data
+            .map_or((0, 0), |it| (it.bytes, it.table_bytes))
+    };
+    let (bytes, table_bytes) = tables(&parse(plain()));
+    assert!(
+        bytes == table_bytes,
+        "there is no sound: {bytes} {table_bytes}"
+    );
+    let mut mux = Mux::default();
+    for (index, picture) in pictures(2).iter().enumerate() {
+        mux.tables(MPEG1);
+        mux.pes(VIDEO, 0xE0, times(index), picture);
+        mux.pes(SOUND, 0xC0, times(index), &[7; 100]);
+    }
+    let (bytes, table_bytes) = tables(&parse(mux.out));
+    assert!(
+        table_bytes > 0 && bytes - table_bytes >= 20 * 188,
+        "{bytes} {table_bytes}"
+    );
+}
