@@ -73,7 +73,8 @@ const SECRETS: [&str; 16] = [
     "streamkey",
 ];
 
-/// A text whose URLs show no password: neither `USER:PASSWORD@` nor the values of options such as `passphrase=` and `token=`.
+/// A text whose URLs show no password: neither `USER:PASSWORD@` nor the values of options such as `passphrase=` and `token=`, nor
+/// the stream key of RTMP, which is what follows the application in the path.
 pub fn hidden(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
@@ -88,7 +89,11 @@ pub fn hidden(text: &str) -> Cow<'_, str> {
         // One that is an option of another, such as a proxy.
         let (url, inner) = url.split_at(url.find("://").unwrap_or(url.len()));
         let (place, query) = url.split_at(url.find('?').unwrap_or(url.len()));
-        safe += &without_password(place);
+        let place = without_password(place);
+        match is_rtmp(before) {
+            true => safe += &without_key(&place),
+            false => safe += &place,
+        }
         for (at, option) in query.split_inclusive(['?', '&', '#', ';']).enumerate() {
             let is_secret = |name: &str| SECRETS.contains(&&*name.to_ascii_lowercase());
             match option
@@ -106,6 +111,25 @@ pub fn hidden(text: &str) -> Cow<'_, str> {
     }
     safe += rest;
     Cow::Owned(safe)
+}
+
+/// Whether a text ends with the scheme of RTMP or one of its variants, such as `rtmps://`.
+fn is_rtmp(text: &str) -> bool {
+    let text = text.strip_suffix("://").unwrap_or(text);
+    let scheme = text.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+    scheme.is_some_and(|it| {
+        it.get(..4)
+            .is_some_and(|it| it.eq_ignore_ascii_case("rtmp"))
+    })
+}
+
+/// `HOST/APPLICATION/KEY` without the key.
+fn without_key(place: &str) -> Cow<'_, str> {
+    let mut parts = place.match_indices('/').map(|(at, _)| at);
+    match parts.nth(1).filter(|at| at + 1 < place.len()) {
+        Some(at) => Cow::Owned(format!("{}{HIDDEN}", &place[..=at])),
+        None => Cow::Borrowed(place),
+    }
 }
 
 /// What follows the scheme of a URL, without the password before the host.
@@ -161,6 +185,17 @@ mod tests {
                 "http://a:***@proxy?url=http://c:***@h/x?key=*** http://e:***@g",
             ),
             ("://", "://"),
+            ("rtmp://host/live", "rtmp://host/live"),
+            ("rtmp://:1935/live/ serve", "rtmp://:1935/live/ serve"),
+            (
+                "cannot write rtmps://live.example:443/app/ab-12_c?s_bl=1&token=x: refused",
+                "cannot write rtmps://live.example:443/app/***?s_bl=1&token=*** refused",
+            ),
+            (
+                "(RTMP://ann:pw@a.b/live2/x/y z)",
+                "(RTMP://ann:***@a.b/live2/*** z)",
+            ),
+            ("rtsp://camera/live/1", "rtsp://camera/live/1"),
             ("é://ü:ß@ö?token=", "é://ü:***@ö?token=***"),
         ] {
             assert_eq!(hidden(text), safe);
