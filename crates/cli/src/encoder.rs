@@ -1,22 +1,27 @@
 //! The encoder that `layercast serve --encoder-cmd` starts: a child that reads the rate at which to send from its standard
 //! input.
 
-use std::io::stderr;
-use std::os::fd::AsFd;
+use std::io::{Write, stderr};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use layercast_core::Rate;
 use rustix::process::{Pid, Signal};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{Duration, Instant, timeout};
 
 use crate::child::{self, PATIENCE};
 use crate::failure::{Failure, Outcome};
 use crate::line::{EncoderTarget, Line};
 use crate::reporter::Reporter;
 use crate::secret;
+
+/// Lines of an encoder that are printed in a window of time, and octets of each.
+const LINES: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(10);
+const LINE: usize = 300;
 
 /// A running encoder. Dropping it asks it to end.
 #[derive(Debug)]
@@ -31,16 +36,15 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Has the shell run `command`. What it prints goes to standard error. Must be called within a runtime.
+    /// Has the shell run `command`. What it prints goes to standard error, within a limit. Must be called within a runtime.
     pub fn start(command: &str) -> Result<Encoder, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(format!("--encoder-cmd cannot be started with sh: {error}"))
         };
-        // Standard output is for the URL, or for JSON.
-        let output = stderr().as_fd().try_clone_to_owned().map_err(failed)?;
         let mut child = Command::from(child::command("sh", ["-c", command]))
             .stdin(Stdio::piped())
-            .stdout(output)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
@@ -48,6 +52,14 @@ impl Encoder {
         let (rate, rates) = watch::channel(None);
         let (tell, ended) = oneshot::channel();
         let stdin = child.stdin.take();
+        // Standard output is for the URL, or for JSON.
+        let limit = Arc::<Mutex<Limit>>::default();
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(pass(stdout, Arc::clone(&limit)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(pass(stderr, limit));
+        }
         tokio::spawn(async move {
             let status = tokio::select! {
                 status = child.wait() => status,
@@ -170,6 +182,75 @@ impl Guided {
     }
 }
 
+/// How much of what an encoder prints is passed on.
+#[derive(Debug, Default)]
+struct Limit {
+    /// When the window began, the lines printed in it, and those left out since one was printed.
+    since: Option<Instant>,
+    printed: u32,
+    left_out: u64,
+}
+
+impl Limit {
+    /// What is printed of a line that comes `now`; nothing if there were many.
+    fn printed(&mut self, now: Instant, line: &str) -> Option<String> {
+        if self
+            .since
+            .is_none_or(|since| now.duration_since(since) >= WINDOW)
+        {
+            (self.since, self.printed) = (Some(now), 0);
+        }
+        if self.printed == LINES {
+            self.left_out += 1;
+            return None;
+        }
+        self.printed += 1;
+        let end = line.floor_char_boundary(LINE);
+        let (line, rest) = line.split_at(end);
+        let cut = if rest.is_empty() { "" } else { " ..." };
+        let before = match std::mem::take(&mut self.left_out) {
+            0 => String::new(),
+            many => format!("(the encoder printed {many} more lines, which are left out)\n"),
+        };
+        Some(format!("{before}{line}{cut}\n"))
+    }
+}
+
+/// Passes on what an encoder prints, line by line and within a limit: it may print without an end.
+async fn pass(output: impl AsyncRead + Unpin, limit: Arc<Mutex<Limit>>) {
+    let mut output = BufReader::new(output);
+    let mut line: Vec<u8> = Vec::new();
+    loop {
+        let Ok(piece) = output.fill_buf().await else {
+            return;
+        };
+        let is_over = piece.is_empty();
+        // A display of progress begins its line again and again.
+        let end = piece.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let taken = end.unwrap_or(piece.len());
+        // One octet more tells that it is cut.
+        let room = (LINE + 4).saturating_sub(line.len());
+        line.extend_from_slice(&piece[..taken.min(room)]);
+        let used = taken + usize::from(end.is_some());
+        output.consume(used);
+        if end.is_none() && !is_over {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line);
+        if !text.trim().is_empty() {
+            let mut limit = limit.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(text) = limit.printed(Instant::now(), text.trim_end()) {
+                // The terminal may be gone.
+                let _ = stderr().write_all(text.as_bytes());
+            }
+        }
+        line.clear();
+        if is_over {
+            return;
+        }
+    }
+}
+
 /// Writes each rate in a line of its own, until there are no more or none is read.
 async fn write(stdin: Option<ChildStdin>, mut rates: watch::Receiver<Option<Rate>>) {
     let Some(mut stdin) = stdin else { return };
@@ -181,5 +262,37 @@ async fn write(stdin: Option<ChildStdin>, mut rates: watch::Receiver<Option<Rate
         if stdin.write_all(line.as_bytes()).await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoder_that_prints_without_an_end_is_cut_short() {
+        let (mut limit, begin) = (Limit::default(), Instant::now());
+        let printed: Vec<_> = (0..1_000)
+            .filter_map(|n| limit.printed(begin, &format!("line {n}")))
+            .collect();
+        assert_eq!(printed.len(), LINES as usize);
+        assert_eq!(printed[0], "line 0\n");
+        let later = limit.printed(begin + WINDOW, &"é".repeat(1_000)).unwrap();
+        let (left_out, line) = later.split_once('\n').unwrap();
+        assert!(left_out.contains("980 more lines"), "{left_out}");
+        assert!(line.len() < LINE + 6 && line.ends_with("..."), "{line}");
+    }
+
+    #[tokio::test]
+    async fn lines_and_displays_of_progress_are_read_to_their_end() {
+        let limit = Arc::<Mutex<Limit>>::default();
+        let output = [
+            b"a\rb\n\n".to_vec(),
+            vec![b'x'; 1 << 20],
+            b"\nlast".to_vec(),
+        ]
+        .concat();
+        pass(&output[..], Arc::clone(&limit)).await;
+        assert_eq!(limit.lock().unwrap().printed, 4);
     }
 }
