@@ -37,6 +37,14 @@ use order::{Chains, Patience};
 const MAX_JUMP: i32 = 3_000;
 /// How far a frame of the same count may come out of order.
 const REORDERED: i32 = 64;
+/// Frames in a row behind one that was played, and the time that they take at least: that one was forged or damaged, and the count continues
+/// behind it. Frames that a repair brings too late come between those of the moment.
+const BEHIND: (u32, Span) = (4, Span::from_ms(500));
+/// A flow has at most this multiple of the frames per second that it states, on average.
+const FASTER: u64 = 4;
+/// A frame is due later than one behind it by this at most: what is due later has a time that was forged or damaged, and would hold up all
+/// behind it.
+const DUE_APART: Span = Span::from_secs(1);
 /// Entries of the playout buffer, dropped frames included.
 const MAX_SLOTS: usize = 8_192;
 /// Deadlines in a window, and how late a frame may be handed over without missing its own
@@ -104,6 +112,8 @@ pub(super) struct Receiver {
     newest_us: Serial,
     /// A frame far off: the next one near it opens a new count.
     stray: Option<Serial>,
+    /// Since when frames are behind what was played, and how many.
+    behind: Option<(Time, u32)>,
     /// While it waits for a GOP start that is whole: those that began to come.
     unstarted: Option<Unstarted>,
     /// Frames behind these.
@@ -198,6 +208,7 @@ impl Receiver {
             newest: Serial(0),
             newest_us: Serial(0),
             stray: None,
+            behind: None,
             unstarted: None,
             starting: Starting::default(),
             change: None,
@@ -246,6 +257,7 @@ impl Receiver {
 
     fn start_anew(&mut self) {
         self.settle();
+        self.behind = None;
         self.starting = Starting::default();
         self.phase = Phase::Starting;
     }
@@ -576,7 +588,7 @@ impl Receiver {
         } else {
             -MAX_JUMP
         };
-        let belongs = (earliest..=MAX_JUMP).contains(&diff);
+        let belongs = (earliest..=MAX_JUMP).contains(&diff) && self.is_time_for(diff, us);
         if self.phase == Phase::Starting || belongs {
             self.stray = None;
             return true;
@@ -594,6 +606,16 @@ impl Receiver {
             self.assembler.clear();
         }
         confirmed
+    }
+
+    /// Whether as much time has passed at the source as this many frames take, roughly: a number far ahead without that is forged or damaged.
+    fn is_time_for(&self, frames: i32, us: Serial) -> bool {
+        let Some(beyond) = frames.checked_sub(REORDERED).filter(|it| *it > 0) else {
+            return true;
+        };
+        let passed = Span::from_us(us.diff(self.newest_us).max(0) as u64);
+        let rate = self.jitter_config.frame_rate;
+        rate.frames_in(passed) >= beyond as u64 / FASTER
     }
 
     fn on_frame<O: Observer>(&mut self, now: Time, frame: WholeFrame, obs: &mut O) {
@@ -749,6 +771,10 @@ impl Receiver {
         };
         self.collect_jitter_events();
         let is_accounted = !opens && self.passed(seq);
+        if self.is_left_behind(came, is_accounted && !again) {
+            self.start_anew();
+            self.assembler.clear();
+        }
         let current = !opens && self.opening == 0;
         let passed = is_accounted || current && self.chains[mark.chain()].is_behind(seq);
         match passed {
@@ -804,8 +830,24 @@ impl Receiver {
             after_outage,
         };
         self.opening += u32::from(opens);
+        let latest = slot.deadline.saturating_add(DUE_APART);
+        for before in self.buffer.iter_mut().take(at) {
+            before.deadline = before.deadline.min(latest);
+        }
         self.buffer.insert(at, slot);
         self.bound_buffer();
+    }
+
+    /// Takes whether a frame that came is behind what was played; whether those that come now are, all of them: only media that are not
+    /// sealed can be forged.
+    fn is_left_behind(&mut self, came: Time, behind: bool) -> bool {
+        if !behind || self.opener.is_some() || self.phase != Phase::Running {
+            self.behind = None;
+            return false;
+        }
+        let (since, count) = self.behind.unwrap_or((came, 0));
+        self.behind = Some((since, count + 1));
+        count + 1 >= BEHIND.0 && came.since(since) >= BEHIND.1
     }
 
     /// When a frame was emitted on the running timeline of its source, which may begin again with it.

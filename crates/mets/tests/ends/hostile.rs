@@ -399,3 +399,95 @@ fn a_flow_whose_pictures_are_centuries_apart_harms_no_receiver() {
         assert_eq!(played > 0, plays, "{:?}", sink.stats());
     }
 }
+
+/// A copy of a PDU in which some bits of one field are others.
+fn forged(pdu: &LinkPdu, random: &mut Stream) -> LinkPdu {
+    let mut pdu = pdu.clone();
+    let flip = |random: &mut Stream, bits: u64| 1u32 << random.below(bits);
+    match &mut pdu {
+        LinkPdu::Mets(packet) => {
+            let header = &mut packet.header;
+            match random.below(8) {
+                0 | 1 => header.seq.0 = header.seq.0.wrapping_add(flip(random, 12)),
+                2 => header.seq.0 ^= flip(random, 32),
+                3 => header.timestamp_us ^= flip(random, 32),
+                4 => header.kind = FrameType(random.below(3) as u16),
+                5 => header.e1_count = random.below(256) as u8,
+                6 => header.flags.0 ^= 1,
+                _ => header.passing = Passing::default(),
+            }
+            if random.below(2) == 0 {
+                // A whole frame of its own, later than all.
+                header.flags = Flags(header.flags.0 | 6);
+                (header.offset, header.alf_len) = (0, packet.payload.len() as u32);
+                header.seq.0 = header.seq.0.wrapping_add(flip(random, 12));
+                header.timestamp_us = header.timestamp_us.wrapping_add(flip(random, 25));
+            }
+        }
+        LinkPdu::Adapter(message) => match random.below(4) {
+            0 | 1 => message.era.0 = message.era.0.wrapping_add(flip(random, 32)),
+            2 => message.origin = NodeId(random.below(9) as u32),
+            _ => (message.min, message.max) = (Level::BASE, Level::BASE),
+        },
+        _ => {}
+    }
+    pdu
+}
+
+/// On a link in the clear somebody sends changed copies of what passes, in both directions.
+#[test]
+fn a_flow_is_whole_again_within_5_s_of_the_last_forged_datagram() {
+    for playout in [PlayoutConfig::default(), PlayoutConfig::live()] {
+        for seed in 1..=12 {
+            let heard = std::cell::RefCell::new((Vec::new(), Vec::new()));
+            let sink = SinkConfig {
+                playout,
+                ..sink_config(Carriage::Datagrams)
+            };
+            let mut world = World::new(source_config(Carriage::Datagrams, 300), sink, 90);
+            world.down = Box::new(|_, pdu| {
+                heard.borrow_mut().0.push(pdu.clone());
+                vec![Span::from_ms(5)]
+            });
+            world.up = Box::new(|_, pdu| {
+                heard.borrow_mut().1.push(pdu.clone());
+                vec![Span::from_ms(5)]
+            });
+            let mut random = Stream::new(seed, "forger");
+            let (begin, end) = (ms(10_000), ms(13_000));
+            world.run_until(begin);
+            while world.now < end {
+                let until = world.now + Span::from_ms(2);
+                world.run_until(until);
+                let (down, up) = {
+                    let heard = heard.borrow();
+                    let newest = |all: &Vec<LinkPdu>, random: &mut Stream| {
+                        let back = random.below(40.min(all.len() as u64)) as usize;
+                        all[all.len() - 1 - back].clone()
+                    };
+                    (newest(&heard.0, &mut random), newest(&heard.1, &mut random))
+                };
+                world.input(SinkInput::Pdu(forged(&down, &mut random)));
+                if random.below(20) == 0 {
+                    world.send_to_source(SourceInput::Pdu(forged(&up, &mut random)));
+                }
+            }
+            let (from, to) = (ms(18_000), ms(40_000));
+            world.run_until(to);
+            let played = world.events.iter().filter_map(|(at, event)| match event {
+                SinkEvent::Frame(frame) if *at > from => Some((*at, frame)),
+                _ => None,
+            });
+            let times: Vec<_> = played.clone().map(|(at, _)| at).collect();
+            // 24 frames/s.
+            let expected = to.since(from).as_ms() as usize * 24 / 1_000;
+            assert!(
+                times.len() + 2 >= expected,
+                "seed {seed}, {playout:?}: {} of {expected} frames, the first at {:?}, {:?}",
+                times.len(),
+                times.first(),
+                world.sink.stats()
+            );
+        }
+    }
+}
