@@ -102,6 +102,26 @@ impl Said {
     }
 }
 
+/// How a program ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Lines of its standard error.
+    pub said: Vec<String>,
+    /// This process ended it, for it did not end by itself.
+    pub kill: Option<Kill>,
+}
+
+/// Why a program had to be ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kill {
+    /// For this time it was waited for.
+    pub after: Duration,
+    /// It was stopped by a signal (SIGSTOP, Ctrl-Z).
+    pub was_stopped: bool,
+}
+
 /// A running program whose standard error is kept. Dropping it ends it.
 #[derive(Debug)]
 pub struct Child {
@@ -171,17 +191,26 @@ impl Child {
         self.said.clone()
     }
 
-    /// Waits until it exits, for `limit` at most, and ends it then; gives its status and lines of its standard error.
+    /// Waits until it exits, for `limit` at most, and ends it then.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn wait_within(mut self, limit: Duration) -> io::Result<(ExitStatus, Vec<String>)> {
+    pub fn wait_within(mut self, limit: Duration) -> io::Result<Ended> {
+        let mut kill = None;
         if !self.exits_within(limit)? {
+            kill = Some(Kill {
+                after: limit,
+                was_stopped: is_stopped(self.process.id()),
+            });
             self.stop();
         }
         let status = self.process.wait()?;
         self.over();
-        Ok((status, self.said.lines()))
+        Ok(Ended {
+            status,
+            said: self.said.lines(),
+            kill,
+        })
     }
 
     fn exits_within(&mut self, limit: Duration) -> io::Result<bool> {
@@ -223,6 +252,13 @@ impl Drop for Child {
         self.stop();
         self.over();
     }
+}
+
+/// Whether a process is stopped by a signal, as Linux says in `/proc/PID/stat`, behind the name.
+fn is_stopped(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|it| it.starts_with(['T', 't']))
 }
 
 /// Keeps lines of standard error, the beginning of each: a program may write without an end.
@@ -275,7 +311,8 @@ mod tests {
     #[test]
     fn the_first_lines_the_last_ones_and_the_status_are_known() {
         let child = shell("for i in $(seq 100); do echo line $i >&2; done; exit 3");
-        let (status, said) = child.wait_within(SOON).unwrap();
+        let Ended { status, said, kill } = child.wait_within(SOON).unwrap();
+        assert_eq!(kill, None);
         assert_eq!(status.code(), Some(3));
         assert_eq!(said.len(), LINES);
         assert_eq!([&*said[0], &*said[LINES - 1]], ["line 1", "line 100"]);
@@ -284,7 +321,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_takes_no_memory() {
         let child = shell("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo last >&2");
-        let (_, said) = child.wait_within(SOON).unwrap();
+        let Ended { said, .. } = child.wait_within(SOON).unwrap();
         assert_eq!(said.len(), 2, "{said:?}");
         assert_eq!((said[0].len() as u64, &*said[1]), (LINE, "last"));
     }
@@ -294,12 +331,25 @@ mod tests {
         let begun = Instant::now();
         let child = shell("trap '' TERM; sleep 60 & while :; do sleep 1; done");
         thread::sleep(Duration::from_millis(200));
-        let (status, _) = child.wait_within(Duration::ZERO).unwrap();
+        let Ended { status, kill, .. } = child.wait_within(Duration::ZERO).unwrap();
         assert_eq!(status.code(), None);
+        assert!(kill.is_some_and(|kill| !kill.was_stopped));
         assert!(begun.elapsed() < SOON);
         // What it started holds its standard error: without its end `wait` would not have returned.
         let begun = Instant::now();
-        let (status, _) = shell("sleep 60 & exit 0").wait_within(SOON).unwrap();
+        let Ended { status, .. } = shell("sleep 60 & exit 0").wait_within(SOON).unwrap();
         assert!(status.success() && begun.elapsed() < SOON);
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_is_killed_and_said_to_be_stopped() {
+        let child = shell("kill -STOP $$");
+        let until = Instant::now() + SOON;
+        while !is_stopped(child.process.id()) {
+            assert!(Instant::now() < until);
+            thread::sleep(LOOK);
+        }
+        let ended = child.wait_within(Duration::from_millis(10)).unwrap();
+        assert!(ended.kill.is_some_and(|kill| kill.was_stopped), "{ended:?}");
     }
 }

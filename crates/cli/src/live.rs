@@ -129,6 +129,8 @@ fn through(
         args: encoding,
         stdin,
         patience: Duration::from_millis(patience.as_ms()),
+        // How long nothing may come is the concern of what reads it.
+        silence: None,
     });
     let from = LiveFrom::Pipe {
         name,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use layercast_core::{CellRate, Composition, FlowSpec, FrameRate, Layer, Media, Rate};
 use layercast_media::{
-    Advice, Clip, Container, Map, Picture, StoredRenditions, Summary, VideoCodec,
+    Advice, Clip, Container, DataSummary, Map, Picture, StoredRenditions, Summary, VideoCodec,
 };
 
 use crate::args::{self, Via};
@@ -26,7 +26,10 @@ const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 /// Runs the command.
 pub fn run(args: &args::Probe) -> Outcome {
     signals::exit_on_first()?;
-    scheme::check_path(&args.file, scheme::Place::File)?;
+    // What is fetched is read by ffmpeg.
+    if args.reading.via == Via::None || !scheme::is_fetched(&args.file) {
+        scheme::check_path(&args.file, scheme::Place::File)?;
+    }
     let found = renditions_in(args)?;
     if let Found::Renditions(stored) = &found {
         if args.json {
@@ -169,15 +172,11 @@ pub fn describe(clip: &Clip) -> String {
     }
     text.push_str(&table.render());
     if let Some(data) = summary.data {
-        text.push_str(&format!(
-            "\n  {} {} of sound and data, {:.1} kB\n",
-            match clip.info.composition {
-                Composition::Additive => "BL includes",
-                Composition::Alternative => "each level includes",
-            },
-            count(data.frames, "packet"),
-            data.bytes as f64 / 1e3
-        ));
+        let where_to = match clip.info.composition {
+            Composition::Additive => "BL includes",
+            Composition::Alternative => "each level includes",
+        };
+        text.push_str(&format!("\n  {where_to} {}\n", beside(&data)));
     }
     text.push_str(&format!("\n{}", levels(&summary)));
     text.push_str(&key_frame(&spec, summary.key_frame_ratio));
@@ -187,6 +186,22 @@ pub fn describe(clip: &Clip) -> String {
         ));
     }
     text
+}
+
+/// What is beside the pictures: the tables of a transport stream are neither sound nor data.
+fn beside(data: &DataSummary) -> String {
+    let kbytes = |bytes: u64| bytes as f64 / 1e3;
+    let media = data.bytes.saturating_sub(data.table_bytes);
+    let packets = count(data.frames, "packet");
+    match (media, data.table_bytes) {
+        (0, tables @ 1..) => format!("{packets} of tables (PAT, PMT), {:.1} kB", kbytes(tables)),
+        (media, 0) => format!("{packets} of sound and data, {:.1} kB", kbytes(media)),
+        (media, tables) => format!(
+            "{packets} of sound and data, {:.1} kB, and of tables (PAT, PMT), {:.1} kB",
+            kbytes(media),
+            kbytes(tables)
+        ),
+    }
 }
 
 /// The kinds of pictures in a layer: `I P`.

@@ -44,6 +44,12 @@ pub fn is_url(path: &Path) -> bool {
     path.to_str().and_then(scheme).is_some()
 }
 
+/// Whether a path is the URL of a file that is fetched from elsewhere, and ends.
+pub fn is_fetched(path: &Path) -> bool {
+    let given = path.to_str().and_then(scheme);
+    given.is_some_and(|it| matches!(&*it.to_ascii_lowercase(), "http" | "https" | "ftp"))
+}
+
 /// Whether a path is a URL that is not taken at a place, however it is written: ffmpeg may know it.
 pub fn is_foreign(path: &Path, place: Place) -> bool {
     let given = path.to_str().and_then(scheme);

@@ -1,8 +1,10 @@
 //! What ffmpeg says when it fails, as a cause and a remedy.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use super::Ffmpeg;
+use crate::child::{Ended, Kill};
 use crate::failure::Failure;
 use crate::{scheme, secret};
 
@@ -18,6 +20,8 @@ pub struct Complaint {
     pub cause: String,
     /// What it wrote is not whole. ffmpeg 5.1 ends with success where only the last octets have no room.
     is_cut: bool,
+    /// It did not end by itself.
+    kill: Option<Kill>,
 }
 
 /// How lines begin that say that an output is not whole.
@@ -29,7 +33,8 @@ const CUT: [&str; 3] = [
 
 impl Complaint {
     /// Reads the last lines that it wrote to standard error.
-    pub fn new(status: ExitStatus, said: &[String]) -> Complaint {
+    pub fn new(ended: &Ended) -> Complaint {
+        let Ended { status, said, kill } = ended;
         let mut causes: Vec<&str> = Vec::new();
         for line in said {
             let (weight, text) = weighed(line);
@@ -43,23 +48,43 @@ impl Complaint {
             .any(|text| CUT.iter().any(|start| text.starts_with(start)));
         let cause = causes.split_off(causes.len().saturating_sub(CAUSES));
         Complaint {
-            status,
+            status: *status,
             is_cut,
+            kill: *kill,
             cause: secret::hidden(&cause.join("; ")).into_owned(),
         }
     }
 
     /// Whether it ended without an error, and what it wrote is whole.
     pub fn is_fine(&self) -> bool {
-        self.status.success() && !self.is_cut
+        self.status.success() && !self.is_cut && self.kill.is_none()
     }
 
     /// The cause, and the exit status.
     pub fn in_words(&self) -> String {
+        if let Some(Kill { after, was_stopped }) = self.kill {
+            let how = match was_stopped {
+                true => "was stopped by a signal and did not continue",
+                false => "did not continue",
+            };
+            let seconds = after.as_secs();
+            return format!(
+                "ffmpeg {how} for {seconds} s, so it was killed{}",
+                self.also()
+            );
+        }
         match self.cause.is_empty() {
             true => format!("ffmpeg ended with {}", self.status),
             false if self.status.success() => format!("{} (ffmpeg)", self.cause),
             false => format!("{} (ffmpeg: {})", self.cause, self.status),
+        }
+    }
+
+    /// What it complained of before it was killed.
+    fn also(&self) -> String {
+        match self.cause.is_empty() {
+            true => String::new(),
+            false => format!("; before that it said: {}", self.cause),
         }
     }
 
@@ -81,6 +106,25 @@ impl Complaint {
 
     /// What to do about it; `url` is what was opened.
     pub fn remedy(&self, ffmpeg: &Ffmpeg, url: &str) -> String {
+        match (self.kill, self.status.signal()) {
+            (
+                Some(Kill {
+                    was_stopped: true, ..
+                }),
+                _,
+            ) => {
+                return "something stopped it (SIGSTOP, Ctrl-Z, a debugger): run the command again, and let ffmpeg run".to_owned();
+            }
+            (Some(_), _) => {
+                return format!(
+                    "try the same with ffmpeg alone, and see where it waits: the other side of {url} may not answer"
+                );
+            }
+            (None, Some(_)) => {
+                return "something killed it: a person, or the kernel for want of memory (dmesg says so)".to_owned();
+            }
+            (None, None) => {}
+        }
         let scheme = scheme::scheme(url).unwrap_or_default();
         let has = |text: &str| self.cause.contains(text);
         if has("Protocol not found") {
@@ -189,8 +233,6 @@ fn weighed(line: &str) -> (Option<&str>, &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
     use super::*;
 
     fn owned(lines: &[&str]) -> Vec<String> {
@@ -198,7 +240,15 @@ mod tests {
     }
 
     fn complaint(lines: &[&str]) -> Complaint {
-        Complaint::new(ExitStatus::from_raw(1 << 8), &owned(lines))
+        ended(1 << 8, lines, None)
+    }
+
+    fn ended(status: i32, lines: &[&str], kill: Option<Kill>) -> Complaint {
+        Complaint::new(&Ended {
+            status: ExitStatus::from_raw(status),
+            said: owned(lines),
+            kill,
+        })
     }
 
     #[test]
@@ -226,9 +276,8 @@ mod tests {
 
     #[test]
     fn a_file_whose_end_has_no_room_is_not_written_whatever_the_status_says() {
-        let success = ExitStatus::from_raw(0);
         let full = "[error] Error writing trailer of file:a.mkv: No space left on device";
-        let said = Complaint::new(success, &owned(&[full]));
+        let said = ended(0, &[full], None);
         assert!(!said.is_fine());
         assert!(
             said.in_words()
@@ -236,7 +285,37 @@ mod tests {
         );
         let order =
             "[mkv @ 0x1] [error] non monotonically increasing dts to muxer in stream 0: 5 >= 5";
-        assert!(Complaint::new(success, &owned(&[order])).is_fine());
+        assert!(ended(0, &[order], None).is_fine());
+    }
+
+    #[test]
+    fn a_program_that_was_killed_or_stopped_is_said_to_be_and_has_failed() {
+        let ffmpeg = Ffmpeg {
+            program: "ffmpeg".into(),
+        };
+        let kill = |was_stopped| {
+            Some(Kill {
+                after: std::time::Duration::from_secs(30),
+                was_stopped,
+            })
+        };
+        // Some programs end with success at SIGTERM.
+        for (status, kill, says, helps) in [
+            (
+                0,
+                kill(false),
+                "did not continue for 30 s, so it was killed",
+                "ffmpeg alone",
+            ),
+            (9, kill(true), "was stopped by a signal", "let ffmpeg run"),
+            (9, None, "signal: 9 (SIGKILL)", "want of memory"),
+        ] {
+            let said = ended(status, &[], kill);
+            assert!(!said.is_fine() && !said.is_final());
+            assert!(said.in_words().contains(says), "{}", said.in_words());
+            let remedy = said.remedy(&ffmpeg, "a.mp4");
+            assert!(remedy.contains(helps), "{remedy}");
+        }
     }
 
     #[test]

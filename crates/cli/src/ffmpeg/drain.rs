@@ -145,10 +145,10 @@ impl Drain {
         };
         let Some(child) = child else { return Ok(()) };
         let name = &self.target.name;
-        let (status, said) = child
+        let ended = child
             .wait_within(CLOSES_WITHIN)
             .map_err(|error| Failure::new(format!("cannot write {name}: {error}")))?;
-        let complaint = Complaint::new(status, &said);
+        let complaint = Complaint::new(&ended);
         match complaint.is_fine() && !was_over {
             true => Ok(()),
             false => Err(complaint.failure(&self.ffmpeg, "write", name)),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc;
 
@@ -40,6 +41,8 @@ pub struct Plan {
     pub stdin: Option<Box<dyn Read + Send>>,
     /// After a failure a caller calls again for this time.
     pub patience: Duration,
+    /// For how long nothing may come, if that is limited: then the program is killed.
+    pub silence: Option<Duration>,
 }
 
 /// What a feed and its owner know of one another.
@@ -117,11 +120,19 @@ impl Drop for Control {
 /// The program at work.
 struct Life {
     children: Vec<Child>,
-    output: ChildStdout,
+    output: Output,
     /// Bytes that were looked at and not yet given.
     first: io::Cursor<Vec<u8>>,
     began: Instant,
     came: bool,
+}
+
+/// What a program writes, for which a limited time is waited.
+struct Output {
+    pipe: ChildStdout,
+    silence: Option<Duration>,
+    /// Nothing came for that time.
+    hangs: bool,
 }
 
 /// What ffmpeg makes of an input: a transport stream. It is read on one thread from start to end, and the program ends
@@ -141,6 +152,8 @@ pub struct Feed {
     /// The bytes of the input are no transport stream: its media are asked for.
     is_remuxed: bool,
     over: bool,
+    /// That it failed was returned.
+    told: bool,
 }
 
 impl Feed {
@@ -163,6 +176,7 @@ impl Feed {
             barren: 0,
             is_remuxed: false,
             over: false,
+            told: false,
         };
         (feed, control)
     }
@@ -226,7 +240,7 @@ impl Feed {
         if let (Some(source), Some(stdin)) = (source, child.stdin()) {
             pump(source, stdin)?;
         }
-        let mut life = Life::new(child)?;
+        let mut life = Life::new(child, self.plan.silence)?;
         if passes {
             life.sniff();
             if !life.is_transport_stream() {
@@ -241,12 +255,12 @@ impl Feed {
         if self.plan.input.carries == Carries::Seekable {
             self.is_remuxed = true;
             let child = self.spawn(&self.plan.input.remuxed(), Stdio::null())?;
-            *life = Life::new(child)?;
+            *life = Life::new(child, self.plan.silence)?;
             return Ok(());
         }
         let piped = Input::piped(&self.plan.input.name);
         let mut child = self.spawn(&piped.remuxed(), Stdio::piped())?;
-        let mut inner = Life::new_output(&mut child)?;
+        let mut inner = Output::of(&mut child, self.plan.silence)?;
         std::mem::swap(&mut inner, &mut life.output);
         let first = std::mem::take(&mut life.first);
         if let Some(stdin) = child.stdin() {
@@ -366,25 +380,23 @@ impl Read for Feed {
                 }
             }
         }
-        Ok(0)
+        // A failure is not the end of the media; its owner says what it is.
+        match self.shared.state().failure.is_some() && !std::mem::replace(&mut self.told, true) {
+            true => Err(io::Error::other("ffmpeg failed")),
+            false => Ok(0),
+        }
     }
 }
 
 impl Life {
-    fn new(mut child: Child) -> Result<Life, Failure> {
+    fn new(mut child: Child, silence: Option<Duration>) -> Result<Life, Failure> {
         Ok(Life {
-            output: Life::new_output(&mut child)?,
+            output: Output::of(&mut child, silence)?,
             children: vec![child],
             first: io::Cursor::default(),
             began: Instant::now(),
             came: false,
         })
-    }
-
-    fn new_output(child: &mut Child) -> Result<ChildStdout, Failure> {
-        child
-            .stdout()
-            .ok_or_else(|| Failure::new("ffmpeg has no standard output"))
     }
 
     /// Reads the first bytes, and keeps them.
@@ -412,12 +424,42 @@ impl Life {
 
     /// Waits for the end of the programs, and says how they ended.
     fn end(self) -> Vec<Complaint> {
+        let waited = self.output.silence.filter(|_| self.output.hangs);
         drop(self.output);
         let ended = self.children.into_iter().filter_map(|child| {
-            let (status, said) = child.wait_within(EXIT_WITHIN).ok()?;
-            Some(Complaint::new(status, &said))
+            let within = waited.map_or(EXIT_WITHIN, |_| Duration::ZERO);
+            let mut ended = child.wait_within(within).ok()?;
+            if let (Some(kill), Some(waited)) = (&mut ended.kill, waited) {
+                kill.after = waited;
+            }
+            Some(Complaint::new(&ended))
         });
         ended.collect()
+    }
+}
+
+impl Output {
+    fn of(child: &mut Child, silence: Option<Duration>) -> Result<Output, Failure> {
+        let pipe = child.stdout();
+        Ok(Output {
+            pipe: pipe.ok_or_else(|| Failure::new("ffmpeg has no standard output"))?,
+            silence,
+            hangs: false,
+        })
+    }
+}
+
+impl Read for Output {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(silence) = self.silence {
+            let mut pipe = [PollFd::new(&self.pipe, PollFlags::IN)];
+            let limit = Timespec::try_from(silence).map_err(io::Error::other)?;
+            if poll(&mut pipe, Some(&limit))? == 0 {
+                self.hangs = true;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        self.pipe.read(buffer)
     }
 }
 

@@ -9,10 +9,13 @@ use super::input::Input;
 use super::{Feed, Ffmpeg, Plan};
 use crate::args::Via;
 use crate::failure::Failure;
-use crate::input;
+use crate::{input, scheme};
 
 /// First bytes of a file by which its form is detected: the headers of most containers.
 const FRONT: u64 = 1 << 20;
+
+/// For how long ffmpeg may give nothing of a file.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a file is.
 pub enum File {
@@ -32,6 +35,7 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
     let (way, own) = match via {
         Via::None => return Ok(File::Own),
         Via::Ffmpeg => (Way::Remux { headers: false }, None),
+        Via::Auto if scheme::is_fetched(path) => (Way::Remux { headers: false }, None),
         Via::Auto => {
             let (first, _) = input::begin(path, FRONT)?;
             match layercast_media::recognise(&first) {
@@ -56,8 +60,9 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
         args: None,
         stdin: None,
         patience: Duration::ZERO,
+        silence: Some(SILENCE),
     });
-    let bytes = input::all_of(path, Box::new(feed))?;
+    let read = input::all_of(path, Box::new(feed));
     match (control.failure(), own) {
         (Some(_), Some(own)) if way == Way::Unknown => {
             return Err(Failure::new(format!("{name}: {own}")));
@@ -65,6 +70,7 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
         (Some(failure), _) => return Err(failure),
         (None, _) => {}
     }
+    let bytes = read?;
     not_carried(&name.to_string(), &control.foreign_codecs())?;
     Ok(File::Stored(bytes))
 }

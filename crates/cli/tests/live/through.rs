@@ -236,7 +236,8 @@ fn what_ffmpeg_cannot_open_is_named_with_cause_and_remedy() {
 }
 
 /// Answers each request with `body`, once for each of `times`.
-fn web(body: String, times: usize) -> u16 {
+fn web(body: impl Into<Vec<u8>>, times: usize) -> u16 {
+    let body = body.into();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     thread::spawn(move || {
@@ -244,10 +245,27 @@ fn web(body: String, times: usize) -> u16 {
             let Ok(mut stream) = stream else { continue };
             let _ = stream.read(&mut [0; 4_096]);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.apple.mpegurl\r\nConnection: close\r\n";
-            let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
+            let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all(&body);
         }
     });
     port
+}
+
+#[test]
+fn probe_reads_what_is_fetched_as_serve_does() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("through-fetched");
+    let file = clip(&folder, "clip.ts", H264, 2);
+    let port = web(std::fs::read(&file).expect("a clip"), 8);
+    let url = format!("http://127.0.0.1:{port}/clip.ts");
+    let fetched = json(&run(&["probe", "--json", &url]));
+    let expected = json(&run(&["probe", "--json", &file.display().to_string()]));
+    assert_eq!(fetched["pictures"], expected["pictures"]);
+    let output = run(&["probe", "--via", "none", &url]);
+    assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
 }
 
 #[test]
