@@ -798,15 +798,21 @@ fn in_words(summary: &JoinSummary) -> String {
             stream.written + stream.repeated
         );
     } else if stream.undecodable > 0 {
+        let referring = stream.undecodable.saturating_sub(stream.damaged);
+        let causes = [
+            (stream.damaged, "damaged on the way into the source"),
+            (referring, "for want of a picture to which they refer"),
+        ];
+        let causes: Vec<_> = causes.iter().filter(|(count, _)| *count > 0).collect();
+        let causes: Vec<_> = causes
+            .iter()
+            .map(|(count, why)| format!("{count} {why}"))
+            .collect();
         text += &format!(
-            "\n  {} {} left out or marked: {} to a missing picture",
+            "\n  {} {} left out or marked: {}",
             count(stream.undecodable, "frame"),
             are(stream.undecodable),
-            if stream.undecodable == 1 {
-                "it refers"
-            } else {
-                "they refer"
-            }
+            causes.join(", ")
         );
     }
     if let Some(link) = summary.link_repair {
@@ -925,6 +931,9 @@ fn explain(
                 .to_owned()
         }
         NetError::OtherGroup { .. } => return Failure::wrong_use(error),
+        NetError::Replaced { .. } => {
+            "let each receiver have an --identity file of its own, or leave --identity and --name out".to_owned()
+        }
         NetError::NameInUse { .. } => {
             "choose another --name, or leave --name out: then the name is one that no other receiver has".to_owned()
         }

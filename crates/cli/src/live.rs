@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
 use layercast_media::{
-    Advice, Clip, PaceChange, Restart, RtpSession, StoredRenditions, StreamChange, TOO_SLOW,
+    Advice, Clip, InputLoss, PaceChange, Restart, RtpSession, StoredRenditions, StreamChange,
+    TOO_SLOW,
 };
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions, NetError};
 use layercast_sim::file as text_file;
@@ -309,6 +310,7 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
         LiveEvent::Silent | LiveEvent::Back => "pauses of the encoder",
         LiveEvent::Restart(_) => "restarts of the timeline",
         LiveEvent::Pace(_) => "changes of the pace of the source",
+        LiveEvent::Lost(_) => "packets lost on the way in",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::Stream(_) => "streams that stop",
         LiveEvent::Rendition(_) => "renditions that do not align or stop",
@@ -342,6 +344,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
             by.as_secs_f64()
         ),
         LiveEvent::Pace(change) => pace(change),
+        LiveEvent::Lost(loss) => lost(loss),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Stream(change) => stream(change),
         LiveEvent::Rendition(note) => note.to_string(),
@@ -381,12 +384,13 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
              asked for again later"
         ),
         LiveEvent::End { stats } => {
-            let lost = stats.ts.lost + stats.rtp.lost;
-            match lost {
+            let InputLoss { packets, pictures } = stats.loss();
+            match packets {
                 0 => "the stream is over".to_owned(),
-                lost => format!(
-                    "the stream is over, {} of it were lost before they came here",
-                    count(lost, "packet")
+                packets => format!(
+                    "the stream is over; on the way in {} of it were lost, and {} with them",
+                    count(packets, "packet"),
+                    count(pictures, "picture")
                 ),
             }
         }
@@ -396,6 +400,32 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
 /// That a source delivers less than a second of media per second, and what helps.
 pub fn slow(ratio: f64) -> String {
     format!("the source delivers {ratio:.2} s of media per second: {TOO_SLOW}")
+}
+
+/// Why packets are lost before they come to the source, and what helps.
+const LOST_BEFORE: &str = "the network between the encoder and serve loses them, or the receive buffer of the host of serve is full \
+                           (Linux: nstat -az UdpRcvbufErrors counts that; sysctl net.core.rmem_max=4194304 before serve starts \
+                           makes room). Over a network that loses packets, send by SRT: serve 'srt://:PORT?mode=listener'";
+
+/// That packets were lost on the way in, and what helps.
+fn lost(loss: &InputLoss) -> String {
+    let packets = count(loss.packets, "packet");
+    let pictures = match loss.pictures {
+        0 => String::new(),
+        pictures => format!(
+            ", and {} with them, which receivers leave out with all that refer to them",
+            count(pictures, "picture")
+        ),
+    };
+    format!("warning: {packets} of the input were lost on the way in{pictures}: {LOST_BEFORE}")
+}
+
+/// That pictures of a flow are damaged since packets were lost on the way to its source, and what helps.
+pub fn damaged(pictures: u64) -> String {
+    format!(
+        "{} cannot be shown, since packets were lost on the way into the source: {LOST_BEFORE}",
+        count(pictures, "picture")
+    )
 }
 
 /// That one of the streams of a transport stream stopped or comes again.
@@ -440,6 +470,26 @@ mod tests {
         }
         let said = in_words(&LiveEvent::Pace(PaceChange::RealTime(1.0))).expect("an end");
         assert!(said.contains("real time again"), "{said}");
+    }
+
+    #[test]
+    fn packets_that_are_lost_on_the_way_in_are_named_with_the_remedy() {
+        let loss = InputLoss {
+            packets: 7,
+            pictures: 1,
+        };
+        let said = in_words(&LiveEvent::Lost(loss)).expect("a warning");
+        for part in [
+            "7 packets",
+            "1 picture ",
+            "on the way in",
+            "receive buffer",
+            "encoder",
+            "srt://",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(kind(&LiveEvent::Lost(loss)).is_some(), "a few in a minute");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::output::count;
 pub const SILENCE: u32 = 3;
 /// Seconds of an outage before the command says so; it is counted from 1 s without a picture on, or one and a half GOPs.
 const DARK: u32 = 2;
+/// Seconds between two messages that pictures are damaged on the way to the source.
+const DAMAGED_EVERY: u32 = 20;
 /// Why a host does not run a receiver.
 pub const HOST_STOPPED: &str =
     "its process or the host was stopped or suspended, or the processor is overloaded";
@@ -69,6 +71,9 @@ pub struct Arrivals {
     outage: Option<Outage>,
     /// Media per second of a source that is slower than real time, as it advertised last.
     slow: Option<f64>,
+    /// Pictures that were damaged on the way to it, as far as they are reported, and seconds until more are.
+    damaged: Option<u64>,
+    damaged_wait: u32,
     /// The least mean time of a second that media waited at the source, and seconds since they waited for long.
     least_wait: Option<Span>,
     held: u32,
@@ -406,8 +411,21 @@ impl Arrivals {
         match (std::mem::replace(&mut self.slow, ratio), ratio) {
             (None, Some(ratio)) => Some(live::pace(&PaceChange::Slow(ratio))),
             (Some(_), None) => Some(live::pace(&PaceChange::RealTime(1.0))),
-            _ => None,
+            _ => self.look_at_input(progress.input_damaged),
         }
+    }
+
+    /// Tells that pictures are damaged on the way to the source, once in a while. The count begins again with the source.
+    fn look_at_input(&mut self, damaged: u64) -> Option<String> {
+        let told = self.damaged.map_or(damaged, |told| told.min(damaged));
+        self.damaged = Some(told);
+        let new = damaged - told;
+        self.damaged_wait = self.damaged_wait.saturating_sub(1);
+        if new == 0 || self.damaged_wait > 0 {
+            return None;
+        }
+        (self.damaged, self.damaged_wait) = (Some(damaged), DAMAGED_EVERY);
+        Some(live::damaged(new))
     }
 }
 
@@ -502,6 +520,7 @@ pub mod tests {
             late_ms: None,
             source_late_ms: None,
             media_ms_per_s: None,
+            input_damaged: 0,
             output_dropped: 0,
             output_broken: false,
         }
@@ -734,6 +753,32 @@ pub mod tests {
         assert!(long[0].contains("4.1 s or more"), "{long:?}");
         // A long lead, and jitter.
         assert_eq!(said(|n| 2_000 + n % 3 * 200), Vec::<String>::new());
+    }
+
+    #[test]
+    fn pictures_that_are_damaged_on_the_way_to_the_source_are_told_once_in_a_while() {
+        let damaged = |n: u64| Progress {
+            input_damaged: match n {
+                0..10 => 0,
+                10..40 => n,
+                // Another life of the source.
+                _ => 2,
+            },
+            ..second(25 * n, 0, 100 * n)
+        };
+        let mut arrivals = Arrivals::default();
+        let said: Vec<_> = (1..60)
+            .filter_map(|n| Some((n, arrivals.look(&damaged(n))?)))
+            .collect();
+        let told: Vec<_> = said
+            .iter()
+            .map(|(n, text)| (*n, &text[..text.find(',').unwrap()]))
+            .collect();
+        let shown = [
+            (10, "10 pictures cannot be shown"),
+            (30, "20 pictures cannot be shown"),
+        ];
+        assert_eq!(told, shown);
     }
 
     #[test]

@@ -89,7 +89,9 @@ struct FlowStats<'a> {
     level_bps: [u64; 3],
     /// Media time that the source delivers for each second, in milliseconds, if it is slower than real time.
     media_ms_per_s: Option<u16>,
-    /// That the source is slower than real time; the layers that receivers do not get, and the setting of the encoder that
+    /// Pictures that cannot be shown since packets were lost on the way to the source, since it is served.
+    input_damaged: u64,
+    /// That the source is slower than real time, or gets damaged pictures; the layers that receivers do not get, and the setting of the encoder that
     /// helps.
     advice: Vec<String>,
     /// Members of the flow; empty with `join --list`.
@@ -112,6 +114,7 @@ fn node_flows<'a>(
         level_bps: [Level::BASE, Level::E1, Level::FULL]
             .map(|level| flow.spec.rate_at(level).rate().as_bps()),
         media_ms_per_s: flow.media_ms_per_s,
+        input_damaged: flow.input_damaged,
         advice: notes(flow).collect(),
         members: members.iter().filter(|it| it.flow == flow.id).collect(),
     });
@@ -214,17 +217,23 @@ fn flow_table(flows: &[FlowInfo], width: Option<usize>) -> String {
     table.fit(width)
 }
 
-/// That the source of a flow is slower than real time; what receivers do not get, and which setting of the encoder helps.
+/// That the source of a flow is slower than real time or gets damaged pictures; what receivers do not get, and which setting of the encoder helps.
 fn notes(flow: &FlowInfo) -> impl Iterator<Item = String> {
     let advice = advice(&flow.spec, None);
     pace(flow)
         .into_iter()
+        .chain(loss(flow))
         .chain(advice.into_iter().map(|it| it.to_string()))
 }
 
 /// That the source of a flow is slower than real time, in words.
 fn pace(flow: &FlowInfo) -> Option<String> {
     Some(live::slow(f64::from(flow.media_ms_per_s?) / 1e3))
+}
+
+/// That packets were lost on the way to the source of a flow, in words.
+fn loss(flow: &FlowInfo) -> Option<String> {
+    (flow.input_damaged > 0).then(|| live::damaged(flow.input_damaged))
 }
 
 fn flow_notes(flows: &[FlowInfo]) -> String {
@@ -756,6 +765,7 @@ mod tests {
     fn a_slow_source_is_named_in_the_notes_and_for_late_frames() {
         let flow = FlowInfo {
             media_ms_per_s: Some(851),
+            input_damaged: 3,
             ..FlowInfo::new(FlowId(1), "camera", "server")
         };
         let flows = [flow, FlowInfo::new(FlowId(2), "film", "server")];
@@ -771,7 +781,12 @@ mod tests {
         let [camera, film] = &node_flows(&flows, &[], &[]).flows[..] else {
             panic!("two flows");
         };
-        assert_eq!((camera.media_ms_per_s, camera.advice.len()), (Some(851), 1));
+        assert_eq!((camera.media_ms_per_s, camera.advice.len()), (Some(851), 2));
+        assert!(
+            camera.advice[1].contains("3 pictures cannot be shown"),
+            "{:?}",
+            camera.advice
+        );
         assert_eq!((film.media_ms_per_s, film.advice.len()), (None, 0));
         let report = MemberReport {
             late: 1,

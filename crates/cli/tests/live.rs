@@ -4,6 +4,8 @@
 mod common;
 #[path = "live/encoder.rs"]
 mod encoder;
+#[path = "live/failures.rs"]
+mod failures;
 #[path = "live/latency.rs"]
 mod latency;
 #[path = "live/restarts.rs"]

@@ -54,8 +54,8 @@ pub use foreign::{Foreign, Remedy, Way, identify};
 pub use h264::H264Writer;
 pub use levels::LevelSummary;
 pub use live::{
-    Estimate, GopWatch, Ingest, IngestStats, LONG_GOP, LiveClock, LiveLoad, LoadReport, LongGop,
-    MediaTimeline, Overload, PaceChange, PaceMeter, Restart, SpecMeter, Stamp, TOO_SLOW,
+    Estimate, GopWatch, Ingest, IngestStats, InputLoss, LONG_GOP, LiveClock, LiveLoad, LoadReport,
+    LongGop, MediaTimeline, Overload, PaceChange, PaceMeter, Restart, SpecMeter, Stamp, TOO_SLOW,
     TimedFrame,
 };
 pub use map::{Map, MapError};

@@ -47,6 +47,9 @@ pub struct WriterStats {
     /// Frames left out, marked or replaced by a repeat picture, because they are malformed or a frame on which they depend
     /// is missing.
     pub undecodable: u64,
+    /// Of those, pictures of which something was lost on the way to the source.
+    #[serde(default)]
+    pub damaged: u64,
     /// Frames before the first one at which a receiver can start; dropped.
     pub skipped: u64,
     /// Frames with a sequence number not after the last one; dropped.
@@ -64,6 +67,7 @@ impl WriterStats {
             written: self.written + next.written,
             repeated: self.repeated + next.repeated,
             undecodable: self.undecodable + next.undecodable,
+            damaged: self.damaged + next.damaged,
             skipped: self.skipped + next.skipped,
             stale: self.stale + next.stale,
             unfilled: self.unfilled + next.unfilled,

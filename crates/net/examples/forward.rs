@@ -307,6 +307,8 @@ fn flow() -> FlowInfo {
         identity: None,
         parities: None,
         media_ms_per_s: None,
+        input_damaged: 0,
+        input_failed: false,
         via: Default::default(),
     }
 }

@@ -43,12 +43,21 @@ pub enum NodeCommand {
         /// The Ack or Nak; no answer if there is no such flow.
         reply: oneshot::Sender<Status>,
     },
-    /// The input of a flow became slower than real time, keeps it again, or has another pace.
-    Pace {
+    /// The input of a flow became slower than real time, keeps it again, or has another pace; or pictures of it are damaged.
+    Input {
         /// Its name.
         flow: String,
         /// Media time for each second of time in milliseconds; `None` for real time.
         media_ms_per_s: Option<u16>,
+        /// Pictures that are damaged in all, since packets were lost on the way here.
+        damaged: u64,
+    },
+    /// The input of a flow cannot be read any more: it ends, and that is not the end of its media.
+    InputFailed {
+        /// Its name.
+        flow: String,
+        /// Answered once the failure is advertised.
+        done: oneshot::Sender<()>,
     },
     /// Sends a message on the control socket of a member.
     Control {

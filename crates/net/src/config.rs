@@ -374,6 +374,8 @@ pub struct Progress {
     pub source_late_ms: Option<f64>,
     /// Milliseconds of media that the source delivers per second, as advertised, if it is slower than real time.
     pub media_ms_per_s: Option<u16>,
+    /// Pictures that cannot be shown since packets were lost on the way to the source, as advertised, since it is served.
+    pub input_damaged: u64,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.

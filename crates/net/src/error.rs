@@ -78,6 +78,18 @@ pub enum NetError {
         /// The name wanted.
         name: String,
     },
+    /// Another receiver has joined with our name and our identity, and has our place now.
+    #[error(
+        "another receiver with the identity of {name} has joined {node} at {addr}, and this one is out"
+    )]
+    Replaced {
+        /// The called address.
+        addr: SocketAddr,
+        /// Its name.
+        node: String,
+        /// The name of both.
+        name: String,
+    },
     /// A name that no neighbour would take.
     #[error("the name of {of} cannot be used: {error}")]
     Name {

@@ -4,6 +4,7 @@ use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_media::TOO_SLOW;
 use layercast_mets::{ReceiverSummary, SinkStats};
 use layercast_qos::GUARD;
+use layercast_wire::Signal;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -234,6 +235,12 @@ impl Actor for Runtime {
             return Ok(Iteration::Over);
         }
         if self.receiver.closed && self.limits.until_closed {
+            if self.receiver.input_failed {
+                let flow = &self.limits.flow;
+                self.missing = Some(format!(
+                    "flow {flow} was cut short: its source could not read its input any more, and its server says why"
+                ));
+            }
             return Ok(Iteration::Over);
         }
         if let Some(refusal) = self.receiver.refused.take() {
@@ -272,6 +279,13 @@ impl Actor for Runtime {
                 let (node, group) = (newcomer.hello.node.clone(), newcomer.hello.group);
                 self.receiver.open(now, *newcomer, obs);
                 self.check_group(node, group)?;
+            }
+            PeerEvent::Signal {
+                peer,
+                signal: Signal::NameInUse { node, name },
+            } if self.receiver.is_upstream(peer) => {
+                let addr = self.limits.upstream.addr;
+                return Err(NetError::Replaced { addr, node, name });
             }
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
             PeerEvent::Closed { peer, reason } => {

@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use layercast_core::{Composition, FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
-    GopWatch, Ingest, IngestStats, LevelSummary, LiveClock, LiveLoad, LongGop, Map, MediaTimeline,
-    Overload, PaceChange, Rendition, RenditionNote, Restart, RtpNote, RtpSession, SpecMeter,
-    StreamChange, TimedFrame, VideoCodec,
+    GopWatch, Ingest, IngestStats, InputLoss, LevelSummary, LiveClock, LiveLoad, LongGop, Map,
+    MediaTimeline, Overload, PaceChange, Rendition, RenditionNote, Restart, RtpNote, RtpSession,
+    SpecMeter, StreamChange, TimedFrame, VideoCodec,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -141,6 +141,8 @@ pub enum LiveEvent {
     Stream(StreamChange),
     /// The source became slower than real time, or keeps it again.
     Pace(PaceChange),
+    /// Packets were lost on the way here, and pictures with them, since the last such event.
+    Lost(InputLoss),
     /// Frames found no room, up to a frame to start at.
     Dropped {
         /// How many.
@@ -509,6 +511,8 @@ impl LiveInput {
             full: spec.clone(),
             flow,
             pace: None,
+            damaged: 0,
+            loss: InputLoss::default(),
             frames,
             events,
             first_due: None,

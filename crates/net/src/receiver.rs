@@ -49,6 +49,10 @@ pub(crate) struct Receiver {
     revision: u32,
     /// The pace of a slow source that was advertised last.
     media_ms_per_s: Option<u16>,
+    /// Pictures of it that are damaged, as advertised last.
+    input_damaged: u64,
+    /// Its source could not read its input any more.
+    pub input_failed: bool,
     upstream: Option<Upstream>,
     egress: Egress,
     /// Whether losses on the link are repaired, if the neighbour does so.
@@ -187,6 +191,8 @@ impl Receiver {
             life: None,
             revision: 0,
             media_ms_per_s: None,
+            input_damaged: 0,
+            input_failed: false,
             upstream: None,
             events,
             stop_if_refused: config.stop_if_refused,
@@ -275,7 +281,7 @@ impl Receiver {
 
     /// The upstream neighbour says something.
     pub fn signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
-        if self.upstream.as_ref().is_none_or(|it| it.peer != peer) {
+        if !self.is_upstream(peer) {
             return;
         }
         if let Signal::LinkKey { key } = &signal {
@@ -294,9 +300,16 @@ impl Receiver {
         self.input(now, StationInput::Signal { port: PORT, signal }, obs);
     }
 
+    /// Whether a neighbour is the one that the flow comes from.
+    pub fn is_upstream(&self, peer: PeerId) -> bool {
+        self.upstream.as_ref().is_some_and(|it| it.peer == peer)
+    }
+
     /// The flow is advertised: for the first time, or again, perhaps in another life.
     fn advertised<O: Observer>(&mut self, now: Time, flow: &FlowInfo, obs: &mut O) {
         self.media_ms_per_s = flow.media_ms_per_s;
+        self.input_damaged = flow.input_damaged;
+        self.input_failed = flow.input_failed;
         self.core.clone_from(&flow.core);
         let (life, revision) = (Some((flow.id, flow.epoch)), flow.revision);
         let same = std::mem::replace(&mut self.life, life) == life;
@@ -526,6 +539,7 @@ impl Receiver {
             late_ms: stats.late_ms,
             source_late_ms: stats.source_late_ms,
             media_ms_per_s: self.media_ms_per_s,
+            input_damaged: self.input_damaged,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

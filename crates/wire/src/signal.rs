@@ -321,6 +321,12 @@ pub struct FlowInfo {
     /// Media time that its source delivers for each second of time, in milliseconds, if the source is slower than real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_ms_per_s: Option<u16>,
+    /// Pictures that cannot be shown since packets were lost on the way to its source, since it is served.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_damaged: u64,
+    /// Its source could not read its input any more: what follows is not the end of the media.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_failed: bool,
     /// Which way the advertisement came, where there is a core.
     #[serde(default, skip_serializing_if = "Via::is_source")]
     pub via: Via,
@@ -393,15 +399,19 @@ impl FlowInfo {
             identity: None,
             parities: None,
             media_ms_per_s: None,
+            input_damaged: 0,
+            input_failed: false,
         }
     }
 
-    /// Whether both tell of the same flow in the same state, wherever they were heard and whatever the pace of its source.
+    /// Whether both tell of the same flow in the same state, wherever they were heard and whatever the state of its input.
     pub fn is_same(&self, other: &FlowInfo) -> bool {
         let here = FlowInfo {
             path_delay_us: self.path_delay_us,
             via: self.via,
             media_ms_per_s: self.media_ms_per_s,
+            input_damaged: self.input_damaged,
+            input_failed: self.input_failed,
             ..other.clone()
         };
         *self == here

@@ -55,6 +55,25 @@ pub struct IngestStats {
     pub dropped: u64,
 }
 
+/// What was lost of a live input before it came here.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
+pub struct InputLoss {
+    /// Packets of the transport stream, or of RTP.
+    pub packets: u64,
+    /// Pictures of which something is missing, and those of RTP that refer to them: receivers do not show them.
+    pub pictures: u64,
+}
+
+impl IngestStats {
+    /// What was lost before it came here.
+    pub fn loss(&self) -> InputLoss {
+        InputLoss {
+            packets: self.ts.lost + self.rtp.lost,
+            pictures: self.ts.damaged + self.rtp.incomplete,
+        }
+    }
+}
+
 /// A splitter for a program of a bare transport stream.
 fn splitter_of(program: Option<u16>, map: Map) -> TsSplitter {
     TsSplitter::of_program(program).with_map(map)

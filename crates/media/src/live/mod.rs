@@ -11,7 +11,7 @@ mod stamp;
 
 pub use clock::{LiveClock, Restart};
 pub use gop::{GopWatch, LONG_GOP, LongGop};
-pub use ingest::{Ingest, IngestStats};
+pub use ingest::{Ingest, IngestStats, InputLoss};
 pub use load::{LiveLoad, LoadReport, Overload};
 pub(crate) use meter::keep_order;
 pub use meter::{Estimate, SpecMeter};

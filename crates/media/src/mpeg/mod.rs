@@ -1,5 +1,6 @@
 //! MPEG-1 (ISO/IEC 11172) and MPEG-2 (ISO/IEC 13818) syntax: streams, headers, codes.
 
+pub(crate) mod anchors;
 pub(crate) mod bits;
 pub(crate) mod coefficients;
 pub(crate) mod es;

@@ -6,6 +6,7 @@ use super::packet::RtpPacket;
 use super::reorder::REORDER_TIME;
 use crate::Frame;
 use crate::live::{Stamp, TimedFrame};
+use crate::mpeg::anchors::Anchors;
 use crate::mpeg::unit::AccessUnit;
 use crate::ts::{Coded, VideoInspector};
 
@@ -171,6 +172,9 @@ pub(crate) struct MpegPictures {
     timestamp: Option<u32>,
     /// A first field that waits for its second.
     field: Option<(Coded, TimedFrame, Vec<u8>)>,
+    anchors: Anchors,
+    /// Packets are missing since the last picture.
+    lost: bool,
     pub incomplete: u64,
 }
 
@@ -183,6 +187,8 @@ impl Default for MpegPictures {
             coded: 0,
             timestamp: None,
             field: None,
+            anchors: Anchors::default(),
+            lost: false,
             incomplete: 0,
         }
     }
@@ -191,6 +197,7 @@ impl Default for MpegPictures {
 impl MpegPictures {
     /// Takes a packet in its place.
     pub fn packet(&mut self, packet: &RtpPacket, after_loss: bool, out: &mut Vec<TimedFrame>) {
+        self.lost |= after_loss;
         if after_loss {
             self.parts.lose();
         }
@@ -215,6 +222,7 @@ impl MpegPictures {
         };
         let (picture, damaged) = self.parts.end_picture();
         self.incomplete += u64::from(damaged);
+        self.lost |= damaged;
         if let Some(data) = picture {
             self.picture(data, Stamp::rtp(timestamp), out);
         }
@@ -234,6 +242,13 @@ impl MpegPictures {
 
     fn picture(&mut self, data: Vec<u8>, stamp: Stamp, out: &mut Vec<TimedFrame>) {
         let unit = AccessUnit::scan(&data);
+        if std::mem::take(&mut self.lost) {
+            self.anchors.lose();
+        }
+        if unit.is_some_and(|unit| !self.anchors.take(&unit, false)) {
+            self.incomplete += 1;
+            return;
+        }
         let coded = self.inspector.read(&data, false);
         let data = match &coded.missing {
             Some(missing) => [&missing.headers[..], &data].concat(),

@@ -30,7 +30,8 @@ pub struct RtpStats {
     pub dropped: u64,
     /// Datagrams that are not RTP, and payloads that do not follow their format.
     pub malformed: u64,
-    /// Pictures left out because a packet of them, or of a picture that they refer to, is lost.
+    /// Pictures left out because a packet of them, or of a picture that they refer to, is lost. Of a transport stream, pictures that
+    /// are marked because a packet of them is.
     pub incomplete: u64,
     /// Packets of other sources on the port.
     pub other_sources: u64,
@@ -239,10 +240,11 @@ impl RtpReceiver {
     /// What it saw.
     pub fn stats(&self) -> RtpStats {
         let (malformed, incomplete) = match &self.content {
+            Some(Content::Transport(splitter)) => (0, splitter.stats().damaged),
             Some(Content::Mpeg(pictures)) => (pictures.parts.malformed, pictures.incomplete),
             Some(Content::H264(pictures)) => (pictures.parts.malformed, pictures.incomplete),
             Some(Content::H265(pictures)) => (pictures.parts.malformed, pictures.incomplete),
-            _ => (0, 0),
+            None => (0, 0),
         };
         RtpStats {
             lost: self.stats.lost + self.reorder.lost,

@@ -43,7 +43,7 @@ pub(super) struct Assembly {
     /// `payload` begins inside a unit.
     headless: bool,
     scrambled: bool,
-    /// A packet of it is missing.
+    /// A packet of it is missing, or one behind it, which may be of it.
     lossy: bool,
     /// When the last packet of what is gathered came.
     came: Time,
@@ -67,6 +67,8 @@ pub(super) struct Unit {
     pub stamp: Option<Stamp>,
     /// When its last packet came.
     pub came: Time,
+    /// Something of it is missing, or may be.
+    pub damaged: bool,
 }
 
 impl Assembly {
@@ -108,6 +110,8 @@ impl Assembly {
     /// used: it continues a PES packet whose beginning is missing.
     pub fn push(&mut self, now: Time, packet: &Packet, lost: bool) -> bool {
         let mut payload = packet.payload();
+        // What is gathered may lack its end, or this packet what came before it.
+        self.lossy |= lost && !self.heads.is_empty();
         if packet.starts() {
             let header = PesHeader::parse(payload);
             if let Some(header) = &header {
@@ -118,7 +122,6 @@ impl Assembly {
             return false;
         }
         self.came = now;
-        self.lossy |= lost;
         self.scrambled |= packet.scrambled();
         if let Some(pcr) = packet.pcr().filter(|_| self.clocks.len() < MAX_CLOCKS) {
             self.clocks.push((self.payload.len(), pcr));
@@ -183,7 +186,9 @@ impl Assembly {
         let exact = std::mem::replace(&mut self.exact, !open);
         let headless = std::mem::take(&mut self.headless) && !self.scrambled;
         let scrambled = std::mem::take(&mut self.scrambled);
-        let lossy = std::mem::take(&mut self.lossy);
+        // The unit that stays may be the one.
+        let lossy = self.lossy;
+        self.lossy &= open;
 
         let mut starts = starts.to_vec();
         if headless {
@@ -250,6 +255,7 @@ impl Assembly {
                     packets,
                     stamp,
                     came: self.came,
+                    damaged: lossy,
                 });
             }
         } else {
@@ -270,6 +276,7 @@ impl Assembly {
                     packets,
                     stamp,
                     came: self.came,
+                    damaged: lossy,
                 });
             }
         }

@@ -133,6 +133,11 @@ pub(crate) fn set_error(packet: &mut [u8]) {
     packet[1] |= 0x80;
 }
 
+/// Whether the packet is damaged.
+pub(crate) fn has_error(packet: &[u8; TS_PACKET]) -> bool {
+    packet[1] & 0x80 != 0
+}
+
 /// Replaces the continuity counter.
 pub(crate) fn set_continuity(packet: &mut [u8], counter: u8) {
     packet[3] = packet[3] & 0xF0 | counter & 0x0F;

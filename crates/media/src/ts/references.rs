@@ -8,8 +8,9 @@ use super::pes::PesHeader;
 use super::psi::ProgramMap;
 use super::tables::video;
 use crate::h264::{self, Inspector, UnitInfo, nals};
+use crate::h265;
+use crate::mpeg::anchors::Anchors;
 use crate::mpeg::unit::AccessUnit;
-use crate::{Picture, h265};
 
 /// Follows the references between the pictures of the video of a program.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(super) struct References {
     begun: bool,
     /// The last picture can be decoded.
     decodable: bool,
+    /// Of pictures whose references are not known, one was damaged since the last start.
+    torn: bool,
     /// The elementary stream of a frame.
     unit: Vec<u8>,
 }
@@ -37,20 +40,6 @@ enum Rule {
     Mpeg(Anchors),
     /// Another codec: its references are not known.
     Unknown,
-}
-
-/// The pictures of MPEG-1/2 video that others refer to.
-#[derive(Default, Debug)]
-struct Anchors {
-    /// Temporal references of the last anchor and, in the same GOP, of the one before it.
-    last: Option<u16>,
-    before: Option<u16>,
-    /// An anchor is missing since the last I picture.
-    broken: bool,
-    /// B pictures before the last I picture in display order can be decoded.
-    leading: bool,
-    /// There are P pictures, so that E1 has anchors.
-    has_p: bool,
 }
 
 impl Rule {
@@ -77,6 +66,7 @@ impl References {
             missing: PerLayer::default(),
             begun: false,
             decodable: true,
+            torn: false,
             unit: Vec::new(),
         })
     }
@@ -88,25 +78,27 @@ impl References {
 
     /// Whether a decoder has what the picture in a frame refers to; true of frames without a picture, and of pictures
     /// whose references are not known. The frame is of `layer`; `starts`: receivers can start here; `missing`: frames that
-    /// are missing before it.
+    /// are missing before it; `damaged`: so is something of it.
     pub fn take(
         &mut self,
         packets: &[[u8; TS_PACKET]],
-        layer: Layer,
-        starts: bool,
+        (layer, starts): (Layer, bool),
         missing: PerLayer<u32>,
+        damaged: bool,
     ) -> bool {
         for (of, count) in missing.iter() {
             self.missing[of] = self.missing[of].saturating_add(*count);
         }
         if matches!(self.rule, Rule::Unknown) || !self.read(packets) {
-            return true;
+            self.torn = !starts && (self.torn || damaged);
+            return !self.torn || !self.has_video(packets);
         }
         if !self.composition.is_additive() && !self.goes_on_with(layer, starts) {
             return false;
         }
         let (missing, begun) = (self.missing, self.begun);
         let gap_in_e1 = missing.e1 > 0;
+        let mut is_reference = true;
         let judged = match &mut self.rule {
             Rule::H264(it) => {
                 let (inspector, references) = &mut **it;
@@ -117,6 +109,7 @@ impl References {
                 let starts = starts && info.gop_start();
                 let count = missing.base.saturating_add(missing.e1);
                 let slice = info.first.take();
+                is_reference = slice.as_ref().is_none_or(|it| it.reference);
                 slice.map(|slice| match (begun, starts) {
                     (true, _) => references.take(&slice, starts, count),
                     (false, true) => {
@@ -138,8 +131,30 @@ impl References {
             self.begun |= starts;
             self.missing = PerLayer::default();
         }
+        if damaged {
+            self.lose(is_reference);
+        }
         // A frame without a picture header continues the last picture.
         self.decodable
+    }
+
+    /// The last picture is damaged, to which others refer if it `is_reference`, and with it there may be the rest of another one.
+    fn lose(&mut self, is_reference: bool) {
+        self.decodable = false;
+        self.missing.base = self.missing.base.saturating_add(1);
+        match &mut self.rule {
+            // Numbers tell whether another one is missing.
+            Rule::H264(_) if !is_reference => {}
+            Rule::H264(it) => it.1.lose(),
+            Rule::H265(references) => references.lose(),
+            Rule::Mpeg(anchors) => anchors.lose(),
+            Rule::Unknown => {}
+        }
+    }
+
+    fn has_video(&self, packets: &[[u8; TS_PACKET]]) -> bool {
+        let mut packets = packets.iter().filter_map(|it| Packet::new(it));
+        packets.any(|it| it.pid() == self.pid)
     }
 
     /// Pictures of a rendition refer to no others: a change to another one is a start. `false`: pictures of another one come
@@ -184,44 +199,5 @@ impl References {
             self.unit.extend_from_slice(stream);
         }
         !self.unit.is_empty()
-    }
-}
-
-impl Anchors {
-    /// Whether a picture can be decoded.
-    fn take(&mut self, unit: &AccessUnit, gap_in_e1: bool) -> bool {
-        let reference = unit.picture.temporal_reference;
-        // Reference pictures count up to the next GOP, modulo 1024.
-        let is_after =
-            |last: u16| (reference.wrapping_sub(last) & 1_023) < 512 && reference != last;
-        match unit.picture.kind {
-            Picture::I => {
-                let closed = unit.gop.is_some_and(|gop| gop.closed);
-                let was_whole = self.last.is_some() && !self.broken && !(gap_in_e1 && self.has_p);
-                self.leading = closed || was_whole;
-                self.broken = false;
-                self.before = None;
-                self.last = Some(reference);
-                true
-            }
-            Picture::P => {
-                self.has_p = true;
-                let is_second_field = self.last == Some(reference);
-                let is_next = self.last.is_some_and(is_after);
-                self.broken |= gap_in_e1 || !(is_next || is_second_field);
-                if !is_second_field {
-                    self.before = self.last.replace(reference);
-                }
-                !self.broken
-            }
-            Picture::B | Picture::Data => {
-                self.broken |= gap_in_e1 && self.has_p;
-                // Of an anchor that is missing, with the pictures that precede it in display order.
-                let is_ahead = self.last.is_none_or(is_after);
-                let is_behind = self.before.is_some_and(|before| !is_after(before));
-                let can_lead = self.before.is_some() || self.leading;
-                !self.broken && !is_ahead && !is_behind && can_lead
-            }
-        }
     }
 }

@@ -8,7 +8,7 @@ use super::beside::Beside;
 use super::codec::VideoCodec;
 use super::framing::Framing;
 use super::headers::with_headers;
-use super::packet::{NULL, PAT, PCR_HZ, Packet, TS_PACKET};
+use super::packet::{NULL, PAT, PCR_HZ, Packet, TS_PACKET, set_error};
 use super::silence::{SilenceWatch, StreamChange};
 use super::tables::{Tables, video};
 use super::video::Coded;
@@ -20,6 +20,8 @@ use crate::{Frame, Map, MediaError, Picture};
 const MAX_WAITING: usize = 256 * TS_PACKET;
 /// Frames kept for a caller that does not poll.
 const MAX_FRAMES: usize = 4_096;
+/// Gaps in the counters of the last 32 packets of the video from which on these say nothing: some multiplexers do not count.
+const NO_COUNT: u32 = 16;
 /// Without video: how much of the clock goes into one frame, and how often receivers can start.
 const DATA_FRAME: u64 = PCR_HZ / 20;
 const DATA_START: u64 = PCR_HZ / 2;
@@ -37,6 +39,8 @@ pub struct TsStats {
     pub dropped: u64,
     /// Sections of PAT and PMT with a wrong checksum; dropped.
     pub damaged_tables: u64,
+    /// Pictures of a live stream of which something is lost, by the continuity counters; marked as damaged.
+    pub damaged: u64,
 }
 
 /// Splits a transport stream into layered frames (2.4.3).
@@ -45,6 +49,9 @@ pub struct TsStats {
 /// a frame of its picture's layer; what came in between (audio, tables, other streams) follows
 /// it as a frame of the base layer. If no picture comes, the other streams continue alone, in frames of 50 ms of their time. A frame that
 /// receivers can start at begins with PAT and PMT.
+///
+/// A picture of a live stream of which packets are lost is marked: its packets have the transport error indicator, and no receiver
+/// starts at it. [`TsWriter`](super::TsWriter) leaves it out, and what refers to it.
 /// Packets may be 188, 192 or 204 bytes apart; frames hold packets of 188 bytes.
 #[derive(Debug)]
 pub struct TsSplitter {
@@ -71,6 +78,8 @@ pub struct TsSplitter {
     start_at: Option<u64>,
     /// By packet identifier.
     seen: Box<[Seen]>,
+    /// Which of the last packets of the video came behind a gap, the latest in the lowest bit.
+    gaps: u32,
     frames: VecDeque<TimedFrame>,
     stats: TsStats,
 }
@@ -131,6 +140,7 @@ impl TsSplitter {
             cut_at: None,
             start_at: None,
             seen: vec![none; 8_192].into_boxed_slice(),
+            gaps: 0,
             frames: VecDeque::new(),
             stats: TsStats::default(),
         }
@@ -283,10 +293,13 @@ impl TsSplitter {
         }
         match &mut self.video {
             Some(video) if video.pid == pid => {
+                let gap = follows == Follows::Lost;
                 if packet.has_payload() {
                     self.beside.on_video(self.now);
+                    self.gaps = self.gaps << 1 | u32::from(gap);
                 }
-                let taken = video.push(self.now, &packet, follows == Follows::Lost);
+                let lost = gap && self.gaps.count_ones() < NO_COUNT;
+                let taken = video.push(self.now, &packet, lost);
                 // The clock in a packet of a picture whose beginning is missing is still of use.
                 if !taken && packet.pcr().is_some() && !packet.has_payload() {
                     self.on_other(&packet);
@@ -381,10 +394,18 @@ impl TsSplitter {
     fn unit(&mut self, unit: Unit) {
         let Unit {
             mut coded,
-            packets,
+            mut packets,
             stamp,
             came,
+            damaged,
         } = unit;
+        // A file is served as it is.
+        if damaged && self.is_live {
+            coded.gop_start = false;
+            coded.missing = None;
+            packets.chunks_mut(TS_PACKET).for_each(set_error);
+            self.stats.damaged += 1;
+        }
         self.beside.on_picture(stamp);
         if let Some((first, mut frame, mut data)) = self.field.take() {
             if coded.completes(&first) && data.len() + packets.len() <= MAX_FRAME {

@@ -11,7 +11,7 @@ use crate::output::{Received, Undecodable};
 /// Puts frames of a [`TsSplitter`](super::TsSplitter) together again at a receiver, whatever layers it
 /// got: a legal stream from its first start on.
 ///
-/// A picture that refers to a missing one is left out, or marked as damaged.
+/// A picture that came damaged to the source, or refers to such a one or to a missing one, is left out, or marked as damaged.
 ///
 /// Continuity counters run on over withheld pictures; a packet lost inside a PES packet still
 /// shows as a jump. The program clock follows the emission times, and ticks on while pictures are
@@ -126,9 +126,14 @@ impl TsWriter {
         for bytes in packets {
             self.look_for_maps(bytes);
         }
+        // Marked by the source: something of it was lost on the way to it.
+        let damaged = !sound && packets.iter().any(packet::has_error);
         let judged = self.references.as_mut();
         let is_fine = sound
-            || judged.is_none_or(|it| it.take(packets, frame.layer, gop_start, frame.missing));
+            || judged.map_or(!damaged, |it| {
+                it.take(packets, (frame.layer, gop_start), frame.missing, damaged)
+            });
+        self.stats.damaged += u64::from(damaged);
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
         if !is_fine {

@@ -8,6 +8,7 @@ mod common;
 mod ffmpeg;
 mod filter;
 mod h264;
+mod input_loss;
 mod maps;
 mod renditions;
 mod replay;

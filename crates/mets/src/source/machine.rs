@@ -304,15 +304,28 @@ impl Source {
         }
     }
 
-    /// Takes what media its input delivers for each second of time, in milliseconds, if that is less than real time. It is
-    /// advertised, so that nodes and receivers can say so.
-    pub fn set_pace(&mut self, media_ms_per_s: Option<u16>) {
-        if std::mem::replace(&mut self.info.media_ms_per_s, media_ms_per_s) == media_ms_per_s {
+    /// Takes what media its input delivers for each second of time, in milliseconds, if that is less than real time, and how many
+    /// pictures are damaged in all since packets were lost on the way to it. It is advertised, so that nodes and receivers can say so.
+    pub fn set_input(&mut self, media_ms_per_s: Option<u16>, damaged: u64) {
+        if (self.info.media_ms_per_s, self.info.input_damaged) == (media_ms_per_s, damaged) {
             return;
         }
-        if let Some(change) = &mut self.change {
-            change.flow.media_ms_per_s = media_ms_per_s;
-        }
+        self.advertise_input(|flow| {
+            (flow.media_ms_per_s, flow.input_damaged) = (media_ms_per_s, damaged);
+        });
+    }
+
+    /// Its input cannot be read any more, which is no end of the media: it is advertised before the flow is over.
+    pub fn fail_input(&mut self) {
+        self.advertise_input(|flow| flow.input_failed = true);
+    }
+
+    fn advertise_input(&mut self, set: impl Fn(&mut FlowInfo)) {
+        let changed = self.change.as_mut().map(|change| &mut change.flow);
+        [Some(&mut self.info), changed]
+            .into_iter()
+            .flatten()
+            .for_each(set);
         if self.phase == Phase::Live {
             let flow = Box::new(self.info.clone());
             self.signals.push_back(Signal::Advertise { flow });

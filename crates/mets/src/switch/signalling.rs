@@ -142,6 +142,8 @@ impl Switch {
             if (same || changed) && flow.upstream == from {
                 flow.confirmed = true;
                 flow.info.media_ms_per_s = info.media_ms_per_s;
+                flow.info.input_damaged = info.input_damaged;
+                flow.info.input_failed = info.input_failed;
             }
             if same && via != Via::Source && !flow.rooted {
                 return self.on_rooted(now, from, info, via);

@@ -102,10 +102,10 @@ fn nothing_is_served_before_the_sockets_are_registered() {
 }
 
 #[test]
-fn the_pace_of_a_slow_input_is_advertised_once_and_no_change_of_the_flow() {
+fn the_state_of_an_input_is_advertised_once_and_no_change_of_the_flow() {
     let mut source = Source::new(source_config(CARRIAGE, 300)).unwrap();
-    let advertised = |source: &mut Source, pace| {
-        source.set_pace(pace);
+    let advertised = |source: &mut Source, (pace, damaged)| {
+        source.set_input(pace, damaged);
         let mut all = Vec::new();
         while let Some(out) = source.poll_transmit(ms(0), &mut Off) {
             if let SourceTransmit::Signal(Signal::Advertise { flow }) = out {
@@ -114,15 +114,20 @@ fn the_pace_of_a_slow_input_is_advertised_once_and_no_change_of_the_flow() {
         }
         all
     };
-    let first = advertised(&mut source, None);
-    for pace in [Some(850), None] {
-        let [flow] = &advertised(&mut source, pace)[..] else {
-            panic!("{pace:?}");
+    let first = advertised(&mut source, (None, 3));
+    for state in [(Some(850), 3), (None, 3), (None, 4)] {
+        let [flow] = &advertised(&mut source, state)[..] else {
+            panic!("{state:?}");
         };
-        assert_eq!(flow.media_ms_per_s, pace);
+        assert_eq!((flow.media_ms_per_s, flow.input_damaged), state);
         assert!(flow.is_same(&first[0]) && !flow.succeeds(&first[0]));
-        assert_eq!(advertised(&mut source, pace), []);
+        assert_eq!(advertised(&mut source, state), []);
     }
+    source.fail_input();
+    let [flow] = &advertised(&mut source, (None, 4))[..] else {
+        panic!("a failure is advertised");
+    };
+    assert!(flow.input_failed && flow.is_same(&first[0]));
 }
 
 #[test]

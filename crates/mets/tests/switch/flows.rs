@@ -47,13 +47,20 @@ fn signals_that_a_switch_cannot_serve_are_counted_by_cause() {
 }
 
 #[test]
-fn the_pace_of_a_source_is_passed_on_and_changes_nothing_else() {
+fn the_state_of_an_input_is_passed_on_and_changes_nothing_else() {
     let mut bench = plain_bench();
     bench.join(A, 1);
     let known = bench.flows();
-    for media_ms_per_s in [Some(850), Some(700), None] {
+    for (media_ms_per_s, input_damaged, input_failed) in [
+        (Some(850), 0, false),
+        (Some(700), 0, false),
+        (None, 2, false),
+        (None, 2, true),
+    ] {
         let flow = FlowInfo {
             media_ms_per_s,
+            input_damaged,
+            input_failed,
             ..bench.info.clone()
         };
         let out = bench.advertise(UP, flow);
@@ -63,6 +70,10 @@ fn the_pace_of_a_source_is_passed_on_and_changes_nothing_else() {
                 panic!("{told:?}");
             };
             assert_eq!(flow.media_ms_per_s, media_ms_per_s);
+            assert_eq!(
+                (flow.input_damaged, flow.input_failed),
+                (input_damaged, input_failed)
+            );
         }
         // A join is not asked for again, and no flow begins again.
         assert_eq!(signals_to(&out, UP), Vec::<&Signal>::new());

@@ -42,6 +42,8 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
         identity: None,
         parities: None,
         media_ms_per_s: None,
+        input_damaged: 0,
+        input_failed: false,
     };
     SourceConfig {
         start,

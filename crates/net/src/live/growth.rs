@@ -92,15 +92,26 @@ impl Growth {
 }
 
 impl LiveFlow {
-    /// Reports the pace of a source that is slower than real time, in milliseconds of media for each second; `None` when it keeps
-    /// real time again. `false` if the node has no room for it now.
-    pub fn report_pace(&self, media_ms_per_s: Option<u16>) -> bool {
-        let flow = self.name.clone();
-        let pace = NodeCommand::Pace {
-            flow,
+    /// Reports the pace of a source that is slower than real time, in milliseconds of media for each second, `None` when it keeps
+    /// real time; and how many of its pictures are damaged in all. `false` if the node has no room for it now.
+    pub fn report_input(&self, media_ms_per_s: Option<u16>, damaged: u64) -> bool {
+        let state = NodeCommand::Input {
+            flow: self.name.clone(),
             media_ms_per_s,
+            damaged,
         };
-        self.node.try_send(pace).is_ok()
+        self.node.try_send(state).is_ok()
+    }
+
+    /// Reports that the input cannot be read any more, before the flow ends.
+    pub async fn report_failure(&self) {
+        let (done, told) = oneshot::channel();
+        let flow = self.name.clone();
+        let failed = NodeCommand::InputFailed { flow, done };
+        if self.node.send(failed).await.is_ok() {
+            // A node that ends advertises nothing.
+            let _ = told.await;
+        }
     }
 
     /// Has the flow changed from what it is now; gives what it is then.

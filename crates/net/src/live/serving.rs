@@ -2,8 +2,8 @@
 
 use layercast_core::{FlowSpec, Layer, Media, Span, Time};
 use layercast_media::{
-    GopWatch, IngestStats, LiveClock, LiveLoad, LoadReport, MediaTimeline, Restart, SpecMeter,
-    TimedFrame,
+    GopWatch, IngestStats, InputLoss, LiveClock, LiveLoad, LoadReport, MediaTimeline, Restart,
+    SpecMeter, TimedFrame,
 };
 use layercast_mets::AppFrame;
 use layercast_qos::LiveTime;
@@ -37,6 +37,9 @@ pub(super) struct Serving {
     pub flow: LiveFlow,
     /// The pace of a slow source that was reported last.
     pub pace: Option<u16>,
+    /// Damaged pictures that were reported last, and all that was lost so far.
+    pub damaged: u64,
+    pub loss: InputLoss,
     pub gops: GopWatch,
     pub frames: mpsc::Sender<LiveFrame>,
     pub events: mpsc::Sender<LiveEvent>,
@@ -70,7 +73,7 @@ impl Serving {
                 return;
             }
         }
-        let mut silent = false;
+        let (mut silent, mut failed) = (false, false);
         let mut counted = Instant::now();
         let mut until = Instant::now() + SILENT;
         loop {
@@ -84,6 +87,10 @@ impl Serving {
                 }
                 Ok(Ok(Some((number, None)))) => input.ingest.finish_input(number),
                 Ok(Ok(None)) => break,
+                Ok(Err(_)) if input.bytes.is_pipe() => {
+                    failed = true;
+                    break;
+                }
                 // A socket that cannot be read now may be read later.
                 Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
                 Err(_) if Instant::now() < until => input.ingest.on_timeout(Clock::get().now()),
@@ -104,8 +111,9 @@ impl Serving {
                 counted = Instant::now();
                 let stats = self.stats(&input);
                 if live {
-                    self.report_pace(&stats);
+                    self.report_input(&stats);
                 }
+                self.report_loss(stats.loss());
                 self.tell(LiveEvent::Counted { stats });
             }
             if let Some(change) = input.ingest.poll_pace().filter(|_| live) {
@@ -140,20 +148,37 @@ impl Serving {
                 return;
             }
         }
+        if failed {
+            self.flow.report_failure().await;
+        }
         let stats = self.stats(&input);
         self.tell(LiveEvent::End { stats });
     }
 
-    /// Reports to the node that the source is slower than real time, if that is news.
-    fn report_pace(&mut self, stats: &IngestStats) {
+    /// Tells what was lost on the way here since the last time, if anything was.
+    fn report_loss(&mut self, loss: InputLoss) {
+        let before = std::mem::replace(&mut self.loss, loss);
+        let new = InputLoss {
+            packets: loss.packets.saturating_sub(before.packets),
+            pictures: loss.pictures.saturating_sub(before.pictures),
+        };
+        if new != InputLoss::default() {
+            self.tell(LiveEvent::Lost(new));
+        }
+    }
+
+    /// Reports to the node that the source is slower than real time, or that pictures are damaged, if that is news.
+    fn report_input(&mut self, stats: &IngestStats) {
         let pace = stats.media_ms_per_s.filter(|_| stats.slow);
         let pace = pace.map(|ms| u16::try_from(ms).unwrap_or(u16::MAX));
-        let is_news = match (self.pace, pace) {
+        let damaged = stats.loss().pictures;
+        let is_pace_news = match (self.pace, pace) {
             (Some(before), Some(now)) => before.abs_diff(now) >= PACE_STEP,
             (before, now) => before != now,
         };
-        if is_news && self.flow.report_pace(pace) {
-            self.pace = pace;
+        let is_news = is_pace_news || damaged != self.damaged;
+        if is_news && self.flow.report_input(pace, damaged) {
+            (self.pace, self.damaged) = (pace, damaged);
         }
     }
 

@@ -22,12 +22,17 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 /// A socket, or a pipe that is read on a thread of its own.
 pub(super) enum Source {
     Udp(UdpSocket, Vec<u8>),
-    Pipe(mpsc::Receiver<Bytes>),
+    Pipe(mpsc::Receiver<io::Result<Bytes>>),
     /// Several of them, with their numbers.
     Several(mpsc::Receiver<(usize, Option<Bytes>)>),
 }
 
 impl Source {
+    /// Whether what cannot be read now cannot be read later either.
+    pub fn is_pipe(&self) -> bool {
+        matches!(self, Source::Pipe(_))
+    }
+
     /// The next bytes, and of which input they are; without bytes this one is over. `None` at the end of all.
     pub async fn next(&mut self) -> io::Result<Option<(usize, Option<Bytes>)>> {
         if let Source::Several(pieces) = self {
@@ -43,7 +48,7 @@ impl Source {
                 let (len, _) = socket.recv_from(buffer).await?;
                 Ok(Some(Bytes::copy_from_slice(&buffer[..len])))
             }
-            Source::Pipe(pieces) => Ok(pieces.recv().await),
+            Source::Pipe(pieces) => pieces.recv().await.transpose(),
             // A source of several is one of a list, not a list itself.
             Source::Several(_) => Ok(None),
         }
@@ -114,18 +119,24 @@ pub(super) fn bind(address: SocketAddr) -> Result<UdpSocket, NetError> {
 pub(super) fn read_pipe(
     first: Bytes,
     mut rest: Box<dyn Read + Send>,
-) -> Result<mpsc::Receiver<Bytes>, NetError> {
+) -> Result<mpsc::Receiver<io::Result<Bytes>>, NetError> {
     let (pieces, taken) = mpsc::channel(READ_AHEAD);
     thread::Builder::new()
         .name("input".into())
         .spawn(move || {
-            if !first.is_empty() && pieces.blocking_send(first).is_err() {
+            if !first.is_empty() && pieces.blocking_send(Ok(first)).is_err() {
                 return;
             }
             let mut buffer = vec![0; 64 * 188];
-            while let Ok(len @ 1..) = rest.read(&mut buffer) {
-                let piece = Bytes::copy_from_slice(&buffer[..len]);
-                if pieces.blocking_send(piece).is_err() {
+            loop {
+                let piece = match rest.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(len) => Ok(Bytes::copy_from_slice(&buffer[..len])),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let is_last = piece.is_err();
+                if pieces.blocking_send(piece).is_err() || is_last {
                     return;
                 }
             }

@@ -36,13 +36,21 @@ impl Machines {
                     source.request(now, id, option);
                 }
             }
-            NodeCommand::Pace {
+            NodeCommand::Input {
                 flow,
                 media_ms_per_s,
+                damaged,
             } => {
                 if let Some((_, source)) = self.running(&flow) {
-                    source.set_pace(media_ms_per_s);
+                    source.set_input(media_ms_per_s, damaged);
                 }
+            }
+            NodeCommand::InputFailed { flow, done } => {
+                if let Some((_, source)) = self.running(&flow) {
+                    source.fail_input();
+                }
+                // The input may not wait for it any more.
+                let _ = done.send(());
             }
             NodeCommand::Control {
                 flow,

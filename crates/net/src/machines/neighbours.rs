@@ -35,6 +35,10 @@ impl Machines {
         let proven = proven.as_ref();
         let upstream = upstream.is_some();
         if let Some(old) = self.ports.replaced_by(&hello.node, proven) {
+            // It may be another program with the same identity: then both would call again without an end.
+            let (node, name) = (greeting.node.clone(), hello.node.clone());
+            self.ports
+                .signal_peer(old, Signal::NameInUse { node, name });
             self.detach(now, old, "it has called again".to_owned(), obs);
         }
         let between = (local, addr.ip());

@@ -130,7 +130,14 @@ impl Merge {
 
     pub fn stats(&self) -> TsStats {
         let first = self.lanes.iter().min_by_key(|it| it.id.input);
-        first.map_or_else(TsStats::default, |it| it.splitter.stats())
+        let mut stats = first.map_or_else(TsStats::default, |it| it.splitter.stats());
+        // Of programs of one stream, each sees its own pictures only.
+        stats.damaged = self
+            .lanes
+            .iter()
+            .map(|it| it.splitter.stats().damaged)
+            .sum();
+        stats
     }
 
     pub fn renditions(&self) -> Vec<Rendition> {

@@ -50,6 +50,8 @@ pub fn signals() -> Vec<Signal> {
         }),
         parities: Some(BaseParities { n: 6, m: 2 }),
         media_ms_per_s: Some(850),
+        input_damaged: 3,
+        input_failed: true,
         via: Via::Core,
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };

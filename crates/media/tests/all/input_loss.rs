@@ -1,0 +1,219 @@
+//! Datagrams that are lost on the way into a source: no receiver shows a picture that is not one of the encoder.
+//!
+//! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
+
+use bytes::Bytes;
+use layercast_core::{Media, PerLayer, Serial, Span, Stream, Time};
+use layercast_media::{
+    Clip, FlowWriter, Frame, Ingest, InputLoss, OutputForm, Received, TimedFrame, Undecodable,
+    WriterStats,
+};
+
+use crate::common::{decode, decode_anyway, encode, have_ffmpeg};
+
+const FRAMES: usize = 100;
+
+/// Name and ffmpeg options of the video.
+const SOURCES: [(&str, &str); 5] = [
+    (
+        "h264",
+        "-c:v libx264 -g 25 -bf 2 -x264-params scenecut=0:b-pyramid=none",
+    ),
+    ("slices", "-c:v libx264 -g 25 -bf 3 -x264-params slices=4"),
+    (
+        "h265",
+        "-c:v libx265 -preset ultrafast -g 25 -bf 3 -x265-params log-level=none",
+    ),
+    (
+        "mpeg2",
+        "-c:v mpeg2video -g 12 -bf 2 -sc_threshold 1000000000",
+    ),
+    (
+        "mpeg1",
+        "-c:v mpeg1video -g 12 -bf 2 -sc_threshold 1000000000",
+    ),
+];
+
+fn transport_stream(name: &str, options: &str) -> Vec<u8> {
+    let options = format!("-frames:v {FRAMES} -s 352x288 -pix_fmt yuv420p {options} -f mpegts");
+    encode(&format!("input-loss-{name}.ts"), &options)
+}
+
+/// What a source passes on of the datagrams that come, and what it says was lost.
+fn taken<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Frame>, InputLoss) {
+    let mut ingest = Ingest::new();
+    let mut frames: Vec<TimedFrame> = Vec::new();
+    for (at, datagram) in datagrams.into_iter().enumerate() {
+        ingest.push(Time::ZERO + Span::from_ms(at as u64), datagram);
+        frames.extend(std::iter::from_fn(|| ingest.poll()));
+    }
+    ingest.finish();
+    frames.extend(std::iter::from_fn(|| ingest.poll()));
+    let frames = frames.into_iter().map(|it| it.frame).collect();
+    (frames, ingest.stats().loss())
+}
+
+/// What a receiver writes that gets all of them.
+fn written(media: Media, frames: &[Frame], undecodable: Undecodable) -> (Vec<u8>, WriterStats) {
+    let rate = layercast_core::FrameRate { num: 25, den: 1 };
+    let mut writer = FlowWriter::new(media, rate, OutputForm::Native);
+    writer.set_undecodable(undecodable);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    for (index, frame) in frames.iter().enumerate() {
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            sound: frame.sound,
+            missing: PerLayer::default(),
+            emitted: Time::ZERO + Span::from_secs(9) + rate.due(index as u64),
+            data: frame.data.as_ref().expect("bytes"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    writer.finish(&mut out);
+    (out, writer.stats())
+}
+
+/// Which datagrams are lost: bursts of up to `burst` of them.
+fn lost(count: usize, seed: u64, burst: u64) -> Vec<bool> {
+    let mut stream = Stream::new(seed, "input loss");
+    let mut lost = vec![false; count];
+    let mut at = 30;
+    while at < count {
+        let len = 1 + stream.below(burst) as usize;
+        let end = (at + len).min(count);
+        lost[at..end].fill(true);
+        at = end + 20 + stream.below(200) as usize;
+    }
+    lost
+}
+
+/// A burst is shorter than the continuity counter: 16 packets, two datagrams.
+#[test]
+fn receivers_of_a_transport_stream_show_no_picture_that_is_damaged() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in SOURCES {
+        let data = transport_stream(name, options);
+        let original = decode("mpegts", &data);
+        let datagrams: Vec<&[u8]> = data.chunks(7 * 188).collect();
+        let (frames, none) = taken(datagrams.iter().copied());
+        assert_eq!(none, InputLoss::default(), "{name}");
+        let whole = decode(
+            "mpegts",
+            &written(Media::MpegTs, &frames, Undecodable::LeaveOut).0,
+        );
+        assert_eq!(whole, original, "{name}: nothing is lost");
+        let (mut seen, mut broken) = (0, 0);
+        for seed in 0..4 {
+            let lost = lost(datagrams.len(), seed, 2);
+            let kept = datagrams.iter().zip(&lost).filter(|(_, lost)| !**lost);
+            let (frames, loss) = taken(kept.map(|(it, _)| *it));
+            let (out, stats) = written(Media::MpegTs, &frames, Undecodable::LeaveOut);
+            assert!(
+                loss.packets > 0 && loss.pictures > 0,
+                "{name} {seed}: {loss:?}"
+            );
+            assert_eq!(stats.damaged, loss.pictures, "{name} {seed}: {stats:?}");
+            assert!(stats.undecodable >= stats.damaged);
+            let shown = decode("mpegts", &out);
+            for (at, picture) in shown.iter().enumerate() {
+                assert!(original.contains(picture), "{name} {seed} {at}: {stats:?}");
+            }
+            seen += shown.len();
+            // Without the marks these are shown.
+            let (mut marked, _) = written(Media::MpegTs, &frames, Undecodable::Mark);
+            marked.chunks_mut(188).for_each(|it| it[1] &= 0x7F);
+            let shown = decode_anyway("mpegts", &marked);
+            broken += shown.iter().filter(|it| !original.contains(it)).count();
+        }
+        assert!(seen > FRAMES && broken > 0, "{name}: {seen} {broken}");
+    }
+}
+
+/// Some multiplexers do not count: what they send is whole.
+#[test]
+fn counters_that_never_count_damage_few_pictures() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let (name, options) = SOURCES[0];
+    let mut data = transport_stream(name, options);
+    data.chunks_mut(188).for_each(|packet| packet[3] &= 0xF0);
+    let (frames, loss) = taken(data.chunks(7 * 188));
+    assert!(loss.packets > 100 && loss.pictures < 5, "{loss:?}");
+    assert!(frames.iter().filter(|it| it.gop_start).count() >= 3);
+}
+
+#[test]
+fn receivers_of_rtp_show_no_picture_that_is_damaged() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in SOURCES {
+        let (format, media) = match name {
+            "mpeg2" => ("mpeg2video", Media::Mpeg2),
+            "mpeg1" => ("mpeg1video", Media::Mpeg1),
+            "h265" => ("hevc", Media::H265),
+            _ => ("h264", Media::H264),
+        };
+        let options =
+            format!("-frames:v {FRAMES} -s 352x288 -pix_fmt yuv420p {options} -f {format}");
+        let data = encode(&format!("input-loss-{name}.{format}"), &options);
+        // The demultiplexer has another name than the multiplexer.
+        let format = match media {
+            Media::Mpeg1 | Media::Mpeg2 => "mpegvideo",
+            _ => format,
+        };
+        let original = decode_anyway(format, &data);
+        let clip = Clip::parse(Bytes::from(data)).expect("a clip");
+        let datagrams = datagrams(&clip);
+        let (mut seen, mut left_out) = (0, 0);
+        for seed in 0..4 {
+            let lost = lost(datagrams.len(), seed, 20);
+            let kept = datagrams.iter().zip(&lost).filter(|(_, lost)| !**lost);
+            let (frames, loss) = taken(kept.map(|(it, _)| &it[..]));
+            assert!(loss.packets > 0, "{name} {seed}: {loss:?}");
+            left_out += loss.pictures;
+            // The receivers see no gap.
+            let bytes: Vec<u8> = frames
+                .iter()
+                .flat_map(|it| it.data.clone().expect("bytes"))
+                .collect();
+            let shown = decode_anyway(format, &bytes);
+            for (at, picture) in shown.iter().enumerate() {
+                assert!(
+                    original.contains(picture),
+                    "{name} {seed} {at}: {loss:?}, {media:?}"
+                );
+            }
+            seen += shown.len();
+        }
+        assert!(seen > FRAMES && left_out > 0, "{name}: {seen} {left_out}");
+    }
+}
+
+/// The clip as RTP datagrams.
+fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
+    let rate = clip.info.frame_rate;
+    let mut writer = FlowWriter::new(clip.info.codec, rate, OutputForm::Rtp(7));
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    for (index, frame) in clip.frames.iter().enumerate() {
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            sound: frame.sound,
+            missing: PerLayer::default(),
+            emitted: Time::ZERO + Span::from_secs(9) + rate.due(index as u64),
+            data: frame.data.as_ref().expect("a real clip"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    let mut start = 0;
+    ends.iter()
+        .map(|&end| out[std::mem::replace(&mut start, end)..end].to_vec())
+        .collect()
+}
