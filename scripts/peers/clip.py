@@ -14,6 +14,8 @@ WIDTH, HEIGHT, FPS = 640, 360, 25
 SECONDS = 71
 FRAMES = SECONDS * FPS
 GOP = 12
+# The elementary stream of ffmpeg's first video.
+VIDEO = 256
 
 
 @dataclass
@@ -125,7 +127,7 @@ def arrivals(got: list[tuple[float, bytes]]) -> dict[int, float]:
             packet = chunk[place : place + 188]
             pid = (packet[1] & 0x1F) << 8 | packet[2]
             # A packet without payload carries a clock reference only.
-            if pid != 256 or not packet[3] & 0x10:
+            if pid != VIDEO or not packet[3] & 0x10:
                 continue
             if packet[1] & 0x40:
                 payload = 5 + packet[4] if packet[3] & 0x20 else 4

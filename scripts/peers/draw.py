@@ -16,6 +16,7 @@ COLOURS |= {"Layercast 500 ms, repair": "#2a8f4f"}
 def draw(results: dict, conditions: list[str], fps: int, drop: tuple[int, int], file: Path) -> None:
     """The first run of each H.264 stream over these paths: luminance PSNR of what was on the screen."""
     figure, axes = plt.subplots(len(conditions), 1, figsize=(10, 2.6 * len(conditions)), sharex=True)
+    axes = [axes] if len(conditions) == 1 else axes
     for axis, condition in zip(axes, conditions, strict=True):
         for name, runs in results[condition].items():
             if "H.264" not in name or "blind" in name or not runs:

@@ -4,8 +4,9 @@
 Usage: fast_start.py LAYERCAST FOLDER [--gops 0.5,2,8] [--loss 0,1,3,10] [--seeds 1] [--jobs 3] [--delay 20]
 
 Each run: a server of a real clip with sound, a path with loss on each link, a receiver that writes a file.
-The pictures of the file are decoded and compared with those of the clip. One JSON object a run, then a table.
-docs/src/how-to/latency.md has it. BENCH_URGENT=1, as root: the programs run before all others.
+The pictures of the file are decoded and compared with those of the clip. One JSON object a run, then a table;
+FOLDER/fast_start.json has the runs, docs/src/results/bench-live.md the table.
+BENCH_URGENT=1, as root: the programs run before all others.
 """
 
 import argparse
@@ -117,6 +118,7 @@ def main() -> None:
     runs = itertools.product(gops, losses, places, viewers, [False, True], seeds)
     with ThreadPoolExecutor(args.jobs) as pool:
         rows = list(pool.map(lambda case: run(args, case), runs))
+    (args.folder / "fast_start.json").write_text(json.dumps({"rows": rows}) + "\n")
     print(
         "| GOP | loss | path | viewer | first picture off / on | wrong pictures off / on | playout off / on |"
     )

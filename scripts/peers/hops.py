@@ -4,7 +4,8 @@
 Usage: hops.py LAYERCAST FOLDER [--runs 3] [--seconds 40] [--playouts 150,200,300] [--loss 5]
 
 From end to end is one link with the delay and the loss of the three. On sockets each link is a
-`layercast emulate`. Prints one JSON object a run, then a table; docs/src/explanation/repair.md has it.
+`layercast emulate`. Prints one JSON object a run, then a table, and writes FOLDER/hops.json;
+docs/src/results/bench-live.md has it.
 BENCH_URGENT=1, as root: the programs run before all others.
 """
 
@@ -109,7 +110,7 @@ def main() -> None:
     parser.add_argument("--loss", type=float, default=5.0)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows, runs = [], []
     for playout in map(int, args.playouts.split(",")):
         for name, hops in HOPS.items():
             cells = []
@@ -118,12 +119,14 @@ def main() -> None:
                 for seed in range(1, args.runs + 1):
                     found.append(run(args, hops, playout, seed))
                     shown = {"playout_ms": playout, "repair": name, "world": world, "seed": seed}
-                    print(json.dumps(shown | found[-1]), flush=True)
+                    runs.append(shown | found[-1])
+                    print(json.dumps(runs[-1]), flush=True)
                     time.sleep(0.2)
                 missed = [100 * it["missed"] / it["frames"] for it in found]
                 spread = f"{statistics.mean(missed):.2f} ({min(missed):.2f} to {max(missed):.2f})"
                 cells += [spread, f"{statistics.mean(it['repairs_percent'] for it in found):.1f}"]
             rows.append(f"| {playout} ms | {name} | {' | '.join(cells)} |")
+    (args.folder / "hops.json").write_text(json.dumps({"rows": runs}) + "\n")
     print("| playout | repair | simulator: missed (%) | repairs (%) | sockets: missed (%) | repairs (%) |")
     print("|---|---|---|---|---|---|", *rows, sep="\n")
 

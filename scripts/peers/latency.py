@@ -4,14 +4,14 @@
 Usage: latency.py LAYERCAST FOLDER [--seconds 30] [--runs 1] [--gops 0.5,2,8]
                   [--settings default,low-latency,srt]
 
-Each picture is recognised by its presentation time stamp: the delay is from the first packet of the picture
-at the input to the first packet of the same picture at the output. docs/src/how-to/latency.md has the table.
+All settings get the same stream at the same moments. Each picture is recognised by its presentation time
+stamp: the delay is from the first packet of the picture at the input to the first packet of the same picture
+at the output. Writes FOLDER/latency.json; docs/src/results/bench-live.md has the table.
 """
 
 import argparse
 import itertools
 import json
-import re
 import select
 import socket
 import statistics
@@ -19,6 +19,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -68,9 +70,9 @@ def pictures(datagram: bytes):
 
 
 class Tap(threading.Thread):
-    """Notes when each picture arrives at a port, and passes the datagrams on."""
+    """Notes when each picture arrives at a port, and passes the datagrams on to others."""
 
-    def __init__(self, to: int | None = None) -> None:
+    def __init__(self, to: Sequence[int] = ()) -> None:
         super().__init__(daemon=True)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -87,8 +89,8 @@ class Tap(threading.Thread):
                 continue
             datagram = self.socket.recv(65_536)
             now = time.monotonic()
-            if self.to:
-                self.socket.sendto(datagram, ("127.0.0.1", self.to))
+            for port in self.to:
+                self.socket.sendto(datagram, ("127.0.0.1", port))
             for pts in pictures(datagram):
                 self.seen.setdefault(pts, now)
 
@@ -136,48 +138,59 @@ def srt(port: int, out: int) -> list[subprocess.Popen]:
     return [start(there), start(here)]
 
 
-def measure(args: argparse.Namespace, setting: str, gop_s: float) -> dict:
-    """One run: the delays of its pictures in milliseconds."""
+def measure(args: argparse.Namespace, gop_s: float) -> list[dict]:
+    """One run of all settings: the delays of their pictures in milliseconds."""
     path = clip(args.folder, gop_s, args.seconds + 20)
-    port = free_port()
-    source, sink = Tap(port), Tap()
-    source.start()
-    sink.start()
+    ports = {setting: free_port() for setting in args.settings}
+    source, sinks = Tap(list(ports.values())), {setting: Tap() for setting in ports}
+    for tap in (source, *sinks.values()):
+        tap.start()
     to = f"udp://127.0.0.1:{source.port}?pkt_size={DATAGRAM}"
     command = ["ffmpeg", "-v", "error", "-nostdin", "-re", "-i", str(path), "-map", "0", "-c", "copy"]
     encoder = subprocess.Popen([*command, "-f", "mpegts", to])
-    processes, row = [encoder], {"setting": setting, "gop_s": gop_s}
-    try:
-        if setting == "srt":
-            processes += srt(port, sink.port)
-            time.sleep(args.seconds)
-        else:
-            nodes, receiver, ready = layercast(args.layercast, setting, port, sink.port, args.seconds)
-            processes += [*nodes, receiver]
-            row["url_after_s"] = round(ready, 1)
-            said = [json.loads(line) for line in receiver.stdout]
-            summary = next(line for line in said if line["report"] == "summary")["receiver"]
-            row["end_to_end_ms"] = {k: round(v, 1) for k, v in summary["end_to_end_ms"].items()}
-            row["late"], row["lost"] = summary["late"], sum(summary["lost"].values())
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            process.wait()
-        source.over = sink.over = True
+    with ThreadPoolExecutor(len(ports)) as pool:
+        told = list(pool.map(lambda setting: through(args, setting, ports[setting], sinks[setting]), ports))
+    encoder.terminate()
+    encoder.wait()
+    for tap in (source, *sinks.values()):
+        tap.over = True
+    return [
+        {"setting": setting, "gop_s": gop_s} | said | delays(source, sinks[setting], setting)
+        for setting, said in zip(ports, told, strict=True)
+    ]
+
+
+def through(args: argparse.Namespace, setting: str, port: int, sink: Tap) -> dict:
+    """Runs the programs of a setting for the time of a run; what they said."""
+    if setting == "srt":
+        processes, row = srt(port, sink.port), {}
+        time.sleep(args.seconds)
+    else:
+        nodes, receiver, ready = layercast(args.layercast, setting, port, sink.port, args.seconds)
+        processes = [*nodes, receiver]
+        said = [json.loads(line) for line in receiver.stdout]
+        summary = next(line for line in said if line["report"] == "summary")["receiver"]
+        row = {"url_after_s": round(ready, 1), "late": summary["late"], "lost": sum(summary["lost"].values())}
+        row["end_to_end_ms"] = {k: round(v, 1) for k, v in summary["end_to_end_ms"].items()}
+    for process in reversed(processes):
+        process.terminate()
+    for process in processes:
+        process.wait()
+    return row
+
+
+def delays(source: Tap, sink: Tap, setting: str) -> dict:
+    """The delays of the pictures that came out."""
     first = min(sink.seen.values(), default=0.0)
-    delays = sorted(
+    found = sorted(
         1e3 * (at - source.seen[pts])
         for pts, at in sink.seen.items()
         if pts in source.seen and at > first + WARM_UP_S
     )
-    if len(delays) < 2:
-        raise SystemExit(f"latency: nothing came through ({setting}, GOP {gop_s:g} s)")
-    row["pictures"] = len(delays)
-    row["median_ms"] = round(statistics.median(delays), 1)
-    row["p95_ms"] = round(delays[len(delays) * 95 // 100], 1)
-    row["max_ms"] = round(delays[-1], 1)
-    return row
+    if len(found) < 2:
+        raise SystemExit(f"latency: nothing came through ({setting})")
+    row = {"pictures": len(found), "median_ms": round(statistics.median(found), 1)}
+    return row | {"p95_ms": round(found[len(found) * 95 // 100], 1), "max_ms": round(found[-1], 1)}
 
 
 def main() -> None:
@@ -191,14 +204,15 @@ def main() -> None:
     parser.add_argument("--settings", default="default,low-latency,srt")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for setting in args.settings.split(","):
-        for gop in args.gops.split(","):
-            for number in range(1, args.runs + 1):
-                print(f"latency: {setting}, GOP {gop} s, run {number}", file=sys.stderr, flush=True)
-                row = measure(args, setting, float(re.sub("s$", "", gop)))
+    args.settings, rows = args.settings.split(","), []
+    for gop in args.gops.split(","):
+        for number in range(1, args.runs + 1):
+            print(f"latency: GOP {gop} s, run {number} of {args.runs}", file=sys.stderr, flush=True)
+            for row in measure(args, float(gop.removesuffix("s"))):
                 rows.append(row)
                 print(json.dumps(row), flush=True)
+    rows.sort(key=lambda row: (args.settings.index(row["setting"]), row["gop_s"]))
+    (args.folder / "latency.json").write_text(json.dumps({"rows": rows}) + "\n")
     print("| setting | GOP | URL after | median | 95 % | largest |\n|---|---|---|---|---|---|")
     for (setting, gop), runs in itertools.groupby(rows, lambda row: (row["setting"], row["gop_s"])):
         runs = list(runs)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from clip import FPS, FRAMES, Clip, Stream, arrivals
+from clip import FPS, FRAMES, VIDEO, Clip, Stream, arrivals, presentation_time
 from nodes import Programs, free_port, hurry
 from quality import decode, psnr, quantile, summary
 
@@ -44,7 +44,11 @@ CONDITIONS = {
     "5 % in bursts of 5": ["--loss", "5%", "--burst", 5],
     "5 % in bursts of 20": ["--loss", "5%", "--burst", 20],
     "reordering by up to 8 ms": ["--jitter", "8ms", "--reorder"],
+    "5 % on each of three hops": ["--loss", "5%"],
 }
+# The links of a path that has several, each of 10 ms. Only Layercast has nodes between them.
+HOPS = {"5 % on each of three hops": 3}
+HOP_DELAY_MS = 10
 # Of Layercast: options of `serve` and of `join`. Of the others: latency or buffer in milliseconds.
 VARIANTS = {
     f"Layercast, playout {ms} ms": ("layercast", [[], ["--playout", f"{ms}ms"]])
@@ -52,8 +56,10 @@ VARIANTS = {
 }
 VARIANTS |= {"Layercast, default playout": ("layercast", [[], []])}
 VARIANTS |= {"Layercast, lead 0, playout 120 ms": ("layercast", [["--lead", "0"], ["--playout", "120ms"]])}
+VARIANTS |= {"Layercast, lead 0, playout 80 ms": ("layercast", [["--lead", "0"], ["--playout", "80ms"]])}
 VARIANTS |= {"Layercast, lead 0, default playout": ("layercast", [["--lead", "0"], []])}
-VARIANTS |= {f"{name} {ms} ms": (name.lower(), ms) for name in ("SRT", "RIST") for ms in (120, 160, 200, 300)}
+VARIANTS |= {f"SRT {ms} ms": ("srt", ms) for ms in (100, 120, 160, 200, 300)}
+VARIANTS |= {f"RIST {ms} ms": ("rist", ms) for ms in (120, 160, 200, 300)}
 
 
 @dataclass
@@ -70,23 +76,35 @@ class Run:
     figures: dict = field(default_factory=dict)
     receiver: subprocess.Popen | None = None
 
-    def start(self, programs: Programs, way: list) -> None:
+    def start(self, programs: Programs, links: list[list]) -> None:
         """Start the programs; those of Layercast need the stream to be under way."""
-        getattr(self, f"_{self.kind}")(programs, ["emulate", "--delay", f"{DELAY_MS}ms", *way])
+        getattr(self, f"_{self.kind}")(programs, links)
 
-    def _layercast(self, programs: Programs, way: list) -> None:
+    def _layercast(self, programs: Programs, links: list[list]) -> None:
         at_source, at_receiver = self.options
-        serve = ["serve", f"udp://127.0.0.1:{self.entry}", "--flow", "bunny", "--listen", "127.0.0.1:0"]
-        server = programs.ready([*serve, *at_source])
-        entrance = programs.ready([*way, "--to", server])
-        join = ["join", f"{entrance}/bunny", "--out", f"udp://127.0.0.1:{self.out}"]
+        own = ["--listen", "127.0.0.1:0"]
+        serve = ["serve", f"udp://127.0.0.1:{self.entry}", "--flow", "bunny", *own]
+        address = programs.ready([*serve, *at_source])
+        for number, link in enumerate(links):
+            if number > 0:
+                address = programs.ready(["switch", "--upstream", address, *own])
+            address = programs.ready([*link, "--to", address])
+        join = ["join", f"{address}/bunny", "--out", f"udp://127.0.0.1:{self.out}"]
         # It ends with the stream: the summary is its last line.
         said = (self.folder / "join.jsonl").open("w")
         self.receiver = programs.start(programs.node([*join, *at_receiver]), stdout=said)
 
-    def _srt(self, programs: Programs, way: list) -> None:
+    @staticmethod
+    def _path(programs: Programs, links: list[list], far: int) -> str:
+        """The entrance of a path without nodes between its links."""
+        address = f"127.0.0.1:{far}"
+        for link in links:
+            address = programs.ready([*link, "--to", address])
+        return address
+
+    def _srt(self, programs: Programs, links: list[list]) -> None:
         far, options = free_port(), f"latency={self.options}"
-        entrance = programs.ready([*way, "--to", f"127.0.0.1:{far}"])
+        entrance = self._path(programs, links, far)
         program = ["srt-live-transmit", "-q"]
         programs.start(
             [*program, f"srt://127.0.0.1:{far}?mode=listener&{options}", f"udp://127.0.0.1:{self.out}"]
@@ -96,9 +114,9 @@ class Run:
         to = f"srt://{entrance}?mode=caller&{options}"
         programs.start([*program, *told, f"udp://127.0.0.1:{self.entry}", to])
 
-    def _rist(self, programs: Programs, way: list) -> None:
+    def _rist(self, programs: Programs, links: list[list]) -> None:
         far, options = free_port(), f"buffer={self.options}"
-        entrance = programs.ready([*way, "--to", f"127.0.0.1:{far}"])
+        entrance = self._path(programs, links, far)
         receive = ["ristreceiver", "-i", f"rist://@127.0.0.1:{far}?{options}"]
         programs.start([*receive, "-o", f"udp://127.0.0.1:{self.out}"])
         time.sleep(0.3)
@@ -174,9 +192,16 @@ class Judge:
         self.encoded = decode(self.clip.h264.path, self.clip.h264, 0)
         originals = enumerate(self.clip.pictures)
         self.clean = [round(psnr(original, self.encoded[k]), 2) for k, original in originals]
+        self.frames: dict[int, bytes] | None = None
 
     def see(self, received: Path) -> dict:
         """What a viewer of a stream saw: each picture in its turn, or the last one again."""
+        told = {"pictures": JUDGED_TO - JUDGED_FROM, "damaged": self._damaged(received)}
+        if not told["damaged"]:
+            # The same octets are the same pictures: no decoder is needed to see them.
+            received.unlink()
+            still = [False] * len(self.clean)
+            return summary(self.clean, still, self.clean, JUDGED_FROM, JUDGED_TO) | told | {"wrong": 0}
         pictures = decode(received, self.clip.h264, 0)
         received.unlink()
         quality, frozen, wrong = [], [], 0
@@ -190,7 +215,37 @@ class Judge:
             wrong += not is_right and JUDGED_FROM <= k < JUDGED_TO
             quality.append(self.clean[k] if is_right else psnr(original, shown))
         figures = summary(quality, frozen, self.clean, JUDGED_FROM, JUDGED_TO)
-        return figures | {"wrong": wrong, "pictures": JUDGED_TO - JUDGED_FROM}
+        return figures | told | {"wrong": wrong}
+
+    def _damaged(self, received: Path) -> int:
+        """How many of the frames that the judged pictures need did not arrive as the encoder gave them."""
+        if self.frames is None:
+            self.frames = frames(self.clip.h264.path.read_bytes())
+        came = frames(received.read_bytes())
+        # From the key frame a second before on, and with the reference of the last pictures.
+        judged = range(JUDGED_FROM - FPS, JUDGED_TO + 3)
+        needed = [packet["pts"] for packet in self.clip.h264.packets]
+        needed = [pts for pts in needed if self.clip.h264.index(pts) in judged]
+        return sum(came.get(pts) != self.frames[pts] for pts in needed)
+
+
+def frames(stream: bytes) -> dict[int, bytes]:
+    """The octets of each video frame in a transport stream, without headers of PES, by its time."""
+    found: dict[int, list[bytes]] = {}
+    current = None
+    for at in range(0, len(stream) - 187, 188):
+        if (stream[at + 1] & 0x1F) << 8 | stream[at + 2] != VIDEO or not stream[at + 3] & 0x10:
+            continue
+        start = at + (5 + stream[at + 4] if stream[at + 3] & 0x20 else 4)
+        payload = stream[start : at + 188]
+        if stream[at + 1] & 0x40:
+            current = presentation_time(payload)
+            payload = payload[9 + payload[8] :]
+            # A frame that comes twice is no frame of the encoder.
+            found[current] = [b"twice"] if current in found else []
+        if current is not None:
+            found[current].append(payload)
+    return {pts: b"".join(parts) for pts, parts in found.items()}
 
 
 def be_judge(folder: Path) -> None:
@@ -223,10 +278,14 @@ def compare(args: argparse.Namespace, stream: Stream, condition: str, seed: int)
     over = threading.Event()
     with Programs(args.layercast) as programs, ThreadPoolExecutor(len(runs) + 2) as pool:
         listening = pool.submit(listen, list(runs.values()), over.is_set)
-        way = [*CONDITIONS[condition], "--seed", seed]
+        hops = HOPS.get(condition, 1)
+        delay = DELAY_MS if hops == 1 else HOP_DELAY_MS
+        way = ["emulate", "--delay", f"{delay}ms", *CONDITIONS[condition]]
+        # Each link has losses of its own; the first one those of the seed.
+        links = [[*way, "--seed", seed + 100 * number] for number in range(hops)]
         begin = time.monotonic() + 1.0
         feeding = pool.submit(feed, stream, [run.entry for run in runs.values()], begin)
-        for starting in [pool.submit(run.start, programs, way) for run in runs.values()]:
+        for starting in [pool.submit(run.start, programs, links) for run in runs.values()]:
             starting.result()
         feeding.result()
         time.sleep(1.0)

@@ -7,7 +7,7 @@ Runs with and without repair alternate, in the order with, without, without, wit
 machine falls on both. Each run sends an MPEG-1 stream of `rate` Mbit/s over loopback. Its figures are those
 of the last `seconds`, after the first five, in which reports are frequent. Prints a JSON line for each run,
 and at the end the ratio of the medians with its confidence interval (95 %, bootstrap of the pairs), and what
-the feedback takes. docs/src/explanation/repair.md has the table.
+the feedback takes. docs/src/results/bench-live.md has the table.
 BENCH_URGENT=1, as root: the measured programs run before all others.
 """
 
@@ -100,6 +100,7 @@ def main() -> None:
         "with_over_without": round(ratio(pairs), 4),
         "interval_95": [round(resampled[50], 4), round(resampled[1_949], 4)],
         "feedback_kbps": round(kbps, 1),
+        "runs": [{"with_ms": a, "without_ms": b} for a, b in pairs],
     }
     print(json.dumps(result), flush=True)
     (args.folder / "repair_cost.json").write_text(json.dumps(result) + "\n")

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """SRT and Layercast side by side over the same emulated path, as seen on the screen.
 
-Usage: srt.py LAYERCAST OUT_DIR [RUNS]. Writes OUT_DIR/srt.json and srt.png, quality over time, and prints a
-table. docs/src/results/bench-media.md says what is compared and how.
+Usage: srt.py LAYERCAST OUT_DIR [--runs 3] [--set srt|renditions] [--conditions "3 % loss,drop to 60 %"]
+
+Writes OUT_DIR/SET.json and, of srt, srt.png, quality over time, and prints a table.
+docs/src/results/bench-media.md says what is compared and how; the set `renditions` is in bench-live.md.
 """
 
+import argparse
 import itertools
 import json
 import os
@@ -22,7 +25,6 @@ from nodes import Programs, free_port, hurry
 from quality import FROM, TO, decode, quantile, spread, summary, watch
 
 LAYERCAST, OUT = sys.argv[1], Path(sys.argv[2])
-RUNS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
 # The capacity of the path, as a multiple of what the stream needs, headers included.
 HEADROOM = 1.3
 DELAY_MS, JITTER_MS, QUEUE_MS = 20, 5, 200
@@ -31,6 +33,8 @@ DROP = (10, 20)
 SMOOTHED = 0.95
 CONDITIONS = {"0 % loss": ["--loss", "0"], "1 % loss": ["--loss", "1%"], "3 % loss": ["--loss", "3%"]}
 CONDITIONS |= {"5 % loss": ["--loss", "5%"], "drop to 60 %": ["--loss", "0"]}
+# What is compared, and under which conditions.
+SETS = {"srt": ",".join(CONDITIONS), "renditions": "drop to 60 %"}
 # SRT connects before its media start; Layercast starts its media this long after its own start.
 SETTLE = 2.0
 
@@ -173,8 +177,11 @@ def run_layercast(
     }
 
 
-def variants(clip: Clip) -> dict:
-    """What is compared: name -> how to run it and what is clean. Links are repaired if the name says so."""
+def variants(clip: Clip, which: str) -> dict:
+    """What a set compares: name -> how to run it and what is clean.
+
+    Links are repaired if the name says so, and those of renditions are.
+    """
 
     def srt(stream, latency):
         return lambda *rest: run_srt(clip, stream, latency, *rest)
@@ -185,6 +192,13 @@ def variants(clip: Clip) -> dict:
     def auto(stream, playout):
         return layercast(stream, playout, False, "auto", True)
 
+    if which == "renditions":
+        found = {f"SRT {ms} ms": (srt(clip.h264, ms), "h264") for ms in (120, 300, 500)}
+        for ms in (300, 500):
+            rate_known = layercast(clip.renditions, ms, True, "auto")
+            found[f"Layercast {ms} ms, switch"] = (rate_known, "renditions")
+            found[f"Layercast {ms} ms, auto"] = (auto(clip.renditions, ms), "renditions")
+        return found
     return {
         "SRT 120 ms, H.264": (srt(clip.h264, 120), "h264"),
         "SRT 120 ms, MPEG-1": (srt(clip.mpeg1, 120), "mpeg1"),
@@ -197,9 +211,6 @@ def variants(clip: Clip) -> dict:
         "Layercast 500 ms, H.264, switch, repair": (layercast(clip.h264, 500, True, "auto"), "h264"),
         "Layercast 500 ms, H.264, auto": (auto(clip.h264, 500), "h264"),
         "Layercast 800 ms, H.264, auto": (auto(clip.h264, 800), "h264"),
-        "Layercast 300 ms, renditions, switch": (layercast(clip.renditions, 300, True, "auto"), "renditions"),
-        "Layercast 500 ms, renditions, switch": (layercast(clip.renditions, 500, True, "auto"), "renditions"),
-        "Layercast 500 ms, renditions, auto": (auto(clip.renditions, 500), "renditions"),
         "Layercast 200 ms, MPEG-1, auto": (auto(clip.mpeg1, 200), "mpeg1"),
         "Layercast 500 ms, MPEG-1, auto": (auto(clip.mpeg1, 500), "mpeg1"),
         "Layercast 200 ms, MPEG-1, blind": (layercast(clip.mpeg1, 200, False), "mpeg1"),
@@ -210,9 +221,9 @@ def variants(clip: Clip) -> dict:
     }
 
 
-def measure(clip: Clip, clean: dict, name: str, condition: str, seed: int) -> dict:
-    """One run, watched."""
-    run, form = variants(clip)[name]
+def measure(clip: Clip, clean: dict, kind: tuple, name: str, condition: str, seed: int) -> dict:
+    """One run of a variant, watched."""
+    run, form = kind
     folder = OUT / "runs" / f"{name} {condition} {seed}".replace(" ", "_").replace(",", "").replace("%", "")
     folder.mkdir(parents=True, exist_ok=True)
     result = run(condition, seed, folder)
@@ -250,24 +261,37 @@ def about(clip: Clip, clean: dict) -> dict:
 
 def main() -> None:
     """Run everything and say what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("layercast")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--set", choices=list(SETS), default="srt")
+    parser.add_argument("--conditions")
+    args = parser.parse_args()
+    conditions = (args.conditions or SETS[args.set]).split(",")
+    if unknown := set(conditions) - set(CONDITIONS):
+        parser.error(f"no condition {', '.join(sorted(unknown))}; there are {', '.join(CONDITIONS)}")
     clip = Clip(OUT / "clip")
     clean = {
         "h264": watch(clip, decode(clip.h264.path, clip.h264, 0), None),
         "mpeg1": watch(clip, decode(clip.layered, None, 0), None),
         "renditions": watch(clip, decode(clip.renditions.path, clip.renditions, 0, "0:v:2"), None),
     }
-    results = {condition: {name: [] for name in variants(clip)} for condition in CONDITIONS}
-    for seed, condition in itertools.product(range(1, RUNS + 1), CONDITIONS):
-        print(f"srt: {condition}, run {seed} of {RUNS}", file=sys.stderr, flush=True)
+    kinds = variants(clip, args.set)
+    results = {condition: {name: [] for name in kinds} for condition in conditions}
+    for seed, condition in itertools.product(range(1, args.runs + 1), conditions):
+        print(f"{args.set}: {condition}, run {seed} of {args.runs}", file=sys.stderr, flush=True)
         names = results[condition]
         with ThreadPoolExecutor(len(names)) as pool:
-            running = {n: pool.submit(measure, clip, clean, n, condition, seed) for n in names}
+            running = {n: pool.submit(measure, clip, clean, kinds[n], n, condition, seed) for n in names}
             for name, future in running.items():
                 names[name].append(future.result())
         # What there is so far, for the impatient.
         report = about(clip, clean) | {"results": results}
-        (OUT / "srt.json").write_text(json.dumps(report) + "\n")
-    draw(results, ["1 % loss", "3 % loss", "drop to 60 %"], FPS, DROP, OUT / "srt.png")
+        (OUT / f"{args.set}.json").write_text(json.dumps(report) + "\n")
+    drawn = [name for name in ("1 % loss", "3 % loss", "drop to 60 %") if name in results]
+    if args.set == "srt" and drawn:
+        draw(results, drawn, FPS, DROP, OUT / "srt.png")
     print(json.dumps(about(clip, clean)))
     table(results)
 

@@ -69,11 +69,11 @@ def _spread(values: list[float]) -> str:
     return f"{middle:g}" if low == high else f"{middle:g} ({low:g}-{high:g})"
 
 
-def pictures(printed: dict[str, Any], form: str) -> Cells:
-    """The streams of a form, `H.264` or `MPEG-1`, over the paths: `srt.json` of `make bench-peers`."""
+def pictures(printed: dict[str, Any], form: str = "") -> Cells:
+    """The streams of a form, `H.264` or `MPEG-1`, over the paths: `srt.json`; or all: `renditions.json`."""
     rows: Cells = []
     for path, streams in printed["results"].items():
-        chosen = {name: runs for name, runs in streams.items() if runs and f", {form}" in name}
+        chosen = {name: runs for name, runs in streams.items() if runs and (not form or f", {form}" in name)}
         lines = [(path, name, runs, runs) for name, runs in chosen.items()]
         if path.startswith("drop"):
             lines += [(DURING, name, runs, [run["during"] for run in runs]) for name, runs in chosen.items()]
@@ -81,7 +81,12 @@ def pictures(printed: dict[str, Any], form: str) -> Cells:
             delays = [run["delay_ms"]["p50"] for run in runs if run["delay_ms"]["p50"] is not None]
             measured = [_spread([figure[key] for figure in figures]) for key in FIGURES]
             rows.append(
-                [label, name.replace(f", {form}", ""), _spread(delays) if delays else None, *measured]
+                [
+                    label,
+                    name.replace(f", {form}", "") if form else name,
+                    _spread(delays) if delays else None,
+                    *measured,
+                ]
             )
     return rows
 
@@ -94,11 +99,16 @@ def repairs(printed: dict[str, Any]) -> Cells:
     rows: Cells = []
     for (path, stream), runs in found.items():
         delays = [statistics.median(run["delay_ms"][which] or 0 for run in runs) for which in ("p50", "p99")]
-        wrong = [round(100 * run["wrong"] / run["pictures"], 2) for run in runs]
         sent = [round(100 * run["repairs"] / max(run["sent"], 1), 1) for run in runs]
-        quality = [_spread([run[key] for run in runs]) for key in ("mean_psnr", "frozen_percent")]
+        pictures: list[str | None] = [None] * 3
+        if all("wrong" in run for run in runs):
+            wrong = [round(100 * run["wrong"] / run["pictures"], 2) for run in runs]
+            quality = [_spread([run[key] for run in runs]) for key in ("mean_psnr", "frozen_percent")]
+            pictures = [quality[0], _spread(wrong), quality[1]]
+        counted = all("damaged" in run for run in runs)
+        damaged = _spread([run["damaged"] for run in runs]) if counted else None
         shown = [f"{delay:.0f}" for delay in delays]
-        rows.append([path, stream, *shown, quality[0], _spread(wrong), quality[1], _spread(sent)])
+        rows.append([path, stream, *shown, damaged, *pictures, _spread(sent)])
     return rows
 
 
@@ -114,3 +124,71 @@ def jitter(printed: dict[str, Any]) -> Cells:
                 measured = [f"{row['late_percent']:.2f}", f"{row['delay_ms']:.1f}"]
                 rows.append([arrivals, name, *measured, None if peer is None else f"{peer:.1f}"])
     return rows
+
+
+def latency(printed: dict[str, Any]) -> Cells:
+    """Delay of a live stream for GOPs of several lengths: `latency.json` of `make bench-peers`."""
+    rows: Cells = []
+    for (setting, gop), runs in _alike(printed["rows"], "setting", "gop_s").items():
+        after = [_spread([run["url_after_s"] for run in runs])] if "url_after_s" in runs[0] else [""]
+        figures = [_whole([run[key] for run in runs]) for key in ("median_ms", "p95_ms", "max_ms")]
+        missed = _spread([run.get("late", 0) + run.get("lost", 0) for run in runs]) if after[0] else ""
+        rows.append([SETTINGS[setting], f"{gop:g} s", *after, *figures, missed])
+    return rows
+
+
+SETTINGS = {
+    "default": "defaults",
+    "low-latency": "`serve --lead 0`, `join --playout 20ms`",
+    "srt": "srt-live-transmit 1.5.1, latency 120 ms",
+}
+
+
+def hops(printed: dict[str, Any]) -> Cells:
+    """Repair on each of three hops against end to end: `hops.json` of `make bench-peers`."""
+    rows: Cells = []
+    for (playout, repair), runs in _alike(printed["rows"], "playout_ms", "repair").items():
+        row: list[str | None] = [f"{playout} ms", repair]
+        for world in ("simulator", "sockets"):
+            found = [run for run in runs if run["world"] == world]
+            row.append(_spread([round(100 * run["missed"] / run["frames"], 2) for run in found]))
+            row.append(_spread([run["repairs_percent"] for run in found]))
+        rows.append(row)
+    return rows
+
+
+def starts(printed: dict[str, Any]) -> Cells:
+    """What a receiver sees that joins between two key frames: `fast_start.json` of `make bench-peers`."""
+    rows: Cells = []
+    for (gop, loss, place, viewer), runs in _alike(
+        printed["rows"], "gop_s", "loss", "place", "viewer"
+    ).items():
+        row: list[str | None] = [f"{gop:g} s", f"{loss:g} %", place, viewer]
+        halves = [[run for run in runs if run["fast_start"] == on] for on in (False, True)]
+        row += [_whole([run["first_ms"] for run in half]) for half in halves]
+        row += [_spread([run.get("bad", 0) for run in half]) for half in halves]
+        rows.append([*row, _spread([run["lost"] + run["late"] for run in halves[1]])])
+    return rows
+
+
+def cost(printed: dict[str, Any]) -> Cells:
+    """Processor time with repair and without, and feedback: `repair_cost.json` of `make bench-peers`."""
+    low, high = printed["interval_95"]
+    times = [_whole([run[key] for run in printed["runs"]]) for key in ("with_ms", "without_ms")]
+    ratio = f"{printed['with_over_without']:.3f} ({low:.3f}-{high:.3f})"
+    return [
+        [f"{printed['rate_mbps']:g}", f"{printed['pairs']}", *times, ratio, f"{printed['feedback_kbps']:g}"]
+    ]
+
+
+def _alike(runs: list[dict], *keys: str) -> dict[tuple, list[dict]]:
+    """Runs by the values of these keys, in the order in which they came."""
+    found: dict[tuple, list[dict]] = {}
+    for run in runs:
+        found.setdefault(tuple(run[key] for key in keys), []).append(run)
+    return found
+
+
+def _whole(values: list[float]) -> str:
+    """Median and range in whole numbers."""
+    return _spread([round(value) for value in values])
