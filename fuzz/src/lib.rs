@@ -7,6 +7,7 @@ pub mod link;
 pub mod media;
 pub mod multicast;
 pub mod partial_order;
+pub mod picture;
 pub mod protect;
 pub mod receive;
 pub mod repair;

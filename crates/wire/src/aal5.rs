@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::adapter::ADAPTER_LEN;
 use crate::{
     ADAPTER_VCI, AdapterError, AdapterMsg, Cell, Flags, FrameType, METS_HEADER, MetsError,
-    MetsHeader, MetsPacket, Payload, Pti,
+    MetsHeader, MetsPacket, OneCell, Payload, Pti,
 };
 
 /// Most payload bytes of a METS packet carried in cells: 32 KiB in one AAL5 frame (specs/mets.md 2.6).
@@ -17,7 +17,7 @@ pub const MAX_CELL_PAYLOAD: usize = 32_768;
 const MAX_PADDED: usize = aal5_cells(65_535) as usize * CELL_PAYLOAD;
 
 /// The CRC-32 of AAL5 (ITU-T I.363.5): polynomial 0x04c11db7, not reflected, ones in and out.
-static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
+pub(crate) static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
 
 /// Which cell of an AAL5 frame has the user-to-user bit set (specs/mets.md 6.2, item 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
@@ -38,6 +38,7 @@ pub struct Segmenter {
     vci: u16,
     mark: Mark,
     congestion: bool,
+    user: [u8; 2],
     head: [u8; ADAPTER_LEN],
     head_len: usize,
     payload: Payload,
@@ -66,6 +67,10 @@ pub struct Frame {
     pub congestion: bool,
     /// Cells that were lost and stand as zeros; see [`Reassembler::repairing`].
     pub dummies: u32,
+    /// CPCS user-to-user octet.
+    pub uu: u8,
+    /// Common part indicator.
+    pub cpi: u8,
 }
 
 /// Why cells did not make a frame (specs/mets.md 7).
@@ -136,6 +141,15 @@ impl Segmenter {
         fits.then(|| Segmenter::new(&[], pdu, vpi, vci, Mark::Last))
     }
 
+    /// The same with these octets in the trailer: CPCS user-to-user, and the common part indicator.
+    #[must_use]
+    pub fn with_user(self, uu: u8, cpi: u8) -> Segmenter {
+        Segmenter {
+            user: [uu, cpi],
+            ..self
+        }
+    }
+
     fn new(head: &[u8], payload: Payload, vpi: u8, vci: u16, mark: Mark) -> Segmenter {
         let mut buffer = [0; ADAPTER_LEN];
         buffer[..head.len()].copy_from_slice(head);
@@ -145,6 +159,7 @@ impl Segmenter {
             vci,
             mark,
             congestion: false,
+            user: [0; 2],
             head: buffer,
             head_len: head.len(),
             payload,
@@ -176,6 +191,7 @@ impl Iterator for Segmenter {
         let last = self.at == self.padded;
         if last {
             let len = (self.head_len + self.payload.len()) as u16;
+            bytes[40..42].copy_from_slice(&self.user);
             bytes[42..44].copy_from_slice(&len.to_be_bytes());
             self.crc.update(&bytes[..44]);
             let crc = self.crc.clone().finalize();
@@ -242,6 +258,13 @@ impl Reassembler {
             Mark::Last => self.push_until_last(cell),
             Mark::First => self.push_from_first(cell),
         }
+    }
+
+    /// Gives up the frame in progress, as when its last cell cannot come any more; whether there was one.
+    pub fn abandon(&mut self) -> bool {
+        let was_open = std::mem::replace(&mut self.state, State::Idle) != State::Idle;
+        self.buffer.clear();
+        was_open
     }
 
     fn push_until_last(&mut self, cell: &Cell) -> Option<Result<Frame, ReassemblyError>> {
@@ -312,6 +335,7 @@ impl Reassembler {
         let Some(trailer) = frame.last_chunk::<AAL5_TRAILER>() else {
             return Err(ReassemblyError::Length);
         };
+        let [uu, cpi, ..] = *trailer;
         let len = usize::from(u16::from_be_bytes([trailer[2], trailer[3]]));
         let crc = u32::from_be_bytes([trailer[4], trailer[5], trailer[6], trailer[7]]);
         let cells = frame.len() / CELL_PAYLOAD;
@@ -327,6 +351,8 @@ impl Reassembler {
             bytes: frame.freeze(),
             congestion: self.congestion,
             dummies,
+            uu,
+            cpi,
         })
     }
 
@@ -390,31 +416,23 @@ pub fn packet_of(frame: Frame) -> Result<MetsPacket, MetsError> {
 impl AdapterMsg {
     /// The message as the one cell it takes on [`ADAPTER_VCI`].
     pub fn to_cell(&self) -> Cell {
-        let head = self.encode();
-        let mut payload = [0; CELL_PAYLOAD];
-        payload[..ADAPTER_LEN].copy_from_slice(&head);
-        payload[42..44].copy_from_slice(&(ADAPTER_LEN as u16).to_be_bytes());
-        let crc = CRC32.checksum(&payload[..44]);
-        payload[44..].copy_from_slice(&crc.to_be_bytes());
-        Cell {
-            vpi: 0,
-            vci: ADAPTER_VCI,
-            pti: Pti::data(false, true),
-            clp: false,
-            payload,
-        }
+        let frame = OneCell {
+            octets: self.encode(),
+            uu: 0,
+            cpi: 0,
+        };
+        frame.to_cell(0, ADAPTER_VCI)
     }
 
     /// The message in a cell of [`ADAPTER_VCI`].
     pub fn from_cell(cell: &Cell) -> Result<AdapterMsg, AdapterError> {
-        let (message, trailer) = cell.payload.split_at(ADAPTER_LEN);
-        let len = u16::from_be_bytes([trailer[2], trailer[3]]);
-        if usize::from(len) != ADAPTER_LEN {
-            return Err(AdapterError::Length(usize::from(len)));
+        match OneCell::read(&cell.payload) {
+            Ok(frame) => AdapterMsg::decode(&frame.octets),
+            Err(ReassemblyError::Length) => {
+                let len = u16::from_be_bytes([cell.payload[42], cell.payload[43]]);
+                Err(AdapterError::Length(usize::from(len)))
+            }
+            Err(_) => Err(AdapterError::Crc),
         }
-        if CRC32.checksum(&cell.payload[..44]).to_be_bytes() != trailer[4..] {
-            return Err(AdapterError::Crc);
-        }
-        AdapterMsg::decode(message)
     }
 }

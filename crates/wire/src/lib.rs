@@ -31,6 +31,7 @@ mod ip;
 mod link;
 mod mets;
 pub mod multicast;
+mod one_cell;
 mod parity;
 mod passing;
 mod payload;
@@ -66,6 +67,7 @@ pub use link::{
 pub use mets::{
     Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Sound, Waited,
 };
+pub use one_cell::{ONE_CELL, OneCell};
 pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};
 pub use passing::Passing;
 pub use payload::Payload;

@@ -1,0 +1,37 @@
+//! Picture quality on ATM (specs/mpeg-picture-quality.md): a transport stream in cells that say what they are to its
+//! pictures, so that a switch discards those first that a picture can do without.
+//!
+//! - [`ExclpMapping`]: where the two bits of the class are in a cell (2.2).
+//! - [`Aal5Plus`] and [`Aal5PlusReceiver`]: AAL5 with a convergence sublayer that separates headers from picture data (2.4).
+//!
+//! Both ends are sans-I/O.
+//!
+//! ```
+//! use layercast_core::Time;
+//! use layercast_picture::{Aal5Plus, Aal5PlusConfig, Aal5PlusReceiver, ReceiverConfig};
+//!
+//! let mut sender = Aal5Plus::new(Aal5PlusConfig::default()).unwrap();
+//! let mut receiver = Aal5PlusReceiver::new(ReceiverConfig::default());
+//! let mut null = [0xFF; 188];
+//! null[..4].copy_from_slice(&[0x47, 0x1F, 0xFF, 0x10]);
+//! sender.push(Time::ZERO, &null).unwrap();
+//! sender.flush();
+//! while let Some(cell) = sender.poll_cell() {
+//!     receiver.on_cell(Time::ZERO, &cell);
+//! }
+//! receiver.finish();
+//! assert_eq!(receiver.poll_packet(), Some(null));
+//! ```
+
+mod config;
+mod exclp;
+mod group;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Aal5PlusConfig, Aal5PlusError, Mode};
+pub use exclp::{ExclpMapping, MarkedCell};
+pub use receiver::{Aal5PlusReceiver, OnLoss, ReceiverConfig, ReceiverStats};
+pub use sender::{Aal5Plus, SenderStats};
