@@ -1,3 +1,4 @@
+use layercast_core::DataClass;
 use serde::{Deserialize, Serialize};
 
 /// Number of a virtual circuit on one link; it may differ from link to link.
@@ -21,6 +22,8 @@ impl CellFlags {
     pub const LAST: CellFlags = CellFlags(2);
     /// Eligible for discard (CLP = 1).
     pub const LOW: CellFlags = CellFlags(4);
+    /// The second bit of ExCLP: discarded before cells of the same CLP without it.
+    pub const SECOND: CellFlags = CellFlags(8);
 
     /// The union of both sets of flags.
     pub const fn with(self, other: CellFlags) -> CellFlags {
@@ -79,6 +82,25 @@ impl Cell {
         self.flags.has(CellFlags::LOW)
     }
 
+    /// Its class by CLP and the second bit of ExCLP (specs/mpeg-picture-quality.md 2.1).
+    pub const fn class(self) -> DataClass {
+        let clp = self.flags.has(CellFlags::LOW) as u8;
+        DataClass::of_rank(clp << 1 | self.flags.has(CellFlags::SECOND) as u8)
+    }
+
+    /// The cell with CLP and the second bit of ExCLP of this class.
+    #[must_use]
+    pub const fn with_class(self, class: DataClass) -> Cell {
+        let mut flags = self.flags.without(CellFlags::LOW.with(CellFlags::SECOND));
+        if class.clp() {
+            flags = flags.with(CellFlags::LOW);
+        }
+        if class.low_bit() {
+            flags = flags.with(CellFlags::SECOND);
+        }
+        Cell { flags, ..self }
+    }
+
     /// Whether it is the last cell of its frame.
     pub const fn is_last(self) -> bool {
         self.flags.has(CellFlags::LAST)
@@ -96,5 +118,18 @@ mod tests {
         assert!(cell(0, 1).is_first() && cell(0, 1).is_last());
         assert!(cell(0, 2).is_first() && !cell(0, 2).is_last());
         assert!(!cell(1, 2).is_first() && cell(1, 2).is_last());
+    }
+
+    #[test]
+    fn the_class_is_in_two_bits_and_changes_nothing_else() {
+        let cell = Cell::of(FrameId(7), Vcid(1), 1, 2);
+        assert_eq!(cell.class(), DataClass::System);
+        for from in DataClass::ALL {
+            for to in DataClass::ALL {
+                let marked = cell.with_class(from).with_class(to);
+                assert_eq!((marked.class(), marked.is_low()), (to, to.clp()));
+                assert!(marked.is_last() && !marked.is_first());
+            }
+        }
     }
 }

@@ -21,6 +21,8 @@ mod run;
 mod runs;
 mod setup;
 mod shaper;
+mod share_policer;
+mod shared;
 pub mod signal;
 mod train;
 mod upc;
@@ -41,6 +43,10 @@ pub use run::Run;
 pub use runs::Runs;
 pub use setup::{AtmAddress, RejectCause, Tag};
 pub use shaper::{CellShaper, TaggingShaper, TickedShaper};
+pub use share_policer::{ClassShares, SharePolicer, SharesError};
+pub use shared::{
+    SharedBuffer, SharedBufferConfig, SharedBufferError, SharedClassStats, SharedPolicy, Taken,
+};
 pub use signal::Controller;
 pub use train::{Train, cells_of_packet, steady_cells};
-pub use upc::{Exceeded, FramePolicing, Upc, UpcStats, Verdict};
+pub use upc::{Exceeded, ExclpAction, ExclpError, FramePolicing, Upc, UpcStats, Verdict};

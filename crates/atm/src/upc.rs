@@ -1,5 +1,6 @@
-use layercast_core::{Span, Time};
+use layercast_core::{DataClass, Span, Time};
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::{Cell, CellContract, CellContractError, CellFlags, Conformance, Gcra, Peak};
 
@@ -22,6 +23,34 @@ pub enum FramePolicing {
     First,
 }
 
+/// What happens to a cell of a circuit with ExCLP that exceeds the sustainable rate (specs/mpeg-picture-quality.md 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ExclpAction {
+    /// It is discarded.
+    Discard,
+    /// It passes, one class nearer to discard; of the last class it is discarded.
+    DemoteOne,
+    /// It passes with CLP = 1, as on circuits without ExCLP. That makes class P of S, and class B of I.
+    Tag {
+        /// Whether that is really meant.
+        allow: bool,
+    },
+}
+
+/// Reason why a circuit with ExCLP is not policed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum ExclpError {
+    /// Tagging would change the meaning of the second bit.
+    #[error(
+        "tagging conflicts with ExCLP: CLP = 1 makes class P of headers and class B of I pictures; discard excess cells, \
+         demote them by one class, or allow tagging"
+    )]
+    TaggingConflict,
+    /// The contract is invalid.
+    #[error(transparent)]
+    Contract(#[from] CellContractError),
+}
+
 /// The rate that a cell exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Exceeded {
@@ -38,11 +67,13 @@ pub enum Verdict {
     Pass,
     /// It passes, tagged with CLP = 1.
     Tagged,
+    /// It passes, one class nearer to discard.
+    Demoted,
     /// It is discarded.
     Discard(Exceeded),
 }
 
-/// Counters of a policer. The first five add up to the cells, the next three to the frames.
+/// Counters of a policer. The first six add up to the cells, the next three to the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct UpcStats {
     /// Cells that passed with CLP = 0.
@@ -51,6 +82,8 @@ pub struct UpcStats {
     pub passed_low: u64,
     /// Cells that were tagged and passed.
     pub tagged: u64,
+    /// Cells that were demoted by one class and passed.
+    pub demoted: u64,
     /// Cells that exceeded the peak rate.
     pub discarded_peak: u64,
     /// Cells that exceeded the sustainable rate.
@@ -73,6 +106,8 @@ pub struct Upc {
     peak: Gcra,
     sustained: Option<(Gcra, Conformance)>,
     policing: FramePolicing,
+    /// Of a circuit with ExCLP.
+    exclp: Option<ExclpAction>,
     frame: Frame,
     stats: UpcStats,
 }
@@ -130,8 +165,38 @@ impl Upc {
             peak: Gcra::new(period, tolerance),
             sustained,
             policing,
+            exclp: None,
             frame: Frame::default(),
             stats: UpcStats::default(),
+        })
+    }
+
+    /// Creates a policer of a circuit with ExCLP. What happens to excess cells is `action`; the contract says to which cells
+    /// the sustainable rate applies.
+    ///
+    /// # Errors
+    /// The contract is invalid; it tags ([`Conformance::B`]), or `action` does, and that is not allowed.
+    pub fn exclp(
+        contract: &CellContract,
+        policing: FramePolicing,
+        action: ExclpAction,
+    ) -> Result<Upc, ExclpError> {
+        let is_b = matches!(
+            contract,
+            CellContract::Vbr {
+                conformance: Conformance::B,
+                ..
+            }
+        );
+        match action {
+            ExclpAction::Tag { allow: false } => return Err(ExclpError::TaggingConflict),
+            ExclpAction::Tag { allow: true } => {}
+            _ if is_b => return Err(ExclpError::TaggingConflict),
+            _ => {}
+        }
+        Ok(Upc {
+            exclp: Some(action),
+            ..Upc::with_policing(contract, policing)?
         })
     }
 
@@ -139,13 +204,17 @@ impl Upc {
     #[inline]
     pub fn police(&mut self, now: Time, cell: &mut Cell) -> Verdict {
         let low = cell.flags.has(CellFlags::LOW);
-        let verdict = self.judge(now, low, cell.is_last());
+        let verdict = self.judge(now, *cell);
         let counter = match verdict {
             Verdict::Pass if low => &mut self.stats.passed_low,
             Verdict::Pass => &mut self.stats.passed_high,
             Verdict::Tagged => {
                 cell.flags = cell.flags.with(CellFlags::LOW);
                 &mut self.stats.tagged
+            }
+            Verdict::Demoted => {
+                *cell = cell.with_class(cell.class().demoted());
+                &mut self.stats.demoted
             }
             Verdict::Discard(Exceeded::Peak) => &mut self.stats.discarded_peak,
             Verdict::Discard(Exceeded::Sustained) => &mut self.stats.discarded_sustained,
@@ -172,7 +241,8 @@ impl Upc {
         &self.stats
     }
 
-    fn judge(&mut self, now: Time, low: bool, last: bool) -> Verdict {
+    fn judge(&mut self, now: Time, cell: Cell) -> Verdict {
+        let (low, last) = (cell.is_low(), cell.is_last());
         if !self.peak.peek(now) {
             return Verdict::Discard(Exceeded::Peak);
         }
@@ -184,10 +254,16 @@ impl Upc {
                 let conforms = self
                     .frame
                     .conforms(now, sustained, period, self.policing, last);
-                match (conforms, *conformance) {
-                    (true, _) => Verdict::Pass,
-                    (false, Conformance::B) => Verdict::Tagged,
-                    (false, _) => return Verdict::Discard(Exceeded::Sustained),
+                match (conforms, *conformance, self.exclp) {
+                    (true, ..) => Verdict::Pass,
+                    (false, _, Some(ExclpAction::Tag { .. })) => Verdict::Tagged,
+                    (false, _, Some(ExclpAction::DemoteOne))
+                        if cell.class() != DataClass::Bidirectional =>
+                    {
+                        Verdict::Demoted
+                    }
+                    (false, Conformance::B, None) => Verdict::Tagged,
+                    (false, ..) => return Verdict::Discard(Exceeded::Sustained),
                 }
             }
         };
@@ -364,6 +440,7 @@ mod tests {
                 match verdict {
                     Verdict::Pass => '1',
                     Verdict::Tagged => 't',
+                    Verdict::Demoted => 'd',
                     Verdict::Discard(_) => '0',
                 }
             });
@@ -463,7 +540,7 @@ mod tests {
                             charged.push(now);
                         }
                     }
-                    Verdict::Tagged => passed.push(now),
+                    Verdict::Tagged | Verdict::Demoted => passed.push(now),
                     Verdict::Discard(_) => {}
                 }
             }
@@ -478,5 +555,55 @@ mod tests {
             let frames = cells.iter().filter(|(_, _, last)| *last).count() as u64;
             prop_assert_eq!(s.frames_intact + s.frames_partial + s.frames_none, frames);
         }
+    }
+
+    /// The classes that cells of all four classes have behind a policer that every cell exceeds; none if it is discarded.
+    fn behind(action: ExclpAction, conformance: Conformance) -> [Option<char>; 4] {
+        DataClass::ALL.map(|class| {
+            let mut upc = Upc::exclp(&contract(conformance), FramePolicing::Cells, action)
+                .expect("a good contract");
+            let at = |us| Time::ZERO + Span::from_us(us);
+            for us in 0..3 {
+                upc.police(at(us), &mut cell(CellFlags::default()));
+            }
+            let mut excess = cell(CellFlags::default()).with_class(class);
+            match upc.police(at(3), &mut excess) {
+                Verdict::Discard(_) => None,
+                _ => Some(excess.class().letter()),
+            }
+        })
+    }
+
+    #[test]
+    fn excess_cells_with_exclp_are_discarded_demoted_or_tagged() {
+        use ExclpAction::{DemoteOne, Discard, Tag};
+        assert_eq!(behind(Discard, Conformance::C), [None; 4]);
+        let demoted = [Some('I'), Some('P'), Some('B'), None];
+        assert_eq!(behind(DemoteOne, Conformance::C), demoted);
+        // The sustainable rate applies to CLP = 0 alone.
+        let demoted = [Some('I'), Some('P'), Some('P'), Some('B')];
+        assert_eq!(behind(DemoteOne, Conformance::A), demoted);
+        // What the conflict is about: headers become P, I pictures B.
+        let tagged = [Some('P'), Some('B'), Some('P'), Some('B')];
+        assert_eq!(behind(Tag { allow: true }, Conformance::B), tagged);
+    }
+
+    #[test]
+    fn tagging_is_refused_with_exclp() {
+        let new = |conformance, action| {
+            Upc::exclp(&contract(conformance), FramePolicing::Cells, action).map(|_| ())
+        };
+        let conflict = Err(ExclpError::TaggingConflict);
+        let tag = ExclpAction::Tag { allow: false };
+        for conformance in [Conformance::A, Conformance::B, Conformance::C] {
+            assert_eq!(new(conformance, tag), conflict);
+        }
+        assert_eq!(new(Conformance::B, ExclpAction::Discard), conflict);
+        assert_eq!(new(Conformance::B, ExclpAction::DemoteOne), conflict);
+        assert_eq!(new(Conformance::C, ExclpAction::DemoteOne), Ok(()));
+        assert_eq!(
+            new(Conformance::B, ExclpAction::Tag { allow: true }),
+            Ok(())
+        );
     }
 }
