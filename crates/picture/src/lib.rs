@@ -3,6 +3,7 @@
 //!
 //! - [`ExclpMapping`]: where the two bits of the class are in a cell (2.2).
 //! - [`Aal5Plus`] and [`Aal5PlusReceiver`]: AAL5 with a convergence sublayer that separates headers from picture data (2.4).
+//! - [`study`]: what a shared buffer loses of many videos, and how many pictures can be decoded (2.5).
 //!
 //! Both ends are sans-I/O.
 //!
@@ -28,6 +29,7 @@ mod exclp;
 mod group;
 mod receiver;
 mod sender;
+pub mod study;
 #[cfg(test)]
 mod tests;
 

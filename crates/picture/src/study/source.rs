@@ -1,0 +1,151 @@
+use layercast_atm::{Cell, FrameId, Vcid};
+use layercast_core::{CELL_BITS, DataClass, Stream};
+
+use super::{SECOND, Setting, Smoothing};
+
+/// Pictures of a GOP, in the order in which they are sent: I, B, B, P, B, B, P, ..
+pub(super) const GOP: u32 = 12;
+/// From one reference to the next.
+pub(super) const DISTANCE: u32 = 3;
+const PICTURES_PER_SECOND: f64 = 30.0;
+pub(super) const GOP_SECONDS: f64 = GOP as f64 / PICTURES_PER_SECOND;
+/// Shares of the cells that are data of I, P and B pictures; the others are headers.
+const SHARES: [f64; 3] = [0.53, 0.29, 0.13];
+const DATA: f64 = 0.95;
+/// One cell in 20 is a header, and the cells between two are one frame.
+const HEADER_EACH: u32 = 20;
+/// Bits of the number of a frame in its picture; the others are that of the picture.
+const FRAME_BITS: u32 = 12;
+
+/// The picture that a frame is of.
+pub(super) fn picture_of(frame: FrameId) -> u32 {
+    frame.0 >> FRAME_BITS
+}
+
+/// The class of a picture by its place in the stream.
+pub(super) fn class_of(picture: u32) -> DataClass {
+    match picture % GOP {
+        0 => DataClass::Intra,
+        it if it.is_multiple_of(DISTANCE) => DataClass::Predicted,
+        _ => DataClass::Bidirectional,
+    }
+}
+
+/// A video as cells.
+#[derive(Debug)]
+pub(super) struct Source {
+    random: Stream,
+    smoothing: Smoothing,
+    /// Mean cells of a picture of class I, P, B, headers included.
+    means: [f64; 3],
+    deviation: f64,
+    /// Cells of each picture of the GOP.
+    sizes: [u32; GOP as usize],
+    picture: u32,
+    /// The next cell of the picture.
+    index: u32,
+    /// When the GOP began, in picoseconds, and when its next cell comes.
+    begun: f64,
+    at: f64,
+    spacing: f64,
+}
+
+impl Source {
+    pub fn new(setting: &Setting, number: u16) -> Source {
+        let mut random = Stream::new(setting.seed, &format!("source/{number}"));
+        let cells = setting.bps * GOP_SECONDS / CELL_BITS as f64;
+        let counts = [
+            1.0,
+            f64::from(GOP / DISTANCE - 1),
+            f64::from(GOP - GOP / DISTANCE),
+        ];
+        let means = [0, 1, 2].map(|kind| cells * SHARES[kind] / DATA / counts[kind]);
+        let begun = random.unit() * GOP_SECONDS * SECOND;
+        let mut source = Source {
+            random,
+            smoothing: setting.smoothing,
+            means,
+            deviation: setting.deviation,
+            sizes: [1; GOP as usize],
+            picture: 0,
+            index: 0,
+            begun,
+            at: begun,
+            spacing: 0.0,
+        };
+        source.begin_gop();
+        source
+    }
+
+    /// When the next cell comes, in picoseconds.
+    pub fn next(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// The picture that the next cell is of.
+    pub fn picture(&self) -> u32 {
+        self.picture
+    }
+
+    /// The next cell, on a circuit of its own.
+    pub fn cell(&self, number: u16) -> Cell {
+        let size = self.size();
+        let (block, place) = (self.index / HEADER_EACH, self.index % HEADER_EACH);
+        let (frame, index, count, class) = match place {
+            0 => (2 * block, 0, 1, DataClass::System),
+            _ => {
+                let count = (size - block * HEADER_EACH).min(HEADER_EACH) - 1;
+                (2 * block + 1, place - 1, count, class_of(self.picture))
+            }
+        };
+        let frame = FrameId(self.picture << FRAME_BITS | frame & ((1 << FRAME_BITS) - 1));
+        Cell::of(frame, Vcid(number), index, count).with_class(class)
+    }
+
+    /// The next cell was sent.
+    pub fn advance(&mut self) {
+        self.index += 1;
+        self.at += self.spacing;
+        if self.index < self.size() {
+            return;
+        }
+        self.index = 0;
+        self.picture += 1;
+        if self.picture.is_multiple_of(GOP) {
+            self.begun += GOP_SECONDS * SECOND;
+            self.at = self.begun;
+            self.begin_gop();
+        } else if self.smoothing == Smoothing::None {
+            self.begin_picture();
+        }
+    }
+
+    fn size(&self) -> u32 {
+        self.sizes[(self.picture % GOP) as usize]
+    }
+
+    fn begin_gop(&mut self) {
+        for place in 0..GOP {
+            let mean = self.means[match class_of(place) {
+                DataClass::Intra => 0,
+                DataClass::Predicted => 1,
+                _ => 2,
+            }];
+            let size = mean * (1.0 + self.deviation * self.random.normal());
+            self.sizes[place as usize] = size.round().max(2.0) as u32;
+        }
+        match self.smoothing {
+            Smoothing::Gop => {
+                let cells: u32 = self.sizes.iter().sum();
+                self.spacing = GOP_SECONDS * SECOND / f64::from(cells);
+            }
+            Smoothing::None => self.begin_picture(),
+        }
+    }
+
+    fn begin_picture(&mut self) {
+        let time = SECOND / PICTURES_PER_SECOND;
+        self.at = self.begun + f64::from(self.picture % GOP) * time;
+        self.spacing = time / f64::from(self.size());
+    }
+}
