@@ -64,6 +64,8 @@ def output_of(words: list[str], printed: str) -> str:
     match command:
         case "serve" | "switch":
             return "node"
+        case "probe" if "--classes" in rest:
+            return "probe-classes"
         case "join" if "--list" in rest:
             return "stats"
         case "stats" if any(word.startswith("xtp+daemon:") for word in rest):

@@ -27,6 +27,7 @@ count = 200
 # Quick runs of commands; {out} is an empty folder with the files that they read.
 RUNS = {
     "probe": ("probe", "probe {clip} --json"),
+    "classes": ("probe-classes", "probe --classes fuzz/corpus/ts/mpeg2 --json"),
     "filter": ("filter", "filter --low-pass 10 {clip} -o {out}/soft.m1v --json"),
     "live flows": ("sim", "sim scenarios/quickstart.toml --json"),
     "faults": ("sim", "sim scenarios/lossy.toml --json"),

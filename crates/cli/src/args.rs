@@ -123,6 +123,7 @@ Examples:
   layercast probe clip.m1v --json | jq '.layers[].mean_bps'
   layercast probe clip.ts --map ipb                             # the key frames alone as base layer
   layercast probe clip.m1v --json | jq -r '.levels[0].limit'    # a link that shows BL alone
+  layercast probe --classes clip.ts                             # what a network can discard first
   ffmpeg -i any.mp4 -an -c:v mpeg1video -g 12 -bf 2 clip.m1v    # a clip with all layers")]
 pub struct Probe {
     /// The clip; `-` is standard input
@@ -135,6 +136,10 @@ pub struct Probe {
     /// Another rendition of the clip, as a transport stream; given once or twice
     #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "map"])]
     pub rendition: Vec<PathBuf>,
+    /// Show how much is headers (S) and data of I, P and B pictures, in octets, packets and cells, and the order of the
+    /// pictures
+    #[arg(long, conflicts_with_all = ["program", "map", "rendition"])]
+    pub classes: bool,
     /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,

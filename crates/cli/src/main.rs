@@ -5,6 +5,7 @@ mod args;
 mod below;
 mod check;
 mod child;
+mod classes;
 mod demo;
 mod drive;
 mod edge;

@@ -10,6 +10,7 @@ use layercast_media::{
 };
 
 use crate::args::{self, Via};
+use crate::classes;
 use crate::failure::{Failure, Outcome};
 use crate::ffmpeg::file;
 use crate::input;
@@ -29,6 +30,9 @@ pub fn run(args: &args::Probe) -> Outcome {
     // What is fetched is read by ffmpeg.
     if args.reading.via == Via::None || !scheme::is_fetched(&args.file) {
         scheme::check_path(&args.file, scheme::Place::File)?;
+    }
+    if args.classes {
+        return classes::run(args);
     }
     let found = renditions_in(args)?;
     if let Found::Renditions(stored) = &found {
@@ -116,19 +120,24 @@ pub fn read_clip(path: &Path, program: Option<u16>, map: Map, via: Via) -> Resul
         let problem = map.misfit("a frame-size trace");
         return Err(Failure::new(format!("{}: {problem}", path.display())));
     }
-    let through = match is_trace || input::is_stream(path) {
-        true => file::File::Own,
-        false => file::open(path, via)?,
-    };
-    let bytes = match through {
-        file::File::Stored(bytes) => bytes,
-        file::File::Own | file::File::Session(_) => input::read(path, is_trace)?,
-    };
+    let bytes = read_bytes(path, is_trace, via)?;
     match (is_trace, std::str::from_utf8(&bytes)) {
         (true, Ok(text)) => {
             Clip::parse_trace(text, TRACE_RATE).map_err(|error| Failure::of(path, error))
         }
         _ => clip_of(path, bytes, program, map),
+    }
+}
+
+/// The octets of a file; of a form that is not Layercast's own, those of the transport stream that ffmpeg makes of it.
+pub fn read_bytes(path: &Path, is_trace: bool, via: Via) -> Result<Vec<u8>, Failure> {
+    let through = match is_trace || input::is_stream(path) {
+        true => file::File::Own,
+        false => file::open(path, via)?,
+    };
+    match through {
+        file::File::Stored(bytes) => Ok(bytes),
+        file::File::Own | file::File::Session(_) => input::read(path, is_trace),
     }
 }
 

@@ -467,6 +467,38 @@ fn a_capture_is_no_trace_and_the_error_names_the_export() {
 }
 
 #[test]
+fn probe_tells_which_octets_can_be_discarded_first() {
+    let corpus = |name: &str| format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+    let stream = corpus("ts/mpeg2");
+    let report = json(&run(&["probe", "--classes", &stream, "--json"]));
+    let size = std::fs::metadata(&stream).unwrap().len();
+    assert_eq!(report["octets"], size);
+    let classes = report["classes"].as_array().unwrap();
+    let letters: Vec<&str> = classes
+        .iter()
+        .map(|it| it["class"].as_str().unwrap())
+        .collect();
+    assert_eq!(letters, ["S", "I", "P", "B"]);
+    let sum = |key: &str| -> u64 { classes.iter().map(|it| it[key].as_u64().unwrap()).sum() };
+    assert_eq!((sum("octets"), sum("packets")), (size, size / 188));
+    let table = run(&["probe", "--classes", &stream]);
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    for part in [
+        "headers, tables, sound",
+        "I pictures",
+        "B pictures, padding",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let other = run(&["probe", "--classes", &corpus("ivf/vp9")]);
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(
+        !other.status.success() && said.contains("ffmpeg -i FILE"),
+        "{said}"
+    );
+}
+
+#[test]
 fn probe_tells_layers_and_rates() {
     if !have_ffmpeg() {
         return;
