@@ -7,6 +7,7 @@ mod files;
 mod live;
 mod multicast;
 mod partial_order;
+mod picture;
 mod sync_index;
 mod xtp;
 
@@ -151,6 +152,7 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(multicast::multicast_json, module)?)?;
     module.add_function(wrap_pyfunction!(fec::fec_json, module)?)?;
     module.add_function(wrap_pyfunction!(admission::admission_json, module)?)?;
+    module.add_function(wrap_pyfunction!(picture::picture_json, module)?)?;
     files::add_to(module)?;
     live::add_to(module)?;
     partial_order::add_to(module)?;
