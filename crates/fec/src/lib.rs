@@ -13,6 +13,7 @@
 //! - [`Encoder`] and [`Decoder`] protect a stream of packets: each gets an FEC [`Header`]; blocks are closed when
 //!   they are full or by a timer, may be interleaved, and are abandoned after a while. Both are sans-I/O and bounded
 //!   in memory. A decoder counts the loss before decoding ([`LossCount`]); [`LossReporter`] reports it.
+//! - [`Matrix`] and [`MatrixBlock`] protect cells of equal length by rows and columns of XOR parities, as MPEG video on ATM does.
 //! - [`FecEdge`] is one end of a tunnel that protects the datagrams of any program between two hosts.
 //!
 //! ```
@@ -48,6 +49,7 @@ mod encoder;
 mod encoder_config;
 mod header;
 mod loss;
+mod matrix;
 pub mod model;
 mod raptor;
 mod reed_solomon;
@@ -67,6 +69,7 @@ pub use encoder::{EncodeError, Encoder};
 pub use encoder_config::{ConfigError, EncoderConfig};
 pub use header::{Header, HeaderError, Shape};
 pub use loss::{LEAST_EXPECTED, LossCount, LossReport, LossReporter};
+pub use matrix::{MAX_NUMBERED, Matrix, MatrixBlock, MatrixCode, MatrixError, MatrixShape};
 pub use raptor::RaptorQ;
 pub use reed_solomon::ReedSolomon;
 pub use steering::Steering;

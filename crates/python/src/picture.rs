@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use layercast_media::{ClassCensus, ClassifierConfig};
-use layercast_picture::study::{LossSetting, Setting};
+use layercast_picture::study::{LossSetting, MatrixSetting, Setting};
 use layercast_sim::file;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -21,6 +21,8 @@ enum Question {
         file: PathBuf,
         settings: Vec<LossSetting>,
     },
+    /// Cells behind a parity matrix.
+    Matrix { settings: Vec<MatrixSetting> },
     /// How much of a file is of each class.
     Classes { file: PathBuf },
 }
@@ -36,6 +38,7 @@ pub fn picture_json(py: Python<'_>, question: &str) -> PyResult<String> {
             let packets = data.as_chunks().0;
             json(&all(settings.iter().map(|it| it.run(packets)))?)
         }
+        Question::Matrix { settings } => json(&all(settings.iter().map(MatrixSetting::run))?),
         Question::Classes { file } => {
             let report = ClassCensus::of(&read(&file)?, ClassifierConfig::default());
             json(&report.map_err(failed)?)

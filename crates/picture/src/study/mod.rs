@@ -1,8 +1,9 @@
 //! Videos that share the buffer of a link: what each policy loses, and how many pictures can still be decoded
-//! (specs/mpeg-picture-quality.md 4, Q2 to Q4).
+//! (specs/mpeg-picture-quality.md 4, Q2 to Q4). Cells that are lost on the way, and those that parities bring back (Q6 to Q8).
 
 mod decode;
 mod loss;
+mod matrix;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use layercast_atm::{
     SharedBuffer, SharedBufferConfig, SharedBufferError, SharedClassStats, SharedPolicy, Taken,
 };
 use layercast_core::{CELL_BITS, DataClass};
+use layercast_fec::MatrixError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -22,6 +24,7 @@ use decode::Decoding;
 use source::Source;
 
 pub use loss::{LossSetting, Losses, cells_of};
+pub use matrix::{MatrixLoss, MatrixRun, MatrixSetting};
 
 /// Picoseconds of a second.
 const SECOND: f64 = 1e12;
@@ -160,6 +163,9 @@ pub enum SettingError {
     /// The stream does not go into cells.
     #[error(transparent)]
     Stream(#[from] Aal5PlusError),
+    /// The parity matrix cannot be.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
 }
 
 impl Setting {

@@ -1,3 +1,5 @@
+use layercast_fec::MatrixCode;
+
 use super::*;
 use crate::Mode;
 
@@ -152,4 +154,73 @@ fn losses_of_cells_are_counted_in_packets() {
         .run(&packets)
         .is_err()
     );
+}
+
+fn matrix(code: MatrixCode, side: usize, loss: MatrixLoss, blocks: u32) -> MatrixRun {
+    let setting = MatrixSetting {
+        code,
+        rows: side,
+        columns: side,
+        loss,
+        blocks,
+        seed: 1,
+    };
+    setting.run().expect("a good setting")
+}
+
+#[test]
+fn parities_leave_what_the_closed_form_says() {
+    let (rate, burst) = (0.01, 1.0);
+    let of = |code, side, blocks| matrix(code, side, MatrixLoss::Random { rate, burst }, blocks);
+    let within = |run: MatrixRun, expected: f64, part: f64| {
+        assert!(run.residual_cells > 100, "{run:?}");
+        assert!((run.residual / expected - 1.0).abs() < part, "{run:?}");
+    };
+    // p (1 - (1 - p)^N).
+    within(of(MatrixCode::Columns, 4, 100_000), 3.94e-4, 0.1);
+    within(of(MatrixCode::Columns, 10, 10_000), 9.56e-4, 0.1);
+    // p (1 - (1 - p)^n - n p (1 - p)^(n - 1)), n = N + 1.
+    within(of(MatrixCode::EvenOdd, 10, 50_000), 5.18e-5, 0.2);
+    let lossy = of(MatrixCode::Columns, 4, 100_000);
+    assert!(near(
+        lossy.lost_cells as f64 / lossy.data_cells as f64,
+        rate,
+        0.0005
+    ));
+    assert_eq!(lossy.overhead_percent, 25.0);
+}
+
+#[test]
+fn bursts_come_back_up_to_the_guarantee() {
+    let whole = |code, cells| {
+        let run = matrix(code, 4, MatrixLoss::Burst { cells }, 0);
+        (run.whole, run.trials)
+    };
+    assert_eq!(whole(MatrixCode::Columns, 4), (20, 20));
+    assert!(whole(MatrixCode::Columns, 5).0 < 20);
+    assert_eq!(whole(MatrixCode::EvenOdd, 8), (24, 24));
+    assert!(whole(MatrixCode::EvenOdd, 9).0 < 24);
+}
+
+#[test]
+fn losses_in_bursts_have_their_rate() {
+    let (rate, burst) = (0.02, 5.0);
+    let run = matrix(
+        MatrixCode::Columns,
+        10,
+        MatrixLoss::Random { rate, burst },
+        20_000,
+    );
+    assert!(
+        near(run.lost_cells as f64 / run.data_cells as f64, rate, 0.001),
+        "{run:?}"
+    );
+    // The same loss hits fewer blocks.
+    let alone = matrix(
+        MatrixCode::Columns,
+        10,
+        MatrixLoss::Random { rate, burst: 1.0 },
+        20_000,
+    );
+    assert!(run.whole > alone.whole, "{run:?} {alone:?}");
 }
