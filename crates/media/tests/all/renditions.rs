@@ -474,6 +474,109 @@ fn a_rendition_that_stops_is_named_and_the_others_go_on() {
     assert!((250..350).contains(&count), "{count}");
 }
 
+/// Pushes two live renditions of 20 s, a 40 ms piece of each at a time: `pieces` says which pieces of the first and of the second
+/// come at an instant. Returns the pictures of each, and the notes.
+fn live(pieces: impl Fn(usize) -> [std::ops::Range<usize>; 2]) -> ([usize; 2], Vec<RenditionNote>) {
+    let inputs = [
+        ("96x54", "renditions-low.ts"),
+        ("160x90", "renditions-high.ts"),
+    ]
+    .map(|(size, name)| apart(name, size, 20, "lt(t,0)"));
+    let mut renditions = Renditions::of_inputs(2);
+    let (mut counts, mut notes) = ([0; 2], Vec::new());
+    let mut newest = None;
+    for instant in 0..500 {
+        for (input, range) in pieces(instant).into_iter().enumerate() {
+            let data = &inputs[input];
+            let at = |piece: usize| data.len() / 188 * piece.min(500) / 500 * 188;
+            let now = Time::ZERO + Span::from_ms(40 * instant as u64);
+            renditions.push(Some(now), input, &data[at(range.start)..at(range.end)]);
+        }
+        while let Some(frame) = renditions.poll() {
+            // Sound and tables of the first one come as they are.
+            if frame.frame.sound {
+                continue;
+            }
+            let stamp = frame.stamp.expect("a stamp");
+            // Nothing is shown again: time does not go back.
+            let newest = newest.get_or_insert(stamp);
+            assert!(
+                stamp.since(*newest) >= -3_600,
+                "{instant}: {:?} {stamp:?} behind {newest:?}, {counts:?} {notes:?}",
+                frame.frame.layer
+            );
+            *newest = stamp;
+            counts[frame.frame.layer.index()] += 1;
+        }
+        notes.extend(std::iter::from_fn(|| renditions.poll_note()));
+    }
+    (counts, notes)
+}
+
+/// The input that a note says to have stopped, and that it says to be back.
+fn named(notes: &[RenditionNote]) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
+    let stopped = notes.iter().filter_map(|it| match it {
+        RenditionNote::Stopped { id, .. } => Some(id.input),
+        _ => None,
+    });
+    let back = notes.iter().filter_map(|it| match it {
+        RenditionNote::Back { id, .. } => Some(id.input),
+        _ => None,
+    });
+    (stopped.collect(), back.collect())
+}
+
+#[test]
+fn a_rendition_that_comes_back_with_its_backlog_takes_nobody_back_in_time() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for kept in [0, 1] {
+        // From 5 s to 11 s nothing comes of it, then all at once.
+        let (counts, notes) = live(|instant| {
+            [0, 1].map(|input| match instant {
+                125..275 if input == kept => 0..0,
+                275 if input == kept => 125..276,
+                _ => instant..instant + 1,
+            })
+        });
+        assert_eq!(
+            named(&notes),
+            (vec![Some(kept)], vec![Some(kept)]),
+            "{notes:?}"
+        );
+        assert!(counts[1 - kept] > 490, "{counts:?}");
+        // Away from 5 s to the first common key frame behind 11 s.
+        assert!((300..355).contains(&counts[kept]), "{counts:?}");
+    }
+}
+
+#[test]
+fn a_rendition_that_is_ahead_waits_and_takes_nothing_from_the_others() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (ahead, is_left_out) in [(28, false), (150, true)] {
+        // The second is away for four seconds, and then ahead.
+        let (counts, notes) = live(|instant| {
+            let second = match instant {
+                100..200 => 0..0,
+                200.. => instant + ahead..instant + ahead + 1,
+                _ => instant..instant + 1,
+            };
+            [instant..instant + 1, second]
+        });
+        let (stopped, back) = named(&notes);
+        assert_eq!(stopped, [Some(1)], "{notes:?}");
+        assert!(counts[0] > 490, "{counts:?}");
+        // The one that is left out is in when its input has ended and the other has reached it.
+        assert_eq!(back, [Some(1)], "{notes:?}");
+        assert_eq!(counts[1] < 250, is_left_out, "{counts:?}");
+        let says = |it: &RenditionNote| matches!(it, RenditionNote::Ahead { id, .. } if id.input == Some(1));
+        assert_eq!(notes.iter().any(says), is_left_out, "{notes:?}");
+    }
+}
+
 #[test]
 fn programs_that_are_no_renditions_are_named() {
     if !have_ffmpeg() {

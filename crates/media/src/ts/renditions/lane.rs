@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use layercast_core::{Layer, Time};
 
 use super::super::splitter::TsSplitter;
+use super::MOST;
 use super::note::RenditionId;
 use crate::live::{Stamp, TimedFrame};
 
@@ -23,12 +24,22 @@ pub(super) struct Lane {
     pub queue: VecDeque<Queued>,
     /// Of the pictures in `queue`.
     pub queued: usize,
+    /// Media time of them, in ticks, without jumps of the clock.
+    pub waiting: i64,
     pub octets: usize,
     /// No picture came for some time of the others.
     pub is_stopped: bool,
     /// It has begun at a common key frame, and continues from there.
     pub is_in: bool,
     pub is_over: bool,
+    /// It is further ahead of the others than they are waited for.
+    pub is_ahead: bool,
+    /// Media time of its pictures in all, in ticks, without those that came too late.
+    pub received: i64,
+    /// The same when it was last looked at.
+    pub reported: i64,
+    /// What each of the others had received when its last picture came.
+    pub heard: [i64; MOST],
     /// Octets of its pictures in all.
     pub seen: u64,
     pub aligned: u64,
@@ -45,6 +56,8 @@ pub(super) struct Queued {
     /// How often the clock of the rendition has jumped before.
     pub epoch: u32,
     pub stamp: Stamp,
+    /// Ticks since the picture before; none of sound, and where the clock jumps.
+    step: i64,
 }
 
 impl Lane {
@@ -59,10 +72,15 @@ impl Lane {
             layer: Layer::Base,
             queue: VecDeque::new(),
             queued: 0,
+            waiting: 0,
             octets: 0,
             is_stopped: false,
             is_in: false,
             is_over: false,
+            is_ahead: false,
+            received: 0,
+            reported: 0,
+            heard: [0; MOST],
             seen: 0,
             aligned: 0,
             alone: 0,
@@ -91,15 +109,16 @@ impl Lane {
             if frame.frame.sound {
                 if self.is_main {
                     let stamp = frame.stamp.or(self.last).unwrap_or(Stamp::pes(0));
-                    self.put(frame, stamp);
+                    self.put(frame, stamp, 0);
                 }
                 continue;
             }
+            let mut step = 0;
             let stamp = match (frame.stamp, self.last) {
                 (Some(stamp), Some(last)) => {
-                    let step = stamp.since(last);
+                    step = stamp.since(last);
                     if step.abs() > JUMP {
-                        self.epoch += 1;
+                        (self.epoch, step) = (self.epoch + 1, 0);
                     } else if step > 0 {
                         self.step = step;
                     }
@@ -107,31 +126,68 @@ impl Lane {
                 }
                 (Some(stamp), None) => stamp,
                 (None, last) => {
-                    let step = self.step.unsigned_abs();
-                    last.map_or(Stamp::pes(0), |last| last.plus(step))
+                    step = self.step;
+                    last.map_or(Stamp::pes(0), |last| last.plus(step.unsigned_abs()))
                 }
             };
             self.last = Some(stamp);
             self.seen += u64::from(frame.frame.size);
             self.queued += 1;
-            self.put(frame, stamp);
+            self.received += step;
+            self.put(frame, stamp, step);
         }
     }
 
-    fn put(&mut self, frame: TimedFrame, stamp: Stamp) {
+    fn put(&mut self, frame: TimedFrame, stamp: Stamp, step: i64) {
         self.octets += frame.frame.size as usize;
+        self.waiting += step;
         self.queue.push_back(Queued {
             frame,
             epoch: self.epoch,
             stamp,
+            step,
         });
+    }
+
+    /// Leaves out the pictures that are to be shown before `last`, which was passed on, and counts them as not received.
+    pub fn drop_late(&mut self, (epoch, last): (u32, Stamp)) {
+        let tolerance = self.tolerance();
+        let is_late = |it: &Queued| {
+            !it.frame.frame.sound && it.epoch == epoch && last.since(it.stamp) > tolerance
+        };
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.retain(|it| {
+            let is_late = is_late(it);
+            if is_late {
+                self.forget(it);
+                self.received -= it.step;
+            }
+            !is_late
+        });
+        self.queue = queue;
+    }
+
+    /// Leaves out the first pictures, until those that wait take no more than `span` ticks.
+    pub fn shorten(&mut self, span: i64) {
+        while self.waiting > span {
+            let first = self.queue.iter().position(|it| !it.frame.frame.sound);
+            let Some(queued) = first.and_then(|at| self.queue.remove(at)) else {
+                return;
+            };
+            self.forget(&queued);
+        }
+    }
+
+    fn forget(&mut self, queued: &Queued) {
+        self.octets -= queued.frame.frame.size as usize;
+        self.waiting -= queued.step;
+        self.queued -= usize::from(!queued.frame.frame.sound);
     }
 
     /// The first frame that waits.
     pub fn pop(&mut self) -> Option<Queued> {
         let queued = self.queue.pop_front()?;
-        self.octets -= queued.frame.frame.size as usize;
-        self.queued -= usize::from(!queued.frame.frame.sound);
+        self.forget(&queued);
         Some(queued)
     }
 

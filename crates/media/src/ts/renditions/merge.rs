@@ -5,14 +5,16 @@ use layercast_core::{Layer, Span, Time};
 use super::super::codec::VideoCodec;
 use super::super::silence::StreamChange;
 use super::super::splitter::TsStats;
-use super::Rendition;
 use super::adopt::{adopted, shown_at};
 use super::lane::{JUMP, Lane, Queued};
 use super::note::{REMEDY, RenditionId, RenditionNote, names};
+use super::{MOST, Rendition};
 use crate::live::{Stamp, TimedFrame, span_of};
 
 /// For this media time, in ticks, the others wait for a picture of a rendition.
 const PATIENCE: i64 = 90_000 * 7 / 10;
+/// A live rendition may be ahead of the others by this media time: its pictures wait for theirs.
+const MOST_AHEAD: i64 = 90_000 * 5;
 /// Media time of a file that may be left where another ends.
 const MOST_LEFT: i64 = 90_000 / 2;
 /// For this one they wait for the first key frame of each.
@@ -36,8 +38,8 @@ pub(super) struct Merge {
     /// There was a common key frame: media time counts from here.
     begun: Option<Stamp>,
     now: Span,
-    /// The latest picture that was passed on.
-    last: Option<Stamp>,
+    /// The latest picture that was passed on, and how often its clock had jumped.
+    last: Option<(u32, Stamp)>,
     apart: u64,
     shown: u64,
     frames: VecDeque<TimedFrame>,
@@ -69,7 +71,45 @@ impl Merge {
                 lane.push(now, bytes);
             }
         }
+        self.settle();
         self.advance();
+    }
+
+    /// Leaves out pictures of a rendition that stopped and comes back with what it has kept: it is in again when it has reached
+    /// the others. And notes which renditions have received something.
+    fn settle(&mut self) {
+        if let Some(last) = self.last
+            && self.begun.is_some()
+            && !self.are_files
+        {
+            for lane in self.lanes.iter_mut().filter(|it| !it.is_in) {
+                lane.drop_late(last);
+            }
+        }
+        let received = self.received();
+        for (lane, now) in self.lanes.iter_mut().zip(received) {
+            let own = std::mem::replace(&mut lane.reported, now);
+            if own != now {
+                lane.heard = received;
+            }
+        }
+    }
+
+    /// What each rendition has received.
+    fn received(&self) -> [i64; MOST] {
+        let mut received = [0; MOST];
+        for (lane, found) in self.lanes.iter().zip(&mut received) {
+            *found = lane.received;
+        }
+        received
+    }
+
+    /// Whether others have received so much since the last picture of a rendition that it has stopped. If not, one that
+    /// has many pictures waiting is ahead.
+    fn has_stopped(&self, index: usize, patience: i64) -> bool {
+        let heard = self.lanes[index].heard;
+        let mut others = self.lanes.iter().zip(heard);
+        others.any(|(other, then)| other.received - then > patience)
     }
 
     pub fn finish(&mut self, input: usize) {
@@ -202,6 +242,9 @@ impl Merge {
         for (lane, layer) in self.lanes.iter_mut().zip(Layer::ALL) {
             lane.layer = layer;
         }
+        // Places of renditions change here.
+        let received = self.received();
+        self.lanes.iter_mut().for_each(|lane| lane.heard = received);
         self.is_ordered = true;
         true
     }
@@ -216,24 +259,15 @@ impl Merge {
         if self.are_files && self.lanes.iter().any(has_ended) {
             return false;
         }
-        let is_waited_for = |it: &Lane| it.queued == 0 && !it.is_stopped && !it.is_over;
         let patience = match self.begun {
             _ if self.are_files => i64::MAX,
             Some(_) => PATIENCE,
             None => FIRST_PATIENCE,
         };
         if self.is_overdue(patience) {
-            let newest = self.lanes.iter().map(Lane::epoch).max().unwrap_or(0);
-            for index in 0..self.lanes.len() {
-                let lane = &mut self.lanes[index];
-                lane.set_epoch(newest);
-                if is_waited_for(lane) {
-                    let id = lane.id;
-                    (lane.is_stopped, lane.is_in) = (true, false);
-                    self.note(RenditionNote::Stopped { at: self.now, id });
-                }
-            }
-        } else if self.lanes.iter().any(is_waited_for) {
+            self.give_up(patience);
+        }
+        if self.lanes.iter().any(is_waited_for) {
             return false;
         }
         let heads = self.lanes.iter().filter_map(Lane::head);
@@ -251,8 +285,37 @@ impl Merge {
                 group.push((index, queued.frame));
             }
         }
-        self.group(group, stamp);
+        self.group(group, (epoch, stamp));
         true
+    }
+
+    /// Pictures wait too long: those that wait for a rendition that has stopped go on without it, and a rendition that is ahead
+    /// of the others loses what is too far ahead.
+    fn give_up(&mut self, patience: i64) {
+        let newest = self.lanes.iter().map(Lane::epoch).max().unwrap_or(0);
+        if let Some((epoch, _)) = &mut self.last {
+            *epoch = newest;
+        }
+        let is_full = self.is_overdue(i64::MAX);
+        for index in 0..self.lanes.len() {
+            let has_stopped = is_full || self.has_stopped(index, patience);
+            let lane = &mut self.lanes[index];
+            lane.set_epoch(newest);
+            let id = lane.id;
+            if has_stopped && is_waited_for(lane) {
+                (lane.is_stopped, lane.is_in) = (true, false);
+                self.note(RenditionNote::Stopped { at: self.now, id });
+                continue;
+            }
+            let ahead = lane.waiting > MOST_AHEAD;
+            if ahead {
+                lane.shorten(MOST_AHEAD);
+                lane.is_in = false;
+            }
+            if ahead && !std::mem::replace(&mut self.lanes[index].is_ahead, ahead) {
+                self.note(RenditionNote::Ahead { at: self.now, id });
+            }
+        }
     }
 
     /// Passes on sound that is before the next picture of its program.
@@ -272,11 +335,11 @@ impl Merge {
     }
 
     /// Passes on pictures of one time, from the lowest rendition upwards.
-    fn group(&mut self, group: Vec<(usize, TimedFrame)>, stamp: Stamp) {
-        let step = self.last.map_or(0, |last| stamp.since(last));
+    fn group(&mut self, group: Vec<(usize, TimedFrame)>, (epoch, stamp): (u32, Stamp)) {
+        let step = self.last.map_or(0, |(_, last)| stamp.since(last));
         // Pictures of a rendition that comes late take no time again.
         if !(-JUMP..0).contains(&step) {
-            self.last = Some(stamp);
+            self.last = Some((epoch, stamp));
             if self.begun.is_some() {
                 self.now += span_of(step.clamp(0, PATIENCE));
             }
@@ -293,6 +356,7 @@ impl Merge {
             }
             if is_common && timed.frame.gop_start && !std::mem::replace(&mut lane.is_in, true) {
                 let id = lane.id;
+                lane.is_ahead = false;
                 // From the second common key frame on.
                 if self.lanes.iter().any(|it| it.aligned > 1) {
                     self.note(RenditionNote::Back { at: self.now, id });
@@ -408,6 +472,11 @@ impl Merge {
             self.notes.push_back(note);
         }
     }
+}
+
+/// The others wait for a picture of it.
+fn is_waited_for(lane: &Lane) -> bool {
+    lane.queued == 0 && !lane.is_stopped && !lane.is_over
 }
 
 fn no_key_frame(ids: &[RenditionId]) -> String {

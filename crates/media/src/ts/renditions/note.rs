@@ -50,6 +50,13 @@ pub enum RenditionNote {
         /// Which.
         id: RenditionId,
     },
+    /// Pictures of a rendition are further ahead of those of the others than they wait; it is left out.
+    Ahead {
+        /// When.
+        at: Span,
+        /// Which.
+        id: RenditionId,
+    },
     /// A file is at its end before the others, and the flow ends there.
     Ended {
         /// When.
@@ -106,6 +113,12 @@ impl fmt::Display for RenditionNote {
             RenditionNote::Stopped { at, id } => write!(
                 f,
                 "from {:.2} s on no pictures of {id} come; the other renditions continue",
+                at.as_secs_f64()
+            ),
+            RenditionNote::Ahead { at, id } => write!(
+                f,
+                "from {:.2} s on the time stamps of {id} are more than 5 s ahead of the other renditions: it is left out; \
+                 let all renditions come from one clock",
                 at.as_secs_f64()
             ),
             RenditionNote::Ended { at, id } => write!(
