@@ -16,6 +16,11 @@ const HOLD: Span = Span::from_ms(1_500);
 /// How long neighbours get to read the end of a flow after everything has been sent: a program may exit when it is over.
 pub(crate) const FAREWELL: Span = Span::from_ms(300);
 
+/// How long queued frames may still leave when the node is stopped, and when the flow is closed at the latest: before the node
+/// is gone, so that receivers read it.
+const DRAIN: Span = Span::from_ms(500);
+const CLOSE_WITHIN: Span = Span::from_ms(1_500);
+
 /// What feeds a source of the station, and what its user waits for.
 pub(crate) struct Running {
     pub flow: FlowId,
@@ -138,6 +143,14 @@ impl Running {
             Some(closing) => source.end_within(now, closing.until.since(now)),
             None => source.end(now),
         }
+    }
+
+    /// The node stops: the frames that are due soon leave, and the flow is closed before the node is gone.
+    pub fn stop(&mut self, source: &mut Source, now: Time) {
+        self.ended = true;
+        let closing = self.closing.as_ref();
+        let drain = closing.map_or(DRAIN, |closing| closing.until.since(now).min(DRAIN));
+        source.stop(now, drain, CLOSE_WITHIN);
     }
 
     /// Waits for a frame there is room for; it is kept for the next iteration.

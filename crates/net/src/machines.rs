@@ -339,7 +339,7 @@ impl Machines {
     pub fn end_sources<O: Observer>(&mut self, now: Time, obs: &mut O) {
         for (place, running) in self.flows.iter_mut().enumerate() {
             if let Some(source) = self.station.source_mut(place) {
-                running.end(source, now);
+                running.stop(source, now);
             }
         }
         self.settle(now, obs);

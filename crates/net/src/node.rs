@@ -28,7 +28,7 @@ use crate::timer::{Lateness, Timer};
 use crate::udp::{BATCHES_PER_ITERATION, Udp};
 use crate::xtp::{XtpDoor, XtpNode};
 
-/// How long sources get to send what is queued when the node is asked to stop.
+/// How long the node runs at most when it is asked to stop: its sources close their flows before.
 const GRACE: Span = Span::from_secs(2);
 /// Attempts to find a port number that is free for both TCP and UDP.
 const PORT_ATTEMPTS: usize = 16;

@@ -83,6 +83,8 @@ pub struct Source {
     /// A frame that found the shaper full.
     held: Option<Numbered>,
     phase: Phase,
+    /// The host stops: the flow is closed then at the latest.
+    close_by: Option<Time>,
     next_era: Time,
     born: Option<Time>,
     /// Frames asked for by `NeedFrames` and not yet submitted.
@@ -178,6 +180,7 @@ impl Source {
             reported_dropped: PerLayer::default(),
             held: None,
             phase: Phase::Live,
+            close_by: None,
             // Requests made before the start are answered before the first frame.
             next_era: config.start,
             born: None,
@@ -274,6 +277,18 @@ impl Source {
             }
             Phase::Lingering { .. } | Phase::Closed => {}
         }
+    }
+
+    /// The host stops: what is queued is sent for `drain` at most, and the flow is closed after `within`, also if packets may
+    /// still be on their way. A queue may hold two GOPs, and a delay bound be long; nobody waits for them to end a program.
+    pub fn stop(&mut self, now: Time, drain: Span, within: Span) {
+        let close_by = now.saturating_add(within);
+        self.close_by = Some(close_by);
+        if let Phase::Lingering { until, .. } = &mut self.phase {
+            *until = close_by.min(*until);
+        }
+        self.end_within(now, drain);
+        self.drained(now);
     }
 
     /// The members known and their figures, as [`Signal::GetStats`] is answered.

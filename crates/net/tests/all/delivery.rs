@@ -138,3 +138,24 @@ async fn a_server_that_is_stopped_closes_its_flow_in_order() {
     assert!(server.sources["film"].submitted < 200);
     chuff.stop().await;
 }
+
+#[real_time(tokio)]
+async fn a_server_with_a_long_queue_and_a_long_delay_bound_closes_its_flow_too() {
+    let mut config = server(Carriage::Datagrams, 60);
+    let spec = &mut config.sources[0].config.info.spec;
+    // Ten seconds of frames wait, and packets may take four.
+    (spec.gop_n, spec.delay_max_ms) = (240, 4_000);
+    let server = start(config).await;
+    let mut receiver = join(join_config(
+        server.addr,
+        sink("guest", 11, Carriage::Datagrams),
+    ));
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let (server, receiver) = tokio::join!(server.stop(), receiver.end());
+    // A receiver that is told ends; otherwise it calls again until its patience ends.
+    receiver.unwrap();
+    assert!(server.sources["film"].submitted > 0);
+}

@@ -231,8 +231,9 @@ impl Source {
                 let undelivered = self.scheduler.clear() + held + self.pacer.clear();
                 let bound = Span::from_ms(u64::from(self.spec().delay_max_ms));
                 let linger = if bound == Span::ZERO { LINGER } else { bound };
+                let until = now.saturating_add(linger);
                 self.phase = Phase::Lingering {
-                    until: now.saturating_add(linger),
+                    until: self.close_by.map_or(until, |close_by| close_by.min(until)),
                     undelivered: u32::try_from(undelivered).unwrap_or(u32::MAX),
                 };
             }
