@@ -8,6 +8,9 @@ use std::thread;
 use flaky_test::flaky_test as real_time;
 use layercast_c::*;
 
+// The macro of repeated tests knows no literals of this kind.
+const ADDRESS: &CStr = c"127.0.0.1:0";
+const FLOW: &CStr = c"film";
 const SIZES: [usize; 3] = [100, 300, 800];
 /// Pictures of a sink, and times that are sent.
 const TAKEN: usize = 80;
@@ -60,7 +63,7 @@ fn each_sink_has_all_pictures_of_one_level() {
     let mut url: [c_char; 512] = [0; 512];
     // SAFETY: texts end with zeros, descriptors have room, sizes are right.
     unsafe {
-        assert_eq!(lc_server_open(c"127.0.0.1:0".as_ptr(), &mut server), LC_OK);
+        assert_eq!(lc_server_open(ADDRESS.as_ptr(), &mut server), LC_OK);
         let mut spec = lc_flow_spec::default();
         let size = size_of::<lc_flow_spec>();
         assert_eq!(lc_flow_spec_default(&mut spec, size), LC_OK);
@@ -74,7 +77,7 @@ fn each_sink_has_all_pictures_of_one_level() {
         for (layer, mean) in spec.layers.iter_mut().zip([100, 250, 550]) {
             layer.mean = mean;
         }
-        let (none, name) = (null_mut(), c"film".as_ptr());
+        let (none, name) = (null_mut(), FLOW.as_ptr());
         let opened = lc_open_group(server, name, &spec, size, null(), 0, &mut media, none, none);
         assert_eq!(opened, LC_OK);
         assert_eq!(lc_group_url(media, url.as_mut_ptr(), url.len()), LC_OK);

@@ -142,7 +142,7 @@ async fn a_server_that_is_stopped_closes_its_flow_in_order() {
 #[real_time(tokio)]
 async fn a_server_with_a_long_queue_and_a_long_delay_bound_closes_its_flow_too() {
     let mut config = server(Carriage::Datagrams, 60);
-    let spec = &mut config.sources[0].config.info.spec;
+    let spec = &mut config.sources[0].config.flow.spec;
     // Ten seconds of frames wait, and packets may take four.
     (spec.gop_n, spec.delay_max_ms) = (240, 4_000);
     let server = start(config).await;

@@ -205,14 +205,11 @@ impl Channel {
             }
         }
         self.block.recover();
-        let data = self.cells[..self.data].iter().enumerate();
+        let mut data = self.cells[..self.data].iter().enumerate();
         let is_right = |(number, cell): (usize, &[u8; CELL])| {
             self.block.cell(number).is_none_or(|found| found == cell)
         };
-        assert!(
-            data.map(is_right).all(|it| it),
-            "a cell that was never sent came back"
-        );
+        assert!(data.all(is_right), "a cell that was never sent came back");
         self.run.residual_cells += self.block.missing() as u64;
         self.block.missing() == 0
     }

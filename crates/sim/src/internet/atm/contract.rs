@@ -161,7 +161,9 @@ impl Backbone {
             }
             match verdict {
                 Verdict::Discard(_) => self.fabric.gone(frame, 1),
-                Verdict::Pass | Verdict::Tagged => self.put_cell(port, cell, index),
+                Verdict::Pass | Verdict::Tagged | Verdict::Demoted => {
+                    self.put_cell(port, cell, index)
+                }
             }
         }
     }
