@@ -303,7 +303,15 @@ fn pushed(name: &str, url: &str, to: &[&str]) {
     });
     let mut server = server;
     let left = server.wait_for_event("left; waiting for the next one");
-    assert!(left.contains(url), "{left}");
+    // A key in the path is hidden.
+    let shown = match url
+        .strip_prefix("rtmp://")
+        .and_then(|it| it.rsplit_once('/'))
+    {
+        Some((place, _)) if place.contains('/') => format!("rtmp://{place}/***"),
+        _ => url.to_owned(),
+    };
+    assert!(left.contains(&shown), "{left}");
     let _second = push(&clip, 8, to);
     server.wait_for_event("again (restart ");
     let got = folder.join("second.ts");
