@@ -132,6 +132,8 @@ struct Gop {
     start: f64,
     highest: Option<Layer>,
     played: PerLayer<bool>,
+    /// Of these, layers with pictures.
+    shown: PerLayer<bool>,
     withheld: PerLayer<bool>,
     /// Base layer is missing: where the GOP ended is not known.
     broken: bool,
@@ -263,6 +265,7 @@ impl FlowLog {
         }
         self.gop.highest = self.gop.highest.max(Some(frame.layer));
         self.gop.played[frame.layer] = true;
+        self.gop.shown[frame.layer] |= !frame.sound;
         self.summary.frames[frame.layer] += 1;
         let number = now.since(self.epoch).as_ms() / 1_000;
         let second = self.second.get_or_insert(Second::of(number));
@@ -289,6 +292,13 @@ impl FlowLog {
             .is_none_or(|last| last.1 != level)
         {
             push(&mut self.summary.received, (self.gop.start, level));
+        }
+        // The base layer is withheld of alternative layers only. Of them a group has pictures of one layer; key frames of lower
+        // layers come before the one that begins the group, and count to the group before.
+        if self.gop.withheld.base {
+            let shown = self.gop.shown.iter().filter(|(_, shown)| **shown).count();
+            self.summary.off_boundary += u64::from(shown > 1);
+            return;
         }
         for layer in Layer::ALL {
             let both = self.gop.played[layer] && self.gop.withheld[layer] && !self.gop.broken;
@@ -353,8 +363,8 @@ mod tests {
         FlowLog::new("dwp", "wide", at(0))
     }
 
-    fn play(log: &mut FlowLog, ms: u64, layer: Layer) {
-        let frame = PlayedFrame {
+    fn frame(ms: u64, layer: Layer) -> PlayedFrame {
+        PlayedFrame {
             seq: Serial(0),
             count: 0,
             layer,
@@ -370,8 +380,11 @@ mod tests {
             deadline: at(ms + 50),
             delay: Span::from_ms(20),
             waited: Waited::default(),
-        };
-        log.on_event(at(ms + 50), &SinkEvent::Frame(frame));
+        }
+    }
+
+    fn play(log: &mut FlowLog, ms: u64, layer: Layer) {
+        log.on_event(at(ms + 50), &SinkEvent::Frame(frame(ms, layer)));
     }
 
     fn withheld(log: &mut FlowLog, ms: u64, layer: Layer) {
@@ -382,6 +395,29 @@ mod tests {
             by_switch: 2,
         };
         log.on_event(at(ms), &withheld);
+    }
+
+    #[test]
+    fn two_alternative_layers_in_one_gop_are_off_the_boundary() {
+        let begins = |log: &mut FlowLog, ms, layer| {
+            let frame = PlayedFrame {
+                gop_start: true,
+                ..frame(ms, layer)
+            };
+            log.on_event(at(ms + 50), &SinkEvent::Frame(frame));
+        };
+        let mut log = log();
+        begins(&mut log, 0, Layer::E1);
+        // The key frames of lower layers come first.
+        withheld(&mut log, 400, Layer::Base);
+        withheld(&mut log, 400, Layer::E1);
+        begins(&mut log, 500, Layer::E2);
+        withheld(&mut log, 600, Layer::Base);
+        assert_eq!(log.finish().off_boundary, 0);
+        play(&mut log, 700, Layer::E1);
+        assert_eq!(log.finish().off_boundary, 1);
+        let received = [(0.05, Level::E1), (0.55, Level::FULL)];
+        assert_eq!(log.finish().received, received);
     }
 
     #[test]
