@@ -183,7 +183,7 @@ impl FlowWriter {
                 return;
             }
             Stream::H264(stream) => {
-                stream.set_missing(frame.missing.base.saturating_add(frame.missing.e1));
+                stream.set_missing(frame.missing.base, frame.missing.e1);
                 stream.frame(seq, layer, gop_start, data, written);
                 if let Some(slice) = stream.last_slice().filter(|_| !written.is_empty()) {
                     let len = written.len();

@@ -11,7 +11,7 @@ mod writer;
 
 pub(crate) use annexb::nals;
 pub(crate) use layers::{Inspector, Order, Slice, UnitInfo, early_slice};
-pub(crate) use references::References;
+pub(crate) use references::{Missing, References};
 pub(crate) use stream::{Cutter, Unit, behind_delimiter};
 pub use writer::H264Writer;
 

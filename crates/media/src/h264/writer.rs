@@ -2,7 +2,7 @@ use layercast_core::{Layer, Serial};
 
 use super::annexb::nals;
 use super::layers::{Inspector, Slice, UnitInfo};
-use super::references::References;
+use super::references::{Missing, References};
 use crate::WriterStats;
 
 /// Turns received H.264 frames back into a stream that a decoder accepts.
@@ -17,7 +17,7 @@ pub struct H264Writer {
     last: Option<Serial>,
     references: References,
     /// Frames of BL and E1 that are missing before the next frame, if that is known.
-    missing: Option<u32>,
+    missing: Option<Missing>,
     last_slice: Option<Slice>,
     stats: WriterStats,
 }
@@ -68,7 +68,7 @@ impl H264Writer {
             return;
         };
         let gap = u32::try_from(seq.diff(last) - 1).unwrap_or(0);
-        let missing = std::mem::take(&mut self.missing).unwrap_or(gap);
+        let missing = std::mem::take(&mut self.missing).unwrap_or(Missing { all: gap, base: 0 });
         self.last = Some(seq);
         let Some(slice) = slice else {
             self.stats.undecodable += 1;
@@ -80,10 +80,11 @@ impl H264Writer {
         }
     }
 
-    /// Of the frames that are missing before the next one, this number is of the base layer or E1: no picture refers to
-    /// others. Without this, all of them may be.
-    pub(crate) fn set_missing(&mut self, missing: u32) {
-        self.missing = Some(missing);
+    /// Of the frames that are missing before the next one, these numbers are of the base layer and of E1: no picture refers to
+    /// others. Without this, a picture may refer to each of them, and none is taken for a start.
+    pub(crate) fn set_missing(&mut self, base: u32, e1: u32) {
+        let all = base.saturating_add(e1);
+        self.missing = Some(Missing { all, base });
     }
 
     /// A part of the picture that was written last is missing: nothing can be decoded up to the next start.

@@ -96,8 +96,16 @@ impl References {
         if !self.composition.is_additive() && !self.goes_on_with(layer, starts) {
             return false;
         }
-        let (missing, begun) = (self.missing, self.begun);
-        let gap_in_e1 = missing.e1 > 0;
+        let begun = self.begun;
+        // Each missing picture of a rendition may be one that others refer to, or a start; those of other renditions are no loss.
+        let missing = match self.composition.is_additive() {
+            true => self.missing,
+            false => PerLayer {
+                base: self.missing[layer],
+                ..PerLayer::default()
+            },
+        };
+        let gap_in_e1 = missing.e1 > 0 || missing.base > 0 && !self.composition.is_additive();
         let mut is_reference = true;
         let judged = match &mut self.rule {
             Rule::H264(it) => {
@@ -107,11 +115,14 @@ impl References {
                     inspector.look(nal, &mut info);
                 }
                 let starts = starts && info.gop_start();
-                let count = missing.base.saturating_add(missing.e1);
+                let missing = h264::Missing {
+                    all: missing.base.saturating_add(missing.e1),
+                    base: missing.base,
+                };
                 let slice = info.first.take();
                 is_reference = slice.as_ref().is_none_or(|it| it.reference);
                 slice.map(|slice| match (begun, starts) {
-                    (true, _) => references.take(&slice, starts, count),
+                    (true, _) => references.take(&slice, starts, missing),
                     (false, true) => {
                         references.begin(&slice);
                         true
@@ -172,11 +183,6 @@ impl References {
             self.rule = Rule::of(self.codec);
             (self.begun, self.missing) = (false, PerLayer::default());
         }
-        // Each of them may be one that others refer to.
-        self.missing = PerLayer {
-            e1: self.missing[layer],
-            ..PerLayer::default()
-        };
         true
     }
 

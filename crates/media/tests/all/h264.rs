@@ -6,8 +6,11 @@ use crate::common;
 
 use crate::common::{decode, encode, have_ffmpeg};
 use bytes::Bytes;
-use layercast_core::{FrameRate, Layer, Level, Media, Serial, Stream};
-use layercast_media::{Clip, Container, Frame, H264Writer, Map, MediaError, Picture, WriterStats};
+use layercast_core::{FrameRate, Layer, Level, Media, PerLayer, Serial, Stream, Time};
+use layercast_media::{
+    Clip, Container, FlowWriter, Frame, H264Writer, Map, MediaError, OutputForm, Picture, Received,
+    WriterStats,
+};
 
 const FRAMES: usize = 75;
 const RECOMMENDED: &str = "-c:v libx264 -g 25 -x264-params scenecut=0:b-pyramid=none -bf 2";
@@ -177,6 +180,82 @@ fn after_a_loss_the_stream_goes_on_at_the_next_start() {
             let received = lost.iter().filter(|&&lost| !lost).count() as u64;
             let all = stats.written + stats.undecodable + stats.skipped;
             assert_eq!(all, received);
+        }
+    }
+}
+
+/// What a receiver writes that knows of which layers frames are missing, as every receiver of a flow does.
+fn informed(clip: &Clip, received: impl Fn(usize, &Frame) -> bool) -> (Vec<u8>, WriterStats) {
+    let mut writer = FlowWriter::new(clip.info.codec, clip.info.frame_rate, OutputForm::Native);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    let mut missing = PerLayer::<u32>::default();
+    for (index, frame) in clip.frames.iter().enumerate() {
+        if !received(index, frame) {
+            missing[frame.layer()] += 1;
+            continue;
+        }
+        let emitted = clip.info.frame_rate.due(index as u64);
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            sound: frame.sound,
+            // What is missing is said of pictures and of sound apart.
+            missing: match frame.sound {
+                true => PerLayer::default(),
+                false => std::mem::take(&mut missing),
+            },
+            emitted: Time::ZERO + frame.time.unwrap_or(emitted),
+            data: frame.data.as_ref().expect("a real clip"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    writer.finish(&mut out);
+    (out, writer.stats())
+}
+
+#[test]
+fn without_its_idr_picture_nothing_of_a_gop_is_written_wherever_the_count_wraps() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // The count of reference pictures is at each of its 16 values when the IDR picture is lost.
+    for (name, options) in [("no-b", "-bf 0"), ("pyramid", "-bf 3")] {
+        for gop in 16..=36 {
+            let frames = 3 * gop;
+            let options = format!(
+                "-frames:v {frames} -s 96x64 -c:v libx264 -refs 1 -g {gop} -keyint_min {gop} \
+                 -sc_threshold 0 {options}"
+            );
+            for form in ["h264", "ts"] {
+                let data = encode(&format!("lost-idr-{name}-{gop}.{form}"), &options);
+                let clip = Clip::parse(Bytes::from(data)).expect("a clip");
+                // Frames of a transport stream that are no pictures come between.
+                let pictures = clip.frames.iter().enumerate().filter(|(_, it)| !it.sound);
+                let pictures: Vec<usize> = pictures.map(|(index, _)| index).collect();
+                assert_eq!(pictures.len(), frames, "{name} {gop} {form}");
+                for place in [0, gop, 2 * gop] {
+                    assert!(
+                        clip.frames[pictures[place]].gop_start,
+                        "{name} {gop} {form}"
+                    );
+                }
+                for lost in 1..4 {
+                    let lost_ones = &pictures[gop..gop + lost];
+                    let (out, stats) = informed(&clip, |index, _| !lost_ones.contains(&index));
+                    let told = format!("{name} {gop} {form}, {lost} lost: {stats:?}");
+                    assert_eq!(stats.undecodable, (gop - lost) as u64, "{told}");
+                    if lost == 1 && gop % 4 == 1 {
+                        let format = if form == "ts" { "mpegts" } else { form };
+                        assert_eq!(decode(format, &out).len(), 2 * gop, "{told}");
+                    }
+                }
+                // What is withheld is no loss.
+                for level in [Level::BASE, Level::E1] {
+                    let (_, stats) = informed(&clip, |_, frame| level.includes(frame.layer()));
+                    assert_eq!(stats.undecodable, 0, "{name} {gop} {form} {level}");
+                }
+            }
         }
     }
 }
