@@ -75,6 +75,8 @@ __all__ = [
 atexit.register(time.sleep, 0.1)
 
 
+COMPOSITIONS = ("additive", "alternative")
+"""What the layers of a flow are to each other."""
 FASTEST, SLOWEST = 1_000.0, 0.001
 """Frame rates in frames a second."""
 MOST_DELAY = 3_600.0
@@ -370,6 +372,7 @@ class Server:
         *,
         spec: Mapping[str, Any] | None = None,
         policy: Mapping[str, Any] | None = None,
+        composition: str = "additive",
         frame_rate: float | Fraction = 24,
         delay_max: float | None = None,
         core: str | None = None,
@@ -382,8 +385,11 @@ class Server:
 
         What the flow needs is learned from its first group of pictures, at `frame_rate` frames a second,
         and renegotiated when later ones need more, unless `spec` says. `policy` has the fields of
-        QosPolicy. Frames are played `delay_max` seconds after they were sent, 0.5 by default. A frame rate is
-        from 0.001 to 1000, a delay is above 0 and at most 3600 s: InvalidError for others. `core` names
+        QosPolicy. With `composition` "additive" a level is the sum of its layers; with "alternative" it is
+        one layer, a whole rendition: frames of one time are sent together, the base layer first, and
+        `frame_rate` counts all of them. A `spec` has its own composition. Frames are played `delay_max`
+        seconds after they were sent, 0.5 by default. A frame rate is from 0.001 to 1000, a delay is above
+        0 and at most 3600 s: InvalidError for others. `core` names
         the core switch. The first frame is kept until `wait_for` members have joined. `sealed`: nodes on
         the way can neither read nor change the media; `tokens`: so, and only members with a URL of
         `Group.url_for` may join.
@@ -395,11 +401,14 @@ class Server:
             delay_max = _checks.above_zero(
                 "delay_max", delay_max, MOST_DELAY, unit="seconds", error=InvalidError
             )
+        if composition not in COMPOSITIONS:
+            raise InvalidError(f"composition {composition!r} is none of {', '.join(COMPOSITIONS)}")
         wait_for = _checks.whole("wait_for", wait_for, 0, _MOST_MEMBERS, error=InvalidError)
         rate = Fraction(frame_rate).limit_denominator(1001)
         options = {
             "spec": spec,
             "policy": policy,
+            "composition": composition,
             "frame_rate": (rate.numerator, rate.denominator),
             "delay_max": delay_max,
             "core": core,

@@ -2,6 +2,7 @@ import asyncio
 import re
 import textwrap
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,63 @@ def test_media_control_and_management():
                 await management.change_qos("maint")
             await event(group.management, "MEMBER_LEFT")
             playing.cancel()
+
+    run(main)
+
+
+async def received(group: layercast.Group, level: int, frames: int) -> list[layercast.Played]:
+    async with await layercast.join(group.url, level=level) as (media, _, _):
+        return [frame async for frame in aiter_of(media, frames)]
+
+
+async def aiter_of(media: layercast.Media, frames: int):
+    for _ in range(frames):
+        frame = await media.recv()
+        assert frame is not None
+        yield frame
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_alternative_layers_are_received_one_level_at_a_time(learned):
+    sizes = (100, 300, 800)
+
+    async def send(group: layercast.Group) -> None:
+        time = 0
+        while True:
+            for layer, size in enumerate(sizes):
+                await group.send(bytes([time % 256]) * size, layer, gop_start=time % 8 == 0)
+            time += 1
+
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            options: dict = {"composition": "alternative", "frame_rate": 75, "delay_max": 0.2}
+            if not learned:
+                layers = {"BL": {"mean": 100}, "E1": {"mean": 250}, "E2": {"mean": 550}}
+                spec = {"composition": "alternative", "frame_rate": {"num": 75, "den": 1}, "gop_n": 24}
+                options = {"spec": spec | {"layers": layers, "picture_rate": {"num": 25, "den": 1}}}
+            group = await server.open_group("film", **options)
+            playing = asyncio.create_task(send(group))
+            low, high = await asyncio.gather(received(group, 0, 100), received(group, 2, 100))
+            playing.cancel()
+        for frames, layer in ((low, 0), (high, 2)):
+            # Before the first demand arrives another level may pass; it ends with a group of pictures.
+            settled = [frame for frame in frames if frame.layer == layer]
+            assert len(settled) >= 60, [int(frame.layer) for frame in frames]
+            assert frames[-60:] == settled[-60:]
+            assert {len(frame.data) for frame in settled} == {sizes[layer]}
+            times = [frame.data[0] for frame in frames]
+            assert len(set(times)) == len(times), "a picture was shown twice"
+            seqs = {frame.seq - previous.seq for previous, frame in pairwise(settled[-60:])}
+            assert seqs == {3}, "a picture is missing"
+
+    run(main)
+
+
+def test_a_composition_that_does_not_exist_is_refused():
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            with pytest.raises(layercast.InvalidError, match="additive, alternative"):
+                await server.open_group("film", composition="stacked")
 
     run(main)
 

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use layercast_core::{FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
+use layercast_core::{Composition, FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
 use layercast_mets::{AppFrame, SourceConfig};
 use layercast_net::{
@@ -45,6 +45,7 @@ const DELAY_MAX: Span = Span::from_ms(500);
 pub struct Group {
     name: String,
     spec: Option<FlowSpec>,
+    composition: Composition,
     frame_rate: FrameRate,
     delay_max: Span,
     policy: QosPolicy,
@@ -115,6 +116,7 @@ impl Group {
         Group {
             name: name.into(),
             spec: None,
+            composition: Composition::Additive,
             frame_rate: FrameRate { num: 24, den: 1 },
             delay_max: DELAY_MAX,
             policy: QosPolicy::default(),
@@ -140,6 +142,13 @@ impl Group {
     /// observed delays.
     pub fn delay_max(mut self, delay: Span) -> Group {
         self.delay_max = delay;
+        self
+    }
+
+    /// What the layers are to each other, where that is learned with the rest. Frames of alternative layers come with
+    /// those of one time together, the base layer first; [`frame_rate`](Group::frame_rate) counts all of them.
+    pub fn composition(mut self, composition: Composition) -> Group {
+        self.composition = composition;
         self
     }
 
@@ -263,7 +272,10 @@ impl OpenGroup {
                 let limit = Limit::Fixed(spec.max_frame);
                 Sender::Open(Open { frames, limit })
             }
-            None => Sender::Learning(Box::new((group, Learner::default()))),
+            None => {
+                let learner = Learner::new(group.composition);
+                Sender::Learning(Box::new((group, learner)))
+            }
         };
         Ok(OpenGroup {
             shared,

@@ -13,16 +13,29 @@ const HEADROOM: u32 = 25;
 const MIN_MAX_FRAME: u32 = 256 << 10;
 
 /// Learns what a flow needs from its first group of pictures.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Learner {
+    composition: Composition,
     frames: Vec<Frame>,
     groups: usize,
 }
 
 impl Learner {
+    /// For a flow whose layers are `composition` to each other.
+    pub fn new(composition: Composition) -> Learner {
+        Learner {
+            composition,
+            frames: Vec::new(),
+            groups: 0,
+        }
+    }
+
     /// Takes the next frame; says whether enough have been seen.
     pub fn take(&mut self, frame: Frame) -> bool {
-        self.groups += usize::from(frame.gop_start || self.frames.is_empty());
+        // Key frames of alternative layers come together, the lowest first.
+        let is_first = self.composition.is_additive() || frame.layer == Layer::Base;
+        let begins = (frame.gop_start && is_first) || self.frames.is_empty();
+        self.groups += usize::from(begins);
         self.frames.push(frame);
         self.groups > 1 || self.frames.len() >= ENOUGH
     }
@@ -40,7 +53,7 @@ impl Learner {
             info: ClipInfo {
                 container: Container::MpegEs,
                 codec: Media::Opaque,
-                composition: Composition::Additive,
+                composition: self.composition,
                 width: 0,
                 height: 0,
                 frame_rate,
@@ -154,7 +167,7 @@ mod tests {
 
     #[test]
     fn one_group_of_pictures_tells_rates_and_length() {
-        let mut learner = Learner::default();
+        let mut learner = Learner::new(Composition::Additive);
         assert!(!learner.take(Frame::base(vec![0; 4_776])));
         assert!(!learner.take(Frame::e2(vec![0; 456])));
         assert!(!learner.take(Frame::e1(vec![0; 936])));
@@ -168,12 +181,39 @@ mod tests {
     }
 
     #[test]
+    fn alternative_layers_have_the_rates_of_their_levels() {
+        let mut learner = Learner::new(Composition::Alternative);
+        let sizes = [456, 936, 2_856].map(|size| vec![0; size]);
+        let time = |key: bool| {
+            let frames = Layer::ALL.into_iter().zip(sizes.clone());
+            frames.map(move |(layer, data)| Frame {
+                gop_start: key,
+                ..Frame::of(layer, data)
+            })
+        };
+        let group = time(true).chain(time(false)).chain(time(false));
+        assert!(group.map(|frame| learner.take(frame)).all(|enough| !enough));
+        assert!(learner.take(time(true).next().unwrap()));
+        let rate = FrameRate { num: 75, den: 1 };
+        let (spec, frames) = learner.finish(rate).unwrap();
+        assert_eq!(
+            (spec.composition, frames.len()),
+            (Composition::Alternative, 10)
+        );
+        assert_eq!(spec.validate(), Ok(()));
+        assert_eq!(spec.pictures_per_second(), FrameRate { num: 25, den: 1 });
+        // 10, 20 and 60 cells, 25 times a second, and a quarter; nothing is summed.
+        let rates = Layer::ALL.map(|it| spec.rate_at(it.level()).0);
+        assert_eq!(rates, [312, 625, 1_875]);
+    }
+
+    #[test]
     fn frames_without_groups_are_learned_too() {
-        let mut learner = Learner::default();
+        let mut learner = Learner::new(Composition::Additive);
         let taken = (0..1_000).take_while(|_| !learner.take(Frame::of(Layer::Base, vec![0; 10])));
         assert_eq!(taken.count(), ENOUGH - 1);
         let (spec, frames) = learner.finish(RATE).unwrap();
         assert_eq!((spec.gop_n, frames.len()), (255, ENOUGH));
-        assert!(Learner::default().finish(RATE).is_none());
+        assert!(Learner::new(Composition::Additive).finish(RATE).is_none());
     }
 }

@@ -158,6 +158,7 @@ fn bind(py: Python<'_>, address: String) -> PyResult<Bound<'_, PyAny>> {
 struct GroupOptions {
     spec: Option<layercast::FlowSpec>,
     policy: Option<layercast::QosPolicy>,
+    composition: layercast::Composition,
     frame_rate: (u32, u32),
     delay_max: Option<f64>,
     core: Option<String>,
@@ -191,6 +192,7 @@ impl LiveServer {
         let (num, den) = options.frame_rate;
         let mut group = Group::new(name)
             .frame_rate(num, den)
+            .composition(options.composition)
             .wait_for(options.wait_for)
             .registered(options.registered);
         if let Some(delay) = options.delay_max {
