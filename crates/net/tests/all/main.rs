@@ -12,6 +12,7 @@ mod multicast;
 mod parity;
 mod partial_order;
 mod relay;
+mod renditions;
 mod repair;
 mod sealed;
 mod security;

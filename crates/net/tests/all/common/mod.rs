@@ -83,6 +83,11 @@ pub fn link_to(config: &mut NodeConfig, name: &str, port: PortConfig) {
 /// A source of `seconds` of a talking head, 480 + 660 + 1120 cells/s.
 pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSource {
     let clip = Clip::synthetic(Synthetic::Lougher, FRAME_RATE, 48 * seconds, 1);
+    source_of(clip, flow, id, carriage)
+}
+
+/// A source of a clip.
+pub fn source_of(clip: Clip, flow: &str, id: u32, carriage: Carriage) -> LocalSource {
     let mut spec = clip.flow_spec();
     spec.flow_id = FlowId(id);
     spec.delay_max_ms = 800;
@@ -102,7 +107,10 @@ pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSou
         gop_start: frame.gop_start,
         sound: frame.sound,
         time: frame.time,
-        payload: Payload::Zeros(frame.size),
+        payload: match frame.data {
+            Some(data) => Payload::Bytes(data),
+            None => Payload::Zeros(frame.size),
+        },
     });
     LocalSource {
         config,
