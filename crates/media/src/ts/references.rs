@@ -152,7 +152,11 @@ impl References {
     /// The last picture is damaged, to which others refer if it `is_reference`, and with it there may be the rest of another one.
     fn lose(&mut self, is_reference: bool) {
         self.decodable = false;
-        self.missing.base = self.missing.base.saturating_add(1);
+        let of = match self.composition.is_additive() {
+            true => Layer::Base,
+            false => self.rendition,
+        };
+        self.missing[of] = self.missing[of].saturating_add(1);
         match &mut self.rule {
             // Numbers tell whether another one is missing.
             Rule::H264(_) if !is_reference => {}

@@ -84,7 +84,7 @@ fn decoded(path: &Path, map: &str) -> Vec<(i64, String)> {
 
 /// A server of the renditions, which waits for two receivers.
 fn film(data: &Bytes) -> (NodeConfig, FlowSpec) {
-    let clip = Clip::of_renditions(&[data.clone()])
+    let clip = Clip::of_renditions(std::slice::from_ref(data))
         .expect("renditions")
         .clip;
     let mut source = source_of(clip, "film", 1, Carriage::Datagrams);
