@@ -1,4 +1,4 @@
-use layercast_core::{FlowSpec, Span, Time};
+use layercast_core::{Composition, FlowSpec, Span, Time};
 
 /// A gap between two pictures up to this length is no outage, whatever the GOP.
 const SHORT: Span = Span::from_secs(1);
@@ -7,7 +7,7 @@ const SHORT: Span = Span::from_secs(1);
 ///
 /// A picture counts if it is the first of its GOP, or if that was played and no frame of the base layer is missing since.
 /// A gap counts, as a whole, if it is longer than [`SHORT`] and than one and a half GOPs: one picture a GOP is all that the
-/// base level of some flows has. The first gap begins with the first packet; the playout delay is allowed to it besides.
+/// base level of some flows has. Each level of alternative layers has all pictures, so that [`SHORT`] alone counts. The first gap begins with the first packet; the playout delay is allowed to it besides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outages {
     allowed: Span,
@@ -42,7 +42,10 @@ impl Outages {
     /// The flow has another structure from now on.
     pub fn set_spec(&mut self, spec: &FlowSpec) {
         let gop = spec.gop();
-        self.allowed = SHORT.max(gop + Span::from_ps(gop.as_ps() / 2));
+        self.allowed = match spec.composition {
+            Composition::Additive => SHORT.max(gop + Span::from_ps(gop.as_ps() / 2)),
+            Composition::Alternative => SHORT,
+        };
         self.start = gop + Span::from_ms(spec.delay_max_ms.into());
     }
 
@@ -165,6 +168,20 @@ mod tests {
         // No picture for 16 s, more than one GOP and a half.
         outages.watch(at(40_000));
         assert_eq!(outages.total(), Span::from_ms(40_000 - 599 * 40));
+    }
+
+    #[test]
+    fn each_rendition_has_all_pictures_however_rare_common_key_frames_are() {
+        let mut outages = outages();
+        outages.set_spec(&FlowSpec {
+            frame_rate: FrameRate { num: 50, den: 1 },
+            gop_n: 250,
+            composition: Composition::Alternative,
+            ..FlowSpec::default()
+        });
+        outages.played(at(0), false, true);
+        outages.watch(at(4_100));
+        assert_eq!(outages.total(), Span::from_ms(4_100));
     }
 
     #[test]
