@@ -31,7 +31,7 @@ pub enum MatrixCode {
     EvenOdd,
     /// The literal reading of mode 2: a parity for each column, and one for each of the two main diagonals.
     TwoDiagonals,
-    /// A parity for each column and for each diagonal that goes on at the other side.
+    /// A parity for each column and for each diagonal that continues at the other side.
     Diagonals,
     /// The same with diagonals of both directions.
     BothDiagonals,

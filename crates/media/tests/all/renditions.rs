@@ -532,7 +532,7 @@ fn a_rendition_that_comes_back_with_its_backlog_takes_nobody_back_in_time() {
         return;
     }
     for kept in [0, 1] {
-        // From 5 s to 11 s nothing comes of it, then all at once.
+        // From 5 s to 11 s nothing comes of it, then all immediately.
         let (counts, notes) = live(|instant| {
             [0, 1].map(|input| match instant {
                 125..275 if input == kept => 0..0,

@@ -280,7 +280,7 @@ impl Source {
     }
 
     /// The host stops: what is queued is sent for `drain` at most, and the flow is closed after `within`, also if packets may
-    /// still be on their way. A queue may hold two GOPs, and a delay bound be long; nobody waits for them to end a program.
+    /// still be on their way. A queue may hold two GOPs, and a delay bound be long; a user who ends a program waits for neither.
     pub fn stop(&mut self, now: Time, drain: Span, within: Span) {
         let close_by = now.saturating_add(within);
         self.close_by = Some(close_by);

@@ -155,7 +155,7 @@ async fn a_server_with_a_long_queue_and_a_long_delay_bound_closes_its_flow_too()
         .await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     let (server, receiver) = tokio::join!(server.stop(), receiver.end());
-    // A receiver that is told ends; otherwise it calls again until its patience ends.
+    // A receiver that is notified ends; otherwise it calls again until its patience ends.
     receiver.unwrap();
     assert!(server.sources["film"].submitted > 0);
 }

@@ -230,7 +230,7 @@ impl Channel {
         self.run.whole = self.run.trials - self.run.whole;
     }
 
-    /// A burst at each place of a block; it may go on in the next block.
+    /// A burst at each place of a block; it may continue in the next block.
     fn bursts(&mut self, count: usize) {
         let size = self.size();
         for begin in 0..size {

@@ -104,7 +104,7 @@ impl Merge {
         received
     }
 
-    /// Whether others have received so much since the last picture of a rendition that it has stopped. If not, one that
+    /// Whether others have received more than `patience` since the last picture of a rendition: it has stopped. If not, one that
     /// has many pictures waiting is ahead.
     fn has_stopped(&self, index: usize, patience: i64) -> bool {
         let heard = self.lanes[index].heard;
@@ -289,7 +289,7 @@ impl Merge {
         true
     }
 
-    /// Pictures wait too long: those that wait for a rendition that has stopped go on without it, and a rendition that is ahead
+    /// Pictures wait too long: those that wait for a rendition that has stopped continue without it, and a rendition that is ahead
     /// of the others loses what is too far ahead.
     fn give_up(&mut self, patience: i64) {
         let newest = self.lanes.iter().map(Lane::epoch).max().unwrap_or(0);
