@@ -29,7 +29,7 @@ PROTOTYPE = {
     "both-diagonals": (1, 1, 1, 1, 0.992),
     "even-odd": (1, 0.992, 0.970, 0.872, 0.453),
 }
-"""Share of the blocks of 10 x 10 that come back whole after that number of losses: a prototype, 2000 trials."""
+"""Share of the blocks of 10 x 10 that come back whole after that many losses: a prototype, 2000 trials."""
 TRIALS = 20_000
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 EVENTS = 400
