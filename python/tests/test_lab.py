@@ -20,6 +20,7 @@ ELSEWHERE = (
     "tcp/*",
     "sim/*",
     "insane-*",
+    "mpeg-*",
     "rmtp-*",
     "fully-*",
     "tcp-xtp-*",

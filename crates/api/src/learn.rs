@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn alternative_layers_have_the_rates_of_their_levels() {
         let mut learner = Learner::new(Composition::Alternative);
-        let sizes = [456, 936, 2_856].map(|size| vec![0; size]);
+        let sizes = [440, 920, 2_840].map(|size| vec![0; size]);
         let time = |key: bool| {
             let frames = Layer::ALL.into_iter().zip(sizes.clone());
             frames.map(move |(layer, data)| Frame {

@@ -266,7 +266,8 @@ pub struct SinkStats {
     pub packets: u64,
     /// Of these, packets or cells with the congestion mark.
     pub marked: u64,
-    /// Milliseconds without a picture that can be decoded, gaps of up to 1 s and one and a half GOPs left out.
+    /// Milliseconds without a picture that can be decoded, gaps of up to 1 s and one and a half GOPs left out (of
+    /// renditions: up to 1 s).
     pub outage_ms: u64,
     /// Frames that arrived before the first start of a GOP.
     pub before_start: u64,
