@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Iterable
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -17,7 +19,7 @@ from rich.table import Table
 from layercast import LayercastError
 from layercast_lab import gallery
 from layercast_lab.cli_campaign import campaign, new
-from layercast_lab.experiment import VERDICT_TEXT, Context, Report, experiments
+from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiments
 from layercast_lab.tables import put
 
 app = typer.Typer(
@@ -58,6 +60,15 @@ def reproduce(
         list[str] | None, typer.Option(help="With --all: leave these out, such as '*-sockets' (repeatable).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    csv_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv", help="Also write a CSV file with a line for each row; - prints it instead of a table."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 1 if a row differs, and name it.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for figures and the gallery.")] = Path("target/lab"),
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds to run instead of the default.")] = None,
     seconds: Annotated[
@@ -68,8 +79,8 @@ def reproduce(
     """Run one experiment: print reported beside measured, write its figure, give a verdict.
 
     With --all run every one and print a summary. Each report goes into the gallery index.html
-    in the output folder. Exit status: 0 whatever the verdict, 1 if an experiment could not
-    run, 2 for an unknown id.
+    in the output folder. Exit status: 0 whatever the verdict (with --strict 1 if a row
+    differs), 1 if an experiment could not run, 2 for an unknown id.
     """
     found = experiments()
     if everything == (id is not None):
@@ -77,6 +88,10 @@ def reproduce(
         raise typer.Exit(2)
     if skip and not everything:
         errors.print("error: --skip goes with --all")
+        raise typer.Exit(2)
+    csv_only = csv_file == Path("-")
+    if csv_only and as_json:
+        errors.print("error: --csv - and --json both print to standard output; give --csv a file")
         raise typer.Exit(2)
     if id is not None and id not in found:
         errors.print(f"error: there is no experiment {id!r}; `layercast-lab list` names all", markup=False)
@@ -103,19 +118,46 @@ def reproduce(
             raise typer.Exit(130) from None
         reports.append(report)
         gallery.add(out, report, found[name], command_of(name, seeds, seconds, full))
-        if not as_json:
+        if not as_json and not csv_only:
             show(report)
+    if csv_file is not None:
+        write_csv(csv_file, reports)
     if as_json and reports:
         told = [report.to_json() for report in reports]
         json.dump(told if everything else told[0], sys.stdout, indent=2)
         print()
-    elif not as_json:
+    elif not as_json and not csv_only:
         if everything:
             summarise(reports)
         if reports:
             console.print(f"gallery: {out / 'index.html'}", highlight=False)
-    if failed:
+    differing = [f"{it.id}: {row.name}" for it in reports for row in it.rows if row.verdict == "differs"]
+    if strict:
+        for name in differing:
+            errors.print(f"differs: {name}", markup=False, highlight=False)
+    if failed or (strict and differing):
         raise typer.Exit(1)
+
+
+def write_csv(path: Path, reports: list[Report]) -> None:
+    """Write a line for each row of the reports, with verdicts as in JSON; `-` is standard output."""
+    columns = [it.name for it in fields(Row)]
+    lines = [[it.id, *(getattr(row, name) for name in columns)] for it in reports for row in it.rows]
+
+    def write(file: TextIO) -> None:
+        csv.writer(file, lineterminator="\n").writerows([["experiment", *columns], *lines])
+
+    if path == Path("-"):
+        write(sys.stdout)
+        return
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            write(file)
+    except OSError as error:
+        errors.print(
+            f"error: {path}: {error.strerror}; give --csv a file in a folder that exists", markup=False
+        )
+        raise typer.Exit(1) from error
 
 
 def command_of(id: str, seeds: int | None, seconds: float | None, full: bool) -> str:

@@ -1,3 +1,4 @@
+import csv
 import html
 import json
 import os
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import layercast
-from layercast_lab import simulator, testbed
-from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiments
+from layercast_lab import cli, simulator, testbed
+from layercast_lab.experiment import VERDICT_TEXT, Context, Experiment, Report, Row, experiments
 from layercast_lab.experiments import mets_filters, mets_loss, sim_scale, tcp_dumbbell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,6 +183,36 @@ def test_the_verdict_of_a_report_is_its_weakest_row():
     assert Report("a/b", "", [row("reproduced"), row("shape")]).verdict == "shape"
     assert Report("a/b", "", [row("shape"), row("differs"), row("reproduced")]).verdict == "differs"
     assert Report("a/b", "", []).verdict == "differs"
+
+
+def test_strict_names_the_rows_that_differ_and_csv_has_all_rows(tmp_path, monkeypatch):
+    rows = [
+        Row("one", "1", "1.0, 2", "exact", "reproduced"),
+        Row("two", "2", "3", "exact", "differs", 'a "note"'),
+        Row("three", "2", "3", "-", "open"),
+    ]
+    found = {name: Experiment(name, "", "", lambda _, name=name: Report(name, "", rows)) for name in ("a/b",)}
+    monkeypatch.setattr(cli, "experiments", lambda: found)
+    file = tmp_path / "rows.csv"
+    run = CliRunner().invoke
+    short = ["reproduce", "a/b", "--out", str(tmp_path)]
+    assert run(cli.app, short).exit_code == 0
+    strict = run(cli.app, [*short, "--strict", "--csv", str(file)])
+    assert (strict.exit_code, strict.stderr.splitlines()[-1]) == (1, "differs: a/b: two")
+    with file.open(newline="") as lines:
+        told = list(csv.DictReader(lines))
+    assert [(it["experiment"], it["name"], it["verdict"]) for it in told] == [
+        ("a/b", "one", "reproduced"),
+        ("a/b", "two", "differs"),
+        ("a/b", "three", "open"),
+    ]
+    assert (told[0]["measured"], told[1]["note"]) == ("1.0, 2", 'a "note"')
+    printed = run(cli.app, [*short, "--csv", "-"])
+    assert printed.stdout == file.read_text()
+    assert run(cli.app, [*short, "--csv", "-", "--json"]).exit_code == 2
+    assert run(cli.app, [*short, "--csv", str(tmp_path / "none" / "x.csv")]).exit_code == 1
+    rows.pop(1)
+    assert run(cli.app, [*short, "--strict"]).exit_code == 0
 
 
 def test_a_wrong_level_is_not_called_reproduced(tmp_path, monkeypatch):
