@@ -249,6 +249,9 @@ impl<T: Clone> Requester<T> {
     /// Content that has not been delivered.
     fn on_content<O: Observer>(&mut self, now: Time, content: u64, item: T, obs: &mut O) {
         self.deliver(now, content, item);
+        if self.restore.is_empty() {
+            return;
+        }
         let restored = self.restore.with(content, &self.counters.delivered);
         self.take_restored(now, restored, obs);
     }
@@ -443,6 +446,17 @@ impl<T: Clone> Requester<T> {
         earliest(self.periodic(), self.scheduled.front().copied())
     }
 
+    /// Forgets what restores no contents any more.
+    fn forget(&mut self, now: Time) {
+        if self.restore.is_empty() {
+            return;
+        }
+        self.stats.in_vain(self.restore.forget(self.counters.next));
+        if self.keep_until <= now {
+            self.restore.clear();
+        }
+    }
+
     fn feedback(&self, now: Time) -> Feedback {
         // Too many gaps for one report: it omits those before the newest ones.
         let unlisted = self.gaps.len().saturating_sub(MAX_RANGES);
@@ -516,6 +530,10 @@ impl<T: Clone> Machine for Requester<T> {
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         self.window.forget(now);
+        self.forget(now);
+        if self.gaps.is_empty() {
+            return;
+        }
         self.request(now, obs);
         let keep = self.keep();
         while let Some(gap) = self.gaps.front() {
@@ -526,10 +544,6 @@ impl<T: Clone> Machine for Requester<T> {
             self.give_up_below(end);
         }
         debug_assert!(self.gaps.len() <= MAX_GAPS);
-        self.stats.in_vain(self.restore.forget(self.counters.next));
-        if self.keep_until <= now {
-            self.restore.clear();
-        }
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<Feedback> {

@@ -69,6 +69,11 @@ impl<T: Clone> Restore<T> {
         }
     }
 
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.open.is_empty()
+    }
+
     /// Contents that are kept, and blocks of which parities are kept.
     pub fn held(&self) -> (usize, usize) {
         (self.kept.len(), self.open.len())

@@ -328,13 +328,15 @@ impl<T> History<T> {
 
     /// The first content from counter `from` on that no receiver is known to have, and its nominal departure.
     pub fn unresolved_from(&self, from: u64) -> Option<(u64, Time)> {
-        let from = from.max(self.unhandled);
-        let place = usize::try_from(from.checked_sub(self.base)?).ok()?;
-        let mut sent = self.sent.iter().skip(place).enumerate();
-        sent.find_map(|(n, sent)| match &sent.what {
-            What::Original(content) if !sent.handled => Some((from + n as u64, content.nominal)),
-            _ => None,
-        })
+        let mut counter = from.max(self.unhandled);
+        // Asked for each datagram, and the first one nearly always is it.
+        while let Some(sent) = self.get(counter) {
+            if let (What::Original(content), false) = (&sent.what, sent.handled) {
+                return Some((counter, content.nominal));
+            }
+            counter += 1;
+        }
+        None
     }
 
     /// The latest nominal departure of content that may still be repaired: whether it arrived is not known.

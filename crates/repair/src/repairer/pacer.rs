@@ -199,10 +199,10 @@ impl<T> Pacer<T> {
         if self.waiting == 0 || self.rate.is_some() && self.free > now {
             return None;
         }
-        let queues = self.copies.iter_mut().zip(&mut self.originals);
-        let mut queues = queues.flat_map(|(copies, originals)| [copies, originals]);
-        let waiting = queues.find_map(VecDeque::pop_front)?;
-        drop(queues);
+        let waiting = (0..self.originals.len()).find_map(|layer| {
+            let copy = self.copies[layer].pop_front();
+            copy.or_else(|| self.originals[layer].pop_front())
+        })?;
         self.waiting -= 1;
         Some((self.begin(waiting.at()).min(now), waiting))
     }
