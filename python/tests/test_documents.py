@@ -138,7 +138,7 @@ def inputs(found: list[Block]) -> dict[str, Path | str]:
         "any.mp4": clips / "bikes.mp4",
         "bigbuckbunny.mp4": clips / "bigbuckbunny.mp4",
     }
-    files |= {f"target/demo/{name}": demo / name for name in ("clip.m1v", "bikes.m1v")}
+    files |= {f"target/demo/{name}": demo / name for name in ("clip.m1v", "bikes.m1v", "renditions.ts")}
     # A page replaces a file of the repository, as the page of the API does with Cargo.toml, for itself only.
     files |= {
         file: block.text

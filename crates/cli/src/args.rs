@@ -1002,8 +1002,9 @@ pub struct FecPlan {
 #[command(after_help = "\
 Starts one process per node of the scenario on 127.0.0.1; receivers join and leave at the times of
 the scenario. Runs the same scenario in the simulator, compares both, checks every received file
-with ffmpeg, and writes summary.json and report.html. Exit code 1: a base-layer frame was lost or
-late, a layer changed inside a GOP, or the levels differ from the simulation.
+with ffmpeg, and writes summary.json and report.html, which has pictures of what each receiver saw.
+Exit code 1: a base-layer frame was lost or late, a layer changed inside a GOP, the levels differ
+from the simulation, or ffmpeg has complaints.
 
 Examples:
   layercast demo
@@ -1013,7 +1014,7 @@ pub struct Demo {
     /// The scenario
     #[arg(long, value_name = "FILE", default_value = "scenarios/demo.toml")]
     pub scenario: PathBuf,
-    /// Folder for received streams, summary.json and report.html
+    /// Folder for received streams, pictures, summary.json and report.html
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     pub out: PathBuf,
     /// Stop after 12 s of the scenario

@@ -481,6 +481,7 @@ async fn receive(
                         below.joined();
                     }
                     JoinEvent::Disconnected { .. }
+                    | JoinEvent::Closed { .. }
                     | JoinEvent::Sink(SinkEvent::Disconnected | SinkEvent::Released { .. }) => joined = false,
                     _ => {}
                 }

@@ -4,6 +4,7 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
 
 use common::{complaint, decode, folder, have_ffmpeg, json, make_clip, real_time, run};
 use serde_json::Value;
@@ -89,6 +90,168 @@ fn a_demo_keeps_its_promise_and_writes_it_down() {
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), summary);
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("viewer"));
+    // All but the base layer of the first GOP are all pictures.
+    let count = |key: &str| receiver[key].as_u64().unwrap();
+    assert_eq!(count("shown") + count("frozen"), 75, "{receiver}");
+    assert!((60..75).contains(&count("shown")), "{receiver}");
+    assert_eq!(summary["no_pictures"], Value::Null);
+    let moments = receiver["moments"].as_array().unwrap();
+    let levels: Vec<_> = moments.iter().map(|it| it["level"].as_u64()).collect();
+    // The first is in that GOP, the others in whole ones.
+    assert_eq!(levels, [Some(0), Some(2), Some(2)], "{moments:?}");
+    let ages: Vec<_> = moments
+        .iter()
+        .map(|it| it["age_ms"].as_f64().unwrap())
+        .collect();
+    assert!(ages[0] > 100.0 && ages[1..] == [0.0, 0.0], "{ages:?}");
+    assert_pictures(moments, &out, &page);
+}
+
+/// The moments have pictures, and the page has them.
+fn assert_pictures(moments: &[Value], out: &Path, page: &str) {
+    for key in ["picture", "detail"] {
+        for moment in moments {
+            let name = moment[key].as_str().unwrap();
+            let image = std::fs::read(out.join(name)).unwrap();
+            assert!(
+                image.starts_with(&[0xFF, 0xD8]) && image.ends_with(&[0xFF, 0xD9]),
+                "{name}"
+            );
+            assert!(
+                page.contains(&format!("\"{name}\":\"data:image/jpeg;base64,")),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[real_time]
+fn renditions_are_judged_across_a_change_of_their_size() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("demo-renditions");
+    let clip = folder.join("renditions.ts");
+    let made = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-nostdin",
+            "-y",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=320x180:rate=25:duration=4",
+        ])
+        .args([
+            "-filter_complex",
+            "[0:v]split=2[a][b];[a]scale=160:90[low];[b]null[high]",
+        ])
+        .args([
+            "-map", "[low]", "-map", "[high]", "-c:v", "libx264", "-preset", "veryfast", "-bf",
+            "2", "-g", "250",
+        ])
+        .args([
+            "-x264-params",
+            "scenecut=0:open-gop=0",
+            "-force_key_frames",
+            "expr:gte(t,n_forced*1)",
+        ])
+        .args([
+            "-b:v:0",
+            "100k",
+            "-b:v:1",
+            "400k",
+            "-program",
+            "program_num=1:st=0",
+            "-program",
+            "program_num=2:st=1",
+        ])
+        .arg(&clip)
+        .status();
+    assert!(made.unwrap().success());
+    let text = network(&clip.display().to_string(), "6s", "");
+    // The film starts before another one than the lowest rendition is granted.
+    let text = text.replace(
+        "start = \"1s\"",
+        "start = \"500ms\"\ncomposition = \"alternative\"",
+    );
+    let scenario = folder.join("renditions.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.join("out");
+    let summary = demo(&scenario, &out);
+    let receiver = &summary["receivers"][0];
+    assert_eq!(summary["promise"]["base_lost"], 0, "{}", summary["promise"]);
+    assert_eq!(receiver["complaints"], Value::Array(Vec::new()));
+    assert!(receiver["file"].as_str().unwrap().ends_with("viewer.ts"));
+    assert_eq!(
+        (&receiver["shown"], &receiver["frozen"]),
+        (&Value::from(100), &Value::from(0))
+    );
+    let moments = receiver["moments"].as_array().unwrap();
+    let seen = moments
+        .iter()
+        .map(|it| [&it["level"], &it["width"], &it["height"], &it["age_ms"]]);
+    let seen: Vec<Vec<f64>> = seen
+        .map(|it| it.iter().map(|n| n.as_f64().unwrap()).collect())
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            [0.0, 160.0, 90.0, 0.0],
+            [1.0, 320.0, 180.0, 0.0],
+            [1.0, 320.0, 180.0, 0.0]
+        ]
+    );
+    assert_pictures(
+        moments,
+        &out,
+        &std::fs::read_to_string(out.join("report.html")).unwrap(),
+    );
+    // A second of the low rendition, and three that are equal to the best one.
+    let psnr = receiver["psnr_db"].as_f64().unwrap();
+    assert!((15.0..60.0).contains(&psnr), "{psnr}");
+    let flow = &summary["flows"][0];
+    assert_eq!(flow["composition"], "alternative");
+    assert_eq!(flow["clip"]["renditions"].as_array().unwrap().len(), 2);
+}
+
+#[real_time]
+fn without_ffmpeg_the_report_says_that_there_are_no_pictures() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("demo-no-ffmpeg");
+    let clip = make_clip(&folder, 3);
+    let scenario = folder.join("small.toml");
+    std::fs::write(&scenario, network(&clip, "3s", "")).unwrap();
+    let out = folder.join("out");
+    let output = common::layercast()
+        .args([
+            "demo",
+            "--json",
+            "--scenario",
+            scenario.to_str().unwrap(),
+            "--out",
+            out.to_str().unwrap(),
+        ])
+        .env("LAYERCAST_FFMPEG", "/nowhere/ffmpeg")
+        .output()
+        .unwrap();
+    // What was not decoded is not clean.
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let why = summary["no_pictures"].as_str().unwrap();
+    assert!(
+        why.contains("ffmpeg cannot decode") && why.contains("No such file"),
+        "{why}"
+    );
+    assert_eq!(summary["receivers"][0]["shown"], Value::Null);
+    assert!(
+        std::fs::read_to_string(out.join("report.html"))
+            .unwrap()
+            .contains(why)
+    );
 }
 
 #[real_time]

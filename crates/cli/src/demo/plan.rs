@@ -5,9 +5,9 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use layercast_core::Span;
+use layercast_core::{Media, Span};
 use layercast_net::{Control, Identity};
-use layercast_sim::scenario::{FaultKind, NodeKind, Scenario};
+use layercast_sim::scenario::{FaultKind, Network, NodeKind, Scenario};
 
 use crate::failure::Failure;
 use crate::node::{Entry, Link};
@@ -59,8 +59,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The processes of `scenario`; received streams go to `out`.
-    pub fn new(scenario: &Scenario, out: &Path) -> Result<Plan, Failure> {
+    /// The processes of `scenario`, which means `network`; received streams go to `out`.
+    pub fn new(scenario: &Scenario, network: &Network, out: &Path) -> Result<Plan, Failure> {
         let mut processes = Vec::new();
         for node in &scenario.nodes {
             let serves = scenario.flows.iter().any(|flow| flow.source == node.name);
@@ -78,7 +78,9 @@ impl Plan {
         }
         for receiver in &scenario.receivers {
             let name = receiver.name().to_owned();
-            let file = out.join(format!("{name}.m1v"));
+            let flow = network.flows.iter().find(|flow| flow.name == receiver.flow);
+            let media = flow.map_or(Media::default(), |flow| flow.config.flow.spec.media);
+            let file = out.join(format!("{name}.{}", extension(media)));
             if processes.iter().any(|other| other.node == receiver.node) {
                 return Err(Failure::new(format!(
                     "receiver {name}: node {} has another process already",
@@ -189,6 +191,19 @@ impl Process {
             args.extend(["--out".to_owned(), file.display().to_string()]);
         }
         args
+    }
+}
+
+/// What the name of a file with such media ends in.
+fn extension(media: Media) -> &'static str {
+    match media {
+        Media::Mpeg1 => "m1v",
+        Media::Mpeg2 => "m2v",
+        Media::H264 => "h264",
+        Media::H265 => "h265",
+        Media::Av1 | Media::Vp8 | Media::Vp9 => "ivf",
+        Media::MpegTs => "ts",
+        Media::H261 | Media::Audio | Media::Opaque => "raw",
     }
 }
 

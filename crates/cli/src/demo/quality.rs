@@ -1,10 +1,11 @@
-//! Received streams before a strict judge: does ffmpeg decode them without a complaint, and how
-//! far are the pictures from the source?
+//! Received streams before a strict judge: does ffmpeg decode them without a complaint, which pictures do they show, and
+//! how far are these from the film?
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+
+use super::decoder;
+use super::film::{Film, Places};
+use super::shown::Shown;
 
 /// What ffmpeg found out about one received stream.
 #[derive(Debug, Default, PartialEq)]
@@ -13,86 +14,62 @@ pub struct Quality {
     pub decoded_pictures: u64,
     /// Every line the decoder complained with.
     pub complaints: Vec<String>,
-    /// Mean PSNR over all planes in dB against the source pictures of the same instants; 100 when
-    /// not a single bit differs.
+    /// Mean PSNR over all planes in dB against the pictures of the film of the same instants; 100 when not a single bit
+    /// differs.
     pub psnr_db: Option<f64>,
     /// Mean SSIM over all planes, 1 for equal pictures.
     pub ssim: Option<f64>,
+    /// Which pictures of the film are shown; `None` if that is not known.
+    pub shown: Option<Shown>,
 }
 
 /// The PSNR we give for equal pictures, which have none.
 const PSNR_EQUAL: f64 = 100.0;
 
-/// The ffmpeg to call: `LAYERCAST_FFMPEG`, or the one in the path.
-///
-/// The stream comes through a pipe: about a plain file of an elementary stream ffmpeg always warns
-/// that it has to guess the duration.
-fn ffmpeg(stream: &Path) -> io::Result<Command> {
-    let name = std::env::var_os("LAYERCAST_FFMPEG").unwrap_or_else(|| "ffmpeg".into());
-    let mut command = Command::new(name);
-    command.stdin(Stdio::from(File::open(stream)?));
-    Ok(command)
-}
-
-/// Decodes `received` strictly, and compares it with the pictures of `source` from number `first` on.
+/// Decodes `received` strictly, and compares it with the pictures of `film`, of an elementary stream from number `first`
+/// on.
 ///
 /// An ffmpeg that cannot be started is a complaint; so is a stream that never began.
-pub fn judge(received: &Path, source: &Path, first: Option<u64>) -> Quality {
+pub fn judge(received: &Path, film: &Film, first: Option<u64>) -> Quality {
     let mut quality = Quality::default();
-    let decode = ffmpeg(received).and_then(|mut ffmpeg| {
-        ffmpeg
-            .args(["-v", "warning", "-xerror", "-progress", "pipe:1"])
-            .args(["-i", "pipe:0", "-map", "0:v"])
-            .args(["-fps_mode", "passthrough", "-f", "null", "-"])
-            .output()
-    });
-    let decode = match decode {
-        Ok(decode) => decode,
+    let decoded = match decoder::decode(received, "0:v", None) {
+        Ok(decoded) => decoded,
         Err(error) => {
             let what = format!("ffmpeg cannot decode {}: {error}", received.display());
             quality.complaints = vec![what];
             return quality;
         }
     };
-    quality.complaints = complaints(&decode);
-    quality.decoded_pictures = pictures(&decode.stdout);
-    if let Some(first) = first.filter(|_| quality.decoded_pictures > 0) {
-        compare(received, source, first, &mut quality);
+    quality.complaints = decoded.complaints;
+    quality.decoded_pictures = decoded.pictures.len() as u64;
+    quality.shown = Shown::of(&decoded.pictures, film, first);
+    if let Some(period) = quality.shown.as_ref().and_then(Shown::period) {
+        compare(received, film, period, &mut quality);
     }
     quality
 }
 
-fn complaints(output: &Output) -> Vec<String> {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut complaints: Vec<String> = lines.map(str::to_owned).collect();
-    if !output.status.success() && complaints.is_empty() {
-        complaints.push(format!("ffmpeg ended with {}", output.status));
-    }
-    complaints
-}
-
-fn pictures(progress: &[u8]) -> u64 {
-    let text = String::from_utf8_lossy(progress);
-    let mut frames = text.lines().filter_map(|line| line.strip_prefix("frame="));
-    frames
-        .next_back()
-        .and_then(|n| n.trim().parse().ok())
-        .unwrap_or(0)
-}
-
-/// Both streams are re-stamped by picture number: elementary streams have no times worth trusting.
-fn compare(received: &Path, source: &Path, first: u64, quality: &mut Quality) {
+/// Compares what is shown with the pictures `first` to `last` of the film, in their size. Pictures of elementary streams
+/// are stamped by their numbers: they have no times worth trusting.
+fn compare(received: &Path, film: &Film, (first, last): (u64, u64), quality: &mut Quality) {
+    let (width, height) = (film.summary.width, film.summary.height);
+    let stamps = match film.places() {
+        Places::Times => "",
+        _ => ",setpts=N/25/TB",
+    };
+    let end = last + 1;
     let graph = format!(
-        "[0:v]setpts=N/25/TB,split[a][b];\
-         [1:v]trim=start_frame={first},setpts=N/25/TB,split[c][d];\
-         [a][c]psnr=shortest=1;[b][d]ssim=shortest=1"
+        "[0:v]scale={width}:{height}:flags=bicubic{stamps},split[a][b];\
+         [{}]trim=start_frame={first}:end_frame={end}{stamps},split[c][d];\
+         [c][a]psnr=shortest=1;[d][b]ssim=shortest=1",
+        film.pictures_in("1")
     );
-    let output = ffmpeg(received).and_then(|mut ffmpeg| {
+    let output = decoder::ffmpeg(received).and_then(|mut ffmpeg| {
         ffmpeg
-            .args(["-v", "info", "-nostats", "-hide_banner"])
-            .args(["-i", "pipe:0", "-i"])
-            .arg(source)
+            .args(["-v", "info", "-nostats", "-hide_banner", "-copyts"])
+            // A change of the size of the pictures must not begin the comparison again.
+            .args(["-reinit_filter", "0", "-i", "pipe:0", "-i"])
+            .arg(&film.path)
             .args(["-lavfi", &graph, "-fps_mode", "passthrough"])
             .args(["-f", "null", "-"])
             .output()
@@ -139,14 +116,5 @@ mod tests {
             Some(100.0)
         );
         assert_eq!(psnr("nothing"), None);
-    }
-
-    #[test]
-    fn the_last_progress_report_counts() {
-        assert_eq!(
-            pictures(b"frame=3\nprogress=continue\nframe=17\nprogress=end\n"),
-            17
-        );
-        assert_eq!(pictures(b""), 0);
     }
 }

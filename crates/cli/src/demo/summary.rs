@@ -2,26 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use layercast_core::Rate;
-use layercast_media::{Map, Summary as ClipSummary};
+use layercast_core::{Composition, Rate};
+use layercast_media::Summary as ClipSummary;
 use layercast_mets::ReceiverSummary;
 use layercast_sim::SimSummary;
-use layercast_sim::scenario::{ClipSpec, Network, NodeKind, Scenario};
+use layercast_sim::scenario::{Network, NodeKind, Scenario};
 use serde::Serialize;
 use serde_json::{Value, to_value};
 
+use super::film::Film;
 use super::live::Run;
+use super::moments::Moment;
 use super::plan::{Plan, Role, timeline};
 use super::verdict::{Promise, level_sequence};
-use crate::args::Via;
 use crate::failure::Failure;
 use crate::output::Table;
-use crate::probe;
 
 /// Everything a summary is built from.
 pub struct Parts<'a> {
     /// The scenario as it was run.
     pub scenario: &'a Scenario,
+    /// The films of its flows.
+    pub films: &'a [Film],
+    /// Why there are no pictures of what receivers saw.
+    pub no_pictures: Option<&'a str>,
     /// The processes.
     pub plan: &'a Plan,
     /// What they reported.
@@ -47,8 +51,10 @@ struct DemoSummary<'a> {
     duration_s: f64,
     /// Whether Ctrl-C ended the run.
     interrupted: bool,
-    /// The clip of the first flow that has one, as `layercast probe` describes it.
-    clip: Option<ClipSummary>,
+    /// The flows with a video.
+    flows: Vec<DemoFlow<'a>>,
+    /// Why `moments` of receivers are missing; null if they are there.
+    no_pictures: Option<&'a str>,
     /// The promise of the demo.
     promise: &'a Promise,
     /// Receivers on sockets.
@@ -68,6 +74,17 @@ struct DemoSummary<'a> {
     timers: BTreeMap<String, Value>,
 }
 
+/// A flow with a video.
+#[derive(Serialize)]
+struct DemoFlow<'a> {
+    /// Name of the flow.
+    name: &'a str,
+    /// What its layers are to each other.
+    composition: Composition,
+    /// The clip, as `layercast probe` describes it.
+    clip: &'a ClipSummary,
+}
+
 /// A receiver on sockets, with the result of decoding its stream.
 #[derive(Serialize)]
 pub struct DemoReceiver<'a> {
@@ -83,14 +100,22 @@ pub struct DemoReceiver<'a> {
     pub node: &'a str,
     /// The stream.
     pub file: String,
-    /// Mean PSNR in dB; 100 for equal pictures. Null without ffmpeg.
+    /// Mean PSNR in dB, frozen pictures included and renditions scaled to the size of the best one; 100 for equal
+    /// pictures. Null without ffmpeg, and for elementary streams that are not MPEG-1 or MPEG-2.
     pub psnr_db: Option<f64>,
-    /// Mean SSIM. Null without ffmpeg.
+    /// Mean SSIM, frozen pictures included and renditions scaled to the size of the best one. Null without ffmpeg, and for
+    /// elementary streams that are not MPEG-1 or MPEG-2.
     pub ssim: Option<f64>,
     /// Pictures that the decoder returned.
     pub decoded_pictures: u64,
+    /// Pictures of the film that were shown, from the first to the last. Null as `ssim`.
+    pub shown: Option<u64>,
+    /// Pictures of the film that were not shown: the one before them stood still. Null as `ssim`.
+    pub frozen: Option<u64>,
+    /// What it saw at three moments of the film; null at one at which it was not there.
+    pub moments: &'a [Option<Moment>],
     /// Messages of the decoder.
-    pub complaints: Vec<String>,
+    pub complaints: &'a [String],
 }
 
 /// A receiver in the simulator.
@@ -159,17 +184,11 @@ struct TopologyLink {
 impl Parts<'_> {
     /// The content of `summary.json` (docs/src/reference/json.md).
     pub fn build(&self) -> Result<Value, Failure> {
-        let clip = self
-            .scenario
-            .flows
-            .iter()
-            .find_map(|flow| match &flow.clip {
-                ClipSpec::File(path) => Some(self.scenario.base_dir.join(path)),
-                _ => None,
-            });
-        let clip = clip
-            .map(|path| probe::read_clip(&path, None, Map::Auto, Via::None))
-            .transpose()?;
+        let flows = self.films.iter().map(|film| DemoFlow {
+            name: &film.flow,
+            composition: film.composition,
+            clip: &film.summary,
+        });
         let mut events = timeline(self.scenario);
         events.extend(self.run.surprises.iter().cloned());
         events.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -197,7 +216,8 @@ impl Parts<'_> {
             seed: self.scenario.seed,
             duration_s: self.scenario.duration.as_secs_f64(),
             interrupted: self.run.interrupted.is_some(),
-            clip: clip.map(|clip| clip.summary()),
+            flows: flows.collect(),
+            no_pictures: self.no_pictures,
             promise: self.promise,
             receivers: self.receivers,
             simulated: self.simulated,
@@ -247,6 +267,27 @@ pub fn receivers_of(summary: &SimSummary) -> Result<Vec<Value>, Failure> {
     Ok(receivers)
 }
 
+/// The level that `receiver` received of the picture of a film that was sent `time` seconds after the start of the
+/// scenario: its times are those of the play-out.
+pub fn received_at(receiver: &Value, time: f64) -> u8 {
+    let series = receiver["series"].as_array().map_or(&[][..], Vec::as_slice);
+    let second = series
+        .iter()
+        .rfind(|sample| sample["t"].as_f64() <= Some(time.max(0.0)));
+    let playout = second
+        .and_then(|sample| sample["playout_ms"].as_f64())
+        .unwrap_or(0.0);
+    let played = time + playout / 1e3;
+    let steps = receiver["received"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let step = steps.iter().rfind(|step| step[0].as_f64() <= Some(played));
+    let level = step.or(steps.first()).and_then(|step| step[1].as_u64());
+    level
+        .and_then(|level| u8::try_from(level).ok())
+        .unwrap_or(0)
+}
+
 /// Sockets and simulator, receiver by receiver, up to `end`.
 pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
     let mut table = Table::new(&[
@@ -255,6 +296,7 @@ pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
         "simulated",
         "BL/E1/E2 lost",
         "late",
+        "frozen",
         "delay p50",
         "p99 ms",
         "PSNR dB",
@@ -270,6 +312,13 @@ pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
         Some(figure) => format!("{figure:.digits$}"),
         None => "-".to_owned(),
     };
+    let frozen = |receiver: &Value| match (receiver["shown"].as_u64(), receiver["frozen"].as_u64())
+    {
+        (Some(shown), Some(frozen)) if shown + frozen > 0 => {
+            format!("{} %", frozen * 100 / (shown + frozen))
+        }
+        _ => "-".to_owned(),
+    };
     for receiver in receivers {
         let simulated = simulated
             .iter()
@@ -282,6 +331,7 @@ pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
             simulated.map(levels).unwrap_or_default(),
             format!("{}/{}/{}", lost["BL"], lost["E1"], lost["E2"]),
             receiver["late"].to_string(),
+            frozen(receiver),
             figure(&receiver["delay_ms"]["p50"], 1),
             figure(&receiver["delay_ms"]["p99"], 1),
             figure(&receiver["psnr_db"], 2),
@@ -306,4 +356,21 @@ pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
             .map(move |line| format!("  {name}: ffmpeg: {}\n", line.as_str().unwrap_or_default()))
     });
     table.render() + &complaints.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_level_of_a_picture_is_that_of_the_time_at_which_it_is_played() {
+        let series = json!([{"t": 0.0, "playout_ms": null}, {"t": 2.0, "playout_ms": 500.0}, {"t": 3.0, "playout_ms": 500.0}]);
+        let receiver = json!({"received": [[2.5, 2], [3.2, 0]], "series": series});
+        for (time, level) in [(0.0, 2), (2.1, 2), (2.6, 2), (2.8, 0), (9.0, 0)] {
+            assert_eq!(received_at(&receiver, time), level, "{time}");
+        }
+        assert_eq!(received_at(&json!({}), 1.0), 0);
+    }
 }

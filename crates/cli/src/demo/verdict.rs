@@ -39,11 +39,23 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
     });
     let [lost, outage, base_late, off_boundary] =
         ["/lost/BL", "/outage/BL", "/late_base", "/off_boundary"].map(total);
-    // Without a frame there is nothing to count losses from: all that was due is lost.
-    let nothing_came = receivers.iter().filter(|r| r["frames"]["BL"] == 0);
+    // Without a frame there is nothing to count losses from: all that was due is lost. Of renditions frames of one layer
+    // come.
+    let is_none = |r: &&Value| {
+        ["BL", "E1", "E2"]
+            .iter()
+            .all(|it| r["frames"][it].as_u64().unwrap_or(0) == 0)
+    };
+    let nothing_came = receivers
+        .iter()
+        .filter(|r| !r["frames"].is_null() && is_none(r));
     let missed = nothing_came.filter_map(|r| {
         let due = simulated.iter().find(|other| other["name"] == r["name"])?;
-        due["frames"]["BL"].as_u64()
+        let frames = |layer: &str| due["frames"][layer].as_u64().unwrap_or(0);
+        match frames("BL") {
+            0 => Some(frames("E1") + frames("E2")),
+            base => Some(base),
+        }
     });
     let base_lost = lost + outage + missed.sum::<u64>();
     Promise {
@@ -145,6 +157,19 @@ mod tests {
         };
         let promise = judge(&with_frames(0), &with_frames(84), &wide(), END);
         assert_eq!((promise.base_lost, promise.kept), (84, false));
+    }
+
+    #[test]
+    fn a_receiver_of_a_higher_rendition_needs_no_frame_of_the_lowest() {
+        let with_frames = |e2: u64| {
+            let mut receiver = receiver(json!([[0, 2]]), 0);
+            receiver["frames"] = json!({"BL": 0, "E1": 0, "E2": e2});
+            [receiver]
+        };
+        let promise = judge(&with_frames(1_000), &with_frames(1_000), &wide(), END);
+        assert_eq!((promise.base_lost, promise.kept), (0, true));
+        let promise = judge(&with_frames(0), &with_frames(1_000), &wide(), END);
+        assert_eq!((promise.base_lost, promise.kept), (1_000, false));
     }
 
     #[test]

@@ -30,6 +30,8 @@ fn demo(seed: u64) -> SimSummary {
     let clips = [
         trace("bunny", 12, [74_500, 14_700, 8_850]),
         trace("bikes", 6, [44_000, 19_000, 11_000]),
+        // Of the best rendition; the sizes of the others are modelled.
+        trace("renditions", 25, [70_000, 13_500, 8_000]),
     ];
     for (flow, clip) in scenario.flows.iter_mut().zip(clips) {
         flow.clip = clip;
@@ -56,6 +58,9 @@ fn check(seed: u64, summary: &SimSummary) {
         ("wide", &[2, 0, 2][..]),
         ("mid", &[1]),
         ("narrow", &[0]),
+        ("large", &[2]),
+        ("medium", &[1]),
+        ("small", &[0]),
         ("guest", &[0]),
     ] {
         let receiver = summary.receiver(name).unwrap();
