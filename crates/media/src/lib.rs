@@ -13,6 +13,7 @@
 
 mod advice;
 mod av1;
+mod bare;
 mod classes;
 mod clip;
 mod error;

@@ -17,6 +17,8 @@ pub enum OutputForm {
     Obu,
     /// As an MPEG transport stream.
     Transport,
+    /// In a form that programs for other containers read: AV1, VP8 and VP9 in IVF, everything else as a transport stream.
+    Container,
     /// As RTP packets; the seed gives their random beginnings.
     Rtp(u64),
 }
@@ -27,14 +29,13 @@ impl OutputForm {
         let is_bare = matches!(media, Media::Av1 | Media::Vp8 | Media::Vp9);
         let what = match self {
             OutputForm::Transport if is_bare => "a transport stream",
-            OutputForm::Rtp(_) if is_bare => "RTP",
             OutputForm::Obu if media != Media::Av1 => "OBUs",
             _ => return None,
         };
         let name = media.name();
         Some(match is_bare {
             true => format!(
-                "{name} cannot be written as {what}: write IVF, such as --out got.ivf, or --out - | ffmpeg -i - -c copy got.webm"
+                "{name} cannot be written as {what}: write another form, such as --out got.webm, got.mkv, got.ivf or rtp://HOST:PORT"
             ),
             false => format!(
                 "{name} cannot be written as {what}: those are AV1; give the file another name than *.obu"
@@ -101,7 +102,9 @@ impl FlowWriter {
     /// A writer for a flow of `media` at `rate`; what is not known is taken for MPEG-1/2 video. In a form that does
     /// not fit ([`OutputForm::misfit`]) it is written as it is.
     pub fn new(media: Media, rate: FrameRate, form: OutputForm) -> FlowWriter {
+        let is_bare = matches!(media, Media::Av1 | Media::Vp8 | Media::Vp9);
         let form = match form.misfit(media) {
+            None if form == OutputForm::Container && !is_bare => OutputForm::Transport,
             None => form,
             Some(_) => OutputForm::Native,
         };
@@ -193,7 +196,14 @@ impl FlowWriter {
                 }
             }
             Stream::Pictures(stream) => {
-                stream.frame(frame, out);
+                match &mut self.rtp {
+                    None => stream.frame(frame, out),
+                    Some(rtp) => {
+                        if let Some(ticks) = stream.time_of(frame) {
+                            rtp.send(data, ticks, out, ends);
+                        }
+                    }
+                }
                 return;
             }
             Stream::H265(stream) => {

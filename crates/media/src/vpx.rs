@@ -65,7 +65,7 @@ impl Unit {
 }
 
 /// Lengths of the frames of a superframe; of any other frame its own.
-fn superframe(data: &[u8]) -> Vec<usize> {
+pub(crate) fn superframe(data: &[u8]) -> Vec<usize> {
     let whole = vec![data.len()];
     let Some(&marker) = data.last().filter(|it| **it & 0xE0 == 0xC0) else {
         return whole;
@@ -90,16 +90,45 @@ fn superframe(data: &[u8]) -> Vec<usize> {
     sizes.map(size).collect()
 }
 
-/// The uncompressed header (6.2), up to what is needed.
-fn vp9_frame(data: &[u8]) -> Option<Unit> {
+/// Puts frames together to a superframe (Annex B), those of superframes too; nothing if they are too many or too large.
+pub(crate) fn joined<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+    const MOST: usize = 8;
+    let (mut out, mut lens) = (Vec::new(), Vec::new());
+    for frame in frames {
+        let inner = superframe(frame);
+        out.extend_from_slice(frame.get(..inner.iter().sum())?);
+        lens.extend(inner);
+    }
+    if !(1..=MOST).contains(&lens.len()) {
+        return None;
+    }
+    let marker = 0xC0 | 3 << 3 | (lens.len() - 1) as u8;
+    out.push(marker);
+    for len in lens {
+        out.extend_from_slice(&u32::try_from(len).ok()?.to_le_bytes());
+    }
+    out.push(marker);
+    Some(out)
+}
+
+fn profile_in(bits: &mut BitReader) -> Option<u32> {
     const MARKER: u32 = 2;
+    let is_frame = bits.take(2)? == MARKER;
+    let profile = bits.take(1)? | bits.take(1)? << 1;
+    is_frame.then_some(profile)
+}
+
+/// The profile of a frame of VP9.
+pub(crate) fn vp9_profile(data: &[u8]) -> Option<u32> {
+    profile_in(&mut BitReader::new(data, 0))
+}
+
+/// The uncompressed header (6.2) of one frame, up to what is needed.
+pub(crate) fn vp9_frame(data: &[u8]) -> Option<Unit> {
     const SYNC: u32 = 0x49_8342;
     const RGB: u32 = 7;
     let bits = &mut BitReader::new(data, 0);
-    if bits.take(2)? != MARKER {
-        return None;
-    }
-    let profile = bits.take(1)? | bits.take(1)? << 1;
+    let profile = profile_in(bits)?;
     if profile == 3 {
         bits.skip(1)?;
     }
@@ -150,6 +179,24 @@ pub(crate) struct Layers {
 
 /// Three temporal layers as libvpx makes them with a period of four.
 const THREE: [Layer; 4] = [Layer::Base, Layer::E2, Layer::E1, Layer::E2];
+
+/// That a frame cannot be of the layer that a map by place gives it.
+pub(crate) fn misplaced(map: Map, place: usize) -> String {
+    format!(
+        "--map {map} does not fit: others refer to frame {place}, which its place makes one of the highest layer; \
+         give --map auto, or encode it with ffmpeg -lag-in-frames 0 -error-resilient 1 and the -ts-parameters of three \
+         layers from its first frame on"
+    )
+}
+
+/// The layer of a temporal layer whose number comes with the frame: of how many there are nothing is known.
+pub(crate) fn by_id(temporal: u8) -> Layer {
+    match temporal {
+        0 => Layer::Base,
+        1 => Layer::E1,
+        _ => Layer::E2,
+    }
+}
 
 impl Layers {
     /// The layer of the next frame; `Err` if it cannot be of that which its place says.

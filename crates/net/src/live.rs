@@ -46,7 +46,7 @@ const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub enum LiveFrom {
     /// Datagrams to an address of this machine or to a multicast group: MPEG-TS or RTP.
     Udp(SocketAddr),
-    /// An MPEG transport stream from a pipe.
+    /// An MPEG transport stream from a pipe, or IVF.
     Pipe {
         /// Name of the pipe in messages.
         name: String,
@@ -247,7 +247,7 @@ impl LiveInput {
             } => (
                 name,
                 Source::Pipe(read_pipe(first, rest)?),
-                Ingest::transport(),
+                Ingest::pipe(),
             ),
         };
         Ok(LiveInput {

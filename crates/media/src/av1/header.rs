@@ -13,6 +13,10 @@ pub(crate) struct Sequence {
     pub width: u32,
     pub height: u32,
     pub rate: Option<FrameRate>,
+    pub profile: u8,
+    /// `seq_level_idx` and `seq_tier` of the first operating point.
+    pub level: u8,
+    pub tier: u8,
     /// Temporal layers of the first operating point, if it names any.
     pub temporal_layers: Option<u8>,
     reduced: bool,
@@ -62,10 +66,11 @@ impl Sequence {
     pub fn read(payload: &[u8]) -> Option<Sequence> {
         let bits = &mut BitReader::new(payload, 0);
         let mut sequence = Sequence::default();
-        bits.skip(4)?;
+        sequence.profile = bits.take(3)? as u8;
+        bits.skip(1)?;
         sequence.reduced = bits.flag()?;
         match sequence.reduced {
-            true => bits.skip(5)?,
+            true => sequence.level = bits.take(5)? as u8,
             false => sequence.operation(bits)?,
         }
         let (width, height) = (bits.take(4)? + 1, bits.take(4)? + 1);
@@ -123,8 +128,10 @@ impl Sequence {
         let has_delay = bits.flag()?;
         for _ in 0..=bits.take(5)? {
             let idc = bits.take(12)?;
-            if bits.take(5)? > 7 {
-                bits.skip(1)?;
+            let level = bits.take(5)? as u8;
+            let tier = u8::from(level > 7 && bits.flag()?);
+            if self.points.is_empty() {
+                (self.level, self.tier) = (level, tier);
             }
             let mut has_model = false;
             if let Some(model) = self.model {

@@ -70,7 +70,7 @@ impl Unit {
 }
 
 /// The last sequence header of a temporal unit, as it is put into another.
-pub(super) fn sequence_of(data: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn sequence_of(data: &[u8]) -> Option<Vec<u8>> {
     let is_believed =
         |it: &super::obu::Obu| it.kind == kind::SEQUENCE && it.payload.len() <= MAX_SET;
     let sequence = obus(data).filter(is_believed).last()?;
@@ -85,7 +85,7 @@ pub(super) fn sequence_of(data: &[u8]) -> Option<Vec<u8>> {
 /// E1, all below BL. Where there are none, a unit of which no frame fills a place for references is one that others do not
 /// refer to: a decoder keeps nothing of it, neither samples nor probabilities.
 #[derive(Debug)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     map: Map,
     rate: FrameRate,
     top: u8,
@@ -101,6 +101,16 @@ impl Layers {
             top,
             split: Split::default(),
         }
+    }
+
+    /// The highest temporal layer is this or a higher one.
+    pub fn rise(&mut self, top: u8) {
+        self.top = self.top.max(top);
+    }
+
+    /// Whether frames have temporal layers.
+    pub fn are_temporal(&self) -> bool {
+        self.top > 0
     }
 
     /// The layer that carries a unit, which is the next one in decoding order.

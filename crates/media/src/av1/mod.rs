@@ -8,5 +8,5 @@ mod obu;
 pub(crate) mod stream;
 
 pub(crate) use header::State;
-pub(crate) use layers::Unit;
-pub(crate) use obu::{is_annex_b, is_section_5};
+pub(crate) use layers::{Layers, Unit, sequence_of};
+pub(crate) use obu::{Obu, is_annex_b, is_section_5, kind, leb128, obus, put_leb128};

@@ -1,7 +1,7 @@
 use crate::MediaError;
 
 /// `obu_type` (6.2.2).
-pub(super) mod kind {
+pub(crate) mod kind {
     pub const SEQUENCE: u8 = 1;
     pub const DELIMITER: u8 = 2;
     pub const FRAME_HEADER: u8 = 3;
@@ -17,7 +17,7 @@ const EXTENSION: u8 = 4;
 
 /// An open bitstream unit (5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Obu<'a> {
+pub(crate) struct Obu<'a> {
     pub kind: u8,
     /// Temporal and spatial layer, if it has an extension header.
     pub ids: Option<(u8, u8)>,
@@ -93,6 +93,15 @@ impl<'a> Obu<'a> {
         Some((head.with(payload), rest))
     }
 
+    /// Appends the unit without a size, as RTP carries it.
+    pub fn write_bare(&self, out: &mut Vec<u8>) {
+        out.push(self.head & !HAS_SIZE);
+        if self.head & EXTENSION != 0 {
+            out.push(self.extension);
+        }
+        out.extend_from_slice(self.payload);
+    }
+
     /// Appends the unit with its size.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(self.head | HAS_SIZE);
@@ -105,7 +114,7 @@ impl<'a> Obu<'a> {
 }
 
 /// The units of a temporal unit, up to one that is cut.
-pub(super) fn obus(data: &[u8]) -> impl Iterator<Item = Obu<'_>> {
+pub(crate) fn obus(data: &[u8]) -> impl Iterator<Item = Obu<'_>> {
     let mut rest = data;
     std::iter::from_fn(move || {
         let (obu, after) = Obu::read(rest)?;
@@ -115,7 +124,7 @@ pub(super) fn obus(data: &[u8]) -> impl Iterator<Item = Obu<'_>> {
 }
 
 /// A number of up to 32 bits in groups of seven (4.10.5), and what is behind it.
-fn leb128(data: &[u8]) -> Option<(usize, &[u8])> {
+pub(crate) fn leb128(data: &[u8]) -> Option<(usize, &[u8])> {
     let mut value = 0u64;
     for (index, &byte) in data.iter().take(8).enumerate() {
         value |= u64::from(byte & 0x7F) << (7 * index);
@@ -127,7 +136,7 @@ fn leb128(data: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-fn put_leb128(value: usize, out: &mut Vec<u8>) {
+pub(crate) fn put_leb128(value: usize, out: &mut Vec<u8>) {
     let mut rest = value;
     while rest > 0x7F {
         out.push(rest as u8 | 0x80);

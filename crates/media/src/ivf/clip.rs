@@ -107,13 +107,11 @@ fn vpx_frames(
             is_reference: true,
             size: None,
         });
-        let layer = layers.layer(unit, is_vp9).map_err(|at| MediaError::Unusable {
-            problem: format!(
-                "--map {map} does not fit: others refer to frame {at}, which its place makes one of the highest layer; \
-                 give --map auto, or encode it with ffmpeg -lag-in-frames 0 -error-resilient 1 and the -ts-parameters of three \
-                 layers from its first frame on"
-            ),
-        })?;
+        let layer = layers
+            .layer(unit, is_vp9)
+            .map_err(|place| MediaError::Unusable {
+                problem: vpx::misplaced(map, place),
+            })?;
         if !found.is_empty() || unit.is_start {
             let frame = Frame {
                 layer,

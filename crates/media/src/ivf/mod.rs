@@ -1,20 +1,21 @@
 //! IVF, the file format of libvpx and libaom: a header, and frames of one time unit each.
 
 mod clip;
+mod reader;
 mod writer;
 
 use layercast_core::FrameRate;
 
 use crate::MediaError;
+use crate::bare::MAX_FRAME;
 
 pub(crate) use clip::{codec_of, parse, parse_obus};
+pub(crate) use reader::IvfReader;
 pub(crate) use writer::PictureWriter;
 
 const MAGIC: &[u8; 4] = b"DKIF";
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 12;
-/// Longest frame: what a METS frame holds, with room for headers that are put into it.
-const MAX_FRAME: usize = (1 << 24) - 4_096;
 /// Ticks a second in files that are written.
 const HZ: u32 = 90_000;
 

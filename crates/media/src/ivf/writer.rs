@@ -52,16 +52,36 @@ impl PictureWriter {
 
     /// Appends a received frame to `out`, or leaves it out. Any bytes are safe.
     pub fn frame(&mut self, frame: &Received, out: &mut Vec<u8>) {
+        let Some((unit, is_first)) = self.taken(frame) else {
+            return;
+        };
+        if is_first && !self.is_bare {
+            Header::write(self.fourcc(), self.size(unit), out);
+        }
+        match self.is_bare {
+            true => out.extend_from_slice(frame.data),
+            false => super::put(frame.data, self.ticks(frame.emitted), out),
+        }
+    }
+
+    /// The time in ticks of a received frame that is to be sent; `None` if it is left out.
+    pub fn time_of(&mut self, frame: &Received) -> Option<u64> {
+        self.taken(frame)?;
+        Some(self.ticks(frame.emitted))
+    }
+
+    /// What a frame is that is to be written, and whether it is the first.
+    fn taken(&mut self, frame: &Received) -> Option<(vpx::Unit, bool)> {
         let (seq, layer) = (frame.seq, frame.layer);
         if self.last.is_some_and(|last| !seq.is_after(last)) {
             self.stats.stale += 1;
-            return;
+            return None;
         }
         let read = self.read(frame.data);
         let starts = read.is_some_and(|it| it.is_start) && frame.gop_start && layer == Layer::Base;
         if self.last.is_none() && !starts {
             self.stats.skipped += 1;
-            return;
+            return None;
         }
         let is_first = self.last.is_none();
         self.last = Some(seq);
@@ -79,21 +99,15 @@ impl PictureWriter {
         let Some(unit) = read.filter(|_| !lacks) else {
             self.broken[layer] |= read.is_none();
             self.stats.undecodable += 1;
-            return;
+            return None;
         };
         self.seen[layer] = true;
         self.refers[layer] |= unit.is_reference;
         if is_first {
             self.stats.first = Some(seq);
-            if !self.is_bare {
-                Header::write(self.fourcc(), self.size(unit), out);
-            }
-        }
-        match self.is_bare {
-            true => out.extend_from_slice(frame.data),
-            false => super::put(frame.data, self.ticks(frame.emitted), out),
         }
         self.stats.written += 1;
+        Some((unit, is_first))
     }
 
     fn read(&mut self, data: &[u8]) -> Option<vpx::Unit> {

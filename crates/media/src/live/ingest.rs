@@ -4,18 +4,22 @@ use super::detect::{Detector, Found};
 use super::stamp::HZ;
 use super::{PaceChange, PaceMeter, Stamp, TimedFrame};
 use crate::Map;
+use crate::ivf::IvfReader;
 use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::{
     Rendition, RenditionNote, Renditions, StreamChange, TsSplitter, TsStats, VideoCodec,
 };
 
 /// Layered frames from a live stream, whose form is recognised from its first datagrams: a bare transport
-/// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2, H.264 or H.265 video in it.
+/// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2, H.264, H.265, AV1, VP8 or VP9 video in it. A pipe has a
+/// transport stream, or IVF.
 #[derive(Debug, Default)]
 pub struct Ingest {
     form: Option<Form>,
     /// Until the form is known.
     detector: Detector,
+    /// It is a pipe; its first octets until they tell what it holds.
+    pipe: Option<Vec<u8>>,
     /// The program of a transport stream that is served.
     program: Option<u16>,
     map: Map,
@@ -32,12 +36,16 @@ enum Form {
     Transport(Box<TsSplitter>),
     Renditions(Box<Renditions>),
     Rtp(Box<RtpReceiver>),
+    Ivf(Box<IvfReader>),
 }
+
+/// First octets of a pipe that tell IVF from a transport stream.
+const FIRST: usize = 4;
 
 /// Counters of a live input.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct IngestStats {
-    /// Datagrams that are neither a transport stream nor RTP.
+    /// Datagrams that are neither a transport stream nor RTP; of IVF in a pipe, places at which something is missing.
     pub foreign: u64,
     /// The transport stream, of an input without RTP.
     pub ts: TsStats,
@@ -85,10 +93,10 @@ impl Ingest {
         Ingest::default()
     }
 
-    /// Takes a transport stream from a pipe.
-    pub fn transport() -> Ingest {
+    /// Takes a transport stream or IVF from a pipe.
+    pub fn pipe() -> Ingest {
         Ingest {
-            form: Some(Form::Transport(Box::default())),
+            pipe: Some(Vec::new()),
             ..Ingest::default()
         }
     }
@@ -122,7 +130,7 @@ impl Ingest {
         match &mut self.form {
             Some(Form::Transport(splitter)) => **splitter = splitter_of(program, map),
             Some(Form::Rtp(receiver)) => receiver.set_map(map),
-            Some(Form::Renditions(_)) | None => {}
+            Some(Form::Renditions(_) | Form::Ivf(_)) | None => {}
         }
         self
     }
@@ -138,6 +146,7 @@ impl Ingest {
         match &mut self.form {
             Some(Form::Renditions(renditions)) => renditions.push(Some(now), input, data),
             Some(Form::Transport(splitter)) => splitter.push_at(now, data),
+            Some(Form::Ivf(reader)) => reader.push(data),
             Some(Form::Rtp(receiver)) => {
                 receiver.push(now, data);
                 // RTP that shows nothing does not keep a transport stream off the port.
@@ -148,12 +157,39 @@ impl Ingest {
                     self.found(now, found);
                 }
             }
+            None if self.pipe.is_some() => self.pipe_with(now, data),
             None => {
                 if let Some(found) = self.detector.push(data) {
                     self.found(now, found);
                 }
             }
         }
+    }
+
+    /// Takes the first octets of a pipe.
+    fn pipe_with(&mut self, now: Time, data: &[u8]) {
+        let first = self.pipe.get_or_insert_default();
+        first.extend_from_slice(data);
+        if first.len() >= FIRST {
+            let first = std::mem::take(first);
+            self.open_pipe(now, &first);
+        }
+    }
+
+    /// What a pipe holds is known by its first octets.
+    fn open_pipe(&mut self, now: Time, first: &[u8]) {
+        self.form = Some(match IvfReader::begins(first) {
+            true => {
+                let mut reader = Box::new(IvfReader::new(self.map));
+                reader.push(first);
+                Form::Ivf(reader)
+            }
+            false => {
+                let mut splitter = Box::new(splitter_of(self.program, self.map));
+                splitter.push_at(now, first);
+                Form::Transport(splitter)
+            }
+        });
     }
 
     /// The form is known: the bytes received before are processed.
@@ -187,10 +223,16 @@ impl Ingest {
     /// Why the input yields no picture, with a remedy; `None` if no fault is known.
     pub fn problem(&self) -> Option<String> {
         match &self.form {
+            None if self.pipe.is_some() => None,
             None => Some(self.detector.description()),
             Some(Form::Transport(splitter)) => splitter.problem(),
             Some(Form::Renditions(renditions)) => renditions.problem(),
             Some(Form::Rtp(receiver)) => receiver.problem(),
+            Some(Form::Ivf(reader)) => reader.media().is_none().then(|| {
+                "it is IVF with another codec than AV1, VP8 and VP9: encode it as H.264 (ffmpeg -i FILE -c:v libx264 -g 25 -bf 2 \
+                 -f mpegts)"
+                    .to_owned()
+            }),
         }
     }
 
@@ -200,6 +242,7 @@ impl Ingest {
             Form::Transport(splitter) => splitter.misfit(),
             Form::Renditions(_) => None,
             Form::Rtp(receiver) => receiver.misfit(),
+            Form::Ivf(reader) => reader.misfit(),
         }
     }
 
@@ -241,7 +284,7 @@ impl Ingest {
             Some(Form::Transport(splitter)) => splitter.poll_change(),
             Some(Form::Renditions(renditions)) => renditions.poll_change(),
             Some(Form::Rtp(receiver)) => receiver.poll_change(),
-            None => None,
+            Some(Form::Ivf(_)) | None => None,
         }
     }
 
@@ -275,6 +318,9 @@ impl Ingest {
 
     /// The stream is over: what is there goes out.
     pub fn finish(&mut self) {
+        if let Some(first) = self.pipe.take().filter(|_| self.form.is_none()) {
+            self.open_pipe(self.now, &first);
+        }
         if self.form.is_none()
             && let Some(found) = self.detector.finish()
         {
@@ -284,6 +330,7 @@ impl Ingest {
             Some(Form::Transport(splitter)) => splitter.finish(),
             Some(Form::Renditions(renditions)) => renditions.finish_all(),
             Some(Form::Rtp(receiver)) => receiver.finish(),
+            Some(Form::Ivf(reader)) => reader.finish(),
             None => {}
         }
     }
@@ -294,6 +341,7 @@ impl Ingest {
             Some(Form::Transport(splitter)) => splitter.poll(),
             Some(Form::Renditions(renditions)) => renditions.poll(),
             Some(Form::Rtp(receiver)) => receiver.poll(),
+            Some(Form::Ivf(reader)) => reader.poll(),
             None => None,
         }?;
         let arrived = *frame.arrived.get_or_insert(self.now);
@@ -314,6 +362,7 @@ impl Ingest {
             Form::Transport(_) => Some(Media::MpegTs),
             Form::Renditions(renditions) => renditions.codec().map(|_| Media::MpegTs),
             Form::Rtp(receiver) => receiver.media(),
+            Form::Ivf(reader) => reader.media(),
         }
     }
 
@@ -323,9 +372,18 @@ impl Ingest {
             (None, _) => "nothing known",
             (Some(Form::Transport(_)), _) => "MPEG-TS",
             (Some(Form::Renditions(_)), _) => "renditions in MPEG-TS",
+            (Some(Form::Ivf(_)), media) => match media {
+                Some(Media::Av1) => "AV1 in IVF",
+                Some(Media::Vp8) => "VP8 in IVF",
+                Some(Media::Vp9) => "VP9 in IVF",
+                _ => "IVF",
+            },
             (_, Some(Media::MpegTs)) => "MPEG-TS in RTP",
             (_, Some(Media::H264)) => "H.264 in RTP",
             (_, Some(Media::H265)) => "H.265 in RTP",
+            (_, Some(Media::Av1)) => "AV1 in RTP",
+            (_, Some(Media::Vp8)) => "VP8 in RTP",
+            (_, Some(Media::Vp9)) => "VP9 in RTP",
             (_, Some(_)) => "MPEG video in RTP",
             (_, None) => "RTP",
         }
@@ -343,6 +401,10 @@ impl Ingest {
             Some(Form::Transport(splitter)) => stats.ts = splitter.stats(),
             Some(Form::Renditions(renditions)) => stats.ts = renditions.stats(),
             Some(Form::Rtp(receiver)) => stats.rtp = receiver.stats(),
+            Some(Form::Ivf(reader)) => {
+                stats.foreign = reader.broken;
+                stats.rtp.incomplete = reader.incomplete();
+            }
             None => {}
         }
         stats

@@ -17,4 +17,4 @@ pub(crate) use meter::keep_order;
 pub use meter::{Estimate, SpecMeter};
 pub use pace::{PaceChange, PaceMeter, TOO_SLOW};
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
-pub(crate) use stamp::{Timed, on_a_timeline, share_of, span_of};
+pub(crate) use stamp::{HZ, Timed, on_a_timeline, share_of, span_of};

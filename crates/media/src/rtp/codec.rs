@@ -1,7 +1,9 @@
 use super::h264::H264;
 use super::h265::H265;
 use super::nal::{NalCodec, Shape, aggregated};
+use super::av1::shows_av1;
 use super::packet::RtpPacket;
+use super::vpx::{shows_vp8, shows_vp9};
 use super::{MPEG_VIDEO, TRANSPORT};
 use crate::h264::nal;
 use crate::h265;
@@ -19,12 +21,15 @@ pub(crate) enum Carried {
     Mpeg,
     H264,
     H265,
+    Av1,
+    Vp8,
+    Vp9,
 }
 
 impl Carried {
     /// Whether it has no static payload type.
     pub fn is_dynamic(self) -> bool {
-        matches!(self, Carried::H264 | Carried::H265)
+        !matches!(self, Carried::Transport | Carried::Mpeg)
     }
 }
 
@@ -49,6 +54,10 @@ pub(crate) struct Evidence {
     /// NAL units that begin a picture to start at, or parameter sets.
     h264: u64,
     h265: u64,
+    /// Key frames and sequences that begin.
+    av1: u64,
+    vp8: u64,
+    vp9: u64,
     mpeg4: u64,
     aac: u64,
     /// Payloads that are none of H.264, none of H.265.
@@ -90,6 +99,22 @@ impl Evidence {
         };
         count(h264(payload), &mut self.h264, &mut self.odd);
         count(of_h265(payload), &mut self.h265, &mut self.odd_of_h265);
+        self.av1 += u64::from(shows_av1(payload));
+        self.vp8 += u64::from(shows_vp8(payload));
+        self.vp9 += u64::from(shows_vp9(payload));
+    }
+
+    /// Which of AV1, VP8 and VP9 it shows. Payloads of other codecs do not look like their key frames, though much of theirs
+    /// looks like NAL units.
+    pub fn shown(&self) -> Option<Carried> {
+        let all = [
+            (self.av1, Carried::Av1),
+            (self.vp8, Carried::Vp8),
+            (self.vp9, Carried::Vp9),
+        ];
+        let most = all.into_iter().max_by_key(|it| it.0)?;
+        let is_dynamic = DYNAMIC.contains(&self.payload_type);
+        (is_dynamic && most.0 > 0).then_some(most.1)
     }
 
     pub fn packets(&self) -> u64 {
@@ -102,7 +127,10 @@ impl Evidence {
             // Of a slice in fragments only the first has a start code.
             MPEG_VIDEO => self.mpeg * 8 > self.packets,
             TRANSPORT => self.transport * 2 > self.packets,
-            _ => self.transport > 0 || self.h264 > 0 || self.h265 > 0,
+            _ => {
+                let shown = self.transport + self.h264 + self.h265;
+                shown > 0 || self.shown().is_some()
+            }
         }
     }
 
@@ -119,6 +147,9 @@ impl Evidence {
         }
         if self.transport * 2 > self.packets {
             return Some(Carried::Transport);
+        }
+        if let Some(shown) = self.shown() {
+            return Some(shown);
         }
         let fits = |odd: u64| odd * ODD_SHARE <= self.packets;
         let is_h265 = fits(self.odd_of_h265) && (self.h265 > self.h264 || !fits(self.odd));

@@ -1,6 +1,7 @@
 //! RTP (RFC 3550) as live video programs speak it: MPEG transport streams and MPEG-1/2 video
-//! (RFC 2250), H.264 (RFC 6184), H.265 (RFC 7798).
+//! (RFC 2250), H.264 (RFC 6184), H.265 (RFC 7798), AV1 (RTP Payload Format For AV1 1.0), VP8 (RFC 7741), VP9 (RFC 9628).
 
+mod av1;
 mod codec;
 mod h264;
 mod h265;
@@ -14,6 +15,7 @@ mod sdp;
 mod sender;
 mod session;
 mod source;
+mod vpx;
 
 pub use packet::RtpPacket;
 pub use receiver::{RtpReceiver, RtpStats};
@@ -26,5 +28,5 @@ pub use source::{RtpNote, RtpSource};
 pub(crate) const MPEG_VIDEO: u8 = 32;
 /// Static payload type of MPEG transport streams.
 pub(crate) const TRANSPORT: u8 = 33;
-/// What we call H.264 and H.265, which have no static type.
+/// What we call codecs that have no static type.
 pub(crate) const DYNAMIC: u8 = 96;

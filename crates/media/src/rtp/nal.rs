@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use layercast_core::Serial;
 use memchr::memmem;
 
+use super::pictures::Parts;
 use crate::Map;
 use crate::h264::nals;
 use crate::live::{Stamp, TimedFrame};
@@ -89,22 +90,29 @@ pub(crate) struct Depacketiser<C: NalCodec> {
     pub malformed: u64,
 }
 
-impl<C: NalCodec> Depacketiser<C> {
-    /// Packets are missing before the next one, inside an access unit.
-    pub fn lose(&mut self) {
+impl<C: NalCodec> Parts for Depacketiser<C> {
+    type Unit = C::Unit;
+
+    fn holds_picture(&self, payload: &[u8]) -> bool {
+        carries_slice::<C>(payload)
+    }
+
+    fn begins_picture(&self, _: &[u8]) -> bool {
+        // Access units are told by their slices.
+        false
+    }
+
+    fn lose(&mut self) {
         self.damaged = true;
         self.fragments.clear();
     }
 
-    /// Packets are missing before the next one, with which an access unit may begin or not: its first slice
-    /// will tell.
-    pub fn lose_front(&mut self) {
+    fn lose_front(&mut self) {
         self.front_lost = true;
         self.fragments.clear();
     }
 
-    /// Takes a payload.
-    pub fn push(&mut self, payload: &[u8], units: &mut Vec<C::Unit>) {
+    fn push(&mut self, payload: &[u8], units: &mut Vec<C::Unit>) {
         let shape = C::shape(payload);
         if !matches!(shape, Shape::Fragment(_)) && !self.fragments.is_empty() {
             // The end of the NAL unit in fragments did not come.
@@ -132,6 +140,35 @@ impl<C: NalCodec> Depacketiser<C> {
         }
     }
 
+    fn end_unit(&mut self, units: &mut Vec<C::Unit>) -> bool {
+        let cut = !self.fragments.is_empty();
+        self.fragments.clear();
+        let unit = self.codec.finish();
+        let headless = match &unit {
+            Some(unit) => std::mem::take(&mut self.front_lost) && !C::begins(unit),
+            None => false,
+        };
+        if std::mem::take(&mut self.damaged) || cut || headless {
+            return true;
+        }
+        units.extend(unit);
+        false
+    }
+
+    fn frame(&mut self, unit: C::Unit, seq: Serial, stamp: Stamp) -> Option<TimedFrame> {
+        self.codec.frame(unit, seq, stamp)
+    }
+
+    fn lose_last(&mut self) {
+        self.codec.lose();
+    }
+
+    fn malformed(&self) -> u64 {
+        self.malformed
+    }
+}
+
+impl<C: NalCodec> Depacketiser<C> {
     fn fragment(&mut self, fragment: Fragment, units: &mut Vec<C::Unit>) {
         let head = fragment.head();
         if fragment.first {
@@ -170,22 +207,6 @@ impl<C: NalCodec> Depacketiser<C> {
         {
             units.extend(self.codec.push(part));
         }
-    }
-
-    /// The access unit is over. One of which something is missing is dropped: gives whether that is so.
-    pub fn end_unit(&mut self, units: &mut Vec<C::Unit>) -> bool {
-        let cut = !self.fragments.is_empty();
-        self.fragments.clear();
-        let unit = self.codec.finish();
-        let headless = match &unit {
-            Some(unit) => std::mem::take(&mut self.front_lost) && !C::begins(unit),
-            None => false,
-        };
-        if std::mem::take(&mut self.damaged) || cut || headless {
-            return true;
-        }
-        units.extend(unit);
-        false
     }
 }
 

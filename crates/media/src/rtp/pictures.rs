@@ -1,7 +1,9 @@
+use std::fmt::Debug;
+
 use layercast_core::{FrameRate, Serial, Time};
 
 use super::mpeg;
-use super::nal::{Depacketiser, NalCodec, carries_slice};
+use super::nal::Depacketiser;
 use super::packet::RtpPacket;
 use super::reorder::REORDER_TIME;
 use crate::Frame;
@@ -32,12 +34,39 @@ impl Markers {
     }
 }
 
-/// Pictures of H.264 or H.265 from the packets of one source.
+/// Puts payloads together to what makes pictures.
+pub(crate) trait Parts: Debug {
+    type Unit: Debug;
+
+    /// Whether a payload holds a part of a picture, as opposed to something beside it.
+    fn holds_picture(&self, payload: &[u8]) -> bool;
+    /// Whether a payload begins another picture, also where it has the time stamp of the one before.
+    fn begins_picture(&self, payload: &[u8]) -> bool;
+    /// Takes a payload.
+    fn push(&mut self, payload: &[u8], units: &mut Vec<Self::Unit>);
+    /// Packets are missing before the next one, inside a picture.
+    fn lose(&mut self);
+    /// Packets are missing before the next one, with which a picture may begin or not.
+    fn lose_front(&mut self);
+    /// The picture is over. One of which something is missing is dropped: gives whether that is so.
+    fn end_unit(&mut self, units: &mut Vec<Self::Unit>) -> bool;
+    /// The frame of a picture, number `seq` of those that came or may be missing; `None` if it cannot be decoded.
+    fn frame(&mut self, unit: Self::Unit, seq: Serial, stamp: Stamp) -> Option<TimedFrame>;
+    /// A part of the picture given last is missing.
+    fn lose_last(&mut self);
+    /// Payloads that do not follow their format.
+    fn malformed(&self) -> u64;
+}
+
+/// Pictures of H.264 or H.265.
+pub(crate) type NalPictures<C> = Pictures<Depacketiser<C>>;
+
+/// Pictures from the packets of one source.
 #[derive(Debug)]
-pub(crate) struct NalPictures<C: NalCodec> {
-    pub parts: Depacketiser<C>,
+pub(crate) struct Pictures<P: Parts> {
+    pub parts: P,
     seq: Serial,
-    units: Vec<C::Unit>,
+    units: Vec<P::Unit>,
     markers: Markers,
     timestamp: Option<u32>,
     /// When a marker came with a slice of this time stamp.
@@ -48,10 +77,11 @@ pub(crate) struct NalPictures<C: NalCodec> {
     pub incomplete: u64,
 }
 
-impl<C: NalCodec> Default for NalPictures<C> {
-    fn default() -> NalPictures<C> {
-        NalPictures {
-            parts: Depacketiser::default(),
+impl<P: Parts> Pictures<P> {
+    /// Pictures of what `parts` puts together.
+    pub fn new(parts: P) -> Pictures<P> {
+        Pictures {
+            parts,
             seq: Serial::default(),
             units: Vec::new(),
             markers: Markers::default(),
@@ -61,9 +91,7 @@ impl<C: NalCodec> Default for NalPictures<C> {
             incomplete: 0,
         }
     }
-}
 
-impl<C: NalCodec> NalPictures<C> {
     /// Takes a packet in its place.
     pub fn packet(
         &mut self,
@@ -89,12 +117,16 @@ impl<C: NalCodec> NalPictures<C> {
         }
         // Whole pictures may be missing: references to them are recognised by their number.
         self.seq = self.seq.plus(u32::from(after_loss));
-        let slice = carries_slice::<C>(packet.payload);
-        if slice && self.marked.is_some() {
+        let slice = self.parts.holds_picture(packet.payload);
+        if slice && self.parts.begins_picture(packet.payload) {
+            // The one before may have the same time stamp.
+            self.end_picture(out);
+            (self.marked, self.ended) = (None, false);
+        } else if slice && self.marked.is_some() {
             self.markers.wrong = true;
             if std::mem::take(&mut self.ended) {
                 // What was given was a part of a picture.
-                self.parts.codec.lose();
+                self.parts.lose_last();
                 self.incomplete += 1;
             }
         }
@@ -133,11 +165,7 @@ impl<C: NalCodec> NalPictures<C> {
         }
         for unit in std::mem::take(&mut self.units) {
             self.seq = self.seq.plus(1);
-            match self
-                .parts
-                .codec
-                .frame(unit, self.seq, Stamp::rtp(timestamp))
-            {
+            match self.parts.frame(unit, self.seq, Stamp::rtp(timestamp)) {
                 Some(frame) => out.push(frame),
                 None => self.incomplete += 1,
             }

@@ -3,14 +3,16 @@ use std::collections::VecDeque;
 use layercast_core::{Media, Time};
 use serde::Serialize;
 
+use super::av1::Av1Parts;
 use super::codec::{Carried, Foreign};
 use super::h264::H264;
 use super::h265::H265;
-use super::nal::NalCodec;
-use super::pictures::{MpegPictures, NalPictures};
+use super::nal::{Depacketiser, NalCodec};
+use super::pictures::{MpegPictures, NalPictures, Parts, Pictures};
 use super::reorder::{Ordered, Reorder};
 use super::session::RtpSession;
 use super::source::{Kept, RtpNote, Sources, Verdict};
+use super::vpx::VpxParts;
 use super::{MPEG_VIDEO, RtpPacket, RtpSource};
 use crate::live::TimedFrame;
 use crate::ts::{StreamChange, TsSplitter};
@@ -42,7 +44,7 @@ pub struct RtpStats {
 /// Layered frames from the RTP packets of one source on a port.
 ///
 /// The payload type identifies the content (RFC 3551); of dynamic ones (96 to 127) by what several packets
-/// hold: an MPEG transport stream, H.264 or H.265. The first such source is taken, others are counted and named; if it
+/// hold: an MPEG transport stream, H.264, H.265, AV1, VP8 or VP9. The first such source is taken, others are counted and named; if it
 /// is silent for a second, another one that carries the same takes its place.
 ///
 /// A machine without a clock: after each call take the frames and notes, then ask
@@ -68,6 +70,8 @@ enum Content {
     Mpeg(Box<MpegPictures>),
     H264(Box<NalPictures<H264>>),
     H265(Box<NalPictures<H265>>),
+    Av1(Box<Pictures<Av1Parts>>),
+    Vpx(Box<Pictures<VpxParts>>),
 }
 
 impl RtpReceiver {
@@ -104,6 +108,12 @@ impl RtpReceiver {
             Content::Mpeg(_) => None,
             Content::H264(pictures) => misfit_of(&pictures.parts.codec, self.map),
             Content::H265(pictures) => misfit_of(&pictures.parts.codec, self.map),
+            Content::Av1(pictures) => pictures.parts.frames.misfit(),
+            // Which frame is the first of the stream is not known.
+            Content::Vpx(pictures) if self.map.is_by_place() => {
+                Some(self.map.misfit(pictures.parts.frames.codec().name()))
+            }
+            Content::Vpx(pictures) => pictures.parts.frames.misfit(),
         }
     }
 
@@ -129,6 +139,8 @@ impl RtpReceiver {
         let picture = match &self.content {
             Some(Content::H264(pictures)) => pictures.next_timeout(),
             Some(Content::H265(pictures)) => pictures.next_timeout(),
+            Some(Content::Av1(pictures)) => pictures.next_timeout(),
+            Some(Content::Vpx(pictures)) => pictures.next_timeout(),
             _ => None,
         };
         [self.reorder.next_timeout(), picture]
@@ -145,6 +157,8 @@ impl RtpReceiver {
         match &mut self.content {
             Some(Content::H264(pictures)) => pictures.on_timeout(now, &mut self.scratch),
             Some(Content::H265(pictures)) => pictures.on_timeout(now, &mut self.scratch),
+            Some(Content::Av1(pictures)) => pictures.on_timeout(now, &mut self.scratch),
+            Some(Content::Vpx(pictures)) => pictures.on_timeout(now, &mut self.scratch),
             _ => {}
         }
         self.collect();
@@ -164,6 +178,8 @@ impl RtpReceiver {
             Some(Content::Mpeg(pictures)) => pictures.finish(&mut self.scratch),
             Some(Content::H264(pictures)) => pictures.end_picture(&mut self.scratch),
             Some(Content::H265(pictures)) => pictures.end_picture(&mut self.scratch),
+            Some(Content::Av1(pictures)) => pictures.end_picture(&mut self.scratch),
+            Some(Content::Vpx(pictures)) => pictures.end_picture(&mut self.scratch),
             None => {}
         }
         self.collect();
@@ -195,6 +211,8 @@ impl RtpReceiver {
             Content::Mpeg(_) => Media::Mpeg1,
             Content::H264(_) => Media::H264,
             Content::H265(_) => Media::H265,
+            Content::Av1(_) => Media::Av1,
+            Content::Vpx(pictures) => pictures.parts.frames.codec(),
         })
     }
 
@@ -244,6 +262,8 @@ impl RtpReceiver {
             Some(Content::Mpeg(pictures)) => (pictures.parts.malformed, pictures.incomplete),
             Some(Content::H264(pictures)) => (pictures.parts.malformed, pictures.incomplete),
             Some(Content::H265(pictures)) => (pictures.parts.malformed, pictures.incomplete),
+            Some(Content::Av1(pictures)) => (pictures.parts.malformed(), pictures.incomplete),
+            Some(Content::Vpx(pictures)) => (pictures.parts.malformed(), pictures.incomplete),
             None => (0, 0),
         };
         RtpStats {
@@ -271,6 +291,9 @@ impl RtpReceiver {
             Carried::Mpeg => Content::Mpeg(Box::default()),
             Carried::H264 => Content::H264(self.pictures()),
             Carried::H265 => Content::H265(self.pictures()),
+            Carried::Av1 => Content::Av1(Box::new(Pictures::new(Av1Parts::new(self.map)))),
+            Carried::Vp8 => self.vpx(Media::Vp8),
+            Carried::Vp9 => self.vpx(Media::Vp9),
         });
         let mut kept: Vec<(u16, Kept)> = kept
             .into_iter()
@@ -290,12 +313,17 @@ impl RtpReceiver {
 
     /// What makes pictures of NAL units.
     fn pictures<C: NalCodec>(&self) -> Box<NalPictures<C>> {
-        let mut pictures = Box::<NalPictures<C>>::default();
+        let mut pictures: Box<NalPictures<C>> = Box::new(Pictures::new(Depacketiser::default()));
         pictures.parts.codec.set_map(self.map);
         for set in &self.parameter_sets {
             pictures.parts.codec.take_set(set);
         }
         pictures
+    }
+
+    /// What makes pictures of VP8 or VP9.
+    fn vpx(&self, codec: Media) -> Content {
+        Content::Vpx(Box::new(Pictures::new(VpxParts::new(codec, self.map))))
     }
 
     /// Takes a packet of the source that is taken.
@@ -335,6 +363,8 @@ impl RtpReceiver {
             Some(Content::Mpeg(pictures)) => pictures.packet(packet, after_loss, out),
             Some(Content::H264(pictures)) => pictures.packet(now, packet, after_loss, out),
             Some(Content::H265(pictures)) => pictures.packet(now, packet, after_loss, out),
+            Some(Content::Av1(pictures)) => pictures.packet(now, packet, after_loss, out),
+            Some(Content::Vpx(pictures)) => pictures.packet(now, packet, after_loss, out),
             None => {}
         }
     }
@@ -375,7 +405,7 @@ fn lacking<C: NalCodec>(codec: &C) -> Option<(&'static str, u64)> {
 fn not_carried(source: RtpSource, foreign: Foreign) -> String {
     let (name, kind) = (foreign.name(), source.payload_type);
     format!(
-        "it is RTP with {name} (payload type {kind}), not with H.264, H.265, MPEG-1/2 video or MPEG-TS: let the \
+        "it is RTP with {name} (payload type {kind}), not with H.264, H.265, AV1, VP8, VP9, MPEG-1/2 video or MPEG-TS: let the \
          encoder send H.264, or put the codec into MPEG-TS (ffmpeg: -f rtp_mpegts, or -f mpegts to a udp:// address)"
     )
 }

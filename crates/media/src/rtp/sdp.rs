@@ -7,13 +7,13 @@ use layercast_core::Media;
 
 use super::{DYNAMIC, MPEG_VIDEO, TRANSPORT};
 use crate::h264::{nal, nals};
-use crate::h265;
+use crate::{av1, h265, vpx};
 
 /// The session description (RFC 8866) with which a player opens an RTP stream of `media` sent to
 /// `address` and `port`.
 ///
 /// `start` is a frame that receivers can start at: of H.264 and H.265 its parameter sets go into the
-/// description (RFC 6184, 8.1; RFC 7798, 7.1).
+/// description (RFC 6184, 8.1; RFC 7798, 7.1), of AV1 and VP9 its profile (RTP Payload Format For AV1, 7.2; RFC 9628, 7).
 pub fn session_description(
     name: &str,
     media: Media,
@@ -35,6 +35,9 @@ pub fn session_description(
     let (kind, map) = match media {
         Media::H264 => (DYNAMIC, "H264/90000"),
         Media::H265 => (DYNAMIC, "H265/90000"),
+        Media::Av1 => (DYNAMIC, "AV1/90000"),
+        Media::Vp8 => (DYNAMIC, "VP8/90000"),
+        Media::Vp9 => (DYNAMIC, "VP9/90000"),
         Media::MpegTs => (TRANSPORT, "MP2T/90000"),
         _ => (MPEG_VIDEO, "MPV/90000"),
     };
@@ -76,6 +79,22 @@ pub fn session_description(
         if !format.is_empty() {
             let _ = write!(text, "a=fmtp:{kind} {}\r\n", format.join(";"));
         }
+    }
+    if media == Media::Av1 {
+        let mut state = av1::State::default();
+        av1::Unit::read(start, &mut state);
+        if let Some(it) = state.sequence {
+            let (profile, level, tier) = (it.profile, it.level, it.tier);
+            let _ = write!(
+                text,
+                "a=fmtp:{kind} profile={profile};level-idx={level};tier={tier}\r\n"
+            );
+        }
+    }
+    if media == Media::Vp9
+        && let Some(profile) = vpx::vp9_profile(start)
+    {
+        let _ = write!(text, "a=fmtp:{kind} profile-id={profile}\r\n");
     }
     text.push_str("a=recvonly\r\n");
     text

@@ -5,6 +5,7 @@ use super::h265::H265;
 use super::nal::packetise;
 use super::packet::{RTP_HEADER, RtpPacket};
 use super::{DYNAMIC, MPEG_VIDEO, TRANSPORT, mpeg};
+use crate::av1;
 use crate::ts::packet::TS_PACKET;
 
 /// Bytes of a payload at most: with IPv6, UDP and RTP headers it fits an Ethernet frame.
@@ -19,10 +20,14 @@ pub struct RtpSender {
     seq: u16,
     ssrc: u32,
     offset: u32,
+    /// Pictures of VP8 or VP9 so far.
+    pictures: u16,
+    /// What is known of AV1.
+    state: av1::State,
 }
 
 impl RtpSender {
-    /// For a stream of `media`: MPEG-1/2, H.264 and H.265 video, or an MPEG transport stream. `seed` gives the
+    /// For a stream of `media`: MPEG-1/2, H.264, H.265, AV1, VP8 or VP9 video, or an MPEG transport stream. `seed` gives the
     /// random beginnings of sequence number, time stamp and source (RFC 3550, 5.1).
     pub fn new(media: Media, seed: u64) -> RtpSender {
         RtpSender {
@@ -30,13 +35,15 @@ impl RtpSender {
             seq: seed as u16,
             ssrc: (seed >> 32) as u32 ^ 0x4C43_0000,
             offset: (seed >> 16) as u32,
+            pictures: (seed >> 48) as u16,
+            state: av1::State::default(),
         }
     }
 
     /// The payload type of its packets.
     pub fn payload_type(&self) -> u8 {
         match self.media {
-            Media::H264 | Media::H265 => DYNAMIC,
+            Media::H264 | Media::H265 | Media::Av1 | Media::Vp8 | Media::Vp9 => DYNAMIC,
             Media::MpegTs => TRANSPORT,
             _ => MPEG_VIDEO,
         }
@@ -65,6 +72,16 @@ impl RtpSender {
         match self.media {
             Media::H264 => packetise::<H264>(data, PAYLOAD, put),
             Media::H265 => packetise::<H265>(data, PAYLOAD, put),
+            Media::Av1 => {
+                let unit = av1::Unit::read(data, &mut self.state);
+                let is_start = unit.is_some_and(|it| it.is_start);
+                super::av1::packetise(data, is_start, PAYLOAD, put);
+            }
+            Media::Vp8 | Media::Vp9 => {
+                self.pictures = self.pictures.wrapping_add(1);
+                let is_vp9 = self.media == Media::Vp9;
+                super::vpx::packetise(data, is_vp9, self.pictures, PAYLOAD, put);
+            }
             Media::MpegTs => {
                 for packets in data.chunks(TS_PACKETS * TS_PACKET) {
                     put(packets, false);

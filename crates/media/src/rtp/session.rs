@@ -26,7 +26,7 @@ pub enum SdpError {
     NoVideo,
     /// The video has a codec that cannot be received.
     #[error(
-        "its video is {0}; RTP may carry H.264, H.265, MPEG-1/2 video (MPV) or MPEG-TS (MP2T): put {0} into MPEG-TS \
+        "its video is {0}; RTP may carry H.264, H.265, AV1, VP8, VP9, MPEG-1/2 video (MPV) or MPEG-TS (MP2T): put {0} into MPEG-TS \
          (ffmpeg: -f rtp_mpegts)"
     )]
     Codec(String),
@@ -85,6 +85,9 @@ impl RtpSession {
         let carried = match (codec.as_deref(), payload_type) {
             (Some("H264"), _) => Carried::H264,
             (Some("H265"), _) => Carried::H265,
+            (Some("AV1"), _) => Carried::Av1,
+            (Some("VP8"), _) => Carried::Vp8,
+            (Some("VP9"), _) => Carried::Vp9,
             (Some("MP2T"), _) | (None, super::TRANSPORT) => Carried::Transport,
             (Some("MPV"), _) | (None, super::MPEG_VIDEO) => Carried::Mpeg,
             (codec, kind) => {
@@ -130,6 +133,15 @@ mod tests {
         let session = RtpSession::parse(text).expect("a description");
         assert_eq!((session.payload_type, session.carried), (98, Carried::H265));
         assert_eq!(session.parameter_sets.len(), 4);
+        for (name, carried) in [
+            ("AV1", Carried::Av1),
+            ("VP8", Carried::Vp8),
+            ("VP9", Carried::Vp9),
+        ] {
+            let text = format!("m=video 5004 RTP/AVP 97\na=rtpmap:97 {name}/90000\n");
+            let session = RtpSession::parse(&text).expect("a description");
+            assert_eq!((session.payload_type, session.carried), (97, carried));
+        }
         let text = "m=video 5004 RTP/AVP 33\n";
         let session = RtpSession::parse(text).expect("a description");
         assert_eq!(
@@ -142,8 +154,8 @@ mod tests {
     fn what_cannot_be_received_is_named() {
         let error = |text: &str| RtpSession::parse(text).expect_err(text);
         assert_eq!(error("v=0\nm=audio 1 RTP/AVP 0\n"), SdpError::NoVideo);
-        let vp8 = "m=video 1 RTP/AVP 96\na=rtpmap:96 VP8/90000\n";
-        assert_eq!(error(vp8), SdpError::Codec("VP8".into()));
+        let theora = "m=video 1 RTP/AVP 96\na=rtpmap:96 theora/90000\n";
+        assert_eq!(error(theora), SdpError::Codec("theora".into()));
         let h265 = "m=video 1 RTP/AVP 96\na=rtpmap:96 H265/90000\na=fmtp:96 sprop-max-don-diff=2\n";
         assert_eq!(error(h265), SdpError::Interleaved("2".into()));
         assert_eq!(

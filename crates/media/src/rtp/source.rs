@@ -192,6 +192,13 @@ impl Sources {
                 taken.last = now;
                 if !taken.pictures {
                     taken.evidence.add(packet);
+                    // It looked like another codec until its first key frame came.
+                    let shown = taken.evidence.shown().filter(|it| *it != taken.carried);
+                    if let Some(shown) = shown.filter(|_| self.described.is_none()) {
+                        (taken.carried, taken.confirmed) = (shown, true);
+                        let datagram = datagram.to_vec();
+                        return Verdict::Take(shown, [Kept { at: now, datagram }].into());
+                    }
                 }
                 return Verdict::Pass;
             }

@@ -556,7 +556,7 @@ fn av1_is_read_in_each_of_its_forms() {
     assert!(cut.info.truncated.is_some());
     // What has no container but IVF.
     let udp = OutputForm::Transport.misfit(Media::Av1).expect("a reason");
-    assert!(udp.contains("AV1") && udp.contains("got.ivf"), "{udp}");
+    assert!(udp.contains("AV1") && udp.contains("got.webm"), "{udp}");
     assert!(OutputForm::Obu.misfit(Media::Vp9).is_some());
     assert_eq!(OutputForm::Obu.misfit(Media::Av1), None);
 }

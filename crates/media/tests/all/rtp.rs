@@ -16,6 +16,9 @@ const H264: &str = "-c:v libx264 -g 20 -bf 2 -x264-params scenecut=0:b-pyramid=n
 const H265: &str = "-c:v libx265 -preset ultrafast -g 20 -bf 3 -x265-params temporal-layers=1:log-level=none:open-gop=0";
 const OPEN: &str =
     "-c:v libx265 -preset ultrafast -g 20 -bf 3 -x265-params slices=2:log-level=none:open-gop=1";
+const AV1: &str = "-c:v libsvtav1 -preset 10 -g 20 -b:v 300k";
+const VP8: &str = "-c:v libvpx -deadline realtime -cpu-used 8 -g 20 -b:v 300k -auto-alt-ref 1 -lag-in-frames 10";
+const VP9: &str = "-c:v libvpx-vp9 -deadline good -cpu-used 8 -g 20 -b:v 300k -auto-alt-ref 1 -lag-in-frames 16";
 const MPEG: &str = "-g 12 -bf 2 -sc_threshold 1000000000 -c:v";
 
 fn clip(name: &str, options: &str) -> Clip {
@@ -65,7 +68,7 @@ fn take(datagrams: &[Vec<u8>]) -> (Vec<TimedFrame>, Ingest) {
 
 /// Encoded once: the tests run at the same time, and would write the same files.
 fn clips() -> &'static [(Clip, Media)] {
-    static CLIPS: OnceLock<[(Clip, Media); 6]> = OnceLock::new();
+    static CLIPS: OnceLock<[(Clip, Media); 9]> = OnceLock::new();
     CLIPS.get_or_init(|| {
         [
             (clip("rtp.h264", H264), Media::H264),
@@ -73,6 +76,9 @@ fn clips() -> &'static [(Clip, Media)] {
             (clip("rtp-open.h265", OPEN), Media::H265),
             (clip("rtp.m1v", &format!("{MPEG} mpeg1video")), Media::Mpeg1),
             (clip("rtp.m2v", &format!("{MPEG} mpeg2video")), Media::Mpeg2),
+            (clip("rtp-av1.ivf", AV1), Media::Av1),
+            (clip("rtp-vp8.ivf", VP8), Media::Vp8),
+            (clip("rtp-vp9.ivf", VP9), Media::Vp9),
             (clip("rtp.ts", &format!("{H264} -f mpegts")), Media::MpegTs),
         ]
     })
@@ -158,12 +164,28 @@ fn reordering_and_duplicates_change_nothing() {
     }
 }
 
+/// Frames in a file.
+fn in_ivf(media: Media, frames: &[Frame]) -> Vec<u8> {
+    let mut out = b"DKIF\0\0\x20\0".to_vec();
+    out.extend_from_slice(if media == Media::Vp8 { b"VP80" } else { b"VP90" });
+    for word in [176u16, 144, 25, 0, 1, 0, 0, 0, 0, 0] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    for (index, frame) in frames.iter().enumerate() {
+        let data = frame.data.as_ref().expect("bytes");
+        out.extend_from_slice(&(data.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(index as u64).to_le_bytes());
+        out.extend_from_slice(data);
+    }
+    out
+}
+
 #[test]
 fn after_losses_what_is_passed_on_still_decodes() {
     if !have_ffmpeg() {
         return;
     }
-    for &(ref clip, media) in &clips()[..5] {
+    for &(ref clip, media) in &clips()[..8] {
         let sent = datagrams(clip);
         let mut stream = Stream::new(11, "loss");
         let kept: Vec<_> = sent.into_iter().filter(|_| !stream.chance(0.01)).collect();
@@ -177,10 +199,18 @@ fn after_losses_what_is_passed_on_still_decodes() {
         let format = match media {
             Media::H264 => Some("h264"),
             Media::H265 => Some("hevc"),
+            Media::Av1 => Some("obu"),
             _ => None,
         };
         if let Some(format) = format {
             assert_eq!(decode(format, &bytes).len(), frames.len());
+        }
+        if let Media::Vp8 | Media::Vp9 = media {
+            let whole = decode("ivf", &in_ivf(media, &clip.frames));
+            let all: Vec<Frame> = frames.iter().map(|it| it.frame.clone()).collect();
+            let found = decode("ivf", &in_ivf(media, &all));
+            assert!(found.len() > 20, "{media:?}: {}", found.len());
+            assert!(found.iter().all(|it| whole.contains(it)), "{media:?}");
         }
         for timed in frames {
             assert!(
