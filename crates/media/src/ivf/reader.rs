@@ -215,7 +215,10 @@ mod tests {
         let frames = std::iter::from_fn(|| reader.poll());
         let of = |it: TimedFrame| {
             assert_eq!(it.frame.layer, Layer::Base);
-            (it.stamp.expect("a stamp").since(Stamp::pes(0)), it.frame.gop_start)
+            (
+                it.stamp.expect("a stamp").since(Stamp::pes(0)),
+                it.frame.gop_start,
+            )
         };
         (frames.map(of).collect(), reader)
     }
@@ -254,7 +257,14 @@ mod tests {
         let mut other = Vec::new();
         Header::write(*b"VP90", (176, 144), &mut other);
         super::super::put(&KEY, 0, &mut other);
-        let data = [&stream(0..1)[..], &other, &stream(2..3), &[0xFF; 40], &stream(4..5)].concat();
+        let data = [
+            &stream(0..1)[..],
+            &other,
+            &stream(2..3),
+            &[0xFF; 40],
+            &stream(4..5),
+        ]
+        .concat();
         let (frames, reader) = read(&data, 13);
         assert_eq!(frames, [(0, true), (7_200, true), (14_400, true)]);
         assert_eq!(reader.broken, 2);

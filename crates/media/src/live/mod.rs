@@ -16,5 +16,5 @@ pub use load::{LiveLoad, LoadReport, Overload};
 pub(crate) use meter::keep_order;
 pub use meter::{Estimate, SpecMeter};
 pub use pace::{PaceChange, PaceMeter, TOO_SLOW};
-pub use stamp::{MediaTimeline, Stamp, TimedFrame};
 pub(crate) use stamp::{HZ, Timed, on_a_timeline, share_of, span_of};
+pub use stamp::{MediaTimeline, Stamp, TimedFrame};

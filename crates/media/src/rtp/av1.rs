@@ -296,7 +296,11 @@ mod tests {
         let sized = [&[0x00, 4][..], &FRAME, &[4], &FRAME].concat();
         assert_eq!(parts(&[sized]), (vec![both], false));
         // In three parts; the delimiter and what has no octets are passed over.
-        let cut = [vec![0x60, 2, 0x12, 0, 0x30, 1], vec![0xD0, 2], vec![0x80, 1, 3, 0]];
+        let cut = [
+            vec![0x60, 2, 0x12, 0, 0x30, 1],
+            vec![0xD0, 2],
+            vec![0x80, 1, 3, 0],
+        ];
         assert_eq!(parts(&cut), (vec![SIZED.to_vec()], false));
         for lost in 0..3 {
             let mut some = cut.to_vec();

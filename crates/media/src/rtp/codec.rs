@@ -1,7 +1,7 @@
+use super::av1::shows_av1;
 use super::h264::H264;
 use super::h265::H265;
 use super::nal::{NalCodec, Shape, aggregated};
-use super::av1::shows_av1;
 use super::packet::RtpPacket;
 use super::vpx::{shows_vp8, shows_vp9};
 use super::{MPEG_VIDEO, TRANSPORT};

@@ -340,17 +340,32 @@ mod tests {
         };
         assert_eq!(of_vp8(&[0x90, 0x80, 0x11, 7]), (true, None, 1));
         assert_eq!(of_vp8(&[0x80, 0x80, 0x91, 0x11, 7]), (false, None, 1));
-        assert_eq!(of_vp8(&[0x90, 0xE0, 0x91, 0x11, 5, 0x60, 7]), (true, Some(1), 1));
+        assert_eq!(
+            of_vp8(&[0x90, 0xE0, 0x91, 0x11, 5, 0x60, 7]),
+            (true, Some(1), 1)
+        );
         assert_eq!(of_vp8(&[0x11, 7]), (false, None, 1));
         let of_vp9 = |payload: &[u8]| {
             let it = vp9(payload).expect("a descriptor");
-            (it.begins_picture, it.begins, it.ends, it.temporal, it.data.len())
+            (
+                it.begins_picture,
+                it.begins,
+                it.ends,
+                it.temporal,
+                it.data.len(),
+            )
         };
         assert_eq!(of_vp9(&[0x0C, 7]), (true, true, true, None, 1));
         // Layers, of which the spatial one is not the lowest, and the number of the base frame.
-        assert_eq!(of_vp9(&[0xA8, 0x91, 0x11, 0x42, 9, 7]), (false, true, false, Some(2), 1));
+        assert_eq!(
+            of_vp9(&[0xA8, 0x91, 0x11, 0x42, 9, 7]),
+            (false, true, false, Some(2), 1)
+        );
         // Flexible, with two references.
-        assert_eq!(of_vp9(&[0xF4, 0x11, 0x20, 3, 4, 7, 8]), (false, false, true, Some(1), 2));
+        assert_eq!(
+            of_vp9(&[0xF4, 0x11, 0x20, 3, 4, 7, 8]),
+            (false, false, true, Some(1), 2)
+        );
         // A structure with two sizes, and two pictures of which one has a reference.
         let structure = [0x0E, 0x38, 0, 9, 0, 9, 0, 9, 0, 9, 2, 0x04, 1, 0x20, 7];
         assert_eq!(of_vp9(&structure), (true, true, true, None, 1));
@@ -362,10 +377,16 @@ mod tests {
     #[test]
     fn a_picture_without_one_of_its_pieces_is_none() {
         let vp8 = |payloads: &[&[u8]]| parts(Media::Vp8, payloads);
-        assert_eq!(vp8(&[&[0x10, 1], &[0, 2]]), (vec![(vec![1, 2], None)], false));
+        assert_eq!(
+            vp8(&[&[0x10, 1], &[0, 2]]),
+            (vec![(vec![1, 2], None)], false)
+        );
         assert_eq!(vp8(&[&[0, 2], &[0, 3]]), (vec![], true));
         let vp9 = |payloads: &[&[u8]]| parts(Media::Vp9, payloads);
-        assert_eq!(vp9(&[&[0x08, 1], &[0, 2], &[0x04, 3]]), (vec![(vec![1, 2, 3], None)], false));
+        assert_eq!(
+            vp9(&[&[0x08, 1], &[0, 2], &[0x04, 3]]),
+            (vec![(vec![1, 2, 3], None)], false)
+        );
         assert_eq!(vp9(&[&[0x08, 1], &[0, 2]]), (vec![], true));
         assert_eq!(vp9(&[&[0, 2], &[0x04, 3]]), (vec![], true));
         assert_eq!(vp9(&[&[0x0C, 1], &[0x04, 3]]), (vec![], true));
@@ -374,7 +395,11 @@ mod tests {
 
     #[test]
     fn spatial_layers_are_a_superframe() {
-        let payloads: [&[u8]; 3] = [&[0x2C, 0x00, 0, 1], &[0x28, 0x02, 0, 2], &[0x24, 0x02, 0, 3]];
+        let payloads: [&[u8]; 3] = [
+            &[0x2C, 0x00, 0, 1],
+            &[0x28, 0x02, 0, 2],
+            &[0x24, 0x02, 0, 3],
+        ];
         let (units, _) = parts(Media::Vp9, &payloads);
         let marker = 0xC0 | 3 << 3 | 1;
         let expected = vec![1, 2, 3, marker, 1, 0, 0, 0, 2, 0, 0, 0, marker];

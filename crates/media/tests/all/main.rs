@@ -13,6 +13,7 @@ mod maps;
 mod renditions;
 mod replay;
 mod rtp;
+mod rtp_peers;
 mod rtp_sources;
 mod streams;
 mod ts;

@@ -17,8 +17,10 @@ const H265: &str = "-c:v libx265 -preset ultrafast -g 20 -bf 3 -x265-params temp
 const OPEN: &str =
     "-c:v libx265 -preset ultrafast -g 20 -bf 3 -x265-params slices=2:log-level=none:open-gop=1";
 const AV1: &str = "-c:v libsvtav1 -preset 10 -g 20 -b:v 300k";
-const VP8: &str = "-c:v libvpx -deadline realtime -cpu-used 8 -g 20 -b:v 300k -auto-alt-ref 1 -lag-in-frames 10";
-const VP9: &str = "-c:v libvpx-vp9 -deadline good -cpu-used 8 -g 20 -b:v 300k -auto-alt-ref 1 -lag-in-frames 16";
+const VP8: &str =
+    "-c:v libvpx -deadline realtime -cpu-used 8 -g 20 -b:v 300k -auto-alt-ref 1 -lag-in-frames 10";
+const VP9: &str =
+    "-c:v libvpx-vp9 -deadline good -cpu-used 8 -g 20 -b:v 300k -auto-alt-ref 1 -lag-in-frames 16";
 const MPEG: &str = "-g 12 -bf 2 -sc_threshold 1000000000 -c:v";
 
 fn clip(name: &str, options: &str) -> Clip {
@@ -167,7 +169,11 @@ fn reordering_and_duplicates_change_nothing() {
 /// Frames in a file.
 fn in_ivf(media: Media, frames: &[Frame]) -> Vec<u8> {
     let mut out = b"DKIF\0\0\x20\0".to_vec();
-    out.extend_from_slice(if media == Media::Vp8 { b"VP80" } else { b"VP90" });
+    out.extend_from_slice(if media == Media::Vp8 {
+        b"VP80"
+    } else {
+        b"VP90"
+    });
     for word in [176u16, 144, 25, 0, 1, 0, 0, 0, 0, 0] {
         out.extend_from_slice(&word.to_le_bytes());
     }
