@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
+use layercast_media::OutputForm;
 use layercast_mets::{SinkConfig, SinkEvent};
 use layercast_net::{
     Authorities, Bearer, CancellationToken, Clock, DropGuard, JoinCommand, JoinConfig, JoinEvent,
@@ -167,7 +168,7 @@ impl Join {
         self,
         writer: impl Write + Send + 'static,
     ) -> Result<(ControlSocket, ManagementSocket)> {
-        let output = Output::Stream(StreamOut::new(writer, true));
+        let output = Output::Stream(StreamOut::new(writer, true, OutputForm::Transport));
         let session = self.start(output).await?;
         let control = ControlSocket {
             session: Arc::clone(&session),

@@ -281,9 +281,9 @@ fn output(args: &args::Join, flow: &str) -> Result<(Output, Option<Drain>), Fail
             return Err(no_session());
         }
         let target = Target::new(out);
-        let is_player = target.is_player;
+        let (is_player, form) = (target.is_player, target.form);
         let drain = Drain::new(target)?;
-        let stream = StreamOut::new(drain.writer(), is_player);
+        let stream = StreamOut::new(drain.writer(), is_player, form);
         return Ok((Output::Stream(stream), Some(drain)));
     }
     own_output(args, flow, out).map(|output| (output, None))

@@ -26,12 +26,12 @@ use crate::probe;
 use crate::renditions::{self, Wanted};
 use crate::scheme::{self, Place};
 
-/// Bytes read from standard input or a FIFO to recognise a transport stream, including bytes before its first packet.
+/// Bytes read from standard input or a FIFO to recognise a transport stream or IVF, including bytes before its first packet.
 const SNIFF: u64 = 2_048;
 
 /// What `serve` was given.
 pub enum Input {
-    /// A file, or all of a pipe that is not a transport stream.
+    /// A file, or all of a pipe that is neither a transport stream nor IVF.
     Clip(Box<Clip>),
     /// Files whose levels are whole renditions.
     Renditions(Box<StoredRenditions>),
@@ -47,7 +47,7 @@ pub struct Through {
     pub awaits: bool,
 }
 
-/// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
+/// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream or IVF
 /// on standard input, from a FIFO or from a device, and what `via` has ffmpeg read of a URL, a camera or a pipe.
 pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
     let (program, map, via) = (args.program, args.reading.map, args.reading.via);
@@ -72,11 +72,17 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
         true => "standard input".to_owned(),
         false => path.display().to_string(),
     };
-    if via == Via::Ffmpeg || via == Via::Auto && file::is_readable(&first) {
+    let foreign = file::is_bare(&first);
+    if via == Via::Ffmpeg || via == Via::Auto && foreign.is_some() {
+        let mut input = source::Input::piped(&name);
+        input.is_bare = foreign == Some(true);
+        if let Some(said) = file::silence_of(&name, &first) {
+            eprintln!("{said}");
+        }
         let whole = Box::new(Cursor::new(first).chain(rest));
-        return through(source::Input::piped(&name), Some(whole), args, None);
+        return through(input, Some(whole), args, None);
     }
-    if layercast_media::is_transport_stream(&first) {
+    if layercast_media::comes_live(&first) {
         let first = Bytes::from(first);
         return Ok(Input::Live(
             LiveFrom::Pipe {

@@ -1,5 +1,7 @@
 //! Live media in and out, between real encoders and players.
 
+#[path = "live/bare.rs"]
+mod bare;
 #[path = "all/common/mod.rs"]
 mod common;
 #[path = "live/encoder.rs"]

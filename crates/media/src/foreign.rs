@@ -21,6 +21,8 @@ pub struct Foreign {
 pub struct Remedy {
     /// The codec of its video, where it was found.
     pub codec: Option<&'static str>,
+    /// Whether sound was found beside it.
+    pub has_sound: bool,
     how: How,
 }
 
@@ -130,7 +132,7 @@ const CARRIED: [&str; 4] = ["H.264", "H.265", "MPEG-2", "MPEG-1"];
 const IN_IVF: [&str; 3] = ["AV1", "VP8", "VP9"];
 const MPEG4: &str = "MPEG-4 part 2";
 
-/// Whether a program that reads containers, such as ffmpeg, makes a transport stream of a foreign file without encoding.
+/// What a program that reads containers, such as ffmpeg, makes of a foreign file without encoding: a transport stream, or IVF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// It does.
@@ -138,6 +140,8 @@ pub enum Way {
         /// The headers of the codec have to be put before each key frame.
         headers: bool,
     },
+    /// It makes IVF of it, which carries AV1, VP8 and VP9, and no sound.
+    Ivf,
     /// Nothing is known of it: that program may know more.
     Unknown,
     /// It is a session description, which names what is received.
@@ -147,7 +151,7 @@ pub enum Way {
 }
 
 impl Remedy {
-    /// Whether the file goes into a transport stream as it is.
+    /// What becomes of the file without encoding.
     pub const fn way(self) -> Way {
         match self.how {
             How::Copy | How::CopyAvi | How::Unknown | How::NoVideo | How::Playlist => {
@@ -156,14 +160,17 @@ impl Remedy {
             How::CopyHeaders => Way::Remux { headers: true },
             How::Nothing => Way::Unknown,
             How::Session => Way::Session,
-            How::Segment | How::CopyIvf | How::Encode | How::Capture | How::Unpack | How::Trace => {
-                Way::None
-            }
+            How::CopyIvf => Way::Ivf,
+            How::Segment | How::Encode | How::Capture | How::Unpack | How::Trace => Way::None,
         }
     }
 
     const fn of(how: How) -> Remedy {
-        Remedy { codec: None, how }
+        Remedy {
+            codec: None,
+            has_sound: false,
+            how,
+        }
     }
 
     /// For a container that keeps the headers of its codec apart.
@@ -175,13 +182,23 @@ impl Remedy {
             Some(codec) if IN_IVF.contains(&codec) => How::CopyIvf,
             Some(_) => How::Encode,
         };
-        Remedy { codec, how }
+        Remedy {
+            codec,
+            has_sound: false,
+            how,
+        }
+    }
+
+    /// The same, beside which there is sound.
+    const fn with_sound(self, has_sound: bool) -> Remedy {
+        Remedy { has_sound, ..self }
     }
 
     /// For a stream without a container whose times ffmpeg knows.
     pub(crate) const fn copied(codec: Option<&'static str>) -> Remedy {
         Remedy {
             codec,
+            has_sound: false,
             how: How::Copy,
         }
     }
@@ -322,6 +339,7 @@ fn weakly(data: &[u8]) -> Option<Foreign> {
 fn encoded(codec: &'static str) -> Remedy {
     Remedy {
         codec: Some(codec),
+        has_sound: false,
         how: How::Encode,
     }
 }
@@ -366,7 +384,11 @@ fn mp4(data: &[u8]) -> Remedy {
                 _ => MPEG4,
             }))
         }
-        Some((_, codec)) => Remedy::container(Some(codec)),
+        Some((_, codec)) => {
+            // The handler of a track of sound (ISO/IEC 14496-12, 8.4.3).
+            let has_sound = memmem::find(data, b"soun").is_some();
+            Remedy::container(Some(codec)).with_sound(has_sound)
+        }
         None if memmem::find(data, b"moov").is_none() && memmem::find(data, b"moof").is_some() => {
             Remedy::of(How::Segment)
         }
@@ -411,7 +433,18 @@ fn matroska(data: &[u8]) -> Remedy {
         (b"V_FFV1", "FFV1"),
     ];
     let named = |name: &&(&[u8], &'static str)| memmem::find(front, name.0).is_some();
-    Remedy::container(names.iter().find(named).map(|it| it.1))
+    const SOUND: [&[u8]; 8] = [
+        b"A_OPUS",
+        b"A_VORBIS",
+        b"A_AAC",
+        b"A_MPEG/",
+        b"A_FLAC",
+        b"A_AC3",
+        b"A_EAC3",
+        b"A_PCM/",
+    ];
+    let has_sound = SOUND.iter().any(|name| memmem::find(front, name).is_some());
+    Remedy::container(names.iter().find(named).map(|it| it.1)).with_sound(has_sound)
 }
 
 /// The first video tag says which codec it is (Adobe Flash Video File Format 10.1, E.4.3; Enhanced RTMP 2).
@@ -458,11 +491,12 @@ fn avi(data: &[u8]) -> Remedy {
         Remedy {
             codec,
             how: How::Copy | How::CopyHeaders,
+            ..
         } => Remedy {
-            codec,
             how: How::CopyAvi,
+            ..Remedy::container(codec)
         },
-        other => other,
+        other => other.with_sound(memmem::find(front, b"auds").is_some()),
     }
 }
 
@@ -514,6 +548,13 @@ mod tests {
             &["H.264", "-c copy -f"],
         );
         says(b"\x1A\x45\xDF\xA3....V_VP9", matroska, &["VP9", "libx264"]);
+        let way = |data: &[u8]| {
+            let remedy = identify(data).expect("known").remedy;
+            (remedy.way(), remedy.has_sound)
+        };
+        assert_eq!(way(b"\x1A\x45\xDF\xA3..V_AV1..A_OPUS"), (Way::Ivf, true));
+        assert_eq!(way(b"\x1A\x45\xDF\xA3..V_VP8"), (Way::Ivf, false));
+        assert_eq!(way(&mp4(b"av01", b"..hdlr....soun")), (Way::Ivf, true));
         let flash = |first: u8| {
             let sound = [8, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xAF, 0, 0, 0, 12];
             let video = [9, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, first];

@@ -60,7 +60,7 @@ pub use live::{
     TimedFrame,
 };
 pub use map::{Map, MapError};
-pub use mpeg::sniff::{is_transport_stream, recognise};
+pub use mpeg::sniff::{comes_live, is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received, Undecodable};
 pub use rates::{
     DataSummary, LayerSummary, PictureCounts, RenditionSummary, Summary, renditions_of,

@@ -244,11 +244,7 @@ impl LiveInput {
             }
             LiveFrom::Pipe {
                 name, first, rest, ..
-            } => (
-                name,
-                Source::Pipe(read_pipe(first, rest)?),
-                Ingest::pipe(),
-            ),
+            } => (name, Source::Pipe(read_pipe(first, rest)?), Ingest::pipe()),
         };
         Ok(LiveInput {
             name,

@@ -46,7 +46,7 @@ pub enum Output {
         /// The file of the description, written when the first picture is.
         sdp: Option<PathBuf>,
     },
-    /// An MPEG transport stream into a writer.
+    /// A stream into a writer, in the form that it names.
     Stream(StreamOut),
     /// A program that takes frames one by one; those it is too slow for are dropped and counted.
     Channel(mpsc::Sender<PlayedFrame>),
@@ -58,14 +58,20 @@ pub enum Output {
 pub struct StreamOut {
     writer: Arc<Mutex<Option<Box<dyn Write + Send>>>>,
     is_player: bool,
+    form: OutputForm,
 }
 
 impl StreamOut {
-    /// An output into `writer`; `is_player`: it shows frames as they come, and wants none of a fast start.
-    pub fn new(writer: impl Write + Send + 'static, is_player: bool) -> StreamOut {
+    /// An output into `writer` in this form; `is_player`: it shows frames as they come, and wants none of a fast start.
+    pub fn new(
+        writer: impl Write + Send + 'static,
+        is_player: bool,
+        form: OutputForm,
+    ) -> StreamOut {
         StreamOut {
             writer: Arc::new(Mutex::new(Some(Box::new(writer)))),
             is_player,
+            form,
         }
     }
 
@@ -168,10 +174,7 @@ impl FrameOut {
                     what: "taking the writer of an output",
                     source: io::Error::new(io::ErrorKind::AlreadyExists, "it was taken before"),
                 };
-                (
-                    OutputForm::Transport,
-                    Outlet::Stream(out.take().ok_or_else(taken)?),
-                )
+                (out.form, Outlet::Stream(out.take().ok_or_else(taken)?))
             }
             Output::Udp(to) => (
                 OutputForm::Transport,

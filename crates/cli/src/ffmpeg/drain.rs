@@ -7,6 +7,8 @@ use std::process::{ChildStdin, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use layercast_media::OutputForm;
+
 use super::complaint::Complaint;
 use super::{Ffmpeg, input};
 use crate::child::{Child, OnDeath};
@@ -23,15 +25,20 @@ pub struct Target {
     pub name: String,
     /// Frames are shown as they arrive.
     pub is_player: bool,
+    /// What is written to it.
+    pub form: OutputForm,
     args: Vec<OsString>,
 }
 
-/// Options that read a transport stream from standard input, for as long as its streams need to be known.
+/// The form of the media on standard input: by the first bytes it is another one.
+const TRANSPORT: &str = "mpegts";
+const IVF: &str = "ivf";
+/// Options that read media from standard input, for as long as their streams need to be known.
 const READ: [&str; 8] = [
     "-fpsprobesize",
     "0",
     "-f",
-    "mpegts",
+    TRANSPORT,
     "-i",
     "pipe:0",
     "-c",
@@ -64,6 +71,7 @@ impl Target {
             return Target {
                 name,
                 is_player: false,
+                form: OutputForm::Container,
                 // Not a protocol, whatever the file is called.
                 args: with(&[&READ, &all], input::file_name(out)),
             };
@@ -71,19 +79,33 @@ impl Target {
         let scheme = scheme.to_ascii_lowercase();
         let url = input::opened(&name);
         let name = secret::hidden(&name).into_owned();
-        let args = match &*scheme {
+        let rtsp = ["-rtsp_transport", "tcp", "-f", "rtsp"];
+        let (form, args) = match &*scheme {
             _ if scheme.starts_with("rtmp") => {
                 let live = ["-flvflags", "no_duration_filesize", "-f", "flv"];
-                with(&[&READ, &live], url)
+                (OutputForm::Transport, with(&[&READ, &live], url))
             }
-            "rtsp" | "rtsps" => with(&[&READ, &["-rtsp_transport", "tcp", "-f", "rtsp"]], url),
-            _ => with(&[&PASS], url),
+            "rtsp" | "rtsps" => (OutputForm::Container, with(&[&READ, &rtsp], url)),
+            _ => (OutputForm::Transport, with(&[&PASS], url)),
         };
         Target {
             name,
             is_player: true,
+            form,
             args,
         }
+    }
+}
+
+impl Target {
+    /// The arguments for media that begin with these bytes.
+    fn args(&self, first: &[u8]) -> Vec<OsString> {
+        let is_ivf = first.starts_with(b"DKIF");
+        let of = |arg: &OsString| match is_ivf && arg == TRANSPORT {
+            true => IVF.into(),
+            false => arg.clone(),
+        };
+        self.args.iter().map(of).collect()
     }
 }
 
@@ -161,11 +183,10 @@ impl Drain {
     }
 
     /// Starts ffmpeg: it ends by the end of its input, also if this process is killed, and so a file is whole.
-    fn start(&self) -> Result<(Child, ChildStdin), Failure> {
+    fn start(&self, first: &[u8]) -> Result<(Child, ChildStdin), Failure> {
         let streams = (Stdio::piped(), Stdio::null());
-        let mut child = self
-            .ffmpeg
-            .start_with(&self.target.args, streams, OnDeath::InputEnds)?;
+        let args = self.target.args(first);
+        let mut child = self.ffmpeg.start_with(args, streams, OnDeath::InputEnds)?;
         let none = || Failure::new("ffmpeg has no standard input");
         let stdin = child.stdin().ok_or_else(none)?;
         Ok((child, stdin))
@@ -183,7 +204,7 @@ impl Write for Pour {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             if state.child.is_none() {
-                match self.0.start() {
+                match self.0.start(bytes) {
                     Ok((child, stdin)) => {
                         state.child = Some(child);
                         state.stdin = Some(stdin);
@@ -239,6 +260,10 @@ mod tests {
         let target = Target::new(Path::new(url));
         assert_eq!(target.name, "rtmp://ann:***@host/live?token=***");
         assert_eq!(target.args.last(), Some(&url.into()));
+        let file = Target::new(Path::new("mpegts.webm"));
+        assert_eq!(file.form, OutputForm::Container);
+        assert_eq!(file.args(b"DKIF")[3], "ivf");
+        assert_eq!(file.args(b"G@\0\x10")[3], "mpegts");
         let (is_player, said) = args("tee:a.mp4");
         assert!(!is_player && said.ends_with("-y file:tee:a.mp4"), "{said}");
         let (is_player, said) = args("rtmp://host/live");

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::Ffmpeg;
 use super::complaint::{self, Complaint};
+use super::file;
 use super::input::{Carries, Input, Kind};
 use crate::child::{Child, Said, signal_group};
 use crate::failure::Failure;
@@ -135,7 +136,7 @@ struct Output {
     hangs: bool,
 }
 
-/// What ffmpeg makes of an input: a transport stream. It is read on one thread from start to end, and the program ends
+/// What ffmpeg makes of an input: a transport stream, or IVF. It is read on one thread from start to end, and the program ends
 /// with that thread.
 pub struct Feed {
     plan: Plan,
@@ -243,22 +244,29 @@ impl Feed {
         let mut life = Life::new(child, self.plan.silence)?;
         if passes {
             life.sniff();
-            if !life.is_transport_stream() {
+            if !life.is_served() {
                 self.reinterpret(&mut life)?;
             }
         }
         Ok(life)
     }
 
-    /// What came is no transport stream: has its media put into one.
+    /// What came is no transport stream: has its media put into one, or into IVF.
     fn reinterpret(&mut self, life: &mut Life) -> Result<(), Failure> {
+        let name = &self.plan.input.name;
+        if let Some(said) = file::silence_of(name, life.first.get_ref()) {
+            self.tell(said);
+        }
+        let is_bare = file::is_bare(life.first.get_ref()) == Some(true);
         if self.plan.input.carries == Carries::Seekable {
             self.is_remuxed = true;
+            self.plan.input.is_bare = is_bare;
             let child = self.spawn(&self.plan.input.remuxed(), Stdio::null())?;
             *life = Life::new(child, self.plan.silence)?;
             return Ok(());
         }
-        let piped = Input::piped(&self.plan.input.name);
+        let mut piped = Input::piped(&self.plan.input.name);
+        piped.is_bare = is_bare;
         let mut child = self.spawn(&piped.remuxed(), Stdio::piped())?;
         let mut inner = Output::of(&mut child, self.plan.silence)?;
         std::mem::swap(&mut inner, &mut life.output);
@@ -409,10 +417,10 @@ impl Life {
         self.first = io::Cursor::new(first);
     }
 
-    /// Whether the first bytes are those of one; nothing at all is no other form.
-    fn is_transport_stream(&self) -> bool {
+    /// Whether the first bytes are those of a transport stream, or of IVF; nothing at all is no other form.
+    fn is_served(&self) -> bool {
         let first = self.first.get_ref();
-        first.is_empty() || layercast_media::is_transport_stream(first)
+        first.is_empty() || layercast_media::comes_live(first)
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

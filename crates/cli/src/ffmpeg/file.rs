@@ -1,4 +1,4 @@
-//! Files of other forms, as the transport streams that ffmpeg makes of them without encoding.
+//! Files of other forms, as the transport streams or IVF that ffmpeg makes of them without encoding.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use layercast_media::{MediaError, Way};
 
 use super::input::Input;
-use super::{Feed, Ffmpeg, Plan};
+use super::{Control, Feed, Ffmpeg, Plan};
 use crate::args::Via;
 use crate::failure::Failure;
 use crate::{input, scheme};
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub enum File {
     /// A form of Layercast's own, or nothing that ffmpeg helps with: reading it says what it is.
     Own,
-    /// This transport stream.
+    /// This transport stream, or IVF.
     Stored(Vec<u8>),
     /// It describes what is received.
     Session(Input),
@@ -48,21 +48,22 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
         Way::None => return Ok(File::Own),
         Way::Session => return Ok(File::Session(Input::session(path))),
         Way::Remux { headers } => headers,
-        Way::Unknown => false,
+        Way::Ivf | Way::Unknown => false,
     };
-    let name = path.display();
-    let ffmpeg = Ffmpeg::find(&name.to_string())?;
-    let mut read = Input::new(path);
-    read.headers = headers;
-    let (feed, control) = Feed::new(Plan {
-        ffmpeg,
-        input: read,
-        args: None,
-        stdin: None,
-        patience: Duration::ZERO,
-        silence: Some(SILENCE),
-    });
-    let read = input::all_of(path, Box::new(feed));
+    let name = path.display().to_string();
+    let ffmpeg = Ffmpeg::find(&name)?;
+    let mut input = Input::new(path);
+    (input.headers, input.is_bare) = (headers, way == Way::Ivf);
+    if let Some(MediaError::Foreign { remedy, .. }) = &own
+        && input.is_bare
+    {
+        tell_silence(
+            &name,
+            remedy.codec.unwrap_or("of another codec"),
+            remedy.has_sound,
+        );
+    }
+    let (read, control) = remuxed(path, ffmpeg.clone(), input.clone());
     match (control.failure(), own) {
         (Some(_), Some(own)) if way == Way::Unknown => {
             return Err(Failure::new(format!("{name}: {own}")));
@@ -70,16 +71,76 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
         (Some(failure), _) => return Err(failure),
         (None, _) => {}
     }
-    let bytes = read?;
-    not_carried(&name.to_string(), &control.foreign_codecs())?;
-    Ok(File::Stored(bytes))
+    let foreign = control.foreign_codecs();
+    if let Some(codec) = foreign.iter().find(|it| IN_IVF.contains(&it.as_str())) {
+        tell_silence(&name, &codec.to_uppercase(), true);
+        input.is_bare = true;
+        let (read, control) = remuxed(path, ffmpeg, input);
+        return match control.failure() {
+            Some(failure) => Err(failure),
+            None => Ok(File::Stored(read?)),
+        };
+    }
+    not_carried(&name, &foreign)?;
+    Ok(File::Stored(read?))
 }
 
-/// Whether the first bytes of a pipe are those of another form that ffmpeg reads.
-pub fn is_readable(first: &[u8]) -> bool {
+/// All that ffmpeg makes of a file.
+fn remuxed(path: &Path, ffmpeg: Ffmpeg, input: Input) -> (Result<Vec<u8>, Failure>, Control) {
+    let (feed, control) = Feed::new(Plan {
+        ffmpeg,
+        input,
+        args: None,
+        stdin: None,
+        patience: Duration::ZERO,
+        silence: Some(SILENCE),
+    });
+    (input::all_of(path, Box::new(feed)), control)
+}
+
+/// Codecs, as ffmpeg names them, that IVF carries.
+const IN_IVF: [&str; 3] = ["av1", "vp8", "vp9"];
+
+/// Says that the sound of an input is left out, if it has or may have some.
+fn tell_silence(name: &str, codec: &str, may_sound: bool) {
+    if may_sound {
+        eprintln!("{}", silence(name, codec));
+    }
+}
+
+/// What encodes an input and serves it.
+fn encoding(name: &str) -> String {
+    format!("ffmpeg -i '{name}' -c:v libx264 -g 25 -bf 2 -c:a aac -f mpegts - | layercast serve -")
+}
+
+/// That the sound of an input is left out, and what keeps it.
+fn silence(name: &str, codec: &str) -> String {
+    format!(
+        "{name}: its video is {codec}, which is served without sound: no transport stream carries it so that players understand \
+         it. With its sound, encoded: {}",
+        encoding(name)
+    )
+}
+
+/// How ffmpeg reads an input that begins with these bytes, if it does: into IVF if `true`.
+pub fn is_bare(first: &[u8]) -> Option<bool> {
     match layercast_media::recognise(first) {
-        Err(MediaError::Foreign { remedy, .. }) => matches!(remedy.way(), Way::Remux { .. }),
-        _ => false,
+        Err(MediaError::Foreign { remedy, .. }) => match remedy.way() {
+            Way::Remux { .. } => Some(false),
+            Way::Ivf => Some(true),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What is to be said of an input that begins with these bytes and of which only the video is served.
+pub fn silence_of(name: &str, first: &[u8]) -> Option<String> {
+    match layercast_media::recognise(first) {
+        Err(MediaError::Foreign { remedy, .. }) if remedy.way() == Way::Ivf => {
+            Some(silence(name, remedy.codec?))
+        }
+        _ => None,
     }
 }
 
@@ -96,9 +157,14 @@ pub fn not_carried(name: &str, codecs: &[String]) -> Result<(), Failure> {
         return Err(Failure::new(format!(
             "{name}: its video is {codec}, which a transport stream does not carry so that players understand it"
         ))
-        .hint(format!(
-            "encode it: ffmpeg -i '{name}' -c:v libx264 -g 25 -bf 2 -c:a aac -f mpegts - | layercast serve -"
-        )));
+        .hint(match IN_IVF.contains(&codec.as_str()) {
+            true => format!(
+                "without sound it is served as it is: ffmpeg -i '{name}' -an -c copy -f ivf - | layercast serve -; with sound, \
+                 encode it: {}",
+                encoding(name)
+            ),
+            false => format!("encode it: {}", encoding(name)),
+        }));
     }
     if let Some(codec) = codecs.first() {
         eprintln!(

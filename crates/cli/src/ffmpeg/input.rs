@@ -27,6 +27,18 @@ const REMUX: [&str; 17] = [
     "mpegts",
     "pipe:1",
 ];
+/// The same of AV1, VP8 and VP9 in IVF.
+const IVF: [&str; 9] = [
+    "-map",
+    "0:V:0",
+    "-c",
+    "copy",
+    "-flush_packets",
+    "1",
+    "-f",
+    "ivf",
+    "pipe:1",
+];
 /// RTSP has no decoding times, and no times at all before its first report: pictures are decoded 0.3 s before they are shown, and in
 /// the order in which they come.
 const RTSP: [&str; 4] = [
@@ -87,6 +99,8 @@ pub struct Input {
     pub is_live: bool,
     /// The headers of its codec are put before each key frame.
     pub headers: bool,
+    /// Its video is AV1, VP8 or VP9, which goes into IVF.
+    pub is_bare: bool,
     /// Options of the protocol or device.
     options: Vec<&'static str>,
     /// What follows `-i`.
@@ -105,6 +119,7 @@ impl Input {
                 carries: Carries::Media,
                 is_live: true,
                 headers: false,
+                is_bare: false,
                 options: vec!["-f", "v4l2", "-input_format", "h264"],
                 opened: path.into(),
             },
@@ -143,6 +158,7 @@ impl Input {
             carries: Carries::Media,
             is_live: false,
             headers: false,
+            is_bare: false,
             options: Vec::new(),
         }
     }
@@ -194,9 +210,13 @@ impl Input {
         args
     }
 
-    /// All arguments that make a transport stream of it on standard output.
+    /// All arguments that make a transport stream of it on standard output, or IVF.
     pub fn remuxed(&self) -> Vec<OsString> {
         let mut args = self.args();
+        if self.is_bare {
+            args.extend(IVF.map(OsString::from));
+            return args;
+        }
         if self
             .name
             .get(..4)

@@ -138,6 +138,11 @@ pub fn is_transport_stream(data: &[u8]) -> bool {
     sniff(data) == Ok(Form::Transport)
 }
 
+/// Whether `data` begin a stream that is read as it comes: a transport stream, or IVF with a codec that is served.
+pub fn comes_live(data: &[u8]) -> bool {
+    matches!(sniff(data), Ok(Form::Transport | Form::Ivf))
+}
+
 /// A stream whose first bytes are none of it, as after a recording that began anywhere.
 fn behind_garbage(data: &[u8]) -> Result<Form, MediaError> {
     let front = &data[..data.len().min(GARBAGE)];

@@ -1,0 +1,208 @@
+//! AV1, VP8 and VP9 in the containers in which people have them, in pipes and in RTP.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::common::{Running, complaint, ends_within, folder, have_ffmpeg, json, real_time, run};
+use super::through::{clip, web};
+use super::{Helper, SOON, decoded_at_all, port};
+
+const VP8: &str = "-c:v libvpx -deadline realtime -cpu-used 8 -g 25 -c:a libopus";
+const VP9: &str = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 25 -c:a libopus";
+const AV1: &str = "-c:v libsvtav1 -preset 12 -g 25 -c:a libopus";
+
+/// The checksums of the pictures of a file; decoding says nothing.
+fn sums(file: &Path) -> Vec<String> {
+    let output = Command::new("ffmpeg")
+        .args(["-v", "warning", "-nostdin", "-i"])
+        .arg(file)
+        .args("-map 0:v -fps_mode passthrough -f framemd5 -".split(' '))
+        .output()
+        .expect("ffmpeg runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.is_empty(), "{}: {said}", file.display());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().filter(|it| !it.starts_with('#'));
+    lines
+        .map(|it| it.rsplit(' ').next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn files_in_other_containers_are_read() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("bare-probed");
+    for (name, codec, called) in [
+        ("a.webm", VP8, "vp8"),
+        ("b.mp4", AV1, "av1"),
+        ("c.mkv", VP9, "vp9"),
+    ] {
+        let file = clip(&folder, name, codec, 2);
+        let shown = file.display().to_string();
+        for via in ["auto", "ffmpeg"] {
+            let output = run(&["probe", "--json", "--via", via, &shown]);
+            let probed = json(&output);
+            assert_eq!(
+                (&probed["codec"], &probed["container"]),
+                (&called.into(), &"ivf".into()),
+                "{name}"
+            );
+            assert_eq!(
+                (&probed["fps"], &probed["width"]),
+                (&25.0.into(), &160.into()),
+                "{name}"
+            );
+            let said = complaint(&output);
+            assert!(
+                said.contains("without sound") && said.contains("-c:a aac"),
+                "{name}: {said}"
+            );
+        }
+        let refused = run(&["probe", "--via", "none", &shown]);
+        assert_eq!(refused.status.code(), Some(1), "{}", complaint(&refused));
+        // Without sound nothing is left out.
+        let silent = folder.join(format!("silent-{name}"));
+        let made = Command::new("ffmpeg")
+            .args([
+                "-v", "error", "-nostdin", "-y", "-i", &shown, "-an", "-c", "copy",
+            ])
+            .arg(&silent)
+            .status();
+        assert!(made.expect("ffmpeg runs").success());
+        let output = run(&["probe", &silent.display().to_string()]);
+        assert_eq!(complaint(&output), "", "{name}");
+    }
+    let webm = std::fs::read(folder.join("a.webm")).expect("a clip");
+    let url = format!("http://127.0.0.1:{}/a.webm", web(webm, 8));
+    assert_eq!(json(&run(&["probe", "--json", &url]))["codec"], "vp8");
+}
+
+#[real_time]
+fn files_in_other_containers_are_served_and_written_to_their_last_frame() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("bare-served");
+    for (name, codec, outs) in [
+        ("a.webm", VP8, ["got.webm", "got-8.mkv"]),
+        ("b.mp4", AV1, ["got.mp4", "got-1.mkv"]),
+        ("c.mkv", VP9, ["got-9.webm", "got-9.mkv"]),
+    ] {
+        let file = clip(&folder, name, codec, 2);
+        let expected = sums(&file);
+        let shown = file.display().to_string();
+        let mut server = Running::start(&["serve", &shown, "--start-when-joined", "2"]);
+        thread::scope(|scope| {
+            for out in outs {
+                let (url, path) = (&server.url, folder.join(out).display().to_string());
+                scope.spawn(move || {
+                    let output = run(&["join", url, "--name", out, "--out", &path]);
+                    assert!(output.status.success(), "{out}: {}", complaint(&output));
+                });
+            }
+        });
+        assert_eq!(ends_within(&mut server.child, SOON), Some(0));
+        for out in outs {
+            assert_eq!(sums(&folder.join(out)), expected, "{name} {out}");
+        }
+    }
+}
+
+#[real_time]
+fn pipes_of_ivf_and_webm_are_served_as_they_come() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("bare-piped");
+    for (form, codec) in [("ivf", AV1), ("webm", VP8)] {
+        let mut encoder = Command::new("ffmpeg")
+            .args(
+                "-v error -nostdin -re -f lavfi -i testsrc2=size=160x120:rate=25 -t 30".split(' '),
+            )
+            .args(
+                codec
+                    .split(" -c:a")
+                    .next()
+                    .expect("video")
+                    .split_whitespace(),
+            )
+            .args(["-f", form, "-flush_packets", "1", "pipe:1"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("ffmpeg starts");
+        let media = encoder.stdout.take().expect("a pipe");
+        let _encoder = Helper(encoder);
+        let server = Running::start_with(&["serve", "-", "--measure", "1s"], Stdio::from(media));
+        let got = folder.join(format!("got-{form}.webm"));
+        let out = got.display().to_string();
+        let output = run(&["join", &server.url, "--for", "4s", "--out", &out]);
+        assert!(output.status.success(), "{}", complaint(&output));
+        let pictures = sums(&got).len();
+        assert!((40..=125).contains(&pictures), "{form}: {pictures}");
+    }
+}
+
+#[real_time]
+fn live_vp8_in_rtp_is_served_and_sent_on() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("bare-rtp");
+    let (port, out) = (port(), port());
+    let from = format!("rtp://127.0.0.1:{port}");
+    let encoder = Command::new("ffmpeg")
+        .args("-v error -nostdin -re -f lavfi -i testsrc2=size=160x120:rate=25 -t 40".split(' '))
+        .args("-c:v libvpx -deadline realtime -cpu-used 8 -g 25 -f rtp".split(' '))
+        .arg(format!("{from}?pkt_size=1200"))
+        .stdout(Stdio::null())
+        .spawn();
+    let _encoder = Helper(encoder.expect("ffmpeg starts"));
+    let server = Running::start(&["serve", &from, "--measure", "1s"]);
+    let sdp = folder.join("live.sdp");
+    let _ = std::fs::remove_file(&sdp);
+    let got = folder.join("got.mkv");
+    thread::scope(|scope| {
+        let (url, sdp, to) = (
+            &server.url,
+            sdp.display().to_string(),
+            format!("rtp://127.0.0.1:{out}"),
+        );
+        let receiver =
+            scope.spawn(move || run(&["join", url, "--for", "12s", "--out", &to, "--sdp", &sdp]));
+        let described = folder.join("live.sdp");
+        for _ in 0..100 {
+            if described.exists() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        let player = Command::new("ffmpeg")
+            .args("-v error -nostdin -y -protocol_whitelist file,udp,rtp -i".split(' '))
+            .arg(&described)
+            .args("-frames:v 50 -c copy".split(' '))
+            .arg(&got)
+            .status();
+        assert!(player.expect("ffmpeg runs").success());
+        let output = receiver.join().expect("it ends");
+        assert!(output.status.success(), "{}", complaint(&output));
+    });
+    assert!(decoded_at_all(&got) >= 25);
+    // A transport stream carries none of it.
+    let output = run(&[
+        "join",
+        &server.url,
+        "--for",
+        "2s",
+        "--out",
+        "udp://127.0.0.1:9",
+    ]);
+    let said = complaint(&output);
+    assert!(
+        !output.status.success() && said.contains("VP8") && said.contains("got.webm"),
+        "{said}"
+    );
+}
