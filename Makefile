@@ -211,7 +211,7 @@ simulators: venv ## ns-2 and ns-3, for the comparisons
 
 .PHONY: interop
 interop: tools peers lab ## Streams, captures and emulated networks against ffmpeg, tshark, GStreamer, iperf3 and curl; debug against release
-	scripts/install_tools.sh $(PY) iperf3 curl ping ip
+	scripts/install_tools.sh $(PY) iperf3 curl ping ip aom-dev openh264-dev
 	LAYERCAST_LONG=1 cargo test -p layercast-media --test all
 	cargo test -p layercast-wire --test all tshark
 	LAYERCAST_LONG=1 cargo test -p layercast-net --test tun -- --nocapture
@@ -219,6 +219,12 @@ interop: tools peers lab ## Streams, captures and emulated networks against ffmp
 	cargo test -p layercast-cli --test live --test sockets
 	LAYERCAST_LONG=1 cargo test -p layercast-cli --test emulation -- --nocapture
 	$(PY) -m pytest -q python/tests/test_builds.py
+
+# Debian's Chromium decodes H.264 and AV1 in software. LAYERCAST_ENCODER=NAME: one encoder.
+.PHONY: test-browser
+test-browser: tools clips ## Each level of H.264 and AV1, and renditions, in Chromium's WebCodecs against ffmpeg (minutes)
+	scripts/install_tools.sh $(PY) chromium
+	LAYERCAST_LONG=1 cargo test -p layercast-media --test all -- --ignored --nocapture --test-threads 1 browser::
 
 .PHONY: gst
 gst: tools ## The GStreamer element layercastsrc: built, and pipelines from serve to decoded pictures

@@ -12,7 +12,7 @@ declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-liv
     [iperf3]=iperf3 [jq]=jq [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [uftp]=uftp [nft]=nftables [ethtool]=ethtool [libnorm]=libnorm1
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
-    [gst-dev]="libgstreamer1.0-dev pkg-config"
+    [gst-dev]="libgstreamer1.0-dev pkg-config" [aom-dev]=libaom-dev [openh264-dev]=libopenh264-dev
     [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
 
 # GStreamer plays streams only with the elements that the tests use.
@@ -21,6 +21,8 @@ have() {
     [ "$1" != ns3-dev ] || { [ -e /usr/include/ns3/core-module.h ]; return; }
     [ "$1" != srt-dev ] || { [ -e /usr/include/srt/srt.h ]; return; }
     [ "$1" != libnorm ] || { ldconfig -p | grep -q 'libnorm\.so\.1 '; return; }
+    [ "$1" != aom-dev ] || { [ -e /usr/include/aom/aomcx.h ]; return; }
+    [ "$1" != openh264-dev ] || { [ -e /usr/include/wels/codec_api.h ]; return; }
     [ "$1" != gst-dev ] || { pkg-config --exists gstreamer-base-1.0 2>/dev/null; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
     for element in udpsrc tsdemux h264parse rtph264depay avdec_h264 checksumsink; do

@@ -109,7 +109,7 @@ pub struct Reading {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Understands H.264 and H.265 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams),
-all of them in transport streams, AV1 (IVF, OBUs), VP8 and VP9 (IVF), and frame-size traces. A layer is a kind of picture: of MPEG-1/2 BL = I pictures, E1 = P pictures, E2 = B pictures; of H.264 and H.265 BL = all
+all of them in transport streams, AV1, VP8 and VP9 (IVF, OBUs; WebM, Matroska and MP4 by ffmpeg), and frame-size traces. A layer is a kind of picture: of MPEG-1/2 BL = I pictures, E1 = P pictures, E2 = B pictures; of H.264 and H.265 BL = all
 that others refer to, E1 and E2 = the others, or BL, E1 and E2 = temporal layers
 (docs/src/reference/media.md). Rates are shown in Mbit/s of video and in cells/s, the unit in which
 nodes reserve rates: a cell carries 48 bytes and counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s

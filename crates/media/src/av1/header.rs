@@ -65,8 +65,10 @@ pub(crate) struct State {
 impl Sequence {
     pub fn read(payload: &[u8]) -> Option<Sequence> {
         let bits = &mut BitReader::new(payload, 0);
-        let mut sequence = Sequence::default();
-        sequence.profile = bits.take(3)? as u8;
+        let mut sequence = Sequence {
+            profile: bits.take(3)? as u8,
+            ..Sequence::default()
+        };
         bits.skip(1)?;
         sequence.reduced = bits.flag()?;
         match sequence.reduced {

@@ -289,7 +289,7 @@ mod tests {
     fn elements_are_read_with_and_without_their_number() {
         // One element without a length; two, of which the second has none; two with lengths.
         let one = [&[0x10][..], &FRAME].concat();
-        assert_eq!(parts(&[one.clone()]), (vec![SIZED.to_vec()], false));
+        assert_eq!(parts(&[one]), (vec![SIZED.to_vec()], false));
         let two = [&[0x20, 4][..], &FRAME, &FRAME].concat();
         let both = [SIZED, SIZED].concat();
         assert_eq!(parts(&[two]), (vec![both.clone()], false));

@@ -98,7 +98,7 @@ impl<C: NalCodec> Parts for Depacketiser<C> {
     }
 
     fn begins_picture(&self, _: &[u8]) -> bool {
-        // Access units are told by their slices.
+        // Slices tell where an access unit begins.
         false
     }
 

@@ -322,7 +322,10 @@ mod tests {
 
     use super::*;
 
-    fn parts(codec: Media, payloads: &[&[u8]]) -> (Vec<(Vec<u8>, Option<u8>)>, bool) {
+    /// A picture with its temporal layer.
+    type Picture = (Vec<u8>, Option<u8>);
+
+    fn parts(codec: Media, payloads: &[&[u8]]) -> (Vec<Picture>, bool) {
         let mut parts = VpxParts::new(codec, Map::Auto);
         let mut units = Vec::new();
         payloads.iter().for_each(|it| parts.push(it, &mut units));

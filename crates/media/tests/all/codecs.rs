@@ -22,10 +22,10 @@ use crate::common::{self, decode, have_ffmpeg, is_long, is_wanted, shares};
 
 /// An encoder: its name, which is that of its file, ffmpeg's format of that, its options, and the least pictures per second
 /// of the base level.
-struct Encoder {
-    name: &'static str,
-    format: &'static str,
-    options: &'static str,
+pub struct Encoder {
+    pub name: &'static str,
+    pub format: &'static str,
+    pub options: &'static str,
     base_fps: f64,
     /// It runs always.
     quick: bool,
@@ -60,7 +60,7 @@ const fn long(
 
 const FRAMES: usize = 80;
 
-const ENCODERS: [Encoder; 20] = [
+pub const ENCODERS: [Encoder; 29] = [
     quick(
         "temporal.h265",
         "hevc",
@@ -181,14 +181,68 @@ const ENCODERS: [Encoder; 20] = [
         "-c:v libvpx -cpu-used 8 -g 25 -b:v 300k -auto-alt-ref 1 -lag-in-frames 10",
         25.0,
     ),
+    long(
+        "tiles.av1.ivf",
+        "ivf",
+        "-c:v libaom-av1 -cpu-used 8 -g 25 -b:v 300k -tiles 2x2",
+        8.0,
+    ),
+    long(
+        "ten-bit.av1.ivf",
+        "ivf",
+        "-c:v libsvtav1 -preset 10 -g 25 -pix_fmt yuv420p10le",
+        8.0,
+    ),
+    long(
+        "resilient.av1.ivf",
+        "ivf",
+        "-c:v libaom-av1 -cpu-used 8 -g 25 -b:v 300k -aom-params error-resilient=1",
+        8.0,
+    ),
+    long(
+        "switch-frames.av1.ivf",
+        "ivf",
+        "-c:v libaom-av1 -usage realtime -cpu-used 8 -g 50 -b:v 300k -aom-params sframe-dist=10:sframe-mode=1",
+        8.0,
+    ),
+    long(
+        "forward-keys.av1.ivf",
+        "ivf",
+        "-c:v libaom-av1 -cpu-used 8 -g 25 -b:v 300k -aom-params enable-fwd-kf=1",
+        8.0,
+    ),
+    long(
+        "grain.av1.ivf",
+        "ivf",
+        "-c:v libaom-av1 -cpu-used 8 -g 25 -b:v 300k -denoise-noise-level 25",
+        8.0,
+    ),
+    long(
+        "low-delay.av1.ivf",
+        "ivf",
+        "-c:v libsvtav1 -preset 10 -g 25 -b:v 300k -svtav1-params pred-struct=1",
+        8.0,
+    ),
+    long(
+        "open.av1.ivf",
+        "ivf",
+        "-c:v libsvtav1 -preset 10 -g 25 -b:v 300k -svtav1-params irefresh-type=1",
+        8.0,
+    ),
+    long(
+        "rav1e.av1.ivf",
+        "ivf",
+        "-c:v librav1e -speed 10 -g 25 -b:v 300k",
+        8.0,
+    ),
 ];
 
 /// Three temporal layers of libvpx.
 const TS: &str = "ts_number_layers=3:ts_target_bitrate=100,150,200:ts_rate_decimator=4,2,1:ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3";
 
-const LEVELS: [Level; 3] = [Level::BASE, Level::E1, Level::FULL];
+pub const LEVELS: [Level; 3] = [Level::BASE, Level::E1, Level::FULL];
 
-fn encoded(encoder: &Encoder) -> Vec<u8> {
+pub fn encoded(encoder: &Encoder) -> Vec<u8> {
     let name = format!("codecs-{}", encoder.name);
     common::once(&name, || {
         let size = match encoder.options.contains("pix_fmt") {
@@ -230,7 +284,7 @@ fn maps(encoder: &Encoder) -> &'static [Map] {
 }
 
 /// What a receiver writes whose level at each key frame is this, how many frames it got, and how many of them it leaves out.
-fn at_levels(
+pub fn at_levels(
     clip: &Clip,
     form: OutputForm,
     level_of: impl Fn(usize) -> Level,
@@ -277,7 +331,7 @@ fn received(
 }
 
 /// Each picture of `found` is one of `whole`, in order.
-fn assert_within(found: &[String], whole: &[String], name: &str) {
+pub fn assert_within(found: &[String], whole: &[String], name: &str) {
     let mut rest = whole.iter();
     for (at, picture) in found.iter().enumerate() {
         let is_there = rest.any(|known| known == picture);

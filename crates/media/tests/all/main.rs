@@ -2,6 +2,7 @@
 
 mod access_units;
 mod advice;
+mod browser;
 mod closing;
 mod codecs;
 mod common;
@@ -16,5 +17,6 @@ mod rtp;
 mod rtp_peers;
 mod rtp_sources;
 mod streams;
+mod temporal;
 mod ts;
 mod ts_input;

@@ -18,9 +18,9 @@ use layercast_media::{Advice, Clip, FlowWriter, LevelSummary, Map, OutputForm, P
 use crate::common::{self, film, is_long, is_wanted, shares};
 
 /// An encoder: its name, its options of ffmpeg, and the least pictures per second of the base level.
-struct Encoder {
-    name: &'static str,
-    options: &'static str,
+pub struct Encoder {
+    pub name: &'static str,
+    pub options: &'static str,
     base_fps: f64,
     /// It runs always.
     quick: bool,
@@ -46,7 +46,7 @@ const fn long(name: &'static str, options: &'static str, base_fps: f64) -> Encod
 const STEPS: &str = "-c:v libx264 -preset veryfast -bf 2 -g 48 -x264-params \
                      scenecut=0:b-adapt=0:b-pyramid=none:mbtree=0:pbratio=1.0";
 
-const ENCODERS: [Encoder; 39] = [
+pub const ENCODERS: [Encoder; 50] = [
     // Whose shares the design of layers was measured with.
     quick("steps", STEPS, 8.0),
     quick(
@@ -203,13 +203,64 @@ const ENCODERS: [Encoder; 39] = [
         "-c:v libx265 -preset ultrafast -tune zerolatency -g 25 -x265-params log-level=none",
         25.0,
     ),
+    long(
+        "intra-refresh",
+        "-c:v libx264 -preset veryfast -g 25 -bf 2 -x264-params intra-refresh=1",
+        8.0,
+    ),
+    long("veryslow", "-c:v libx264 -preset veryslow -g 50", 8.0),
+    long(
+        "animation",
+        "-c:v libx264 -preset medium -tune animation -g 25",
+        8.0,
+    ),
+    long(
+        "ten-bit",
+        "-c:v libx264 -preset veryfast -g 25 -bf 2 -pix_fmt yuv420p10le",
+        8.0,
+    ),
+    long(
+        "4:4:4",
+        "-c:v libx264 -preset veryfast -g 25 -bf 3 -pix_fmt yuv444p",
+        8.0,
+    ),
+    long(
+        "sliced-threads",
+        "-c:v libx264 -preset veryfast -tune zerolatency -g 25 -bf 2 -slices 4",
+        8.0,
+    ),
+    long(
+        "one-key-frame",
+        "-c:v libx264 -preset fast -g 9999 -bf 3 -x264-params keyint=infinite",
+        8.0,
+    ),
+    long(
+        "constrained-intra",
+        "-c:v libx264 -preset veryfast -g 25 -bf 2 -x264-params constrained-intra=1",
+        8.0,
+    ),
+    long(
+        "interlaced-pyramid",
+        "-c:v libx264 -preset medium -g 24 -bf 3 -flags +ildct+ilme -x264-params tff=1:b-pyramid=normal:open-gop=0",
+        8.0,
+    ),
+    long(
+        "x265-intra-refresh",
+        "-c:v libx265 -preset ultrafast -g 25 -bf 2 -x265-params intra-refresh=1:log-level=none",
+        8.0,
+    ),
+    long(
+        "x265-slow",
+        "-c:v libx265 -preset slow -g 50 -x265-params log-level=none",
+        8.0,
+    ),
 ];
 
 /// Pictures that lead a GOP, at most.
 const MOST_LEADING: u64 = 4;
 
 /// Three seconds of the film with a cut between two scenes, encoded so.
-fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
+pub fn encoded(film: &Path, encoder: &Encoder) -> Vec<u8> {
     let name = format!("maps-{}.ts", encoder.name);
     common::once(&name, || encode(film, encoder, &common::file(&name)))
 }

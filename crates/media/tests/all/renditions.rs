@@ -176,7 +176,7 @@ fn fourteen() -> Vec<Layer> {
 }
 
 /// All renditions, and what a receiver writes whose level changes 14 times.
-fn switched(name: &str) -> (PathBuf, PathBuf, Vec<u8>) {
+pub fn switched(name: &str) -> (PathBuf, PathBuf, Vec<u8>) {
     let data = h264("renditions-20", 20);
     let whole = written(&format!("{name}-whole.ts"), &data);
     let found = Clip::of_renditions(&[data]).expect("renditions");
@@ -185,7 +185,7 @@ fn switched(name: &str) -> (PathBuf, PathBuf, Vec<u8>) {
 }
 
 /// Of each second the pictures of the program that is its level.
-fn by_level<T: Clone>(programs: &[Vec<T>; 3]) -> Vec<T> {
+pub fn by_level<T: Clone>(programs: &[Vec<T>; 3]) -> Vec<T> {
     let levels = fourteen();
     let picture = |number: usize| programs[levels[number / 25].index()][number].clone();
     (0..500).map(picture).collect()

@@ -59,7 +59,7 @@ fn in_ivf(data: &[u8], frames: &[Frame]) -> Vec<u8> {
     out
 }
 
-/// What comes at a port until nothing comes for a second, and the frames of it.
+/// The frames of the packets at a port, until it is silent for a second.
 fn received(socket: &UdpSocket, mut ingest: Ingest) -> (Vec<TimedFrame>, Ingest) {
     let (mut frames, mut buffer) = (Vec::new(), [0; 2_000]);
     let begun = Instant::now();

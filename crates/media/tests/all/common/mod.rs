@@ -128,6 +128,11 @@ fn run_decoder(format: &str, stream: &[u8]) -> (Vec<String>, String) {
 
 /// What ffmpeg writes and says about a stream.
 fn run(format: &str, stream: &[u8], arguments: &[&str]) -> (String, String) {
+    let (bytes, said) = run_bytes(format, stream, arguments);
+    (String::from_utf8_lossy(&bytes).into_owned(), said)
+}
+
+fn run_bytes(format: &str, stream: &[u8], arguments: &[&str]) -> (Vec<u8>, String) {
     let mut child = Command::new("ffmpeg")
         .args(["-v", "warning", "-f", format, "-i", "pipe:0"])
         .args(arguments)
@@ -146,7 +151,7 @@ fn run(format: &str, stream: &[u8], arguments: &[&str]) -> (String, String) {
         .join()
         .expect("a thread")
         .expect("ffmpeg read it all");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), said)
+    (output.stdout, said)
 }
 
 fn sums(text: &str) -> Vec<String> {
@@ -162,6 +167,39 @@ pub fn decode_stream(format: &str, stream: &[u8], map: &str) -> Vec<String> {
     let lines = run(format, stream, &["-map", map, "-f", "framemd5", "-"]);
     assert!(lines.1.is_empty(), "{}", lines.1);
     sums(&lines.0)
+}
+
+/// The SHA-256 of each decoded picture of the first video stream, in display order; decoding must not print anything.
+pub fn decode_sha256(format: &str, stream: &[u8]) -> Vec<String> {
+    decode_sha256_of(format, stream, "0:v")
+}
+
+/// The same of one stream, e.g. `0:v:1`.
+pub fn decode_sha256_of(format: &str, stream: &[u8], map: &str) -> Vec<String> {
+    let arguments = [
+        "-map",
+        map,
+        "-fps_mode",
+        "passthrough",
+        "-pix_fmt",
+        "yuv420p",
+        "-f",
+        "framehash",
+        "-hash",
+        "sha256",
+        "-",
+    ];
+    let (text, said) = run(format, stream, &arguments);
+    assert!(said.is_empty(), "{said}");
+    sums(&text)
+}
+
+/// The video of a transport stream without a container.
+pub fn elementary(stream: &[u8], format: &str) -> Vec<u8> {
+    let arguments = ["-map", "0:v", "-c", "copy", "-f", format, "-"];
+    let (bytes, said) = run_bytes("mpegts", stream, &arguments);
+    assert!(said.is_empty(), "{said}");
+    bytes
 }
 
 /// The checksum of each decoded picture of the first video stream by its presentation time, in ticks of 90 kHz; decoding must
