@@ -1,11 +1,11 @@
 //! Clips: whatever file it is, it becomes frames or an error, and frames become a stream.
 
 use bytes::Bytes;
-use layercast_core::{FrameRate, Layer, Media, PerLayer, Rate, Serial, Span, Time};
+use layercast_core::{Composition, FrameRate, Layer, Media, PerLayer, Rate, Serial, Span, Time};
 use layercast_media::{
     ClassCensus, ClassifierConfig, Clip, CoefficientFilter, Container, FlowWriter, Frame,
-    H264Writer, Ingest, Map, OutputForm, Picture, Received, RtpPacket, Shaping, StreamWriter,
-    TimedFrame, TsClassifier, TsSplitter, TsWriter, identify,
+    H264Writer, Ingest, Map, OutputForm, Picture, Received, RtpPacket, RtpSession, Shaping,
+    StreamWriter, TimedFrame, TsClassifier, TsSplitter, TsWriter, identify,
 };
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
@@ -171,6 +171,22 @@ pub fn ivf(data: &[u8]) {
     for media in [Media::Av1, Media::Vp8, Media::Vp9] {
         as_frames(media, data);
     }
+    // Through a pipe, cut anywhere.
+    let piped = |piece: usize| {
+        let mut ingest = Ingest::pipe();
+        for piece in data.chunks(piece) {
+            ingest.push(Time::ZERO, piece);
+        }
+        ingest.finish();
+        let frames: Vec<Frame> = std::iter::from_fn(|| ingest.poll())
+            .map(|it| it.frame)
+            .collect();
+        (ingest.media(), ingest.misfit(), frames)
+    };
+    if data.starts_with(b"DKIF") {
+        let whole = piped(usize::MAX);
+        assert_eq!(piped(11), whole);
+    }
     of_container(data, &[Container::Ivf, Container::Obu]);
 }
 
@@ -317,6 +333,104 @@ pub fn rtp(data: &[u8]) {
         for form in [OutputForm::Transport, OutputForm::Rtp(1)] {
             write(media, form, &frames, 4);
         }
+    }
+    for codec in ["AV1", "VP8", "VP9"] {
+        described(codec, data);
+    }
+}
+
+/// The payloads of RTP packets of a codec that is known from the session description.
+fn described(codec: &str, data: &[u8]) {
+    let text = format!("m=video 5004 RTP/AVP 96\na=rtpmap:96 {codec}/90000\n");
+    let Ok(session) = RtpSession::parse(&text) else {
+        return;
+    };
+    let mut ingest = Ingest::session(&session);
+    let mut rest = data;
+    let mut seq = 0u16;
+    while let [flags, len, after @ ..] = rest {
+        let (payload, after) = after.split_at(after.len().min(usize::from(*len)));
+        rest = after;
+        // Some are lost.
+        seq = seq.wrapping_add(1 + u16::from(*flags == 0x55));
+        let packet = RtpPacket {
+            marker: flags & 1 != 0,
+            payload_type: 96,
+            seq,
+            timestamp: u32::from(flags >> 1),
+            ssrc: 1,
+            payload,
+        };
+        let mut datagram = Vec::new();
+        packet.encode_into(&mut datagram);
+        ingest.push(Time::ZERO, &datagram);
+    }
+    ingest.finish();
+    let frames = std::iter::from_fn(|| ingest.poll()).map(|it| it.frame);
+    let frames: Vec<Frame> = frames.collect();
+    if let Some(media) = ingest.media() {
+        write(media, OutputForm::Rtp(1), &frames, 4);
+    }
+}
+
+/// Transport streams with a rendition each, or programs of one; the first octet says how many and how they come together. What a
+/// receiver writes whose level changes is packets of one stream.
+pub fn splice(data: &[u8]) {
+    let Some((&how, data)) = data.split_first() else {
+        return;
+    };
+    let inputs = usize::from(how % 3) + 1;
+    let mut ingest = Ingest::renditions(inputs);
+    let part = data.len().div_ceil(inputs).next_multiple_of(188).max(188);
+    let mut parts: Vec<_> = data.chunks(part).map(|it| it.chunks(1_316)).collect();
+    let mut frames = Vec::new();
+    for ms in 0.. {
+        let mut is_over = true;
+        for (input, pieces) in parts.iter_mut().enumerate() {
+            if let Some(piece) = pieces.next() {
+                is_over = false;
+                ingest.push_from(Time::ZERO + Span::from_ms(ms), input, piece);
+            }
+        }
+        frames.extend(std::iter::from_fn(|| ingest.poll()));
+        while ingest.poll_rendition_note().is_some() {}
+        if is_over {
+            break;
+        }
+    }
+    (0..inputs).for_each(|input| ingest.finish_input(input));
+    ingest.finish();
+    frames.extend(std::iter::from_fn(|| ingest.poll()));
+    let frames: Vec<Frame> = frames.into_iter().map(|timed| timed.frame).collect();
+    let files: Vec<Bytes> = data.chunks(part).map(Bytes::copy_from_slice).collect();
+    let _ = Clip::of_renditions(&files).map(|stored| stored.clip.summary());
+    for seed in [0, usize::from(how)] {
+        let rate = FrameRate { num: 25, den: 1 };
+        let mut writer = FlowWriter::new(Media::MpegTs, rate, OutputForm::Native);
+        writer.set_composition(Composition::Alternative);
+        let (mut out, mut ends) = (Vec::new(), Vec::new());
+        let (mut level, mut missing) = (0, PerLayer::default());
+        for (index, frame) in frames.iter().enumerate() {
+            if frame.gop_start && frame.layer() == Layer::Base {
+                level = (level + seed) % 3;
+            }
+            if !frame.sound && frame.layer() as usize != level {
+                missing[frame.layer()] += 1;
+                continue;
+            }
+            let received = Received {
+                seq: Serial(index as u32),
+                layer: frame.layer(),
+                gop_start: frame.gop_start,
+                sound: frame.sound,
+                missing: std::mem::take(&mut missing),
+                emitted: Time::ZERO + rate.due(index as u64),
+                data: frame.data.as_deref().expect("a real frame"),
+            };
+            writer.frame(&received, &mut out, &mut ends);
+        }
+        writer.finish(&mut out);
+        assert!(out.len().is_multiple_of(188) && out.chunks(188).all(|it| it[0] == 0x47));
     }
 }
 

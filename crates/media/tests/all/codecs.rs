@@ -200,15 +200,15 @@ pub const ENCODERS: [Encoder; 29] = [
         8.0,
     ),
     long(
-        "switch-frames.av1.ivf",
+        "screen.av1.ivf",
         "ivf",
-        "-c:v libaom-av1 -usage realtime -cpu-used 8 -g 50 -b:v 300k -aom-params sframe-dist=10:sframe-mode=1",
+        "-c:v libaom-av1 -cpu-used 8 -g 25 -b:v 300k -aom-params tune-content=screen:enable-palette=1",
         8.0,
     ),
     long(
-        "forward-keys.av1.ivf",
+        "superres.av1.ivf",
         "ivf",
-        "-c:v libaom-av1 -cpu-used 8 -g 25 -b:v 300k -aom-params enable-fwd-kf=1",
+        "-c:v libsvtav1 -preset 10 -g 25 -svtav1-params superres-mode=1:superres-denom=12",
         8.0,
     ),
     long(

@@ -20,7 +20,7 @@ const FILTER_FILES: [&str; 6] = [
     "mpeg2-quantiser",
 ];
 
-const LIVE_FILES: [(&str, &str); 24] = [
+const LIVE_FILES: [(&str, &str); 31] = [
     ("h264", "b"),
     ("h264", "interlaced"),
     ("h264", "slices"),
@@ -45,6 +45,13 @@ const LIVE_FILES: [(&str, &str); 24] = [
     ("ivf", "vp9"),
     ("rtp", "mpeg1"),
     ("rtp", "mp2t"),
+    ("rtp", "vp8"),
+    ("rtp", "vp9"),
+    ("rtp", "av1-temporal"),
+    ("rtp", "described-av1"),
+    ("ivf", "again"),
+    ("splice", "programs"),
+    ("splice", "inputs-2"),
 ];
 
 #[path = "../../../../fuzz/src/media.rs"]
@@ -57,6 +64,7 @@ fn every_file_of_the_corpus_is_read_without_harm() {
     corpus::replay(&[
         ("mpeg_es", checks::mpeg_es),
         ("mpeg_ps", checks::mpeg_ps),
+        ("splice", checks::splice),
         ("trace", checks::trace),
         ("filter", checks::filter),
         ("h264", checks::h264),
@@ -109,6 +117,7 @@ proptest! {
             "h265" => checks::h265(&data),
             "ivf" => checks::ivf(&data),
             "ts" => checks::ts(&data),
+            "splice" => checks::splice(&data),
             _ => checks::rtp(&data),
         }
     }
