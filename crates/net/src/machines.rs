@@ -9,11 +9,12 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use layercast_core::{CellRate, Machine, Observer, Span, Time, earliest};
+use layercast_core::{CellRate, Machine, Observer, PortId, Span, Time, earliest};
 use layercast_mets::switch::{Switch, SwitchConfig};
 use layercast_mets::{Source, SourceEvent};
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{OpenError, WallClock};
+use layercast_repair::Needs;
 use layercast_wire::decode_datagram;
 use tokio::sync::mpsc;
 
@@ -102,6 +103,14 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
     }
 }
 
+/// What the flows of a port need.
+fn needs(switch: &Switch, port: PortId) -> Needs {
+    Needs {
+        levels: switch.levels_on(port).map(CellRate::rate),
+        absent: switch.replaced_on(port).rate(),
+    }
+}
+
 impl Machines {
     /// The machines of a node at the start: the sources advertise their flows.
     pub fn new<O: Observer>(
@@ -183,8 +192,8 @@ impl Machines {
         self.look_at_targets(now);
         self.ports.change_keys(now);
         let switch = self.station.switch();
-        let absent = |port| switch.map_or(CellRate(0), |switch| switch.replaced_on(port));
-        self.ports.share_budgets(now, absent, obs);
+        let needs = |port| switch.map_or_else(Needs::default, |switch| needs(switch, port));
+        self.ports.share_budgets(now, needs, obs);
         self.tell_clocks(now);
         for port in self.ports.iter_mut() {
             port.egress.poll(now, obs);

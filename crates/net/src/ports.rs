@@ -3,14 +3,14 @@ mod slots;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use layercast_core::{CellRate, FlowId, Observer, PortId, Rate, Serial, Time, earliest};
+use layercast_core::{FlowId, Observer, PortId, Rate, Serial, Time, earliest};
 use layercast_link::{
     Awaiting, RepairRole, SHARE_BUDGETS, clock_hop, clock_report, compare_paths, octet_codec,
     share_budgets,
 };
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
-use layercast_repair::Means;
+use layercast_repair::{Means, Needs, Trunks};
 use layercast_wire::{Carriage, ClockReading, LinkReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
@@ -108,6 +108,8 @@ pub(crate) struct Ports {
     downs: u64,
     /// When budgets are next passed on.
     budgets_at: Time,
+    /// Which ports with a path that is measured share a line.
+    trunks: Trunks,
     /// What is done about losses on links to one neighbour.
     means: Means,
 }
@@ -138,6 +140,7 @@ impl Ports {
             peers: HashMap::new(),
             downs: 0,
             budgets_at: Time::ZERO,
+            trunks: Trunks::default(),
             means: Means::Auto,
         }
     }
@@ -377,11 +380,11 @@ impl Ports {
     }
 
     /// Tells each neighbour for how long its datagrams are of use when they arrive late: the longest of the other ports; and each
-    /// port whose rate is estimated what the others carry on the same line, and what base layers need that are `absent` from it.
+    /// port whose rate is estimated what its flows need, and which others share its line.
     pub fn share_budgets<O: Observer>(
         &mut self,
         now: Time,
-        absent: impl Fn(PortId) -> CellRate,
+        needs: impl Fn(PortId) -> Needs,
         obs: &mut O,
     ) {
         if now < self.budgets_at {
@@ -390,14 +393,15 @@ impl Ports {
         self.budgets_at = now.saturating_add(SHARE_BUDGETS);
         let ends = self.iter_mut().map(|port| &mut port.egress.repair);
         share_budgets(now, ends.collect(), None, obs);
-        let ends = self.iter_mut().map(|port| &mut port.egress.repair);
-        compare_paths(now, ends, obs);
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(port) = slot.as_mut().filter(|port| port.estimated) {
-                let rate = absent(PortId(index as u16)).rate();
-                port.egress.repair.set_absent(now, rate, obs);
-            }
-        }
+        let slots = self.slots.iter_mut().enumerate();
+        let estimated = slots.filter_map(|(index, slot)| {
+            let port = slot.as_mut().filter(|port| port.estimated)?;
+            let repair = &mut port.egress.repair;
+            repair.set_needs(now, needs(PortId(index as u16)), obs);
+            Some((index as u32, repair))
+        });
+        let estimated: Vec<_> = estimated.collect();
+        compare_paths(now, &mut self.trunks, estimated.into_iter(), obs);
     }
 
     /// Sends a neighbour the counters of the links with repair.

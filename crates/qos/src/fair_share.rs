@@ -71,6 +71,18 @@ impl Demand {
         }
     }
 
+    /// Cells/s above the base layer that it takes of a link with room for no more than `level`; a flow of any rate takes half of
+    /// what it asks for at level 1.
+    pub fn up_to(&self, level: Level) -> CellRate {
+        match self.want {
+            Want::Rate(most) => CellRate(most.0 / 2 * u32::from(level.get())),
+            Want::Levels { min, max, .. } => {
+                let fits = [max, min].into_iter().find(|it| *it <= level);
+                CellRate(self.cost(fits.unwrap_or(Level::BASE)))
+            }
+        }
+    }
+
     /// The grant after it takes what it can of `share` more than `granted`.
     fn take(&self, granted: Grant, share: u32) -> Grant {
         let left = self.left(granted);

@@ -34,7 +34,7 @@ pub use message::{
     Missing, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
 pub use parity::{Carried, Codec, MAX_BLOCKS, MAX_CONTENTS, MAX_KEPT, MAX_KEPT_OCTETS, MAX_OPEN};
-pub use path::{PathEstimate, PathSeen, beside};
+pub use path::{Beside, Needs, PathEstimate, PathSeen, Trunks};
 pub use repairer::{
     MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Means, Outgoing, RepairConfig, Repairer,
     RepairerInput, Unit,

@@ -1,5 +1,7 @@
 use layercast_core::{Observer, Rate, Span, Time};
-use layercast_repair::{Carried, Head, HopClock, MemberId, PathEstimate, PathSeen};
+use layercast_repair::{
+    Beside, Carried, Head, HopClock, MemberId, Needs, PathEstimate, PathSeen,
+};
 use layercast_wire::LinkPdu;
 
 use super::{Framed, LinkRepair, LinkRepairStats, RepairRole};
@@ -152,16 +154,21 @@ impl<T: Clone> RepairEnd<T> {
     }
 
     /// As [`LinkRepair::set_beside`].
-    pub fn set_beside<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+    pub fn set_beside<O: Observer>(
+        &mut self,
+        now: Time,
+        beside: Option<Beside>,
+        obs: &mut O,
+    ) {
         if let Some(repair) = &mut self.running {
-            repair.set_beside(now, rate, obs);
+            repair.set_beside(now, beside, obs);
         }
     }
 
-    /// As [`LinkRepair::set_absent`].
-    pub fn set_absent<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+    /// As [`LinkRepair::set_needs`].
+    pub fn set_needs<O: Observer>(&mut self, now: Time, needs: Needs, obs: &mut O) {
         if let Some(repair) = &mut self.running {
-            repair.set_absent(now, rate, obs);
+            repair.set_needs(now, needs, obs);
         }
     }
 

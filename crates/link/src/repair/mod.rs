@@ -5,8 +5,8 @@ mod together;
 use bytes::Bytes;
 use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
-    Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, HopClock,
-    LayerRepairs, Means, MemberConfig, MemberId, PathEstimate, PathSeen, RepairConfig, RepairStats,
+    Beside, Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, HopClock,
+    LayerRepairs, Means, MemberConfig, MemberId, Needs, PathEstimate, PathSeen, RepairConfig, RepairStats,
     Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 use layercast_wire::{
@@ -462,17 +462,22 @@ impl<T: Clone> LinkRepair<T> {
         }
     }
 
-    /// The rate of arrivals over other links of the node that share a line with this one.
-    pub fn set_beside<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+    /// What was found of other links of the node that share a line with this one.
+    pub fn set_beside<O: Observer>(
+        &mut self,
+        now: Time,
+        beside: Option<Beside>,
+        obs: &mut O,
+    ) {
         if let Ends::Two(repairer, _) = &mut self.ends {
-            repairer.handle(now, RepairerInput::Beside(rate), obs);
+            repairer.handle(now, RepairerInput::Beside(beside), obs);
         }
     }
 
-    /// What base layers need that are promised on the link and do not pass now.
-    pub fn set_absent<O: Observer>(&mut self, now: Time, rate: Rate, obs: &mut O) {
+    /// What the flows on the link need.
+    pub fn set_needs<O: Observer>(&mut self, now: Time, needs: Needs, obs: &mut O) {
         if let Ends::Two(repairer, _) = &mut self.ends {
-            repairer.handle(now, RepairerInput::Absent(rate), obs);
+            repairer.handle(now, RepairerInput::Needs(needs), obs);
         }
     }
 

@@ -1,10 +1,10 @@
 use layercast_core::{
     CellRate, FlowId, Level, LevelSet, NodeId, Observer, PortId, Serial, Time, TraceEvent, earliest,
 };
-use layercast_qos::{Demand, LevelPair, Want, fair_share};
+use layercast_qos::{Demand, LevelPair, Merge, Want, fair_share};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 
-use crate::switch::flow::{MAX_ORIGINS, Request, UpstreamGrant, Wish};
+use crate::switch::flow::{Branch, Flow, MAX_ORIGINS, Request, UpstreamGrant, Wish};
 use crate::switch::{Switch, SwitchEvent, subject};
 
 /// Why a branch gets less than its link and the node upstream would give.
@@ -185,22 +185,7 @@ impl Switch {
                 continue;
             };
             reserved = reserved.saturating_add(branch.base);
-            // Without a demand a branch takes no part.
-            let wish = branch.demand(self.config.merge);
-            let (id, spec) = (flow.info.id, &flow.info.spec);
-            self.demands.push(if let Some(point) = &branch.filter {
-                point.demand(&flow.info, flow.is_continuous(), wish)
-            } else if flow.is_continuous() {
-                let rate = wish.map_or(CellRate(0), |wish| wish.rate);
-                let want = Want::Rate(rate);
-                Demand { flow: id, want }
-            } else {
-                let pair = wish.map_or(LevelPair::BASE, |wish| wish.pair);
-                match wish.filter(|_| flow.is_alternative()) {
-                    Some(wish) => Demand::set(id, pair, wish.levels, spec),
-                    None => Demand::levels(id, pair, spec),
-                }
-            });
+            self.demands.push(demand(flow, branch, self.config.merge));
         }
         let residual = port.config.capacity().saturating_sub(reserved);
         port.residual = fair_share(residual, &self.demands, &mut self.grants);
@@ -250,6 +235,23 @@ impl Switch {
                 self.announce(now, flow, id, adapt, reason, obs);
             }
         }
+    }
+
+    /// Cells/s that the flows of a port ask of it at each level: base layers, and what their branches want above them.
+    pub fn levels_on(&self, id: PortId) -> [CellRate; 3] {
+        let mut all = [CellRate(0); 3];
+        for flow in self.flows.iter() {
+            let mut branches = flow.branches.iter();
+            let Some(branch) = branches.find(|b| b.port == id && b.is_committed()) else {
+                continue;
+            };
+            let demand = demand(flow, branch, self.config.merge);
+            for (sum, level) in all.iter_mut().zip([Level::BASE, Level::E1, Level::FULL]) {
+                let rate = branch.base.saturating_add(demand.up_to(level));
+                *sum = sum.saturating_add(rate);
+            }
+        }
+        all
     }
 
     /// Sends ADAPT on a branch and sets its level from the next GOP on.
@@ -389,6 +391,25 @@ impl Switch {
             reason: "merged demand of the branches",
         });
         self.send_adapter(now, upstream, carriage, message, obs);
+    }
+}
+
+/// What a branch of a flow asks of its link; without a demand it takes no part.
+fn demand(flow: &Flow, branch: &Branch, merge: Merge) -> Demand {
+    let wish = branch.demand(merge);
+    let (id, spec) = (flow.info.id, &flow.info.spec);
+    if let Some(point) = &branch.filter {
+        return point.demand(&flow.info, flow.is_continuous(), wish);
+    }
+    if flow.is_continuous() {
+        let rate = wish.map_or(CellRate(0), |wish| wish.rate);
+        let want = Want::Rate(rate);
+        return Demand { flow: id, want };
+    }
+    let pair = wish.map_or(LevelPair::BASE, |wish| wish.pair);
+    match wish.filter(|_| flow.is_alternative()) {
+        Some(wish) => Demand::set(id, pair, wish.levels, spec),
+        None => Demand::levels(id, pair, spec),
     }
 }
 

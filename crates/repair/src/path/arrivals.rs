@@ -51,6 +51,8 @@ pub(crate) struct Arrived {
     pub lost: u32,
     /// How much later than the fastest the newest datagrams came; `None`: no datagram is fit to say.
     pub delay: Option<Span>,
+    /// When the newest of them left.
+    pub left: Option<Time>,
 }
 
 /// What arrived, by the clock of the other end.
@@ -114,6 +116,7 @@ impl Arrivals {
             datagrams: u32::try_from(counter - last).unwrap_or(u32::MAX),
             lost,
             delay: self.delay(now, report, last),
+            left: sent.at,
         })
     }
 

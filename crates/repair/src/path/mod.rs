@@ -14,7 +14,7 @@ pub(crate) use arrivals::{Left, Report};
 use base::Base;
 use foreign::{Before, Cuts, Foreign};
 use together::Together;
-pub use together::{PathSeen, beside};
+pub use together::{Beside, Needs, PathSeen, Trunks};
 pub(crate) use trains::TRAIN;
 use trains::Trains;
 
@@ -234,14 +234,27 @@ impl PathEstimator {
         self.together.seen()
     }
 
-    /// The rate of arrivals over other ports of the node that share a line with this one.
-    pub fn set_beside(&mut self, now: Time, rate: Rate) {
-        self.together.set_beside(now, rate);
+    /// Takes what was found of ports of the node that share a line with this one. Its part of what the line carries is what its path carries.
+    /// Gives whether the rate of the pacer changed.
+    pub fn set_beside(&mut self, now: Time, beside: Option<Beside>) -> bool {
+        self.together.set_beside(now, beside);
+        let Some((Beside { part, carries: Some((_, line)), .. }, rate)) = beside.zip(self.rate)
+        else {
+            return false;
+        };
+        let Some(cap) = self.cap.as_mut().filter(|cap| cap.holds) else {
+            return false;
+        };
+        cap.bps = (part * line.as_bps() as f64).max(LEAST);
+        let lower = rate.min(NEAR.1 * cap.bps);
+        self.rate = Some(lower.clamp(LEAST, MOST));
+        self.rate != Some(rate)
     }
 
-    /// Base layers of this rate are promised, and other layers pass in their place.
-    pub fn set_absent(&mut self, rate: Rate) {
-        self.base.set_absent(rate.as_bps() as f64);
+    /// Takes what the flows of the port need.
+    pub fn set_needs(&mut self, needs: Needs) {
+        self.base.set_absent(needs.absent.as_bps() as f64);
+        self.together.see().need(needs);
     }
 
     /// Octets of the base layer are to be sent, and are of use for `budget`.
@@ -259,7 +272,7 @@ impl PathEstimator {
         self.measure(now, arrived.octets);
         let before = self.rate;
         if let Some(delay) = arrived.delay {
-            self.note_delay(now, delay);
+            self.note_delay(now, arrived.left.unwrap_or(now), delay);
         }
         self.note_loss(&arrived);
         if arrived.delay.is_some() {
@@ -280,7 +293,7 @@ impl PathEstimator {
         if passed >= MEASURED.0 {
             let bps = *sum as f64 * 8.0 / passed.as_secs_f64();
             self.most.add(now, -(bps as i64), MEASURED.1);
-            self.together.arrives(bps);
+            self.together.see().arrives(bps);
             self.measuring = Some((now, 0));
         }
     }
@@ -290,8 +303,8 @@ impl PathEstimator {
         self.most.get().map_or(0.0, |most| -most as f64)
     }
 
-    fn note_delay(&mut self, now: Time, delay: Span) {
-        self.together.saw(now, delay);
+    fn note_delay(&mut self, now: Time, left: Time, delay: Span) {
+        self.together.see().saw(left, delay);
         self.in_a_row.saw(now, delay);
         self.foreign.saw(now, delay, self.in_a_row.drains(now));
         self.arrivals.set_foreign(self.foreign.delay());
@@ -377,6 +390,9 @@ impl PathEstimator {
         let Some(capacity) = self.arrivals.capacity() else {
             return;
         };
+        // Of a line that others of the node share, the port has its part.
+        let (part, beside) = self.together.part(now);
+        let capacity = part * (capacity + beside);
         let before = Before {
             rate: self.rate,
             delivered: self.delivered(),
@@ -417,6 +433,7 @@ impl PathEstimator {
             at: now,
             holds: true,
         });
+        self.together.see().cut(now, capacity / part);
         self.note_cut(now, rtt);
         self.trains.forget();
         self.line = None;
@@ -484,7 +501,10 @@ impl PathEstimator {
     /// Two trains have arrived at this rate: the path carries it when it has no other traffic. Soon after a cut it has to be another rate
     /// than before, since a line that others share shows the same one all the time.
     fn raise(&mut self, now: Time, bps: f64) {
-        self.together.line(now, bps);
+        // Datagrams of others of the node pass between those of the train.
+        let (part, beside) = self.together.part(now);
+        self.together.see().line(now, bps + beside);
+        let bps = part * (bps + beside);
         let Some(rate) = self.rate else { return };
         let before = self.line.replace(bps);
         let is_other = before.is_some_and(|line| bps > OTHER * line);

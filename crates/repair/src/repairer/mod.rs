@@ -19,7 +19,9 @@ use crate::hearing::Hearing;
 use crate::message::{Feedback, Head, Missing};
 use crate::nominal::Nominal;
 use crate::parity::{Block, Blocks, Carried, Codec};
-use crate::path::{PathEstimate, PathEstimator, PathSeen, QUEUE_GROWTH, Report, TRAIN};
+use crate::path::{
+    Beside, Needs, PathEstimate, PathEstimator, PathSeen, QUEUE_GROWTH, Report, TRAIN,
+};
 use crate::stats::RepairStats;
 use ahead::Ahead;
 use history::{Content, Departure, History, Of, What};
@@ -122,10 +124,10 @@ pub enum RepairerInput<T> {
     Feedback(Feedback),
     /// The port has another rate.
     Rate(Option<Rate>),
-    /// The rate of arrivals over other ports of the node that share a line with this one ([`beside`](crate::beside)).
-    Beside(Rate),
-    /// What base layers need that are promised on the port and do not pass now: other layers pass in their place.
-    Absent(Rate),
+    /// What was found of other ports of the node that share a line with this one ([`Trunks`](crate::Trunks)).
+    Beside(Option<Beside>),
+    /// What the flows of the port need.
+    Needs(Needs),
     /// What was sent since this time had left by now: the host was held up in between.
     HeldUp(Time),
 }
@@ -719,14 +721,16 @@ impl<T: Clone> Machine for Repairer<T> {
             }
             RepairerInput::Feedback(feedback) => self.on_feedback(now, &feedback, obs),
             RepairerInput::Rate(rate) => self.pacer.set_rate(rate),
-            RepairerInput::Beside(rate) => {
-                if let Some(path) = &mut self.path {
-                    path.set_beside(now, rate);
+            RepairerInput::Beside(beside) => {
+                if let Some(path) = &mut self.path
+                    && path.set_beside(now, beside)
+                {
+                    self.pacer.set_rate(path.pacer_rate());
                 }
             }
-            RepairerInput::Absent(rate) => {
+            RepairerInput::Needs(needs) => {
                 if let Some(path) = &mut self.path {
-                    path.set_absent(rate);
+                    path.set_needs(needs);
                 }
             }
             RepairerInput::HeldUp(since) => self.history.left_by(since, now),
