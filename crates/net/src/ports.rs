@@ -336,6 +336,7 @@ impl Ports {
     /// `prompt`: the neighbour needs frequent reports. Gives whether we do.
     pub fn repair(&mut self, port: PortId, sessions: Option<(u16, u16)>, prompt: bool) -> bool {
         let means = self.means;
+        let next = self.trunks.next_part();
         let Some(port) = self.port_mut(port) else {
             return false;
         };
@@ -348,7 +349,7 @@ impl Ports {
             prompt,
             codec: octet_codec(),
         });
-        port.egress.repair.begin(role);
+        port.egress.repair.begin_at(role, next.filter(|_| measures));
         measures
     }
 

@@ -1,7 +1,5 @@
 use layercast_core::{Observer, Rate, Span, Time};
-use layercast_repair::{
-    Beside, Carried, Head, HopClock, MemberId, Needs, PathEstimate, PathSeen,
-};
+use layercast_repair::{Beside, Carried, Head, HopClock, MemberId, Needs, PathEstimate, PathSeen};
 use layercast_wire::LinkPdu;
 
 use super::{Framed, LinkRepair, LinkRepairStats, RepairRole};
@@ -29,9 +27,14 @@ impl<T: Clone> RepairEnd<T> {
 
     /// Repairs losses from now on, or does not.
     pub fn begin(&mut self, role: Option<RepairRole<T>>) {
+        self.begin_at(role, None);
+    }
+
+    /// The same; a path that is measured begins at what it carried before, or else at `guess`.
+    pub fn begin_at(&mut self, role: Option<RepairRole<T>>, guess: Option<Rate>) {
         self.former = self.stats();
-        // What the path carried before is a better beginning than nothing.
-        let known = self.estimate().and_then(|it| it.rate).or(self.rate);
+        let known = self.estimate().and_then(|it| it.rate);
+        let known = known.or(self.rate).or(guess);
         let begin = |role| Box::new(LinkRepair::new(&self.name, role, known));
         self.running = role.map(begin);
     }
@@ -154,12 +157,7 @@ impl<T: Clone> RepairEnd<T> {
     }
 
     /// As [`LinkRepair::set_beside`].
-    pub fn set_beside<O: Observer>(
-        &mut self,
-        now: Time,
-        beside: Option<Beside>,
-        obs: &mut O,
-    ) {
+    pub fn set_beside<O: Observer>(&mut self, now: Time, beside: Option<Beside>, obs: &mut O) {
         if let Some(repair) = &mut self.running {
             repair.set_beside(now, beside, obs);
         }

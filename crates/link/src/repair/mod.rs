@@ -6,8 +6,8 @@ use bytes::Bytes;
 use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
 use layercast_repair::{
     Beside, Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, HopClock,
-    LayerRepairs, Means, MemberConfig, MemberId, Needs, PathEstimate, PathSeen, RepairConfig, RepairStats,
-    Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
+    LayerRepairs, Means, MemberConfig, MemberId, Needs, PathEstimate, PathSeen, RepairConfig,
+    RepairStats, Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 use layercast_wire::{
     Carriage, ClockReport, Flags, FrameType, LinkPdu, LinkReport, PathReport, decode_datagram,
@@ -463,12 +463,7 @@ impl<T: Clone> LinkRepair<T> {
     }
 
     /// What was found of other links of the node that share a line with this one.
-    pub fn set_beside<O: Observer>(
-        &mut self,
-        now: Time,
-        beside: Option<Beside>,
-        obs: &mut O,
-    ) {
+    pub fn set_beside<O: Observer>(&mut self, now: Time, beside: Option<Beside>, obs: &mut O) {
         if let Ends::Two(repairer, _) = &mut self.ends {
             repairer.handle(now, RepairerInput::Beside(beside), obs);
         }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod base;
+mod drops;
 mod foreign;
 mod together;
 mod trains;
@@ -12,6 +13,7 @@ use crate::estimate::LeastOf;
 use arrivals::{Arrivals, Arrived};
 pub(crate) use arrivals::{Left, Report};
 use base::Base;
+use drops::{Drops, Verdict};
 use foreign::{Before, Cuts, Foreign};
 use together::Together;
 pub use together::{Beside, Needs, PathSeen, Trunks};
@@ -131,6 +133,7 @@ pub(crate) struct PathEstimator {
     most: LeastOf,
     /// Loss of the link without a queue, and loss of now.
     loss: (f64, f64),
+    drops: Drops,
     cuts: u64,
 }
 
@@ -170,6 +173,7 @@ impl PathEstimator {
             measuring: None,
             most: LeastOf::default(),
             loss: (0.0, 0.0),
+            drops: Drops::default(),
             cuts: 0,
         }
     }
@@ -221,7 +225,11 @@ impl PathEstimator {
 
     /// Whether the next [`TRAIN`] datagrams may leave without a pause, to see how far apart they arrive.
     pub fn wants_train(&self, now: Time) -> bool {
-        self.rate.is_some() && self.queue < SHORT && now >= self.guard && self.trains.is_due(now)
+        self.rate.is_some()
+            && self.queue < SHORT
+            && now >= self.guard
+            && self.trains.is_due(now)
+            && self.together.measures(now)
     }
 
     /// Datagrams of a train leave, the first of them with the counter `first`.
@@ -238,17 +246,29 @@ impl PathEstimator {
     /// Gives whether the rate of the pacer changed.
     pub fn set_beside(&mut self, now: Time, beside: Option<Beside>) -> bool {
         self.together.set_beside(now, beside);
-        let Some((Beside { part, carries: Some((_, line)), .. }, rate)) = beside.zip(self.rate)
-        else {
-            return false;
-        };
-        let Some(cap) = self.cap.as_mut().filter(|cap| cap.holds) else {
-            return false;
-        };
-        cap.bps = (part * line.as_bps() as f64).max(LEAST);
-        let lower = rate.min(NEAR.1 * cap.bps);
-        self.rate = Some(lower.clamp(LEAST, MOST));
-        self.rate != Some(rate)
+        let before = self.rate;
+        if let Some(part) = self.together.part(now) {
+            let bps = part.max(LEAST);
+            self.cap = Some(Cap {
+                bps,
+                at: now,
+                holds: true,
+            });
+            let (pace, queue) = self.together.pace(now).unwrap_or((bps, Span::ZERO));
+            let [low, high] = match queue > LONG {
+                true => {
+                    let drains =
+                        ((1.0 - Self::cut_for(queue)) * pace).max(self.base.rate().min(pace));
+                    [LEAST, drains]
+                }
+                // What is borrowed is used immediately; else the rate grows as that of any port does, since others may use the line.
+                false if pace > bps => [NEAR.0 * pace, NEAR.1 * pace],
+                false => [LEAST, NEAR.1 * pace],
+            };
+            let rate = self.rate.unwrap_or(pace).max(low).min(high);
+            self.rate = Some(rate.clamp(LEAST, MOST));
+        }
+        self.rate != before
     }
 
     /// Takes what the flows of the port need.
@@ -271,14 +291,20 @@ impl PathEstimator {
         };
         self.measure(now, arrived.octets);
         let before = self.rate;
-        if let Some(delay) = arrived.delay {
-            self.note_delay(now, arrived.left.unwrap_or(now), delay);
+        if let Some(left) = arrived.left {
+            // What the link loses took its time on the narrowest line, or in front of it.
+            let octets = arrived.octets as f64 / (1.0 - self.loss.0.min(0.5));
+            self.together.see().saw(left, arrived.delay, octets);
         }
-        self.note_loss(&arrived);
+        if let Some(delay) = arrived.delay {
+            self.note_delay(now, delay);
+        }
+        self.note_loss(now, &arrived);
         if arrived.delay.is_some() {
             self.control(now, report.rtt);
         }
         if let Some(bps) = spacing {
+            self.together.see().line(now, bps);
             self.raise(now, bps);
         }
         debug_assert!(self.rate.is_none_or(|bps| (LEAST..=MOST).contains(&bps)));
@@ -303,8 +329,7 @@ impl PathEstimator {
         self.most.get().map_or(0.0, |most| -most as f64)
     }
 
-    fn note_delay(&mut self, now: Time, left: Time, delay: Span) {
-        self.together.see().saw(left, delay);
+    fn note_delay(&mut self, now: Time, delay: Span) {
         self.in_a_row.saw(now, delay);
         self.foreign.saw(now, delay, self.in_a_row.drains(now));
         self.arrivals.set_foreign(self.foreign.delay());
@@ -339,10 +364,11 @@ impl PathEstimator {
         }
     }
 
-    fn note_loss(&mut self, arrived: &Arrived) {
+    fn note_loss(&mut self, now: Time, arrived: &Arrived) {
         if arrived.datagrams == 0 {
             return;
         }
+        self.drops.note(now, arrived.datagrams, arrived.lost);
         let count = f64::from(arrived.datagrams);
         let share = f64::from(arrived.lost) / count;
         let blend = |old: f64, over: f64| old + (share - old) * (count / over).min(1.0);
@@ -373,6 +399,9 @@ impl PathEstimator {
         if self.competing {
             return self.compete(now, rtt, passed);
         }
+        if self.together.part(now).is_none() {
+            self.heed_drops(now, rtt);
+        }
         let falls = self
             .earlier
             .is_some_and(|(_, earlier)| self.queue <= earlier.saturating_sub(FALLING));
@@ -386,13 +415,16 @@ impl PathEstimator {
         }
     }
 
+    /// The share by which the rate goes below the rate of arrivals, to drain a queue.
+    fn cut_for(queue: Span) -> f64 {
+        let waits = queue.as_secs_f64() * 1e3;
+        (CUT.0 + waits / CUT.1).min(CUT.2)
+    }
+
     fn cut(&mut self, now: Time, rtt: Span, is_alone: bool) {
         let Some(capacity) = self.arrivals.capacity() else {
             return;
         };
-        // Of a line that others of the node share, the port has its part.
-        let (part, beside) = self.together.part(now);
-        let capacity = part * (capacity + beside);
         let before = Before {
             rate: self.rate,
             delivered: self.delivered(),
@@ -408,11 +440,11 @@ impl PathEstimator {
         let known = self
             .cap
             .filter(|cap| (1.0 / OTHER..OTHER).contains(&(capacity / cap.bps)));
-        // One run is short, and losses make it vary.
-        let capacity = known.map_or(capacity, |cap| (cap.bps + capacity) / 2.0);
-        let waits = self.queue.as_secs_f64() * 1e3;
-        let cut = (CUT.0 + waits / CUT.1).min(CUT.2);
-        let wanted = (1.0 - cut) * capacity;
+        // One run is short, and losses make it vary. Of a line that others of the node share, the port has its part.
+        let part = self.together.part(now);
+        let mean = known.map_or(capacity, |cap| (cap.bps + capacity) / 2.0);
+        let capacity = part.unwrap_or(mean);
+        let wanted = (1.0 - Self::cut_for(self.queue)) * capacity;
         let least = self.base.least(now, self.rate.unwrap_or(MOST), capacity);
         let rate = match self.rate {
             Some(rate) => wanted.max(rate / 2.0).max(least).min(rate),
@@ -433,10 +465,38 @@ impl PathEstimator {
             at: now,
             holds: true,
         });
-        self.together.see().cut(now, capacity / part);
+        if part.is_none() {
+            self.together.see().cut(now, capacity);
+        }
         self.note_cut(now, rtt);
         self.trains.forget();
         self.line = None;
+    }
+
+    /// A path that loses much is full, unless it loses as much at a lower rate.
+    fn heed_drops(&mut self, now: Time, rtt: Span) {
+        match self.drops.judge() {
+            None => {}
+            Some(Verdict::Full) => {
+                let before = self.rate.unwrap_or(ABOVE * self.delivered());
+                self.drops.tries(now, before);
+                let arrives = self.together.seen().arrives_at();
+                let least = self.base.least(now, self.rate.unwrap_or(MOST), arrives);
+                let wanted = ((1.0 - CUT.0) * arrives).max(least).clamp(LEAST, MOST);
+                self.rate = Some(self.rate.map_or(wanted, |rate| wanted.min(rate)));
+                self.cap = Some(Cap {
+                    bps: arrives.max(LEAST),
+                    at: now,
+                    holds: true,
+                });
+                self.together.see().cut(now, arrives);
+                self.note_cut(now, rtt);
+            }
+            Some(Verdict::Other(rate)) => {
+                self.rate = self.rate.map(|low| rate.clamp(low, MOST));
+                self.cap = None;
+            }
+        }
     }
 
     /// Cuts leave the delay as it is: what is sent is not its cause.
@@ -501,10 +561,9 @@ impl PathEstimator {
     /// Two trains have arrived at this rate: the path carries it when it has no other traffic. Soon after a cut it has to be another rate
     /// than before, since a line that others share shows the same one all the time.
     fn raise(&mut self, now: Time, bps: f64) {
-        // Datagrams of others of the node pass between those of the train.
-        let (part, beside) = self.together.part(now);
-        self.together.see().line(now, bps + beside);
-        let bps = part * (bps + beside);
+        if self.together.part(now).is_some() {
+            return;
+        }
         let Some(rate) = self.rate else { return };
         let before = self.line.replace(bps);
         let is_other = before.is_some_and(|line| bps > OTHER * line);

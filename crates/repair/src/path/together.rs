@@ -1,6 +1,7 @@
 //! Ports of one node whose paths share a line: a queue there is theirs, and they divide what the line carries.
 
 mod division;
+mod line;
 mod seen;
 
 use std::collections::BTreeMap;
@@ -9,9 +10,10 @@ use std::ops::RangeInclusive;
 use layercast_core::{Rate, Span, Time};
 
 pub use division::Needs;
-use division::{Port, divide};
+use division::{Part, Port, divide, lend};
+use line::Line;
+use seen::Alike;
 pub use seen::PathSeen;
-use seen::{Alike, number};
 
 /// The line is that of ports of this node alone if they get this share of it: more could not pass there.
 const ALONE: RangeInclusive<f64> = 0.85..=1.2;
@@ -19,37 +21,44 @@ const ALONE: RangeInclusive<f64> = 0.85..=1.2;
 const FRESH: (Span, Span) = (Span::from_secs(1), Span::from_secs(10));
 /// A queue that stays for the first time although they are alone refutes that for the second time.
 const REFUTED: (Span, Span) = (Span::from_secs(3), Span::from_secs(20));
-/// Slots in which two ports saw the same queue: from the first number on they share a line, and no more are counted than the second. One in
+/// Comparisons in which two ports saw the same queue: from the first number on they share a line, and no more are counted than the second. One in
 /// which they did not counts against this many of them.
-const TOGETHER: u32 = 6;
+const TOGETHER: u32 = 3;
 const KNOWN: u32 = 40;
 const AGAINST: u32 = 2;
+/// For how long ports are apart after others used their line: longer each time, up to the second span.
+const APART: (Span, Span) = (Span::from_secs(20), Span::from_secs(640));
+/// One of the ports at a time measures the line by trains, each for this time.
+const TURN: Span = Span::from_secs(1);
 
 /// What a port knows of others of its node that share its line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Beside {
-    /// The rate of arrivals over the others, over about a second and over the last fifth of it.
+    /// The rate of arrivals over the others.
     pub arrives: Rate,
-    /// As `arrives`, over the last fifth of a second.
-    pub lately: Rate,
-    /// The share of the line that is for this port.
-    pub part: f64,
-    /// What the line carried at the last cut of any of the ports, and when.
-    pub carries: Option<(Time, Rate)>,
+    /// What the line carries for this port.
+    pub part: Rate,
+    /// At what rate it may send now: less, as long as the base layer of another port waits.
+    pub pace: Rate,
+    /// The queue of the line.
+    pub queue: Span,
+    /// It is this port's turn to measure the line.
+    pub measures: bool,
 }
 
 /// Finds the ports of a node that share a line, by the queues that they see, and divides among them what it carries.
 ///
 /// A queue on a shared line delays the datagrams of all of its ports alike, at the same time, as RFC 8382 has it for flows. Ports that are found together
-/// are one flow to the line, and divide its rate among themselves as in RFC 8699: a cut of one is a cut of all, each gets its part, and
-/// what one has no use for is for the others.
+/// are one flow to the line, and divide its rate among themselves as in RFC 8699: each gets its part, and what one has no use for is for the others.
 #[derive(Default, Debug)]
 pub struct Trunks {
     ports: BTreeMap<u32, Known>,
     /// How much speaks for it that two ports share a line.
     pairs: BTreeMap<(u32, u32), Pair>,
-    /// The first slot that was not compared.
-    next: u64,
+    /// Lines that several ports share, by the least number of a port.
+    lines: BTreeMap<u32, Line>,
+    /// What another port would get if it shared a line with those that there are.
+    next: Option<f64>,
 }
 
 /// A port as it was at the last comparison.
@@ -57,10 +66,8 @@ pub struct Trunks {
 struct Known {
     /// When its connection began.
     since: Time,
-    /// The least number of the ports that shared its line.
-    trunk: u32,
-    /// What that line carried, and when.
-    carries: Option<(Time, f64)>,
+    /// The line that it shared.
+    line: Option<u32>,
     /// The level that was divided to it.
     level: usize,
 }
@@ -69,6 +76,8 @@ struct Known {
 struct Pair {
     alike: u32,
     together: bool,
+    /// Until when they are apart because others used their line, and for how long that was.
+    apart: Option<(Time, Span)>,
 }
 
 impl Trunks {
@@ -77,28 +86,56 @@ impl Trunks {
         debug_assert!(ports.is_sorted_by_key(|it| it.0));
         self.forget(ports);
         self.judge(now, ports);
-        let trunks = self.trunks(ports);
         let mut found = vec![None; ports.len()];
-        for members in groups(&trunks) {
-            let carries = self.carried(now, ports, &members);
-            if let Some(carries) = carries
-                && members.len() > 1
+        let mut lines = BTreeMap::new();
+        let mut next: Option<f64> = None;
+        for members in groups(&self.first(ports)) {
+            let members: Vec<&(u32, PathSeen)> = members.iter().map(|at| &ports[*at]).collect();
+            let mut carries = members[0].1.carries();
+            // One that is left of several has the line for itself, and continues from there alone.
+            let left = |id: u32| {
+                self.ports
+                    .get(&id)
+                    .is_some_and(|known| known.line.is_some())
+            };
+            if (members.len() > 1 || left(members[0].0))
+                && let Some(mut line) = self.line_of(now, &members)
             {
-                self.divide(ports, &members, carries, &mut found);
+                let seen: Vec<&PathSeen> = members.iter().map(|it| &it.1).collect();
+                line.look(now, &seen);
+                carries = Some(line.carries());
+                let first = members[0].0;
+                for (id, beside) in self.divide(now, &members, first, &line) {
+                    if let Ok(at) = ports.binary_search_by_key(&id, |it| it.0) {
+                        found[at] = Some(beside);
+                    }
+                }
+                if line.has_others(now) {
+                    self.part(now, &members);
+                } else if members.len() > 1 {
+                    lines.insert(first, line);
+                }
+            } else {
+                for (id, seen) in &members {
+                    let known = Known {
+                        since: seen.since(),
+                        line: None,
+                        level: 0,
+                    };
+                    self.ports.insert(*id, known);
+                }
             }
-            for &at in &members {
-                let (id, seen) = &ports[at];
-                let level = self.ports.get(id).map_or(0, |known| known.level);
-                let known = Known {
-                    since: seen.since(),
-                    trunk: ports[members[0]].0,
-                    carries,
-                    level,
-                };
-                self.ports.insert(*id, known);
-            }
+            let part = carries.map_or(f64::MAX, |it| it / (members.len() + 1) as f64);
+            next = Some(next.unwrap_or(0.0).max(part));
         }
+        self.lines = lines;
+        self.next = next.filter(|it| *it < f64::MAX);
         found
+    }
+
+    /// The rate at which another port begins: what it gets if it shares a line with those that there are. `None` if one of them found no limit.
+    pub fn next_part(&self) -> Option<Rate> {
+        self.next.map(|bps| Rate::from_bps(bps as u64))
     }
 
     /// Forgets ports that are gone or began again.
@@ -111,106 +148,125 @@ impl Trunks {
             .retain(|(a, b), _| known.contains_key(a) && known.contains_key(b));
     }
 
-    /// Compares the slots since the last time.
+    /// Compares what the ports saw lately.
     fn judge(&mut self, now: Time, ports: &[(u32, PathSeen)]) {
-        let end = number(now).saturating_sub(seen::LAG);
-        let from = self.next.max(end.saturating_sub(seen::SLOTS as u64 / 2));
-        self.next = end.max(self.next);
-        for slot in from..end {
-            for (at, (a, one)) in ports.iter().enumerate() {
-                for (b, other) in &ports[at + 1..] {
-                    let key = (*a, *b);
-                    match one.alike(other, slot) {
-                        Alike::Unknown => {}
-                        Alike::Yes => {
-                            let pair = self.pairs.entry(key).or_default();
-                            pair.alike = (pair.alike + 1).min(KNOWN);
-                            pair.together |= pair.alike >= TOGETHER;
-                        }
-                        Alike::No => {
-                            if let Some(pair) = self.pairs.get_mut(&key) {
-                                pair.alike = pair.alike.saturating_sub(AGAINST);
-                                if pair.alike == 0 {
-                                    self.pairs.remove(&key);
-                                }
-                            }
+        for (at, (a, one)) in ports.iter().enumerate() {
+            let Some(end) = one.known_until(now) else {
+                continue;
+            };
+            for (b, other) in &ports[at + 1..] {
+                let Some(end) = other.known_until(now).map(|it| it.min(end)) else {
+                    continue;
+                };
+                match one.alike(other, end) {
+                    Alike::Unknown => {}
+                    Alike::Yes => {
+                        let pair = self.pairs.entry((*a, *b)).or_default();
+                        pair.alike = (pair.alike + 1).min(KNOWN);
+                        let may = pair.apart.is_none_or(|(until, _)| now >= until);
+                        pair.together |= pair.alike >= TOGETHER && may;
+                    }
+                    Alike::No => {
+                        if let Some(pair) = self.pairs.get_mut(&(*a, *b)) {
+                            pair.alike = pair.alike.saturating_sub(AGAINST);
                         }
                     }
                 }
             }
         }
+        self.pairs
+            .retain(|_, pair| pair.alike > 0 || pair.apart.is_some());
+        for pair in self.pairs.values_mut().filter(|pair| pair.alike == 0) {
+            pair.together = false;
+        }
     }
 
     /// For each port the place of the first of those that share its line.
-    fn trunks(&self, ports: &[(u32, PathSeen)]) -> Vec<usize> {
+    fn first(&self, ports: &[(u32, PathSeen)]) -> Vec<usize> {
         let mut first: Vec<usize> = (0..ports.len()).collect();
         let place = |id: u32| ports.binary_search_by_key(&id, |it| it.0).ok();
         for ((a, b), _) in self.pairs.iter().filter(|(_, pair)| pair.together) {
             if let (Some(a), Some(b)) = (place(*a), place(*b)) {
                 let (a, b) = (first[a], first[b]);
                 let (low, high) = (a.min(b), a.max(b));
-                first.iter_mut().filter(|it| **it == high).for_each(|it| *it = low);
+                let moved = first.iter_mut().filter(|it| **it == high);
+                moved.for_each(|it| *it = low);
             }
         }
         first
     }
 
-    /// What the line of these ports carries: what the last cut showed, or the sum over those that were apart until now.
-    fn carried(
-        &self,
-        now: Time,
-        ports: &[(u32, PathSeen)],
-        members: &[usize],
-    ) -> Option<(Time, f64)> {
-        let mut trunks: BTreeMap<u32, (Time, f64)> = BTreeMap::new();
-        for &at in members {
-            let (id, seen) = &ports[at];
-            let known = self.ports.get(id);
-            let trunk = known.map_or(*id, |known| known.trunk);
-            let newest = [known.and_then(|known| known.carries), seen.carries()];
-            for (when, bps) in newest.into_iter().flatten() {
-                let entry = trunks.entry(trunk).or_insert((when, bps));
-                if when > entry.0 {
-                    *entry = (when, bps);
-                }
+    /// The line of these ports: the one that it was, or a new one that carries what they and the lines that they had carried until now.
+    fn line_of(&self, now: Time, members: &[&(u32, PathSeen)]) -> Option<Line> {
+        let (mut lines, mut alone) = (BTreeMap::new(), 0.0);
+        for (id, seen) in members {
+            let line = self.ports.get(id).and_then(|known| known.line);
+            match line.and_then(|first| Some((first, self.lines.get(&first)?))) {
+                Some((first, line)) => drop(lines.insert(first, *line)),
+                None => alone += seen.carries().unwrap_or(0.0).max(seen.arrives_at()),
             }
         }
-        match trunks.len() {
-            0 => None,
-            1 => trunks.into_values().next(),
-            _ => Some((now, trunks.values().map(|it| it.1).sum())),
+        let sum: f64 = lines.values().map(Line::carries).sum();
+        match (lines.len(), alone) {
+            (1, 0.0) => lines.into_values().next(),
+            _ if sum + alone <= 0.0 => None,
+            _ => Some(Line::new(now, sum + alone)),
+        }
+    }
+
+    /// Others use the line of these ports, so that each is to take its share beside them.
+    fn part(&mut self, now: Time, members: &[&(u32, PathSeen)]) {
+        let is_member = |id: u32| members.iter().any(|it| it.0 == id);
+        for ((a, b), pair) in &mut self.pairs {
+            if pair.together && is_member(*a) && is_member(*b) {
+                let before = pair.apart.map(|(_, span)| span.times(2).min(APART.1));
+                let span = before.unwrap_or(APART.0);
+                *pair = Pair {
+                    alike: 0,
+                    together: false,
+                    apart: Some((now.saturating_add(span), span)),
+                };
+            }
         }
     }
 
     fn divide(
         &mut self,
-        ports: &[(u32, PathSeen)],
-        members: &[usize],
-        carries: (Time, f64),
-        found: &mut [Option<Beside>],
-    ) {
-        let level = |id: u32| self.ports.get(&id).map_or(0, |known| known.level);
-        let wants = members.iter().map(|&at| Port {
-            needs: ports[at].1.needs(),
-            held: level(ports[at].0),
+        now: Time,
+        members: &[&(u32, PathSeen)],
+        first: u32,
+        line: &Line,
+    ) -> Vec<(u32, Beside)> {
+        let carries = line.carries();
+        let wants = members.iter().map(|(id, seen)| Port {
+            needs: seen.needs(),
+            held: self.ports.get(id).map_or(0, |known| known.level),
         });
         let wants: Vec<Port> = wants.collect();
-        let parts = divide(carries.1, &wants);
-        let sum = |of: fn(&PathSeen) -> f64| -> f64 { members.iter().map(|&at| of(&ports[at].1)).sum() };
-        let (arrives, lately) = (sum(PathSeen::arrives_at), sum(PathSeen::arrives_lately));
-        for (&at, part) in members.iter().zip(parts) {
-            let (id, seen) = &ports[at];
-            let rate = |all: f64, own: f64| Rate::from_bps((all - own).max(0.0) as u64);
-            found[at] = Some(Beside {
-                arrives: rate(arrives, seen.arrives_at()),
-                lately: rate(lately, seen.arrives_lately()),
-                part: part.share,
-                carries: Some((carries.0, Rate::from_bps(carries.1 as u64))),
-            });
-            if let Some(known) = self.ports.get_mut(id) {
-                known.level = part.level;
-            }
+        let arrives: f64 = members.iter().map(|it| it.1.arrives_at()).sum();
+        let turn = (now.as_us() / TURN.as_us()) as usize % members.len();
+        let parts: Vec<(Port, Part)> = wants.iter().copied().zip(divide(carries, &wants)).collect();
+        let waits: Vec<u64> = members.iter().map(|it| it.1.base()).collect();
+        let paces = lend(carries, &parts, &waits);
+        let parts = members.iter().zip(parts.iter().zip(paces)).enumerate();
+        let mut found = Vec::with_capacity(members.len());
+        for (at, ((id, seen), ((_, part), pace))) in parts {
+            let known = Known {
+                since: seen.since(),
+                line: Some(first),
+                level: part.level,
+            };
+            self.ports.insert(*id, known);
+            let beside = Beside {
+                arrives: Rate::from_bps((arrives - seen.arrives_at()).max(0.0) as u64),
+                part: Rate::from_bps((part.share * carries) as u64),
+                pace: Rate::from_bps(pace as u64),
+                queue: line.queue(),
+                measures: at == turn,
+            };
+            found.push((*id, beside));
         }
+        found
     }
 }
 
@@ -254,15 +310,27 @@ impl Together {
         fresh.map(|it| &it.1)
     }
 
-    /// The share of the line that is for this port, and the rate at which others arrive.
-    pub fn part(&self, now: Time) -> (f64, f64) {
-        let of = |it: &Beside| (it.part.clamp(0.01, 1.0), it.lately.as_bps() as f64);
-        self.fresh(now).map_or((1.0, 0.0), of)
+    /// What the line carries for this port, if others of the node share it.
+    pub fn part(&self, now: Time) -> Option<f64> {
+        self.fresh(now).map(|it| it.part.as_bps() as f64)
+    }
+
+    /// At what rate the port may send on a line that others of the node share, and the queue of that.
+    pub fn pace(&self, now: Time) -> Option<(f64, Span)> {
+        self.fresh(now)
+            .map(|it| (it.pace.as_bps() as f64, it.queue))
+    }
+
+    /// Whether the line may be measured by a train: one port does so at a time.
+    pub fn measures(&self, now: Time) -> bool {
+        self.fresh(now).is_none_or(|it| it.measures)
     }
 
     /// Whether a queue is that of ports of this node alone, which stands since then and does not drain.
     pub fn is_alone(&mut self, now: Time, stands: Option<Time>) -> bool {
-        let beside = self.fresh(now).filter(|_| now >= self.others);
+        let beside = self
+            .fresh(now)
+            .filter(|it| now >= self.others && it.arrives.as_bps() > 0);
         let Some(beside) = beside.filter(|_| self.seen.waits(now)) else {
             return false;
         };

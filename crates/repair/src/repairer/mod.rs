@@ -263,7 +263,10 @@ impl<T: Clone> Repairer<T> {
 
     /// What is compared with other ports of the node, where the rate follows from the path.
     pub fn path_seen(&self) -> Option<PathSeen> {
-        self.path.as_ref().map(|path| path.seen())
+        let waits = || self.pacer.base_octets();
+        self.path
+            .as_ref()
+            .map(|path| path.seen().with_base(waits()))
     }
 
     /// For how long after its usual arrival a datagram is of use at the other end; `None` before feedback.

@@ -123,6 +123,12 @@ impl<T> Pacer<T> {
         }
     }
 
+    /// Octets of the base layer that wait.
+    pub fn base_octets(&self) -> u64 {
+        let base = self.copies[0].iter().chain(&self.originals[0]);
+        base.map(|it| u64::from(it.unit().octets)).sum()
+    }
+
     /// How long the datagrams that wait keep the line busy.
     pub fn backlog(&self, now: Time) -> Span {
         let Some(rate) = self.rate else {

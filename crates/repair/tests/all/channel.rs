@@ -339,6 +339,14 @@ impl Hop {
         }
     }
 
+    /// The sending end begins at this rate.
+    pub fn begin_at(&mut self, name: &str, rate: Option<Rate>) {
+        self.repairer = Repairer::new(RepairConfig {
+            measures: true,
+            ..config(name, rate, Means::Auto)
+        });
+    }
+
     /// The path has a line of this rate with a queue of this time from now on.
     pub fn narrow(&mut self, rate: Rate, queue: Span) {
         self.forward.line.borrow_mut().limits = Some((rate, queue));

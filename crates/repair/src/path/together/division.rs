@@ -87,12 +87,37 @@ pub(super) fn divide(carries: f64, ports: &[Port]) -> Vec<Part> {
             ports[at].rate(levels[at]) + more
         })
         .collect();
-    let sum: f64 = rates.iter().sum();
+    // A level that is kept gets all that it needs, although the line is taken for a little smaller.
     let part = |(rate, level)| Part {
-        share: rate / sum,
+        share: rate / usable,
         level,
     };
     rates.into_iter().zip(levels).map(part).collect()
+}
+
+/// The base layer that waits is to leave within this time, in seconds.
+const WITHIN: f64 = 0.25;
+
+/// At what rates ports send now, with these parts of what a line carries: those whose base layer waits borrow what the others have above theirs.
+/// `waits`: octets.
+pub(super) fn lend(carries: f64, ports: &[(Port, Part)], waits: &[u64]) -> Vec<f64> {
+    let parts = || ports.iter().map(|(_, part)| part.share * carries);
+    let above = ports.iter().zip(parts());
+    let above: Vec<f64> = above
+        .map(|((port, _), part)| (part - port.rate(0)).max(0.0))
+        .collect();
+    let wanted: Vec<f64> = waits
+        .iter()
+        .map(|octets| *octets as f64 * 8.0 / WITHIN)
+        .collect();
+    let (surplus, all): (f64, f64) = (above.iter().sum(), wanted.iter().sum());
+    let lent = surplus.min(all);
+    if lent <= 0.0 {
+        return parts().collect();
+    }
+    let each = parts().zip(above.iter().zip(&wanted));
+    each.map(|(part, (above, wanted))| part + lent * (wanted / all - above / surplus))
+        .collect()
 }
 
 #[cfg(test)]
@@ -110,7 +135,21 @@ mod tests {
     /// Shares of the line in percent, and levels.
     fn of(kbps: f64, ports: &[Port]) -> (Vec<u32>, Vec<usize>) {
         let parts = divide(kbps * 1e3, ports);
-        assert!((parts.iter().map(|it| it.share).sum::<f64>() - 1.0).abs() < 1e-9);
+        let sum: f64 = parts.iter().map(|it| it.share).sum();
+        assert!((1.0 - 1e-9..=1.0 + KEPT).contains(&sum), "{sum}");
+        // What is granted is what the switch gets, and each level fits it.
+        for (part, port) in parts
+            .iter()
+            .zip(ports)
+            .filter(|_| sum >= 1.0 && kbps > 1_100.0)
+        {
+            let rate = USED * part.share * kbps * 1e3;
+            assert!(
+                rate >= port.needs.levels[part.level].as_bps() as f64,
+                "{rate} at {}",
+                part.level
+            );
+        }
         let shares = parts.iter().map(|it| (it.share * 100.0).round() as u32);
         (shares.collect(), parts.iter().map(|it| it.level).collect())
     }
@@ -135,6 +174,19 @@ mod tests {
     fn what_one_has_no_use_for_is_for_the_others() {
         let ports = [port([300, 300, 300], 0), port([400, 800, 2_000], 0)];
         assert_eq!(of(2_600.0, &ports).1, [0, 2]);
+    }
+
+    #[test]
+    fn a_base_layer_that_waits_borrows_what_is_above_the_others() {
+        let ports = [port([400, 800, 900], 0), port([400, 800, 900], 0)];
+        let parts: Vec<(Port, Part)> = ports.into_iter().zip(divide(2e6, &ports)).collect();
+        assert_eq!(lend(2e6, &parts, &[0, 0]), [1e6, 1e6]);
+        let rates = lend(2e6, &parts, &[1_000_000, 0]);
+        assert!((rates[0] + rates[1] - 2e6).abs() < 1.0);
+        assert!((4.0e5..4.2e5).contains(&rates[1]), "{rates:?}");
+        // 10 kB take 0.25 s at 320 kbit/s.
+        let rates = lend(2e6, &parts, &[10_000, 0]);
+        assert!((1.1e6..1.2e6).contains(&rates[0]), "{rates:?}");
     }
 
     #[test]

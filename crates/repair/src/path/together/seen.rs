@@ -2,66 +2,105 @@ use layercast_core::{Span, Time};
 
 use super::Needs;
 
-/// Time of one sample of the delay, and how many are kept.
+/// Time of one sample, and how many are kept.
 const SLOT: Span = Span::from_ms(50);
-pub(super) const SLOTS: usize = 24;
-/// Reports of what left in a slot come within this many slots.
+pub(super) const SLOTS: usize = 32;
+/// A port of which nothing was heard for this many slots is not waited for.
 pub(super) const LAG: u64 = 8;
-/// Delays on one line differ by this share of the shorter, and this, at most.
-const ALIKE: (u64, u64) = (1, 4);
-const SLACK: Span = Span::from_ms(10);
+/// Delays of this many slots are compared, and of this many at least.
+const COMPARED: u64 = 24;
+const FEWEST: usize = 8;
+/// A queue that moves by less than this standard deviation, in milliseconds, shows nothing.
+const MOVES: f64 = 8.0;
+/// From the first correlation on delays are those of one line, and below the second they are not. Variances differ by this factor at most.
+const SAME: f64 = 0.8;
+const APART: f64 = 0.4;
+const AS_MUCH: f64 = 4.0;
 /// Delays up to this are no queue.
-const LEAST: Span = Span::from_ms(20);
+pub(super) const LEAST: Span = Span::from_ms(20);
 
-/// What a port saw of its path in the last 1.2 s.
+/// What a port saw of its path in the last 1.6 s, by the time at which datagrams left the line: when they were sent, and how much longer than usual they
+/// took.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct PathSeen {
     /// When the connection began.
     since: Time,
     /// Number of the newest slot, on the clock that the ports of a node share.
     slot: u64,
-    /// The least delay of what left in each slot, beyond the least of all, by slot number modulo their count; `None`: nothing arrived.
-    delays: [Option<Span>; SLOTS],
-    /// Bit/s that arrive, over about a second, and over a fifth of it.
+    /// By slot number modulo their count.
+    slots: [Slot; SLOTS],
+    /// When the newest datagram left the line.
+    passed: Time,
+    /// Bit/s that arrive, over about a second.
     arrives: f64,
-    lately: f64,
     /// The rate of the line, as trains showed it.
     line: Option<(Time, f64)>,
-    /// What the line carried at the last cut, over all ports that share it.
+    /// What the path carried at the last cut of this port alone.
     carries: Option<(Time, f64)>,
     needs: Needs,
+    /// Octets of the base layer that wait for the port.
+    base: u64,
+}
+
+/// What left the line in a slot.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Slot {
+    /// The least delay beyond the least of all; `None`: nothing is known of any.
+    pub delay: Option<Span>,
+    pub octets: f64,
 }
 
 /// Whether two ports saw the same queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alike {
-    /// None of them saw one, or nothing arrived.
+    /// None came or went, or it cannot be said.
     Unknown,
     Yes,
     No,
 }
 
 impl PathSeen {
-    /// Takes the delay of something that left at `left`, beyond the least one.
-    pub(in crate::path) fn saw(&mut self, left: Time, delay: Span) {
+    /// Takes the delay beyond the least one of something that was sent at `left`, and the octets since the one before.
+    pub(in crate::path) fn saw(&mut self, left: Time, delay: Option<Span>, octets: f64) {
+        let passed = left
+            .saturating_add(delay.unwrap_or_default())
+            .max(self.passed);
         if self.slot == 0 {
-            self.since = left;
+            (self.since, self.passed) = (left, passed);
         }
-        let slot = number(left);
-        for passed in (self.slot + 1..=slot).rev().take(SLOTS) {
-            self.delays[place(passed)] = None;
+        let slot = number(passed);
+        for number in (self.slot + 1..=slot).rev().take(SLOTS) {
+            self.slots[place(number)] = Slot::default();
         }
-        self.slot = self.slot.max(slot);
-        if self.slot - slot < SLOTS as u64 {
-            let least = &mut self.delays[place(slot)];
-            *least = Some(least.map_or(delay, |least| least.min(delay)));
+        self.slot = slot;
+        self.spread(self.passed, passed, octets);
+        self.passed = passed;
+        let least = &mut self.slots[place(slot)].delay;
+        *least = match (*least, delay) {
+            (Some(least), Some(delay)) => Some(least.min(delay)),
+            (least, delay) => least.or(delay),
+        };
+    }
+
+    /// Octets left the line evenly between two times.
+    fn spread(&mut self, from: Time, to: Time, octets: f64) {
+        let (first, last) = (number(from), number(to));
+        let oldest = (last + 1).saturating_sub(SLOTS as u64);
+        let whole = to.since(from).as_secs_f64();
+        if first == last || whole <= 0.0 {
+            self.slots[place(last)].octets += octets;
+            return;
+        }
+        for slot in first.max(oldest)..=last {
+            let begins = Time::ZERO + SLOT.times(slot);
+            let (begins, ends) = (begins.max(from), (begins + SLOT).min(to));
+            self.slots[place(slot)].octets += octets * ends.since(begins).as_secs_f64() / whole;
         }
     }
 
     /// Takes the rate of arrivals in a tenth of a second.
     pub(in crate::path) fn arrives(&mut self, bps: f64) {
         self.arrives += (bps - self.arrives) / 8.0;
-        self.lately += (bps - self.lately) / 2.0;
     }
 
     /// Takes what trains show.
@@ -69,7 +108,7 @@ impl PathSeen {
         self.line = Some((now, bps));
     }
 
-    /// The line carried this at a cut.
+    /// The path carried this at a cut.
     pub(in crate::path) fn cut(&mut self, now: Time, bps: f64) {
         self.carries = Some((now, bps));
     }
@@ -79,24 +118,35 @@ impl PathSeen {
         self.needs = needs;
     }
 
+    /// The same, with the octets of the base layer that wait for the port.
+    pub(crate) fn with_base(self, base: u64) -> PathSeen {
+        PathSeen { base, ..self }
+    }
+
+    /// Octets of the base layer that wait for the port.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
     pub(super) fn since(&self) -> Time {
         self.since
     }
 
-    pub(super) fn arrives_at(&self) -> f64 {
+    pub(in crate::path) fn arrives_at(&self) -> f64 {
         self.arrives
     }
 
-    pub(super) fn arrives_lately(&self) -> f64 {
-        self.lately
-    }
-
-    pub(super) fn carries(&self) -> Option<(Time, f64)> {
-        self.carries
+    pub(super) fn carries(&self) -> Option<f64> {
+        self.carries.map(|it| it.1)
     }
 
     pub(super) fn needs(&self) -> Needs {
         self.needs
+    }
+
+    /// When trains last showed the rate of the line, and that rate.
+    pub(super) fn trains(&self) -> Option<(Time, f64)> {
+        self.line
     }
 
     /// The rate of the line as trains of this time showed it.
@@ -105,32 +155,71 @@ impl PathSeen {
         line.map(|it| it.1)
     }
 
-    /// Whether the last second had a queue all the time.
-    pub(super) fn waits(&self, now: Time) -> bool {
-        let is_long = |it: &Option<Span>| it.is_none_or(|delay| delay > LEAST);
-        self.slot + LAG > number(now) && self.delays.iter().all(is_long)
+    /// The first slot of which not all is known yet; `None` if nothing was heard for long.
+    pub(super) fn known_until(&self, now: Time) -> Option<u64> {
+        (self.slot + LAG > number(now)).then_some(self.slot)
     }
 
-    /// Whether both ports saw the same queue in a slot.
-    pub(super) fn alike(&self, other: &PathSeen, slot: u64) -> Alike {
-        let of = |port: &PathSeen| {
-            let is_kept = slot <= port.slot && port.slot - slot < SLOTS as u64;
-            is_kept.then(|| port.delays[place(slot)]).flatten()
+    /// What left the line in a slot.
+    pub(super) fn at(&self, slot: u64) -> Slot {
+        let is_kept = slot <= self.slot && self.slot - slot < SLOTS as u64;
+        let kept = is_kept.then(|| self.slots[place(slot)]);
+        kept.unwrap_or_default()
+    }
+
+    /// Whether the last 1.2 s had a queue all the time.
+    pub(super) fn waits(&self, now: Time) -> bool {
+        let Some(end) = self.known_until(now) else {
+            return false;
         };
-        let Some((a, b)) = of(self).zip(of(other)).filter(|(a, b)| *a.max(b) > LEAST) else {
+        let is_long = |slot| self.at(slot).delay.is_none_or(|delay| delay > LEAST);
+        (end.saturating_sub(COMPARED)..=end).all(is_long)
+    }
+
+    /// Whether both ports saw the same queue come and go before a slot. Their delays may differ by what was there all the time.
+    pub(super) fn alike(&self, other: &PathSeen, before: u64) -> Alike {
+        let slots = before.saturating_sub(COMPARED)..before;
+        let both = |slot| Some((ms(self.at(slot).delay?), ms(other.at(slot).delay?)));
+        let both: Vec<(f64, f64)> = slots.filter_map(both).collect();
+        let count = both.len() as f64;
+        if both.len() < FEWEST {
             return Alike::Unknown;
+        }
+        let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / count;
+        let (a, b) = (mean(|it| it.0), mean(|it| it.1));
+        let over = |of: &dyn Fn(f64, f64) -> f64| {
+            both.iter().map(|it| of(it.0 - a, it.1 - b)).sum::<f64>() / count
         };
-        let (low, high) = (a.min(b), a.max(b));
-        match high.saturating_sub(low) <= low.mul_div(ALIKE.0, ALIKE.1) + SLACK {
-            true => Alike::Yes,
-            false => Alike::No,
+        let (aa, bb, ab) = (
+            over(&|a, _| a * a),
+            over(&|_, b| b * b),
+            over(&|a, b| a * b),
+        );
+        if aa.max(bb) < MOVES * MOVES {
+            return Alike::Unknown;
+        }
+        let correlation = ab / (aa * bb).sqrt().max(f64::MIN_POSITIVE);
+        let is_as_much = aa.min(bb) * AS_MUCH >= aa.max(bb);
+        match correlation {
+            it if it >= SAME && is_as_much => Alike::Yes,
+            it if it < APART => Alike::No,
+            _ => Alike::Unknown,
         }
     }
+}
+
+fn ms(delay: Span) -> f64 {
+    delay.as_secs_f64() * 1e3
 }
 
 /// The number of the slot of an instant.
 pub(super) fn number(now: Time) -> u64 {
     now.as_us() / SLOT.as_us()
+}
+
+/// The bit/s of octets in this many slots.
+pub(super) fn rate(octets: f64, slots: usize) -> f64 {
+    octets * 8.0 / SLOT.times(slots as u64).as_secs_f64()
 }
 
 fn place(slot: u64) -> usize {

@@ -1,0 +1,106 @@
+//! Losses of a path whose queue is too short to show, or that drops without one.
+
+use layercast_core::{Span, Time};
+
+/// Datagrams over which losses are counted.
+const OVER: u32 = 256;
+/// Share of them from which on the path is taken for full, beyond what is known to have other reasons.
+const FULL: f64 = 0.1;
+/// How long after a lower rate its losses count, and over how many datagrams at least.
+const AFTER: Span = Span::from_ms(300);
+const JUDGED: u32 = 96;
+/// A lower rate is in vain if it leaves more than this share of the losses.
+const IN_VAIN: f64 = 0.5;
+
+/// What losses say of the path.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Verdict {
+    /// They are many: the path may be full.
+    Full,
+    /// They are as many at a lower rate: they have other reasons, and the rate is to be this again.
+    Other(f64),
+}
+
+/// Counts losses, and finds out by a lower rate whether the path is full.
+#[derive(Default, Debug)]
+pub(super) struct Drops {
+    datagrams: u32,
+    lost: u32,
+    /// Share of losses that has other reasons.
+    other: f64,
+    /// A lower rate is tried: since when, the share of losses before, and the rate before.
+    tried: Option<(Time, f64, f64)>,
+}
+
+impl Drops {
+    /// Takes what became of datagrams.
+    pub fn note(&mut self, now: Time, datagrams: u32, lost: u32) {
+        if self.tried.is_some_and(|it| now.since(it.0) < AFTER) {
+            return;
+        }
+        self.datagrams += datagrams;
+        self.lost += lost.min(datagrams);
+        if self.datagrams >= 2 * OVER {
+            self.datagrams /= 2;
+            self.lost /= 2;
+        }
+    }
+
+    /// What the losses say, once.
+    pub fn judge(&mut self) -> Option<Verdict> {
+        let share = f64::from(self.lost) / f64::from(self.datagrams.max(1));
+        match self.tried {
+            None => {
+                let is_full = self.datagrams >= OVER && share > self.other + FULL;
+                is_full.then_some(Verdict::Full)
+            }
+            Some(_) if self.datagrams < JUDGED => None,
+            Some((_, before, rate)) => {
+                self.tried = None;
+                let was_in_vain = share > self.other + IN_VAIN * (before - self.other);
+                (self.datagrams, self.lost) = (0, 0);
+                was_in_vain.then(|| {
+                    self.other = share;
+                    Verdict::Other(rate)
+                })
+            }
+        }
+    }
+
+    /// A lower rate than this is tried.
+    pub fn tries(&mut self, now: Time, rate: f64) {
+        let share = f64::from(self.lost) / f64::from(self.datagrams.max(1));
+        self.tried = Some((now, share, rate));
+        (self.datagrams, self.lost) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    #[test]
+    fn losses_that_a_lower_rate_ends_show_a_full_path_and_others_do_not() {
+        let mut drops = Drops::default();
+        let mut note = |from: u64, lost| {
+            (0..10).for_each(|n| drops.note(at(from + n), 32, lost));
+            let verdict = drops.judge();
+            if verdict == Some(Verdict::Full) {
+                drops.tries(at(from + 10), 2e6);
+            }
+            verdict
+        };
+        assert_eq!(note(0, 1), None);
+        assert_eq!(note(100, 8), Some(Verdict::Full));
+        assert_eq!(note(120, 32), None, "on the way");
+        assert_eq!(note(1_000, 0), None);
+        assert_eq!(note(2_000, 8), Some(Verdict::Full));
+        assert_eq!(note(3_000, 8), Some(Verdict::Other(2e6)));
+        assert_eq!(note(4_000, 9), None, "known");
+        assert_eq!(note(5_000, 16), Some(Verdict::Full));
+    }
+}
