@@ -227,7 +227,7 @@ test-browser: tools clips ## Each level of H.264 and AV1, and renditions, in Chr
 	LAYERCAST_LONG=1 cargo test -p layercast-media --test all -- --ignored --nocapture --test-threads 1 browser::
 
 .PHONY: gst
-gst: tools ## The GStreamer element layercastsrc: built, and pipelines from serve to decoded pictures
+gst: tools ## The GStreamer elements layercastsrc and layercastsink: built, and pipelines from files to decoded pictures
 	scripts/install_tools.sh $(PY) gst-dev
 	cargo build -p layercast-cli -p layercast-c
 	contrib/gst/test.sh $(TARGET)/debug/layercast $(TARGET)/debug

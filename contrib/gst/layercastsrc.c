@@ -1,21 +1,16 @@
 /* layercastsrc: a flow of Layercast as one MPEG transport stream.
  * The library joins the flow and writes the stream into a socket; this element reads the other end. */
+#include "elements.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <gst/base/gstpushsrc.h>
-#include <gst/gst.h>
 #include <layercast.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-GST_DEBUG_CATEGORY_STATIC(layercast_debug);
 #define GST_CAT_DEFAULT layercast_debug
 
 /* Whole transport packets, as many as a large picture has. */
 #define BLOCK (188 * 348)
-
-#define LAYERCAST_TYPE_SRC (layercast_src_get_type())
-G_DECLARE_FINAL_TYPE(LayercastSrc, layercast_src, LAYERCAST, SRC, GstPushSrc)
 
 struct _LayercastSrc {
     GstPushSrc parent;
@@ -35,8 +30,7 @@ static GstStaticPadTemplate template = GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SR
 
 static void uri_handler_init(gpointer iface, gpointer data);
 G_DEFINE_TYPE_WITH_CODE(LayercastSrc, layercast_src, GST_TYPE_PUSH_SRC,
-    G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init)
-    GST_DEBUG_CATEGORY_INIT(layercast_debug, "layercastsrc", 0, "Flows of Layercast"))
+    G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init))
 
 static gboolean set_uri(LayercastSrc *self, const gchar *uri, GError **error) {
     if (uri && !g_str_has_prefix(uri, "layercast://") && !g_str_has_prefix(uri, "layercasts://")) {
@@ -257,11 +251,3 @@ static void uri_handler_init(gpointer iface, gpointer data) {
     handler->get_uri = uri_get;
     handler->set_uri = uri_set;
 }
-
-static gboolean plugin_init(GstPlugin *plugin) {
-    return gst_element_register(plugin, "layercastsrc", GST_RANK_PRIMARY, LAYERCAST_TYPE_SRC);
-}
-
-#define PACKAGE "layercast"
-GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, layercast, "Layercast: layered live media", plugin_init,
-    "0.2.0", "MIT/X11", "Layercast", "https://github.com/layercast/layercast")

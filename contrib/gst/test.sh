@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds layercastsrc and runs it: what gst-inspect-1.0 says, then pipelines from `layercast serve` to decoded pictures.
+# Builds layercastsrc and layercastsink and runs them: what gst-inspect-1.0 says, then pipelines from `layercast serve` to
+# decoded pictures, from a file to `layercast join`, and of both elements.
 # Usage: test.sh LAYERCAST FOLDER (with liblayercast_c.so)
 set -euo pipefail
 layercast=$1 libraries=$2
@@ -8,11 +9,12 @@ out=$libraries/gst
 mkdir -p "$out"
 
 # shellcheck disable=SC2046
-cc -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror -fPIC -shared "$here/layercastsrc.c" -o "$out/libgstlayercast.so" \
+cc -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror -fPIC -shared "$here"/*.c -o "$out/libgstlayercast.so" \
     -I"$here/../../crates/capi/include" $(pkg-config --cflags --libs gstreamer-1.0 gstreamer-base-1.0) \
     -L"$libraries" -Wl,-rpath,"$(realpath "$libraries")" -llayercast_c
 export GST_PLUGIN_PATH=$out GST_REGISTRY=$out/registry.bin
 gst-inspect-1.0 layercastsrc | grep -A4 'URI handling'
+gst-inspect-1.0 layercastsink | grep -A2 '^  url  '
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
@@ -60,6 +62,78 @@ play low "$work/renditions.ts" --renditions programs -- layercastsrc uri=URL lev
 expect low 0 200
 play uri "$work/film.ts" -- uridecodebin uri=URL '!' "${I420[@]}" >"$work/uri.sums"
 expect uri 1 200
+
+# What `layercast join` writes of the flow at @NAME.url until its end, decoded: the last pictures of a program.
+join() { # NAME PROGRAM PICTURES JOIN-OPTIONS..
+    local name=$1 program=$2 least=$3
+    shift 3
+    for _ in $(seq 150); do [ -s "$work/$name.url" ] && break; sleep 0.1; done
+    timeout 60 "$layercast" join "@$work/$name.url" "$@" --out "$work/$name-got.ts" >"$work/$name-join.log" 2>&1 || fail "$name: join failed"
+    ffmpeg -nostdin -v warning -xerror -i "$work/$name-got.ts" -map 0:v -fps_mode passthrough -f framemd5 "$work/$name.decoded" \
+        2>"$work/$name-decoded.log" || fail "$name: ffmpeg cannot decode it"
+    [ ! -s "$work/$name-decoded.log" ] || fail "$name: ffmpeg has complaints"
+    sed '/^#/d; s/.*, */x /' "$work/$name.decoded" >"$work/$name.sums"
+    expect "$name" "$program" "$least"
+}
+sink() { # NAME: a sink on this machine that writes the URL
+    printf '%s ' layercastsink address=127.0.0.1 port=0 "flow=$1" "url-file=$work/$1.url"
+}
+launch() { # NAME WORDS..: a pipeline in the background
+    local name=$1
+    shift
+    timeout 60 gst-launch-1.0 --quiet "$@" >"$work/$name.out" 2>"$work/$name.log" &
+    sender=$!
+}
+sent() { # NAME: the pipeline ended with its stream, and has reported nothing
+    wait "$sender" || fail "$1: the pipeline failed"
+    [ ! -s "$work/$1.log" ] || fail "$1: warnings"
+}
+
+# shellcheck disable=SC2046
+launch muxed filesrc location="$work/film.ts" '!' tsdemux '!' h264parse config-interval=-1 '!' mpegtsmux alignment=7 '!' $(sink muxed)
+join muxed 1 50
+sent muxed
+# shellcheck disable=SC2046
+launch renditions filesrc location="$work/renditions.ts" '!' tsparse set-timestamps=true '!' $(sink renditions) renditions=true
+join renditions 0 50 --level 0
+sent renditions
+# A pipeline of both elements.
+"$layercast" serve "$work/film.ts" --listen 127.0.0.1:0 --start-when-joined 1 >"$work/origin.url" 2>"$work/origin.log" &
+origin=$!
+for _ in $(seq 100); do grep -qm1 'layercasts://' "$work/origin.url" && break; sleep 0.1; done
+# shellcheck disable=SC2046
+launch both layercastsrc uri="$(grep -om1 'layercasts://[^ ]*' "$work/origin.url")" '!' $(sink both)
+join both 1 50
+sent both
+wait "$origin" || fail "both: serve failed"
+
+# What is no stream, and a port that is taken, are errors that say so.
+head -c 100000 /dev/urandom >"$work/noise"
+refused() { # NAME WORDS..: the error
+    local name=$1
+    shift
+    if timeout 60 gst-launch-1.0 "$@" >"$work/$name.log" 2>&1; then fail "$name was served"; fi
+    grep -o 'Cannot serve .*\|The stream cannot be served: .*' "$work/$name.log" | head -1 | grep . || fail "$name: no error"
+}
+# shellcheck disable=SC2046
+refused noise filesrc location="$work/noise" '!' 'video/mpegts,systemstream=true' '!' $(sink noise)
+"$layercast" serve "$work/film.ts" --loop --listen 127.0.0.1:7433 >"$work/taken.url" 2>"$work/taken.log" &
+taken=$!
+for _ in $(seq 100); do grep -qm1 'layercasts://' "$work/taken.url" && break; sleep 0.1; done
+refused port filesrc location="$work/film.ts" '!' tsparse '!' layercastsink address=127.0.0.1 port=7433
+kill -INT "$taken"
+# Stopped in the middle it ends its flow: a receiver does not wait for it.
+# shellcheck disable=SC2046
+launch stopped filesrc location="$work/film.ts" '!' tsparse set-timestamps=true '!' $(sink stopped)
+for _ in $(seq 150); do [ -s "$work/stopped.url" ] && break; sleep 0.1; done
+"$layercast" join "@$work/stopped.url" --out "$work/stopped-got.ts" >"$work/stopped-join.log" 2>&1 &
+receiver=$!
+sleep 2
+pkill -INT -P "$sender"
+wait "$sender" || true
+for _ in $(seq 50); do kill -0 "$receiver" 2>/dev/null || break; sleep 0.1; done
+! kill -0 "$receiver" 2>/dev/null || fail "stopped: the receiver waits"
+grep -q 'the flow is over' "$work/stopped-join.log" || fail "stopped: the flow is not closed"
 
 # A flow that is not there is an error that says so.
 if gst-launch-1.0 layercastsrc uri=layercast://127.0.0.1:1/film within=300 '!' fakesink >"$work/none.log" 2>&1; then

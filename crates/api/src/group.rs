@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use layercast_core::{Composition, FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
-use layercast_mets::{AppFrame, SourceConfig};
+use layercast_mets::{AppFrame, Shaping, SourceConfig};
 use layercast_net::{
     Clock, FlowState, Frames, LiveFlow, LocalSource, NetError, NodeCommand, check_name, clock_name,
     flow_epoch, random_seed, source_protection, wall_clock,
@@ -43,7 +43,7 @@ const DELAY_MAX: Span = Span::from_ms(500);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Group {
-    name: String,
+    pub(crate) name: String,
     spec: Option<FlowSpec>,
     composition: Composition,
     frame_rate: FrameRate,
@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     pub upcalls: Arc<Upcalls>,
     pub control: Arc<Inbox<(Member, bytes::Bytes)>>,
     members: watch::Sender<u32>,
+    /// The flow is over.
+    over: watch::Sender<bool>,
     running: Arc<Running>,
     /// What the source signs with, if it seals the media.
     identity: Option<Seed>,
@@ -197,15 +199,14 @@ impl Group {
         self
     }
 
-    /// The source of the flow on the node of `running`, and the channel for its frames: `kept` of them
-    /// simultaneously.
+    /// The source of the flow on the node of `running`, with its frames.
     fn source(
         self,
         spec: FlowSpec,
-        kept: usize,
+        frames: Frames,
         running: &Running,
         identity: Option<Seed>,
-    ) -> (LocalSource, mpsc::Sender<AppFrame>) {
+    ) -> LocalSource {
         let id = FlowInfo::id_of(&running.name, &[], &self.name);
         let mut spec = FlowSpec {
             flow_id: id,
@@ -231,44 +232,25 @@ impl Group {
         config.registered = self.registered;
         config.protection =
             identity.map(|identity| source_protection(identity, self.seal == Seal::Tokens));
-        let (frames, queue) = mpsc::channel(AHEAD + kept);
-        let source = LocalSource {
+        if let Frames::Live(_) = frames {
+            // They come as their encoder paces them, and leave as the link does.
+            config.shaping = Shaping::Off;
+            config.all_layers = true;
+        }
+        LocalSource {
             config,
-            frames: Frames::Channel(queue),
+            frames,
             start_when_joined: self.wait_for,
-        };
-        (source, frames)
+        }
     }
 }
 
 impl OpenGroup {
     pub(crate) async fn open(group: Group, running: Arc<Running>) -> Result<OpenGroup> {
-        let names = [
-            ("the flow", Some(&group.name)),
-            ("the core switch", group.core.as_ref()),
-        ];
-        for (of, name) in names {
-            if let Some(Err(error)) = name.map(|name| check_name(name)) {
-                return Err(NetError::Name { of, error }.into());
-            }
-        }
-        let Watched {
-            upcalls,
-            control,
-            members,
-        } = running.watch(&group.name)?;
-        let shared = Arc::new(Shared {
-            name: group.name.clone(),
-            commands: running.commands.clone(),
-            upcalls,
-            control,
-            members,
-            identity: (group.seal != Seal::No).then(|| running.source_seed()),
-            running,
-        });
+        let shared = Shared::of(&group, running)?;
         let sender = match group.spec.clone() {
             Some(spec) => {
-                let (frames, spec) = shared.advertise(group, spec, 0).await?;
+                let (frames, spec) = shared.open(group, spec, 0).await?;
                 let limit = Limit::Fixed(spec.max_frame);
                 Sender::Open(Open { frames, limit })
             }
@@ -390,7 +372,7 @@ impl OpenGroup {
             let shared = Arc::clone(&self.shared);
             let flow = self.live_flow();
             *sender = Sender::Opening(tokio::spawn(async move {
-                let (open, spec) = shared.advertise(group, spec, frames.len()).await?;
+                let (open, spec) = shared.open(group, spec, frames.len()).await?;
                 let mut grower = Grower::new(&spec, flow);
                 for frame in frames {
                     grower.push(&frame);
@@ -418,23 +400,13 @@ impl OpenGroup {
 
     /// Waits until the group has this number of members.
     pub async fn wait_for_members(&self, members: u32) {
-        // The sender is ours, so that there is no error to expect.
-        let _ = self
-            .shared
-            .members
-            .subscribe()
-            .wait_for(|&joined| joined >= members)
-            .await;
+        self.shared.wait_for_members(members).await;
     }
 
     /// The flow for a live input ([`LiveInput::start`](layercast_net::LiveInput::start)), which
     /// renegotiates it when the input exceeds its reserved rates.
     pub fn live_flow(&self) -> LiveFlow {
-        LiveFlow {
-            name: self.shared.name.clone(),
-            node: self.shared.commands.clone(),
-            share: None,
-        }
+        self.shared.live_flow()
     }
 
     /// The control sockets of the members.
@@ -470,23 +442,87 @@ impl OpenGroup {
 }
 
 impl Shared {
-    /// Starts the flow; gives where its frames go, and what is reserved for it.
-    async fn advertise(
+    /// The group on the node of `running`, before it is advertised.
+    pub fn of(group: &Group, running: Arc<Running>) -> Result<Arc<Shared>> {
+        let names = [
+            ("the flow", Some(&group.name)),
+            ("the core switch", group.core.as_ref()),
+        ];
+        for (of, name) in names {
+            if let Some(Err(error)) = name.map(|name| check_name(name)) {
+                return Err(NetError::Name { of, error }.into());
+            }
+        }
+        let Watched {
+            upcalls,
+            control,
+            members,
+            over,
+        } = running.watch(&group.name)?;
+        Ok(Arc::new(Shared {
+            name: group.name.clone(),
+            commands: running.commands.clone(),
+            upcalls,
+            control,
+            members,
+            over,
+            identity: (group.seal != Seal::No).then(|| running.source_seed()),
+            running,
+        }))
+    }
+
+    /// Starts the flow; gives where its frames go, `kept` of them simultaneously, and what is reserved for it.
+    async fn open(
         &self,
         group: Group,
         spec: FlowSpec,
         kept: usize,
     ) -> Result<(mpsc::Sender<AppFrame>, FlowSpec)> {
-        let (source, frames) = group.source(spec, kept, &self.running, self.identity);
-        let source = Box::new(source);
-        let ask = |reply| NodeCommand::Open { source, reply };
-        let opened = ask_for(&self.commands, ask).await;
-        let info = opened.ok_or(Status::Closed)??;
+        let (frames, queue) = mpsc::channel(AHEAD + kept);
+        let info = self.advertise(group, spec, Frames::Channel(queue)).await?;
         Ok((frames, info.spec))
     }
 
+    /// Starts the flow.
+    pub async fn advertise(
+        &self,
+        group: Group,
+        spec: FlowSpec,
+        frames: Frames,
+    ) -> Result<FlowInfo> {
+        let source = group.source(spec, frames, &self.running, self.identity);
+        let source = Box::new(source);
+        let ask = |reply| NodeCommand::Open { source, reply };
+        let opened = ask_for(&self.commands, ask).await;
+        Ok(opened.ok_or(Status::Closed)??)
+    }
+
+    /// The flow for a live input, which renegotiates it when the input exceeds its reserved rates.
+    pub fn live_flow(&self) -> LiveFlow {
+        LiveFlow {
+            name: self.name.clone(),
+            node: self.commands.clone(),
+            share: None,
+        }
+    }
+
+    /// Waits until this number of members has joined.
+    pub async fn wait_for_members(&self, members: u32) {
+        // The sender is ours, so that there is no error to expect.
+        let _ = self
+            .members
+            .subscribe()
+            .wait_for(|&joined| joined >= members)
+            .await;
+    }
+
+    /// Waits until the last frame has left, or the node stopped.
+    pub async fn over(&self) {
+        let _ = self.over.subscribe().wait_for(|&over| over).await;
+    }
+
     /// What a sink joins with that knows this machine as `host`.
-    fn url(&self, host: Option<&str>) -> JoinUrl {
+    pub fn url(&self, host: Option<&str>) -> JoinUrl {
         let mut url = self.running.url(&self.name, host);
         let key = |identity: &Seed| Signer::from_seed(&identity.0).public().0;
         url.source = self.identity.as_ref().map(key);

@@ -67,6 +67,7 @@ mod management;
 mod media;
 mod name;
 mod server;
+mod stream;
 mod upcall;
 
 pub use bytes::Bytes;
@@ -80,12 +81,14 @@ pub use layercast_core::{
     GroupState, Layer, LayerRate, LeaveReason, Level, MaintMode, Metric, NodeId, Off, OnPlenty,
     OnScarce, PerLayer, QosOption, QosPolicy, Rate, Refusal, Resource, Span, Status,
 };
-pub use layercast_media::Clip;
+pub use layercast_media::{Clip, Map};
+pub use layercast_net::{Identity, LiveEvent, LiveOptions};
 pub use layercast_qos::QosMetric;
 pub use layercast_wire::{Member, MemberStats};
 pub use management::{ManagementSocket, Signals};
 pub use media::{MediaHandle, MediaSocket};
 pub use server::Server;
+pub use stream::OpenStream;
 pub use upcall::{QosEvent, QosSignal};
 
 /// Links as machines: queues, impairments, paths.

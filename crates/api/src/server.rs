@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,8 +10,8 @@ use layercast_link::QueueConfig;
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_net::{
-    CancellationToken, Control, DropGuard, Identity, Means, NetError, Node, NodeCommand,
-    NodeConfig, NodeEvent, NodeSummary, random_seed,
+    CancellationToken, Control, DropGuard, Identity, LiveOptions, Means, NetError, Node,
+    NodeCommand, NodeConfig, NodeEvent, NodeSummary, outward, random_seed,
 };
 use layercast_protect::{Expect, JoinUrl, Seed};
 use layercast_wire::Member;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::group::{Group, OpenGroup};
 use crate::inbox::Inbox;
 use crate::name::{node_id, node_name};
+use crate::stream::OpenStream;
 use crate::upcall::{QosEvent, QosSignal, Upcalls, of_source};
 
 /// The queue of a port without a rate, in cells: never the bottleneck.
@@ -64,6 +66,8 @@ pub(crate) struct Watched {
     pub control: Arc<Inbox<(Member, Bytes)>>,
     /// How many have joined.
     pub members: watch::Sender<u32>,
+    /// The flow is over.
+    pub over: watch::Sender<bool>,
 }
 
 impl Server {
@@ -76,29 +80,19 @@ impl Server {
     /// # Errors
     /// The address is in use, or not one of this machine.
     pub async fn bind(address: impl ToSocketAddrs) -> Result<Server> {
-        let host = |source| Error::Host {
-            host: "the address to listen on".into(),
-            source,
-        };
-        let none = || std::io::Error::other("it has no address");
-        let mut found = lookup_host(address).await.map_err(host)?;
-        let address = found.next().ok_or_else(|| host(none()))?;
-        let switch = SwitchConfig {
-            name: node_name("server"),
-            id: node_id(),
-            ..SwitchConfig::default()
-        };
-        let port = PortConfig {
-            queue: QueueConfig {
-                efci_on: QUEUE / 2,
-                efci_off: QUEUE / 4,
-                ..QueueConfig::of_limit(QUEUE)
-            },
-            ..PortConfig::default()
-        };
-        let mut config = NodeConfig::new(switch, address, port);
-        config.identity = Some(Arc::new(Identity::generate()?));
-        config.repair = Some(Means::Auto);
+        let config = configured(address, Identity::generate()?).await?;
+        Server::run(config).await
+    }
+
+    /// Listens as [`bind`](Server::bind) does, for live streams: it is known by `identity`, so that URLs stay the same as
+    /// long as that is kept, and a member that joins between two key frames gets the pictures since the last one, and so
+    /// shows one immediately.
+    ///
+    /// # Errors
+    /// As [`bind`](Server::bind).
+    pub async fn bind_live(address: impl ToSocketAddrs, identity: Identity) -> Result<Server> {
+        let mut config = configured(address, identity).await?;
+        config.switch.fast_start = true;
         Server::run(config).await
     }
 
@@ -146,6 +140,22 @@ impl Server {
         OpenGroup::open(group, Arc::clone(&self.running)).await
     }
 
+    /// Opens a group of a live stream: an MPEG transport stream that `reader` gives, at its own pace, as
+    /// `layercast serve -` reads it. A read may block. The group is advertised once what it needs is known, after some
+    /// seconds of media, and renegotiated where later media take more; [`Group::spec`], [`Group::composition`] and
+    /// [`Group::frame_rate`] are not used.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is a group of that name; the system gives no thread.
+    pub fn serve_stream(
+        &self,
+        group: Group,
+        options: LiveOptions,
+        reader: impl Read + Send + 'static,
+    ) -> Result<OpenStream> {
+        OpenStream::open(group, options, reader, Arc::clone(&self.running))
+    }
+
     /// Whether a group of it, or a socket of one, is open: then it continues without this handle.
     pub fn has_groups(&self) -> bool {
         Arc::strong_count(&self.running) > 1
@@ -172,6 +182,34 @@ impl Server {
             Err(_) => Err(Status::Closed.into()),
         }
     }
+}
+
+/// A host with sources that is known by `identity`.
+async fn configured(address: impl ToSocketAddrs, identity: Identity) -> Result<NodeConfig> {
+    let host = |source| Error::Host {
+        host: "the address to listen on".into(),
+        source,
+    };
+    let none = || std::io::Error::other("it has no address");
+    let mut found = lookup_host(address).await.map_err(host)?;
+    let address = found.next().ok_or_else(|| host(none()))?;
+    let switch = SwitchConfig {
+        name: node_name("server"),
+        id: node_id(),
+        ..SwitchConfig::default()
+    };
+    let port = PortConfig {
+        queue: QueueConfig {
+            efci_on: QUEUE / 2,
+            efci_off: QUEUE / 4,
+            ..QueueConfig::of_limit(QUEUE)
+        },
+        ..PortConfig::default()
+    };
+    let mut config = NodeConfig::new(switch, address, port);
+    config.identity = Some(Arc::new(identity));
+    config.repair = Some(Means::Auto);
+    Ok(config)
 }
 
 impl Running {
@@ -204,7 +242,7 @@ impl Running {
     pub fn url(&self, name: &str, host: Option<&str>) -> JoinUrl {
         let host = match host {
             Some(host) => format!("{host}:{}", self.address.port()),
-            None => self.address.to_string(),
+            None => SocketAddr::new(outward(self.address.ip()), self.address.port()).to_string(),
         };
         let own = self.identity.as_ref();
         JoinUrl {
@@ -270,6 +308,7 @@ impl Watched {
     }
 
     fn end(&self) {
+        self.over.send_replace(true);
         self.upcalls.inbox.close();
         self.control.close();
     }

@@ -45,6 +45,12 @@
 // A mistake of this library; nothing was done.
 #define LC_EINTERNAL -10
 
+// Of lc_stream_wait(): the group is advertised, and can be joined.
+#define LC_SERVED 0
+
+// Of lc_stream_wait(): all that came has left.
+#define LC_ENDED 1
+
 // Base layer.
 #define LC_BL 0
 
@@ -312,6 +318,23 @@ typedef struct {
   size_t len;
 } lc_frame;
 
+// How a stream is served; see lc_serve_options_default().
+typedef struct {
+  // File with certificate and key (PEM), made if it is missing: URLs stay the same as long as it is kept. Null: an identity
+  // of its own each time.
+  const char *identity;
+  // Which pictures are in which layer, as `layercast serve --map` takes it. Null: as the codec has it.
+  const char *map;
+  // The program of the transport stream that is served alone; 0: the first with video.
+  uint32_t program;
+  // Not 0: the programs of the transport stream are renditions of one film.
+  uint32_t renditions;
+  // Frames are played this long after they were sent, ms.
+  uint32_t delay_max_ms;
+  // Most that frames wait so that they leave evenly spaced, ms; 0: they leave as they come.
+  uint32_t lead_ms;
+} lc_serve_options;
+
 // How the flow follows the bandwidth, for LC_ADAPT.
 typedef struct {
   // 0 none, 1 discrete, 2 continuous.
@@ -468,9 +491,9 @@ int32_t lc_control_recv(lc_socket control,
 // Gives the file descriptor, or LC_EINVAL for a descriptor that is none or has nothing to take.
 int32_t lc_poll_fd(lc_socket socket);
 
-// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all closed; a
-// server stops, and closes its flows in order, once its groups are closed too: closed after them it returns
-// when the members have been notified, or after a few seconds.
+// Closes a descriptor. A stream that is served ends. A sink leaves its flow once its media, control and
+// management sockets are all closed; a server stops, and closes its flows in order, once its groups are closed
+// too: closed after them it returns when the members have been notified, or after a few seconds.
 int32_t lc_close(lc_socket socket);
 
 // A host with sources that listens on `address`, HOST:PORT; port 0 lets the system choose. Its links are
@@ -512,11 +535,14 @@ int32_t lc_open_group(lc_socket server,
                       lc_socket *control,
                       lc_socket *management);
 
-// What a sink joins the group with, with its final zero. LC_EINVAL if `size` is too small.
+// What a sink joins the group with, by its media socket or its stream, with its final zero. LC_EINVAL if `size` is too
+// small.
 //
 // # Safety
 // `url` is null or points to `size` bytes.
-int32_t lc_group_url(lc_socket media, char *url, size_t size);
+int32_t lc_group_url(lc_socket media,
+                     char *url,
+                     size_t size);
 
 // Waits until the group has this number of members.
 int32_t lc_wait_for_members(lc_socket media, uint32_t members, int32_t timeout_ms);
@@ -549,6 +575,36 @@ const char *lc_status_name(int32_t status);
 // # Safety
 // `text` is null or points to `size` bytes.
 size_t lc_last_error(char *text, size_t size);
+
+// Every way of serving a stream at its default.
+//
+// # Safety
+// `options` is null or points to `size` bytes.
+int32_t lc_serve_options_default(lc_serve_options *options, size_t size);
+
+// Serves the MPEG transport stream that is read from the file descriptor `fd` as the group `name`, from a host of its own
+// that listens on `address`, HOST:PORT; port 0 lets the system choose. It is read as `layercast serve -` reads it: live, or
+// as fast as its media play. `fd` is the library's from then on, also where the call fails; it is closed at its end, or where
+// the stream cannot be served. The call does not wait for media: lc_stream_wait() says when the group can be joined, and
+// lc_group_url() by what. The group ends with the stream, or when the descriptor is closed. Without `options` they are the
+// default.
+//
+// # Safety
+// `address` and `name` are texts; `options` is null or points to `size` bytes, its members are null or texts; `fd` is open,
+// and nothing else closes it; `stream` is null or has room for a descriptor.
+int32_t lc_serve_stream(const char *address,
+                        const char *name,
+                        const lc_serve_options *options,
+                        size_t size,
+                        int32_t fd,
+                        lc_socket *stream);
+
+// Waits until a stream of lc_serve_stream() is served (LC_SERVED) or at its end (LC_ENDED). A stream that cannot be served
+// gives the cause: it is no transport stream, its video cannot be read, or it ended before it could be served. LC_ECLOSED
+// if it is closed meanwhile.
+int32_t lc_stream_wait(lc_socket stream,
+                       uint32_t until,
+                       int32_t timeout_ms);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -23,4 +23,8 @@ pub use sink::*;
 pub use socket::{lc_close, lc_poll_fd, lc_socket};
 pub use source::*;
 pub use status::*;
+pub use stream::{
+    LC_ENDED, LC_SERVED, lc_serve_options, lc_serve_options_default, lc_serve_stream,
+    lc_stream_wait,
+};
 pub use types::*;

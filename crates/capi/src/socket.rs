@@ -2,7 +2,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use layercast::{Bytes, Member, Played, QosSignal};
-use layercast::{ControlSocket, GroupControl, ManagementSocket, MediaHandle, OpenGroup, Server};
+use layercast::{
+    ControlSocket, GroupControl, ManagementSocket, MediaHandle, OpenGroup, OpenStream, Server,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::queue::Queue;
@@ -21,6 +23,23 @@ pub(crate) enum Socket {
     Control(Arc<SinkControl>),
     GroupControl(Arc<SourceControl>),
     Management(Arc<Management>),
+    Stream(Arc<Served>),
+}
+
+/// A stream that is served.
+pub(crate) struct Served {
+    /// It, and the host that it is served from, until it is closed.
+    pub open: Mutex<Option<(OpenStream, Server)>>,
+    /// What a sink joins with.
+    pub url: String,
+}
+
+impl Served {
+    /// Takes a look at the stream, or takes it away.
+    pub fn lock(&self) -> MutexGuard<'_, Option<(OpenStream, Server)>> {
+        // Nothing panics while it holds the lock.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The media socket of a sink.
@@ -121,7 +140,7 @@ pub extern "C" fn lc_poll_fd(socket: lc_socket) -> i32 {
             Socket::Control(control) => control.messages.fd(),
             Socket::GroupControl(control) => control.messages.fd(),
             Socket::Management(management) => management.upcalls.fd(),
-            Socket::Server(_) | Socket::Source(_) => {
+            Socket::Server(_) | Socket::Source(_) | Socket::Stream(_) => {
                 return Err(not_a("socket to take from", socket));
             }
         };
@@ -130,9 +149,9 @@ pub extern "C" fn lc_poll_fd(socket: lc_socket) -> i32 {
     if status < 0 { status } else { fd }
 }
 
-/// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all closed; a
-/// server stops, and closes its flows in order, once its groups are closed too: closed after them it returns
-/// when the members have been notified, or after a few seconds.
+/// Closes a descriptor. A stream that is served ends. A sink leaves its flow once its media, control and
+/// management sockets are all closed; a server stops, and closes its flows in order, once its groups are closed
+/// too: closed after them it returns when the members have been notified, or after a few seconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn lc_close(socket: lc_socket) -> i32 {
     guard(|| {
@@ -151,6 +170,14 @@ pub extern "C" fn lc_close(socket: lc_socket) -> i32 {
                 }
             }
             Some(Socket::Source(_)) => {}
+            Some(Socket::Stream(served)) => {
+                let open = served.lock().take();
+                if let Some((stream, server)) = open {
+                    // Calls that wait for it end, and then the members are notified.
+                    drop(stream);
+                    runtime()?.block_on(server.close())?;
+                }
+            }
             None => return Err(Fault::invalid(format!("{socket} is no descriptor"))),
         }
         Ok(())

@@ -113,14 +113,19 @@ pub unsafe extern "C" fn lc_open_group(
     })
 }
 
-/// What a sink joins the group with, with its final zero. LC_EINVAL if `size` is too small.
+/// What a sink joins the group with, by its media socket or its stream, with its final zero. LC_EINVAL if `size` is too
+/// small.
 ///
 /// # Safety
 /// `url` is null or points to `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lc_group_url(media: lc_socket, url: *mut c_char, size: usize) -> i32 {
     guard(|| {
-        let mut text = source(media)?.url().into_bytes();
+        let url_of = match find(media)? {
+            Socket::Stream(served) => served.url.clone(),
+            _ => source(media)?.url(),
+        };
+        let mut text = url_of.into_bytes();
         text.push(0);
         // SAFETY: as the caller promises.
         unsafe { memory::fill(url.cast(), size, &text) }

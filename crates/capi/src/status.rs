@@ -54,14 +54,18 @@ impl Fault {
     pub fn closed() -> Fault {
         Status::Closed.into()
     }
-}
 
-impl From<Error> for Fault {
-    fn from(error: Error) -> Fault {
+    pub fn of(error: &Error) -> Fault {
         Fault {
             code: number(error.code()),
             text: error.to_string(),
         }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::of(&error)
     }
 }
 

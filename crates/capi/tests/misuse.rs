@@ -178,6 +178,115 @@ fn a_stream_needs_a_file_descriptor_and_something_that_keeps_it_joined() {
 }
 
 #[test]
+fn a_stream_that_cannot_be_served_says_why() {
+    let [address, name] = [c"127.0.0.1:0", c"film"].map(|text| text.as_ptr());
+    let mut stream = 0;
+    let file = |octets: &[u8]| {
+        let mut file = tempfile();
+        std::io::Write::write_all(&mut file, octets).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        std::os::fd::IntoRawFd::into_raw_fd(file)
+    };
+    let mut options = lc_serve_options {
+        map: c"sideways".as_ptr(),
+        ..default_options()
+    };
+    // SAFETY: texts end with zeros, descriptors have room, each file descriptor is given away once.
+    unsafe {
+        let serve = |address, name, options: *const lc_serve_options, fd, stream| {
+            lc_serve_stream(
+                address,
+                name,
+                options,
+                size_of::<lc_serve_options>(),
+                fd,
+                stream,
+            )
+        };
+        assert_eq!(serve(address, name, null(), -1, &mut stream), LC_EINVAL);
+        assert_eq!(last_error(), "fd -1 is no file descriptor");
+        assert_eq!(
+            serve(address, name, null(), file(b""), null_mut()),
+            LC_EINVAL
+        );
+        assert_eq!(
+            serve(address, null(), null(), file(b""), &mut stream),
+            LC_EINVAL
+        );
+        assert_eq!(
+            serve(c"nowhere".as_ptr(), name, null(), file(b""), &mut stream),
+            LC_ENET
+        );
+        assert_eq!(
+            serve(address, name, &options, file(b""), &mut stream),
+            LC_EINVAL
+        );
+        assert!(
+            last_error().starts_with("map sideways: "),
+            "{}",
+            last_error()
+        );
+        (options.map, options.program) = (null(), 65_536);
+        assert_eq!(
+            serve(address, name, &options, file(b""), &mut stream),
+            LC_EINVAL
+        );
+
+        assert_eq!(
+            serve(address, name, null(), file(&[7; 5_000]), &mut stream),
+            LC_OK
+        );
+        assert_eq!(lc_stream_wait(stream, 2, 0), LC_EINVAL);
+        for until in [LC_SERVED, LC_ENDED] {
+            assert_eq!(lc_stream_wait(stream, until, 20_000), LC_ENET);
+            assert!(last_error().contains("film"), "{}", last_error());
+        }
+        let mut url = [0; 300];
+        assert_eq!(lc_group_url(stream, url.as_mut_ptr(), url.len()), LC_OK);
+        assert_eq!(lc_poll_fd(stream), LC_EINVAL);
+        assert_eq!(lc_close(stream), LC_OK);
+        assert_eq!(lc_stream_wait(stream, LC_SERVED, 0), LC_EINVAL);
+    }
+    // Closing it ends a call that waits.
+    let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let fd = std::os::fd::IntoRawFd::into_raw_fd(reader);
+    // SAFETY: as above.
+    let served = unsafe { lc_serve_stream(address, name, null(), 0, fd, &mut stream) };
+    assert_eq!(served, LC_OK, "{}", last_error());
+    let waiting = std::thread::spawn(move || lc_stream_wait(stream, LC_SERVED, -1));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(lc_close(stream), LC_OK);
+    let released = waiting.join().unwrap();
+    assert!([LC_ECLOSED, LC_EINVAL].contains(&released), "{released}");
+    drop(writer);
+}
+
+fn default_options() -> lc_serve_options {
+    let mut options = std::mem::MaybeUninit::uninit();
+    // SAFETY: it has the size, and is written.
+    unsafe {
+        let size = size_of::<lc_serve_options>();
+        assert_eq!(lc_serve_options_default(options.as_mut_ptr(), size), LC_OK);
+        options.assume_init()
+    }
+}
+
+/// A file without a name.
+fn tempfile() -> std::fs::File {
+    let path = std::env::temp_dir().join(format!("layercast-c-{}", std::process::id()));
+    let mut open = std::fs::OpenOptions::new();
+    let file = open
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&path)
+        .unwrap();
+    std::fs::remove_file(path).unwrap();
+    file
+}
+
+#[test]
 fn change_qos_takes_exactly_one_option_of_the_right_size() {
     let [server, media, control, management] = group();
     let alarm = lc_alarm {

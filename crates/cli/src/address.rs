@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use layercast_net::{
     Authorities, Bearer, Fingerprint, Identity, IdentityError, Remote, Renewal, Renewed, Trust,
-    check_name, sink_protection,
+    check_name, outward, sink_protection,
 };
 use layercast_protect::{Control, Expect, JoinUrl};
 
@@ -299,21 +299,6 @@ pub fn url_of(
         source: None,
         token: None,
     }
-}
-
-/// An address under which others reach a listener on `ip`: if that is any, the one that leads to the rest of
-/// the world, if there is one. Nothing is sent to find out.
-fn outward(ip: IpAddr) -> IpAddr {
-    if !ip.is_unspecified() {
-        return ip;
-    }
-    let somewhere = SocketAddr::from(([192, 0, 2, 1], 9));
-    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-        .and_then(|socket| {
-            socket.connect(somewhere)?;
-            socket.local_addr()
-        })
-        .map_or(Ipv4Addr::LOCALHOST.into(), |addr| addr.ip())
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ mod names;
 mod node;
 mod outbox;
 mod output;
+mod outward;
 mod partial_order;
 mod peer;
 mod places;
@@ -106,6 +107,7 @@ pub use multicast::{
 pub use names::{NameError, check_name, member_of};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats, StreamOut};
+pub use outward::outward;
 pub use partial_order::{
     IgnoredDatagrams, PartialOrderError, PartialOrderQueries, PartialOrderReceiver,
     PartialOrderSender,
