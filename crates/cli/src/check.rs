@@ -22,12 +22,16 @@ struct Finding {
     hint: Option<String>,
     /// Fields that the value is compared with.
     others: Vec<String>,
+    /// The key of a line that cannot be read at all: a repair takes it out, and it is missing then.
+    unread: Option<String>,
 }
 
 impl Finding {
     /// Whether it may be there only because the field of `other` was repaired.
     fn follows_from(&self, other: &Finding) -> bool {
+        let unread = other.unread.as_deref();
         are_related(&self.field, &other.field)
+            || unread.is_some_and(|key| self.field.rsplit('.').next() == Some(key))
             || self.others.iter().any(|it| are_related(it, &other.field))
     }
 }
@@ -85,8 +89,8 @@ fn located(text: &str, error: internet::ScenarioError) -> Finding {
         line: error.line,
         message: error.message(),
         hint: scenario::remedy_located(&error.problem),
-        others: Vec::new(),
         field: error.field,
+        ..Finding::default()
     }
 }
 
@@ -101,6 +105,7 @@ fn mets(text: &str) -> Option<Finding> {
         message: error.message(),
         hint: scenario::remedy(&error),
         others: error.compared_with().to_vec(),
+        unread: None,
     })
 }
 
@@ -117,7 +122,10 @@ fn findings(text: &str, check: &dyn Fn(&str) -> Option<Finding>) -> Vec<Finding>
     // Of each error, the line before all repairs.
     let mut lines: Vec<Option<usize>> = Vec::new();
     let mut next = check(&text);
-    while let Some(finding) = next {
+    while let Some(mut finding) = next {
+        if finding.field.is_empty() {
+            finding.unread = key_of(&text, finding.line);
+        }
         let follows = seen.iter().any(|(known, _)| finding.follows_from(known));
         let candidates = repairs(&text, &finding);
         let at = finding.line;
@@ -162,6 +170,12 @@ fn findings(text: &str, check: &dyn Fn(&str) -> Option<Finding>) -> Vec<Finding>
     reported
         .map(|((finding, _), line)| Finding { line, ..finding })
         .collect()
+}
+
+/// The key of a line.
+fn key_of(text: &str, line: Option<usize>) -> Option<String> {
+    let line = text.lines().nth(line?.checked_sub(1)?)?;
+    Some(line.split_once('=')?.0.trim().to_owned())
 }
 
 /// The text with its wrong line repaired in several ways.
@@ -269,6 +283,11 @@ to = "rihgt1"
         let found = findings(group_text, &group);
         assert_eq!(found.len(), 3, "{found:#?}");
         assert_eq!(findings("= no toml", &mets).len(), 1);
+        let unclosed = "name = \"m\"\nduration = \"10s\nnode = []\n";
+        let found = findings(unclosed, &mets);
+        assert!(found[0].message.contains("not TOML"), "{found:#?}");
+        let missing = |it: &&Finding| it.field == "duration";
+        assert_eq!(found.iter().find(missing), None, "{found:#?}");
     }
 
     #[test]

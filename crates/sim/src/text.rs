@@ -3,9 +3,14 @@
 use std::borrow::Cow;
 
 use layercast_core::Span;
-use layercast_core::quantity::{self as units, LONGEST, Least, Quantity};
+use layercast_core::quantity::{self as units, LONGEST, Least, Quantity, QuantityError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The message of `error` where more is accepted than the quantity.
+pub(crate) fn among(error: QuantityError, accepted: &'static str) -> String {
+    QuantityError { accepted, ..error }.to_string()
+}
 
 /// A [`Quantity`], written as text with its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

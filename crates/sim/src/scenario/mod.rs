@@ -45,13 +45,13 @@ impl Scenario {
     ///
     /// Errors have the line, the path of the field, the value and the accepted values.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = read::from_toml(text, None)?;
+        let scenario: Scenario = read::from_toml(text, Some(Scenario::json_schema))?;
         Ok(scenario.based_at(base_dir))
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = read::from_json(text, None)?;
+        let scenario: Scenario = read::from_json(text, Some(Scenario::json_schema))?;
         Ok(scenario.based_at(base_dir))
     }
 

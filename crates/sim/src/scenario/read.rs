@@ -78,8 +78,18 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
         let about = about.map_or(String::new(), |it| format!(": {it}"));
         return (field, format!("it is missing{about}"));
     }
+    let forms = schema.map(|schema| forms(&schema(), &path));
+    let forms = forms.filter(|it| !it.is_empty());
     if let Some((name, known)) = parts(message, "unknown variant ") {
-        return (path, format!("it is {}", no_such("", &name, &names(known))));
+        let what = match forms {
+            Some(forms) => format!("it is {name:?}; expected {forms}"),
+            None => format!("it is {}", no_such("", &name, &names(known))),
+        };
+        return (path, what);
+    }
+    // What the reader of TOML says of a table that stands for one of several.
+    if let (true, Some(forms)) = (message.starts_with("wanted "), forms) {
+        return (path, format!("expected {forms}"));
     }
     let wrong = ["invalid type: ", "invalid value: ", "invalid length "];
     let found = wrong.iter().find_map(|start| message.strip_prefix(start));
@@ -197,8 +207,8 @@ struct About {
     range: Option<String>,
 }
 
-/// The node of the field at `path`.
-fn about(schema: &Value, path: &str) -> Option<About> {
+/// The node of the field at `path`, and the nearest description on the way to it.
+fn node<'s>(schema: &'s Value, path: &str) -> Option<(&'s Value, Option<&'s str>)> {
     let mut node = dereference(schema, schema)?;
     let mut description = None;
     for step in path.split('.').filter(|step| !step.is_empty()) {
@@ -212,6 +222,12 @@ fn about(schema: &Value, path: &str) -> Option<About> {
             node = dereference(schema, node.get("items")?)?;
         }
     }
+    Some((node, description))
+}
+
+/// What the schema says about the field at `path`.
+fn about(schema: &Value, path: &str) -> Option<About> {
+    let (node, description) = node(schema, path)?;
     let description = description.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let kinds: Vec<&Value> = match &node["type"] {
         Value::Array(kinds) => kinds.iter().filter(|kind| *kind != "null").collect(),
@@ -228,11 +244,13 @@ fn about(schema: &Value, path: &str) -> Option<About> {
             });
         }
     };
-    let bound = |name: &str| node.get(name).filter(|it| it.is_number());
-    let low = bound("minimum").map(|it| format!(" from {it}"));
-    let low = low.or_else(|| bound("exclusiveMinimum").map(|it| format!(" above {it}")));
-    let high = bound("maximum").map(|it| format!(" to {it}"));
-    let high = high.or_else(|| bound("exclusiveMaximum").map(|it| format!(" below {it}")));
+    // Without the ".0" of a whole number.
+    let bound = |name: &str| node.get(name).and_then(Value::as_f64);
+    let least = bound("minimum").map(|it| format!(" from {it}"));
+    let to = if least.is_some() { " to" } else { ", at most" };
+    let low = least.or_else(|| bound("exclusiveMinimum").map(|it| format!(" above {it}")));
+    let high = bound("maximum").map(|it| format!("{to} {it}"));
+    let high = high.or_else(|| bound("exclusiveMaximum").map(|it| format!(", below {it}")));
     let range = format!(
         "{noun}{}{}",
         low.unwrap_or_default(),
@@ -242,6 +260,21 @@ fn about(schema: &Value, path: &str) -> Option<About> {
         description,
         range: Some(range),
     })
+}
+
+/// The tables of one key that the field at `path` may be, such as `{ uniform = .. } or { normal = .. }`; empty if it is none.
+fn forms(schema: &Value, path: &str) -> String {
+    let Some(either) = node(schema, path).and_then(|(node, _)| node["oneOf"].as_array()) else {
+        return String::new();
+    };
+    let form = |form: &Value| match form["required"].as_array()?.as_slice() {
+        [key] if form["type"] == "object" => Some(format!("{{ {} = .. }}", key.as_str()?)),
+        _ => None,
+    };
+    let forms: Option<Vec<String>> = either.iter().map(form).collect();
+    let forms = forms.unwrap_or_default();
+    let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+    self::either(&forms)
 }
 
 /// The node itself, or the definition that it refers to.

@@ -356,7 +356,7 @@ impl Scenario {
                                     link = [\"..\", \"..\"] with link_down and link_up";
                     return Err(ScenarioError::value(
                         format!("fault[{i}]"),
-                        format!("{:?}", fault.kind),
+                        fault.kind.word(),
                         accepted,
                     ));
                 }

@@ -538,6 +538,18 @@ pub enum FaultKind {
     LinkUp,
 }
 
+impl FaultKind {
+    /// The kind as scenarios write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            FaultKind::Kill => "kill",
+            FaultKind::Restart => "restart",
+            FaultKind::LinkDown => "link_down",
+            FaultKind::LinkUp => "link_up",
+        }
+    }
+}
+
 impl Default for PlayoutSpec {
     fn default() -> PlayoutSpec {
         let PlayoutConfig {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::schema::{FitSpec, RateSpec, ShapingSpec};
 use super::units::Quantity;
+use crate::text::among;
 
 /// A type that is written as one word or as a table.
 pub trait WordOrTable: Sized {
@@ -73,9 +74,9 @@ impl WordOrTable for RateSpec {
         "a rate like \"100 Mbit/s\" or a table { fits = \"flow\", level = 1, spare = 0.05 }";
 
     fn of_word(word: &str) -> Result<RateSpec, String> {
-        let rate = Rate::parse(word).map_err(|error| error.cause);
-        rate.map(RateSpec::Fixed)
-            .map_err(|cause| format!("{cause}; expected {}", RateSpec::ACCEPTED))
+        Rate::parse(word)
+            .map(RateSpec::Fixed)
+            .map_err(|error| among(error, RateSpec::ACCEPTED))
     }
 
     fn of_table(table: FitSpec) -> Result<RateSpec, String> {

@@ -75,6 +75,31 @@ fn text_errors_show_the_line_and_what_is_accepted() {
         &error_of("carriage", "host = \"2026\"\ncarriage"),
         &["2026", "1996"],
     );
+    says(
+        &error_of("\"100 Mbit/s\"", "\"100 Mbps\""),
+        &["did you mean \"100 Mbit/s\"? expected a rate like"],
+    );
+    let (bernoulli, uniform) = (
+        "expected { bernoulli = .. } or { gilbert = .. }",
+        "expected { uniform = .. } or { normal = .. }",
+    );
+    for (value, said) in [
+        ("loss = 0.1", bernoulli),
+        ("loss = \"5 %\"", bernoulli),
+        ("loss = { random = 0.1 }", bernoulli),
+        ("jitter = \"5 ms\"", uniform),
+    ] {
+        let error = error_of(
+            "rate = \"100 Mbit/s\"",
+            &format!("rate = \"100 Mbit/s\", {value}"),
+        );
+        says(&error, &["link[0].", said]);
+    }
+    let two = "{ synthetic = \"canyon\", file = \"a.m1v\" }";
+    says(
+        &error_of("{ synthetic = \"canyon\" }", two),
+        &["clip: expected { synthetic = .. }, { file = .. } or { trace = .. }"],
+    );
 }
 
 #[test]
@@ -246,7 +271,7 @@ fn wrong_values_are_named_with_their_field() {
         (
             "receiver =",
             "fault = [{ at = \"1s\", kind = \"kill\" }]\nreceiver =",
-            &["fault[0] is Kill", "node = "],
+            &["fault[0] is kill", "node = "],
         ),
         (
             "receiver =",

@@ -28,7 +28,7 @@ use crate::scenario::{
     self as layered, FaultSpec, FilterSpec, FitSpec, FlowEntry, HostChoice, LinkRepair, LinkSpec,
     NodeKind, NodeSpec, RateSpec, ReceiverSpec, RequestSpec, SecuritySpec, defaults,
 };
-use crate::text::Text;
+use crate::text::{Text, among};
 
 const PLACE: Place = Place::only("mets");
 const PEERING: &str = "mets.peering";
@@ -165,7 +165,7 @@ impl WordOrTable for PeeringRate {
             return Ok(PeeringRate::Auto);
         }
         let rate = Rate::parse(word).map(|rate| PeeringRate::Known(RateSpec::Fixed(rate)));
-        rate.map_err(|error| format!("{}; expected {}", error.cause, PeeringRate::ACCEPTED))
+        rate.map_err(|error| among(error, PeeringRate::ACCEPTED))
     }
 
     fn of_table(table: FitSpec) -> Result<PeeringRate, String> {

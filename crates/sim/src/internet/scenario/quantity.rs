@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::internet::network::{Law, Limit, SizeLaw};
 use crate::scenario::units::Quantity;
+use crate::text::among;
 
 /// A number of bytes: an integer, or text such as `"64 KiB"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,7 +56,7 @@ impl<'de> Deserialize<'de> for Bytes {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
                 match ByteCount::parse(text) {
                     Ok(count) => Ok(Bytes(count.0)),
-                    Err(error) => Err(E::custom(format!("{}; expected {BYTES}", error.cause))),
+                    Err(error) => Err(E::custom(among(error, BYTES))),
                 }
             }
         }
@@ -135,7 +136,11 @@ impl<'de> Deserialize<'de> for BytesOrOff {
         let wrong = |cause: String| de::Error::custom(format!("{cause}; expected {BYTES_OR_OFF}"));
         let count = match Form::deserialize(from) {
             Ok(Form::Text(text)) if text == "off" => return Ok(BytesOrOff(None)),
-            Ok(Form::Text(text)) => ByteCount::parse(&text).map_err(|it| wrong(it.cause))?.0,
+            Ok(Form::Text(text)) => {
+                ByteCount::parse(&text)
+                    .map_err(|error| de::Error::custom(among(error, BYTES_OR_OFF)))?
+                    .0
+            }
             Ok(Form::Number(number)) => match u64::try_from(number) {
                 Ok(number) if number <= MOST_BYTES => number,
                 _ => return Err(wrong(format!("it is {number}"))),
