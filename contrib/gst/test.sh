@@ -44,7 +44,8 @@ play() { # NAME CLIP SERVE-OPTIONS -- WORDS..
     [ ! -s "$work/$name.log" ] || fail "$name: warnings"
     grep -E '^[0-9]:[0-9:.]+ [0-9a-f]{32}$' "$work/$name.out" || true
 }
-sums() { ffmpeg -nostdin -v error -i "$work/renditions.ts" -map "0:v:$1" -fps_mode passthrough -f framemd5 - | grep -v '^#' | sed 's/.*, *//'; }
+film=$work/renditions.ts
+sums() { ffmpeg -nostdin -v error -i "$film" -map "0:v:$1" -fps_mode passthrough -f framemd5 - | grep -v '^#' | sed 's/.*, *//'; }
 I420=(videoconvert '!' 'video/x-raw,format=I420' '!' checksumsink hash=md5 sync=false)
 
 expect() { # NAME PROGRAM PICTURES: as many pictures, equal to those of the program from the first key frame on
@@ -62,6 +63,39 @@ play low "$work/renditions.ts" --renditions programs -- layercastsrc uri=URL lev
 expect low 0 200
 play uri "$work/film.ts" -- uridecodebin uri=URL '!' "${I420[@]}" >"$work/uri.sums"
 expect uri 1 200
+
+# Renditions with sound over a line whose rate changes every 1.4 s: all pictures, each of one of the renditions, without a
+# gap of the sound and without a warning.
+ffmpeg -nostdin -v error -y -f lavfi -i testsrc2=rate=25:size=640x360 -f lavfi -i sine=sample_rate=48000 -t 26 \
+    -filter_complex '[0:v]split=2[a][b];[a]scale=320:180[low];[b]null[high]' -map '[low]' -map '[high]' -map 1:a -c:a aac -b:a 96k \
+    -c:v libx264 -preset veryfast -bf 2 -x264-params scenecut=0:open-gop=0:b-pyramid=none -g 250 \
+    -force_key_frames 'expr:gte(t,n_forced*0.5)' -b:v:0 200k -b:v:1 600k -program program_num=1:st=0:st=2 -program program_num=2:st=1 \
+    -f mpegts "$work/switching.ts"
+steps=''
+for i in $(seq 16); do
+    steps+=",$(awk "BEGIN { print 1.5 + 1.4 * $i }")s:$((i % 2 ? 55 : 100))%"
+done
+play switches "$work/switching.ts" --renditions programs --port "seen=1200kbit/s,schedule=${steps#,}" -- layercastsrc uri=URL member=seen '!' \
+    tsdemux name=d d. '!' queue '!' h264parse '!' avdec_h264 '!' "${I420[@]}" d. '!' queue '!' aacparse '!' checksumsink hash=sha1 sync=false \
+    >"$work/switches.sums"
+film=$work/switching.ts
+paste -d' ' <(sums 0) <(sums 1) <(awk '{ print $2 }' "$work/switches.sums") | awk '
+    { now = $3 == $1 ? "low" : $3 == $2 ? "high" : "none" }
+    now == "none" { print "picture " NR " is of no rendition"; exit 1 }
+    NR > 1 && now != last { at[++changes] = NR / 25 }
+    { last = now }
+    END {
+        if (NR != 650) { print NR " pictures instead of 650"; exit 1 }
+        if (changes < 14 || at[14] - at[1] > 20) { print changes " changes of the rendition"; exit 1 }
+        print "switches: 650 pictures, each of a rendition; 14 changes in " at[14] - at[1] " s"
+    }' || fail "switches: pictures"
+grep -E '^[0-9]:[0-9:.]+ [0-9a-f]{40}$' "$work/switches.out" | awk -F'[: ]' '
+    { at = 3600 * $1 + 60 * $2 + $3 }
+    NR > 1 && (at - last > 0.0225 || at <= last) { print "sound jumps from " last " to " at; exit 1 }
+    { last = at }
+    END { if (NR < 1200) { print NR " frames of sound"; exit 1 } print "switches: " NR " frames of sound without a gap" }
+    ' || fail "switches: sound"
+film=$work/renditions.ts
 
 # What `layercast join` writes of the flow at @NAME.url until its end, decoded: the last pictures of a program.
 join() { # NAME PROGRAM PICTURES JOIN-OPTIONS..
