@@ -223,7 +223,7 @@ interop: tools peers lab ## Streams, captures and emulated networks against ffmp
 # Debian's Chromium decodes H.264 and AV1 in software. LAYERCAST_ENCODER=NAME: one encoder.
 .PHONY: test-browser
 test-browser: tools clips ## Each level of H.264 and AV1, and renditions, in Chromium's WebCodecs against ffmpeg (minutes)
-	scripts/install_tools.sh $(PY) chromium
+	scripts/install_tools.sh $(PY) chromium aom-dev openh264-dev
 	LAYERCAST_LONG=1 cargo test -p layercast-media --test all -- --ignored --nocapture --test-threads 1 browser::
 
 .PHONY: gst

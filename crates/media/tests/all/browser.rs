@@ -20,9 +20,12 @@ use layercast_media::{Clip, FlowWriter, Map, OutputForm, Received};
 use serde_json::{Value, json};
 
 use crate::common::{self, film, shares};
-use crate::{codecs, maps, renditions};
+use crate::{codecs, maps, renditions, temporal};
 
 const PAGE: &str = include_str!("../browser/page.html");
+/// Profiles and levels that hold all the streams.
+const H264: &str = "avc1.640028";
+const AV1: &str = "av01.0.04M.08";
 const LEVELS: [Level; 3] = [Level::BASE, Level::E1, Level::FULL];
 /// How long the browser may take for one stream.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -295,7 +298,7 @@ fn chromium_shows_each_level_as_ffmpeg_shows_the_whole_stream() {
             if map == Map::Ipb && encoder.name.contains("open") {
                 continue;
             }
-            let verdict = judged(&browser, &data, ("h264", "avc1.640028"), map);
+            let verdict = judged(&browser, &data, ("h264", H264), map);
             row(&mut wrong, encoder.name, map, &verdict);
         }
     }
@@ -308,8 +311,21 @@ fn chromium_shows_each_level_as_ffmpeg_shows_the_whole_stream() {
         }
         let data = codecs::encoded(encoder);
         for map in [Map::Auto, Map::Ipb] {
-            let verdict = judged(&browser, &data, (encoder.format, "av01.0.04M.08"), map);
+            let verdict = judged(&browser, &data, (encoder.format, AV1), map);
             row(&mut wrong, encoder.name, map, &verdict);
+        }
+    }
+    for encoder in temporal::ENCODERS
+        .iter()
+        .filter(|it| is_chosen(it.name, ""))
+    {
+        let codec = match encoder.format {
+            "h264" => H264,
+            _ => AV1,
+        };
+        if let Some(data) = temporal::encoded(encoder) {
+            let verdict = judged(&browser, &data, (encoder.format, codec), Map::Temporal);
+            row(&mut wrong, encoder.name, Map::Temporal, &verdict);
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -329,7 +345,7 @@ fn chromium_shows_each_frame_of_renditions_that_change_fourteen_times() {
     let written = common::elementary(&std::fs::read(path).expect("it"), "h264");
     let clip = Clip::parse(Bytes::from(written)).expect("a clip");
     let chunks = chunks(&clip, OutputForm::Native, |_| Level::FULL);
-    let found = browser.shown("avc1.640028", &chunks).expect("frames");
+    let found = browser.shown(H264, &chunks).expect("frames");
     let whole = std::fs::read(whole).expect("it");
     let programs =
         [0, 1, 2].map(|index| common::decode_sha256_of("mpegts", &whole, &format!("0:v:{index}")));

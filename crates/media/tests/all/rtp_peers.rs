@@ -1,4 +1,5 @@
-//! VP8 and VP9 in RTP, from and to ffmpeg and GStreamer, whose payloaders of AV1 are newer than those of Debian 12.
+//! VP8 and VP9 in RTP, from and to ffmpeg and GStreamer, whose payloaders of AV1 are newer than those of Debian 12; AV1 as pion
+//! packs it.
 //!
 //! Skipped with a note where one of them is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use layercast_core::{Media, PerLayer, Serial, Span, Time};
 use layercast_media::{
-    Clip, FlowWriter, Frame, Ingest, OutputForm, Received, RtpSession, TimedFrame,
+    Clip, FlowWriter, Frame, Ingest, OutputForm, Received, RtpPacket, RtpSession, TimedFrame,
     session_description,
 };
 
@@ -279,4 +280,47 @@ fn ffmpeg_and_gstreamer_receive_what_is_sent() {
             );
         }
     }
+}
+
+/// `tests/vectors/av1-pion.payloads` are those of pion v1.10.6 (`codecs.AV1Payloader`, 300 octets at most) for the temporal
+/// units of `av1.ivf`, each behind its length in 16 bits, with 0 behind each unit.
+#[test]
+fn av1_as_pion_packs_it_is_received() {
+    let all: &[u8] = include_bytes!("../vectors/av1-pion.payloads");
+    let file: &[u8] = include_bytes!("../vectors/av1.ivf");
+    let clip = Clip::parse(Bytes::from_static(file)).expect("a clip");
+    let mut ingest = Ingest::new();
+    let (mut rest, mut seq, mut unit) = (all, 65_530u16, 0u32);
+    let mut frames = Vec::new();
+    while let [high, low, after @ ..] = rest {
+        let (payload, after) = after.split_at(usize::from(u16::from_be_bytes([*high, *low])));
+        rest = after;
+        if payload.is_empty() {
+            unit += 1;
+            continue;
+        }
+        let packet = RtpPacket {
+            marker: rest.starts_with(&[0, 0]),
+            payload_type: 96,
+            seq,
+            timestamp: unit * 3_600,
+            ssrc: 9,
+            payload,
+        };
+        seq = seq.wrapping_add(1);
+        let mut datagram = Vec::new();
+        packet.encode_into(&mut datagram);
+        ingest.push(Time::ZERO, &datagram);
+        frames.extend(std::iter::from_fn(|| ingest.poll()));
+    }
+    ingest.finish();
+    frames.extend(std::iter::from_fn(|| ingest.poll()));
+    assert_eq!(ingest.media(), Some(Media::Av1));
+    assert_eq!(
+        ingest.stats().rtp.malformed + ingest.stats().rtp.incomplete,
+        0
+    );
+    let bytes: Vec<Option<Bytes>> = frames.into_iter().map(|it| it.frame.data).collect();
+    let expected: Vec<Option<Bytes>> = clip.frames.into_iter().map(|it| it.data).collect();
+    assert_eq!(bytes, expected);
 }

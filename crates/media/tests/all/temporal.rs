@@ -18,13 +18,13 @@ const FRAMES: usize = 80;
 const GOP: usize = 24;
 
 /// A program in C: its name, its library, and ffmpeg's format of its output.
-struct Encoder {
-    name: &'static str,
+pub struct Encoder {
+    pub name: &'static str,
     library: &'static str,
-    format: &'static str,
+    pub format: &'static str,
 }
 
-const ENCODERS: [Encoder; 2] = [
+pub const ENCODERS: [Encoder; 2] = [
     Encoder {
         name: "aom_l1t3",
         library: "aom",
@@ -58,7 +58,7 @@ fn built(encoder: &Encoder) -> Option<PathBuf> {
 }
 
 /// What the encoder makes of a test picture.
-fn encoded(encoder: &Encoder) -> Option<Vec<u8>> {
+pub fn encoded(encoder: &Encoder) -> Option<Vec<u8>> {
     let program = built(encoder)?;
     let raw = format!("{}.yuv", encoder.name);
     let options = format!("-frames:v {FRAMES} -s 176x144 -pix_fmt yuv420p -f rawvideo");
