@@ -133,6 +133,10 @@ impl Below {
             Reason::Token => format!(
                 "level {level}: the token of this receiver allows no more (layercast token --level)"
             ),
+            Reason::Link if has.0 == 0 => format!(
+                "level {level}: base layers ({base} for this flow) take all that the last link has, level {next} needs {} more",
+                needs.rate()
+            ),
             Reason::Link => format!(
                 "level {level}: besides base layers ({base} for this flow) the last link has {} for it, level {next} needs {}",
                 has.rate(),
@@ -180,6 +184,19 @@ mod tests {
             left: CellRate(100_000),
             ..second(0, 0, 0)
         }
+    }
+
+    #[test]
+    fn a_link_that_base_layers_fill_is_not_said_to_have_0_bits() {
+        let full = Progress {
+            left: CellRate(0),
+            ..at_base()
+        };
+        let (flow, mut below) = (flow(), Below::new(Level::FULL, Level::FULL));
+        let mut said = (0..9).filter_map(|_| below.look(&full, &flow, 0));
+        let said = said.next().unwrap();
+        assert!(said.contains("take all that the last link has"), "{said}");
+        assert!(!said.contains(" 0 bit/s"), "{said}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
-use layercast_media::Undecodable;
+use layercast_media::{Undecodable, misnamed};
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
     Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, OutputStats,
@@ -335,8 +335,9 @@ fn own_output(args: &args::Join, flow: &str, out: &Path) -> Result<Output, Failu
 }
 
 /// Names of files in forms that ffmpeg writes.
-const OTHER_FORMS: [&str; 12] = [
-    "mp4", "m4s", "m4v", "mov", "mkv", "webm", "avi", "flv", "wmv", "3gp", "m3u8", "mpd",
+const OTHER_FORMS: [&str; 21] = [
+    "mp4", "m4s", "m4v", "mov", "mkv", "webm", "avi", "flv", "f4v", "wmv", "asf", "3gp", "3g2",
+    "m3u8", "mpd", "nut", "mpg", "mpeg", "vob", "mxf", "ogv",
 ];
 
 /// Whether an output can be written in the form that its name asks for.
@@ -360,6 +361,21 @@ fn other_form(out: &Path) -> Option<&str> {
     OTHER_FORMS
         .contains(&extension.to_ascii_lowercase().as_str())
         .then_some(extension)
+}
+
+/// The failure of an output whose name is for other media than the flow has. What ffmpeg is asked to write is its own affair, but for containers
+/// that it starts to write and cannot.
+fn contradicted(args: &args::Join, flow: &FlowInfo) -> Option<Failure> {
+    let out = args.out.as_deref().filter(|out| !scheme::is_url(out))?;
+    let extension = out.extension()?.to_str()?;
+    if args.via == Via::Ffmpeg && other_form(out).is_none() {
+        return None;
+    }
+    let problem = misnamed(extension, flow.spec.media)?;
+    Some(Failure::Usage(format!(
+        "--out {}: {problem}",
+        out.display()
+    )))
 }
 
 /// The interface on which to join a group: the one that leads to `upstream`, if none is named.
@@ -451,6 +467,7 @@ async fn receive(
     let (mut below, mut arrivals) = (Below::new(args.level, allowed), Arrivals::default());
     let (mut playout, mut repeats) = (PlayoutMoves::default(), Repeats::default());
     let mut following = Following::new(args.sync);
+    let mut unfit = None;
     let summary = loop {
         tokio::select! {
             summary = &mut running => {
@@ -460,6 +477,9 @@ async fn receive(
                         tell(reporter, t_s, joined, &event)?;
                     }
                     offer = offered(event).or(offer);
+                }
+                if let Some(failure) = unfit.take() {
+                    return Err(failure);
                 }
                 break summary.map_err(|error| {
                     let wanted = Wanted { flow: &flow, name: &name, claims: claims.as_ref() };
@@ -492,6 +512,14 @@ async fn receive(
                 }
                 gave_up |= matches!(&event, JoinEvent::GaveUp { .. });
                 let over = gave_up || stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
+                if let JoinEvent::Advertised(flow) = &event
+                    && let Some(failure) = contradicted(args, flow)
+                {
+                    // Before anything is written.
+                    unfit = Some(failure);
+                    stop.token.cancel();
+                    continue;
+                }
                 if is_offer(&event) {
                     // What was said of its levels may hold no more.
                     below.joined();

@@ -56,6 +56,12 @@ pub fn parse(text: &str) -> Result<Renditions, String> {
                 last.rate
             ));
         }
+        if let Some(last) = all.last().filter(|last| wanted.height < last.height) {
+            return Err(format!(
+                "{at}: it has fewer rows than the {}p of the one before; give them from the lowest to the highest",
+                last.height
+            ));
+        }
         all.push(wanted);
     }
     match all.len() {
@@ -320,6 +326,16 @@ mod tests {
                 "180p:900k,360p:300k",
                 "rendition 2 (360p:300k)",
                 "not above",
+            ),
+            (
+                "720p:300k,180p:900k",
+                "rendition 2 (180p:900k)",
+                "fewer rows than the 720p",
+            ),
+            (
+                "180p:300k,360p:600k,240p:900k",
+                "rendition 3 (240p:900k)",
+                "fewer rows than the 360p",
             ),
             ("180p:300k", "1 given", "2 or 3"),
             ("90p:100k,180p:300k,360p:900k,720p:2M", "4 given", "2 or 3"),

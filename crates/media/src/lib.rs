@@ -61,7 +61,7 @@ pub use live::{
 };
 pub use map::{Map, MapError};
 pub use mpeg::sniff::{comes_live, is_transport_stream, recognise};
-pub use output::{FlowWriter, OutputForm, Received, Undecodable};
+pub use output::{FlowWriter, OutputForm, Received, Undecodable, misnamed};
 pub use rates::{
     DataSummary, LayerSummary, PictureCounts, RenditionSummary, Summary, renditions_of,
 };

@@ -44,6 +44,61 @@ impl OutputForm {
     }
 }
 
+/// What a file is to be by the ending of its name, where the media in it can contradict that.
+const NAMED: [(&[&str], &str, &[Media]); 6] = [
+    (
+        &["m1v", "m2v", "mpv"],
+        "MPEG-1/2 video without a container",
+        &[Media::Mpeg1, Media::Mpeg2],
+    ),
+    (
+        &["h264", "264", "avc"],
+        "H.264 without a container",
+        &[Media::H264],
+    ),
+    (
+        &["h265", "265", "hevc"],
+        "H.265 without a container",
+        &[Media::H265],
+    ),
+    (
+        &["ivf"],
+        "AV1, VP8 or VP9 in IVF",
+        &[Media::Av1, Media::Vp8, Media::Vp9],
+    ),
+    (&["obu"], "AV1 without a container", &[Media::Av1]),
+    (
+        &["webm"],
+        "AV1, VP8 or VP9 in WebM",
+        &[Media::Av1, Media::Vp8, Media::Vp9],
+    ),
+];
+
+/// Why a flow of `media` is not what the ending of a file name says, and what to do; `None` if it is, or if the ending says nothing.
+pub fn misnamed(extension: &str, media: Media) -> Option<String> {
+    if matches!(media, Media::Opaque | Media::Audio | Media::H261) {
+        return None;
+    }
+    let extension = extension.to_ascii_lowercase();
+    let of_name = |it: &&(&[&str], &str, &[Media])| it.0.contains(&extension.as_str());
+    let (_, what, _) = NAMED
+        .iter()
+        .find(of_name)
+        .filter(|it| !it.2.contains(&media))?;
+    let bare = match media {
+        Media::Mpeg1 => "m1v",
+        Media::Mpeg2 => "m2v",
+        Media::H264 => "h264",
+        Media::H265 => "h265",
+        Media::Av1 | Media::Vp8 | Media::Vp9 => "ivf",
+        _ => "ts",
+    };
+    Some(format!(
+        "a name that ends in .{extension} is for {what}, and the flow is {}: end it in .{bare}, or in .mkv, which ffmpeg writes",
+        media.name()
+    ))
+}
+
 /// A received frame on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
@@ -271,6 +326,43 @@ impl FlowWriter {
             Stream::H265(stream) => stream.stats(),
             Stream::Pictures(stream) => stream.stats(),
             Stream::Transport(stream) => stream.stats(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_contradicts_the_media_is_told_with_one_that_does_not() {
+        for (extension, media, better) in [
+            ("h264", Media::MpegTs, ".ts"),
+            ("H264", Media::H265, ".h265"),
+            ("hevc", Media::H264, ".h264"),
+            ("m1v", Media::MpegTs, ".ts"),
+            ("ivf", Media::H264, ".h264"),
+            ("obu", Media::Vp9, ".ivf"),
+            ("webm", Media::H264, ".h264"),
+            ("webm", Media::MpegTs, ".ts"),
+        ] {
+            let told = misnamed(extension, media).unwrap();
+            assert!(
+                told.contains(media.name()) && told.contains(better),
+                "{told}"
+            );
+        }
+        for (extension, media) in [
+            ("h264", Media::H264),
+            ("m2v", Media::Mpeg2),
+            ("webm", Media::Vp9),
+            ("obu", Media::Av1),
+            ("ts", Media::H264),
+            ("mkv", Media::MpegTs),
+            ("anything", Media::MpegTs),
+            ("h264", Media::Opaque),
+        ] {
+            assert_eq!(misnamed(extension, media), None, "{extension}");
         }
     }
 }

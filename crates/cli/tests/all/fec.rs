@@ -62,7 +62,7 @@ fn what_is_wrong_is_named() {
     let output = run(&["fec", "plan", &circle]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        complaint(&output).contains("branch a hangs on itself"),
+        complaint(&output).contains("branch a is its own ancestor"),
         "{}",
         complaint(&output)
     );

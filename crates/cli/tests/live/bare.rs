@@ -146,6 +146,68 @@ fn pipes_of_ivf_and_webm_are_served_as_they_come() {
     }
 }
 
+/// The name of an output is compared with the flow before anything is written.
+#[test]
+fn an_output_whose_name_contradicts_the_flow_is_refused_before_it_exists() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("misnamed");
+    let file = clip(&folder, "film.mkv", "-c:v libx264 -g 25 -c:a aac", 20);
+    let server = Running::start(&["serve", &file.display().to_string(), "--loop"]);
+    for (name, remedy) in [
+        ("got.h264", "end it in .ts"),
+        ("got.webm", "end it in .ts"),
+        ("got.m1v", "end it in .ts"),
+    ] {
+        let path = folder.join(name);
+        let out = path.display().to_string();
+        let output = run(&["join", &server.url, "--for", "8s", "--out", &out]);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(
+            said.contains(name) && said.contains(remedy),
+            "{name}: {said}"
+        );
+        assert!(!path.exists(), "{name}");
+    }
+    // A name of a container that ffmpeg writes is what it says.
+    let nut = folder.join("got.nut");
+    let out = nut.display().to_string();
+    let output = run(&["join", &server.url, "--for", "4s", "--out", &out]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let start = std::fs::read(&nut).unwrap();
+    assert!(start.starts_with(b"nut/multimedia container"));
+}
+
+/// The size of H.265 in a transport stream is that of its SPS, less what is cropped.
+#[test]
+fn the_size_of_h265_in_a_transport_stream_is_probed() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("size-h265");
+    for (rows, columns) in [(120, 160), (90, 162)] {
+        let path = folder.join(format!("{rows}.ts"));
+        let made = Command::new("ffmpeg")
+            .args("-v error -nostdin -y -f lavfi -i".split(' '))
+            .arg(format!("testsrc2=size={columns}x{rows}:rate=25"))
+            .args(
+                "-t 2 -c:v libx265 -preset ultrafast -g 25 -x265-params log-level=none -f mpegts"
+                    .split(' '),
+            )
+            .arg(&path)
+            .status()
+            .expect("ffmpeg runs");
+        assert!(made.success());
+        let probed = json(&run(&["probe", "--json", &path.display().to_string()]));
+        assert_eq!(
+            (&probed["width"], &probed["height"]),
+            (&columns.into(), &rows.into())
+        );
+    }
+}
+
 #[real_time]
 fn live_vp8_in_rtp_is_served_and_sent_on() {
     if !have_ffmpeg() {

@@ -67,7 +67,9 @@ pub enum TreeFileError {
         parent: String,
     },
     /// A branch is its own ancestor.
-    #[error("branch {0} hangs on itself, over its parents")]
+    #[error(
+        "branch {0} is its own ancestor: follow its parents up, and give one of them a parent that is not below {0}, or none"
+    )]
     Cycle(String),
     /// The branches are nested too deeply.
     #[error("branch {0} has more than {MOST_DEPTH} branches between itself and the source")]

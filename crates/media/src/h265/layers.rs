@@ -58,6 +58,11 @@ impl Unit {
         (nal::FIRST_IRAP..=nal::LAST_IRAP).contains(&self.kind)
     }
 
+    /// It carries parameter sets.
+    pub fn has_sets(self) -> bool {
+        self.has_sets
+    }
+
     /// It carries the parameter sets that a decoder needs to start at it.
     pub fn brings_sets(self) -> bool {
         self.has_all_sets
@@ -114,6 +119,8 @@ pub(crate) struct Layers {
     pub map: Map,
     /// Pictures per second, if known.
     pub rate: Option<FrameRate>,
+    /// Width and height of the pictures, once an SPS came.
+    pub size: Option<(u32, u32)>,
     /// The highest temporal layer; `None` until the stream says how many it has.
     top: Option<u8>,
     /// The highest that was seen, once a picture between two starts was.

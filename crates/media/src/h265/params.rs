@@ -1,5 +1,6 @@
 use bytes::Bytes;
 use layercast_core::FrameRate;
+use memchr::memmem;
 
 use super::nal;
 use crate::mpeg::bits::BitReader;
@@ -57,6 +58,20 @@ struct Tail {
 struct ReferenceSet {
     behind: Vec<(i32, bool)>,
     ahead: Vec<(i32, bool)>,
+}
+
+/// Width and height of the pictures of an access unit in Annex B form, if it has an SPS of the base layer that can be read.
+pub(crate) fn size_in(unit: &[u8]) -> Option<(u32, u32)> {
+    let starts = memmem::find_iter(unit, &[0, 0, 1]).map(|at| at + 3);
+    let mut sets = starts.filter_map(|at| {
+        let nal = unit.get(at..)?;
+        (nal::head(nal)? == (nal::SPS, 0)).then_some(nal)
+    });
+    let set = sets.next()?;
+    let end = memmem::find(set, &[0, 0, 1]).unwrap_or(set.len());
+    let set = unescaped(&set[..end.min(MAX_SET)]);
+    let (_, sps) = Sps::read(&mut BitReader::new(&set, 0))?;
+    Some((sps.width, sps.height))
 }
 
 /// What is needed of a PPS (7.3.2.3).

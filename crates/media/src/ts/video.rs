@@ -137,7 +137,11 @@ impl VideoInspector {
                 let format = inspector.sets.format()?;
                 Some((format.width, format.height, format.frame_rate))
             }
-            VideoInspector::H265(_) | VideoInspector::Other => None,
+            VideoInspector::H265(layers) => {
+                let (width, height) = layers.size?;
+                Some((width, height, None))
+            }
+            VideoInspector::Other => None,
         }
     }
 
@@ -173,13 +177,18 @@ impl VideoInspector {
                 }
             }
             VideoInspector::H265(layers) => match h265::Unit::read(unit) {
-                Some(unit) => Coded {
-                    picture: unit.picture(),
-                    layer: layers.layer(unit),
-                    gop_start: unit.is_start(),
-                    missing: None,
-                    field: None,
-                },
+                Some(read) => {
+                    if read.has_sets() {
+                        layers.size = h265::size_in(unit).or(layers.size);
+                    }
+                    Coded {
+                        picture: read.picture(),
+                        layer: layers.layer(read),
+                        gop_start: read.is_start(),
+                        missing: None,
+                        field: None,
+                    }
+                }
                 None => Coded::by_access(random_access),
             },
             VideoInspector::Other => Coded::by_access(random_access),
