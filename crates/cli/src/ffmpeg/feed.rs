@@ -27,6 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const HOPELESS: u32 = 5;
 /// Time that a child gets to exit once its output has ended.
 const EXIT_WITHIN: Duration = Duration::from_secs(2);
+/// Time in which ffmpeg says of the first bytes of a transport stream that it does not carry their codec.
+const SAID_WITHIN: Duration = Duration::from_millis(50);
 /// Messages that wait to be reported.
 const MESSAGES: usize = 32;
 
@@ -278,6 +280,29 @@ impl Feed {
         Ok(())
     }
 
+    /// Whether the media that begin to come are of a codec that a transport stream does not carry, and IVF does: then they are
+    /// asked for again, if that is possible.
+    fn turns_to_ivf(&mut self) -> bool {
+        let input = &self.plan.input;
+        let is_remuxed = self.is_remuxed || input.carries == Carries::Media;
+        let can_turn = self.plan.args.is_none() && is_remuxed && !input.is_bare;
+        if !can_turn || input.kind == Kind::Stored || self.came {
+            return false;
+        }
+        thread::sleep(SAID_WITHIN);
+        let said = self.shared.state().said.clone();
+        let codecs = said.map_or_else(Vec::new, |it| complaint::foreign_codecs(&it.lines()));
+        let Some(silence) = file::silence_of_codecs(&input.name, &codecs) else {
+            return false;
+        };
+        self.tell(silence);
+        self.plan.input.is_bare = true;
+        for group in self.shared.state().groups.drain(..) {
+            signal_group(group, Signal::KILL);
+        }
+        true
+    }
+
     /// A life ended; `true` if another one is to begin.
     fn ended(&mut self, life: Life) -> bool {
         let (came, began) = (life.came, life.began);
@@ -369,9 +394,17 @@ impl Read for Feed {
                 }
                 continue;
             };
+            let is_first = !life.came;
             match life.read(buffer) {
+                Ok(1..) if is_first && self.turns_to_ivf() => {
+                    if let Some(life) = self.life.take() {
+                        life.end();
+                    }
+                }
                 Ok(len @ 1..) => {
-                    let is_first = !std::mem::replace(&mut life.came, true);
+                    if let Some(life) = &mut self.life {
+                        life.came = true;
+                    }
                     if is_first && std::mem::replace(&mut self.came, true) {
                         let name = &self.plan.input.name;
                         let restarts = self.shared.state().restarts;

@@ -144,6 +144,12 @@ pub fn silence_of(name: &str, first: &[u8]) -> Option<String> {
     }
 }
 
+/// The same of an input with these codecs, as ffmpeg names them.
+pub fn silence_of_codecs(name: &str, codecs: &[String]) -> Option<String> {
+    let codec = codecs.iter().find(|it| IN_IVF.contains(&it.as_str()))?;
+    Some(silence(name, &codec.to_uppercase()))
+}
+
 /// Codecs of sound, as ffmpeg names them, that a transport stream does not carry; pcm_* are such, too.
 const SOUND: [&str; 8] = [
     "vorbis", "flac", "alac", "wmav2", "wmapro", "amr_nb", "amr_wb", "speex",

@@ -1,5 +1,7 @@
 //! AV1, VP8 and VP9 in the containers in which people have them, in pipes and in RTP.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -267,4 +269,59 @@ fn live_vp8_in_rtp_is_served_and_sent_on() {
         !output.status.success() && said.contains("VP8") && said.contains("got.webm"),
         "{said}"
     );
+}
+
+/// Answers requests for the files of a folder.
+fn site(folder: &Path) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let folder = folder.to_owned();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let mut request = [0; 4_096];
+            let len = stream.read(&mut request).unwrap_or(0);
+            let request = String::from_utf8_lossy(&request[..len]).into_owned();
+            let name = request.split(' ').nth(1).unwrap_or("/");
+            let body = std::fs::read(folder.join(name.trim_start_matches('/')));
+            let (status, body) = match body {
+                Ok(body) => ("200 OK", body),
+                Err(_) => ("404 Not Found", Vec::new()),
+            };
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(&body);
+        }
+    });
+    port
+}
+
+#[real_time]
+fn hls_with_av1_is_asked_for_again_in_ivf() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("bare-hls");
+    let file = clip(&folder, "clip.mp4", AV1, 6);
+    let made = Command::new("ffmpeg")
+        .args(["-v", "error", "-nostdin", "-y", "-i"])
+        .arg(&file)
+        .args("-c copy -f hls -hls_time 1 -hls_segment_type fmp4 -hls_playlist_type vod".split(' '))
+        .arg(folder.join("list.m3u8"))
+        .current_dir(&folder)
+        .status();
+    assert!(made.expect("ffmpeg runs").success());
+    let url = format!("http://127.0.0.1:{}/list.m3u8", site(&folder));
+    let mut server = Running::start(&["serve", &url, "--measure", "1s"]);
+    let got = folder.join("got.webm");
+    let out = got.display().to_string();
+    let output = run(&["join", &server.url, "--out", &out]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_eq!(ends_within(&mut server.child, SOON), Some(0));
+    let (found, whole) = (sums(&got), sums(&file));
+    assert!(found.len() >= 25, "{}", found.len());
+    assert!(found.iter().all(|it| whole.contains(it)));
 }
