@@ -42,7 +42,7 @@ demo-fec: demo-parts ## The base layer over a link that loses 3 %, on sockets: w
 # ffmpeg and the clips come while the compiler runs.
 .PHONY: demo-parts
 demo-parts:
-	@[ -x $(TRIED) ] || echo "building layercast for the first time: about 3 minutes on two cores; ffmpeg and two clips meanwhile"
+	@[ -x $(TRIED) ] || echo "building layercast for the first time: about 3 minutes on two cores; ffmpeg and three clips meanwhile"
 	@start=$$SECONDS; $(MAKE) --no-print-directory -j2 try clips; echo "built in $$((SECONDS - start)) s"
 
 .PHONY: try
