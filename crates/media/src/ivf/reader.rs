@@ -103,7 +103,9 @@ impl IvfReader {
             self.lose();
         }
         if IvfReader::begins(&self.buffer) {
-            if self.buffer.len() < HEADER {
+            // Its length is what it says, whatever the pieces.
+            let whole = Header::read(&self.buffer).map(|(_, len)| len);
+            if whole.is_none_or(|len| self.buffer.len() < len) {
                 return false;
             }
             self.header();
@@ -167,7 +169,6 @@ impl IvfReader {
                     Some(frames) => frames.lose(),
                     None => self.frames = Some(BareFrames::new(codec, self.map)),
                 }
-                let len = len.min(self.buffer.len());
                 self.buffer.advance(len);
             }
             _ => {
@@ -249,6 +250,17 @@ mod tests {
                 assert_eq!(frames, expected, "{cut}");
                 assert_eq!(reader.broken, u64::from(cut % 15 != 0), "{cut}");
             }
+        }
+    }
+
+    #[test]
+    fn a_header_has_the_length_that_it_names() {
+        let mut data = stream(0..3);
+        data[6] = 40;
+        data.splice(32..32, [0; 8]);
+        for piece in [1, 11, 33, 1_000] {
+            let (frames, reader) = read(&data, piece);
+            assert_eq!((frames.len(), reader.broken), (3, 0), "{piece}");
         }
     }
 
