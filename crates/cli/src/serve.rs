@@ -56,7 +56,11 @@ pub fn run(args: &args::Serve) -> Outcome {
         scheme::check_path(path, scheme::Place::Input)?;
     }
     check_output(args.trace.as_deref())?;
-    let _lock = lock(path);
+    let others = args.rendition.iter().map(|it| it.as_path());
+    let read = std::iter::once(path)
+        .chain(others)
+        .chain(args.sdp.as_deref());
+    let _locks: Vec<File> = read.filter_map(lock).collect();
     signals::exit_on_first()?;
     let of_server = |identity: Option<&Identity>| name::of_server(&args.own, identity, args.listen);
     let mut config = node(
@@ -220,7 +224,7 @@ fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
     }
 }
 
-/// Locks the file that is served until the handle is dropped: `join --out` refuses to overwrite it.
+/// Locks a file that is served, or describes what is, until the handle is dropped: `join --out` refuses to overwrite it.
 fn lock(path: &Path) -> Option<File> {
     if input::is_stream(path) {
         return None;

@@ -1,4 +1,4 @@
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, FileType, OpenOptions, TryLockError};
 use std::io::{self, Error, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,33 @@ pub fn check_output(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Locks the file at `path` for another program that writes it, until the returned handle is dropped; it is created if it
+/// is missing, and left as it is. `None`: it is no regular file.
+///
+/// # Errors
+/// It cannot be opened for writing, or is used by another program of Layercast.
+pub fn lock_output(path: &Path) -> io::Result<Option<File>> {
+    match path.metadata() {
+        Ok(meta) if !meta.is_file() => Ok(None),
+        _ => open_locked(path).map(|(file, _)| Some(file)),
+    }
+}
+
+/// Opens an output as it is, creates it if it is missing, and locks it.
+fn open_locked(path: &Path) -> io::Result<(File, FileType)> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    // Outputs to /dev/null do not disturb each other.
+    if !kind.is_char_device() {
+        lock(&file)?;
+    }
+    Ok((file, kind))
+}
+
 /// A file that is created, or emptied, when its first bytes are written.
 pub(crate) struct FileOut {
     path: PathBuf,
@@ -97,16 +124,7 @@ impl FileOut {
                 thread::sleep(FIFO_POLL);
             }
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&self.path)?;
-        let kind = file.metadata()?.file_type();
-        // Outputs to /dev/null do not disturb each other.
-        if !kind.is_char_device() {
-            lock(&file)?;
-        }
+        let (file, kind) = open_locked(&self.path)?;
         if kind.is_file() {
             file.set_len(0)?;
         }
@@ -144,7 +162,7 @@ impl Write for FileOut {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::fs::{CWD, Mode, mknodat};
 
     use super::*;
 
@@ -163,10 +181,35 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_another_program_writes_has_one_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.webm");
+        let one = lock_output(&path).unwrap();
+        assert!(one.is_some());
+        let busy = |error: Error| assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        busy(lock_output(&path).unwrap_err());
+        busy(check_output(&path).unwrap_err());
+        drop(one);
+        std::fs::write(&path, "valuable").unwrap();
+        assert!(lock_output(&path).unwrap().is_some());
+        assert_eq!(std::fs::read(&path).unwrap(), b"valuable");
+        for _ in 0..2 {
+            assert!(lock_output(Path::new("/dev/null")).unwrap().is_none());
+        }
+    }
+
+    #[test]
     fn a_fifo_without_a_reader_is_not_waited_for_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        mknodat(
+            CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
         let ended = Arc::new(AtomicBool::new(false));
         let mut out = FileOut::new(path, Arc::clone(&ended)).unwrap();
         ended.store(true, Ordering::Relaxed);

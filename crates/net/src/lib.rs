@@ -82,7 +82,7 @@ pub use config::{
 };
 pub use connection::ChannelStats;
 pub use error::{CallError, NetError};
-pub use file_out::{check_output, open_fifo};
+pub use file_out::{check_output, lock_output, open_fifo};
 pub use frames::{Frames, LiveFrame};
 pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};

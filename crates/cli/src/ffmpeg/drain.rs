@@ -1,13 +1,15 @@
 //! A stream that ffmpeg writes somewhere.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use layercast_media::OutputForm;
+use layercast_net::lock_output;
 
 use super::complaint::Complaint;
 use super::{Ffmpeg, input};
@@ -27,6 +29,8 @@ pub struct Target {
     pub is_player: bool,
     /// What is written to it.
     pub form: OutputForm,
+    /// The file that is written, if it is one.
+    file: Option<PathBuf>,
     args: Vec<OsString>,
 }
 
@@ -72,6 +76,7 @@ impl Target {
                 name,
                 is_player: false,
                 form: OutputForm::Container,
+                file: Some(out.to_owned()),
                 // Not a protocol, whatever the file is called.
                 args: with(&[&READ, &all], input::file_name(out)),
             };
@@ -92,6 +97,7 @@ impl Target {
             name,
             is_player: true,
             form,
+            file: None,
             args,
         }
     }
@@ -118,6 +124,8 @@ fn with(options: &[&[&str]], last: OsString) -> Vec<OsString> {
 struct State {
     child: Option<Child>,
     stdin: Option<ChildStdin>,
+    /// The file that ffmpeg writes: no other command of Layercast writes or serves it meanwhile.
+    locked: Option<File>,
     failure: Option<Failure>,
     /// Nothing is written any more.
     is_over: bool,
@@ -154,7 +162,7 @@ impl Drain {
     /// # Errors
     /// ffmpeg did not start, or ended with an error, or before the stream.
     pub fn finish(&self) -> Result<(), Failure> {
-        let (child, was_over) = {
+        let (child, was_over, _locked) = {
             let mut state = self.state();
             if let Some(failure) = state.failure.take() {
                 return Err(failure);
@@ -163,6 +171,8 @@ impl Drain {
             (
                 state.child.take(),
                 std::mem::replace(&mut state.is_over, true),
+                // Until ffmpeg has ended.
+                state.locked.take(),
             )
         };
         let Some(child) = child else { return Ok(()) };
@@ -183,13 +193,19 @@ impl Drain {
     }
 
     /// Starts ffmpeg: it ends by the end of its input, also if this process is killed, and so a file is whole.
-    fn start(&self, first: &[u8]) -> Result<(Child, ChildStdin), Failure> {
+    fn start(&self, first: &[u8]) -> Result<(Child, ChildStdin, Option<File>), Failure> {
+        let locked = match &self.target.file {
+            Some(path) => {
+                lock_output(path).map_err(|error| Failure::file(path, "write", &error))?
+            }
+            None => None,
+        };
         let streams = (Stdio::piped(), Stdio::null());
         let args = self.target.args(first);
         let mut child = self.ffmpeg.start_with(args, streams, OnDeath::InputEnds)?;
         let none = || Failure::new("ffmpeg has no standard input");
         let stdin = child.stdin().ok_or_else(none)?;
-        Ok((child, stdin))
+        Ok((child, stdin, locked))
     }
 }
 
@@ -205,7 +221,8 @@ impl Write for Pour {
             }
             if state.child.is_none() {
                 match self.0.start(bytes) {
-                    Ok((child, stdin)) => {
+                    Ok((child, stdin, locked)) => {
+                        state.locked = locked;
                         state.child = Some(child);
                         state.stdin = Some(stdin);
                     }

@@ -93,6 +93,76 @@ fn the_file_that_is_served_is_no_output() {
     assert_eq!(fs::read(&clip).expect("the clip"), before);
 }
 
+/// A rendition of `rows` rows with key frames at whole seconds.
+fn make_rendition(folder: &Path, rows: u32) -> String {
+    let to = folder.join(format!("{rows}.ts"));
+    let made = Command::new("ffmpeg")
+        .args(["-v", "error", "-nostdin", "-y", "-f", "lavfi", "-i"])
+        .arg(format!(
+            "testsrc2=size={}x{rows}:rate=25:duration=3",
+            rows * 4 / 3
+        ))
+        .args(["-c:v", "libx264", "-preset", "ultrafast", "-g", "25"])
+        .args(["-sc_threshold", "0", "-bf", "0", "-b:v"])
+        .arg(format!("{rows}k"))
+        .arg(&to)
+        .status();
+    assert!(made.expect("ffmpeg runs").success());
+    to.display().to_string()
+}
+
+#[real_time]
+fn no_rendition_that_is_served_is_an_output() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("served-renditions");
+    let clips = [120, 240].map(|rows| make_rendition(&folder, rows));
+    let serve = ["serve", &clips[0], "--rendition", &clips[1], "--loop"];
+    let server = Running::start(&serve);
+    for clip in &clips {
+        let before = fs::read(clip).expect("the clip");
+        for option in ["--out", "--trace"] {
+            let output = run(&["join", &server.url, option, clip, "--for", "1s"]);
+            assert_eq!(output.status.code(), Some(1), "{option} {clip}");
+            let said = complaint(&output);
+            assert!(said.contains("serves or writes this file"), "{said}");
+            assert_eq!(fs::read(clip).expect("the clip"), before);
+        }
+    }
+}
+
+#[real_time]
+fn two_joins_do_not_write_one_file_through_ffmpeg() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("one-writer");
+    let clip = make_rendition(&folder, 120);
+    let server = Running::start(&["serve", &clip, "--loop"]);
+    for name in ["same.mkv", "same.mp4"] {
+        let out = folder.join(name).display().to_string();
+        let join = ["join", &server.url, "--out", &out, "--for", "5s"];
+        let start = || {
+            let mut command = layercast();
+            command.args(join).stdout(Stdio::null());
+            command.stderr(Stdio::piped()).spawn().expect("it runs")
+        };
+        let both = [start(), start()].map(|it| it.wait_with_output().expect("its end"));
+        let mut codes = both.each_ref().map(|it| it.status.code());
+        codes.sort_unstable();
+        assert_eq!(codes, [Some(0), Some(1)], "{name}: {both:?}");
+        let refused = both.iter().find(|it| !it.status.success());
+        let said = complaint(refused.expect("one"));
+        assert!(said.contains("serves or writes this file"), "{said}");
+        let decoded = Command::new("ffmpeg")
+            .args(["-v", "error", "-nostdin", "-xerror", "-i", &out])
+            .args(["-f", "null", "-"])
+            .status();
+        assert!(decoded.expect("ffmpeg runs").success(), "{name}");
+    }
+}
+
 #[test]
 fn inputs_without_an_end_are_refused_with_the_cause() {
     let output = run(&["probe", "/dev/zero"]);
