@@ -316,6 +316,7 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
         LiveEvent::Silent | LiveEvent::Back => "pauses of the encoder",
         LiveEvent::Restart(_) => "restarts of the timeline",
         LiveEvent::Pace(_) => "changes of the pace of the source",
+        LiveEvent::Lost(loss) if loss.packets == 0 => "pictures that are not whole",
         LiveEvent::Lost(_) => "packets lost on the way in",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::Stream(_) => "streams that stop",
@@ -413,8 +414,18 @@ const LOST_BEFORE: &str = "the network between the encoder and serve loses them,
                            (Linux: nstat -az UdpRcvbufErrors counts that; sysctl net.core.rmem_max=4194304 before serve starts \
                            makes room). Over a network that loses packets, send by SRT: serve 'srt://:PORT?mode=listener'";
 
-/// That packets were lost on the way in, and what helps.
+/// That packets were lost on the way in, and what helps; or that pictures are not whole without that.
 fn lost(loss: &InputLoss) -> String {
+    if loss.packets == 0 {
+        return format!(
+            "warning: {} not whole: the input ends or breaks off inside, or marks packets as damaged; receivers \
+             leave such a picture out with all that refer to it",
+            match loss.pictures {
+                1 => "1 picture of the input is".to_owned(),
+                pictures => format!("{pictures} pictures of the input are"),
+            }
+        );
+    }
     let packets = count(loss.packets, "packet");
     let pictures = match loss.pictures {
         0 => String::new(),
@@ -476,6 +487,20 @@ mod tests {
         }
         let said = in_words(&LiveEvent::Pace(PaceChange::RealTime(1.0))).expect("an end");
         assert!(said.contains("real time again"), "{said}");
+    }
+
+    #[test]
+    fn a_picture_that_is_not_whole_is_no_lost_packet() {
+        let loss = InputLoss {
+            packets: 0,
+            pictures: 1,
+        };
+        let said = in_words(&LiveEvent::Lost(loss)).expect("a warning");
+        assert!(
+            said.contains("1 picture of the input is not whole"),
+            "{said}"
+        );
+        assert!(!said.contains("lost"), "{said}");
     }
 
     #[test]

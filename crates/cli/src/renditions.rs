@@ -1,12 +1,13 @@
 //! Flows whose levels are whole renditions: what is given on the command line, and what is printed of them.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::Rate;
 use layercast_media::{
-    Clip, MediaError, Rendition, RenditionSummary, StoredRenditions, renditions_of,
+    Clip, MediaError, Rendition, RenditionSummary, StoredRenditions, Way, renditions_of,
 };
 use layercast_net::LiveFrom;
 
@@ -155,6 +156,7 @@ pub fn open(
     paths: &[&Path],
     open: impl Fn(&Path) -> Result<Input, Failure>,
 ) -> Result<Input, Failure> {
+    check_distinct(paths)?;
     let is_live = |path: &&&Path| input::is_stream(path) || scheme::is_url(path);
     let live = paths.iter().filter(is_live).count();
     if live == 0 {
@@ -201,16 +203,50 @@ pub fn open(
     })
 }
 
+/// Refuses an input that is given twice, by whatever name: renditions differ.
+fn check_distinct(paths: &[&Path]) -> Result<(), Failure> {
+    let identity = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
+    for (index, path) in paths.iter().enumerate() {
+        let is_same = |before: &&&Path| {
+            let (one, other) = (identity(before), identity(path));
+            *before == path || one.is_some() && one == other
+        };
+        if let Some(before) = paths[..index].iter().find(is_same) {
+            return Err(Failure::Usage(format!(
+                "{} and {} are the same input, and renditions differ: give each rendition once",
+                before.display(),
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Reads stored renditions.
 ///
 /// # Errors
 /// A file cannot be read, or they are no renditions of one flow.
 pub fn stored(paths: &[&Path]) -> Result<StoredRenditions, Failure> {
+    check_distinct(paths)?;
     let names: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let failed = |error| Failure::new(format!("{}: {error}", names.join(", ")));
+    let names = names.join(", ");
+    let failed = |error: MediaError| match error {
+        // No transport stream carries it as it is.
+        MediaError::Foreign { remedy, .. } if remedy.way() == Way::Ivf => {
+            let codec = remedy.codec.unwrap_or("of another codec");
+            Failure::new(format!(
+                "{names}: a rendition is MPEG-TS with H.264, H.265 or MPEG-2, and the video of one of these is {codec}"
+            ))
+            .hint(
+                "encode each rendition, with key frames at common times: ffmpeg -i FILE -c:v libx264 -g 25 -sc_threshold 0 \
+                 -c:a aac -f mpegts CLIP.ts",
+            )
+        }
+        error => Failure::new(format!("{names}: {error}")),
+    };
     parsed(paths)?.map_err(failed)
 }
 
@@ -280,6 +316,43 @@ pub fn describe(stored: &StoredRenditions) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_input_is_given_once_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, link, other] = ["one.ts", "link.ts", "other.ts"].map(|it| folder.path().join(it));
+        std::fs::write(&one, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        std::fs::hard_link(&one, &link).unwrap();
+        let (pipe, url) = (Path::new("-"), Path::new("udp://:5000"));
+        for twice in [[&one, &one], [&one, &link]] {
+            let failure = check_distinct(&[&other, twice[0], twice[1]]).unwrap_err();
+            assert_eq!(failure.code(), 2);
+            assert!(failure.to_string().contains("the same input"), "{failure}");
+            assert!(stored(&[twice[0], twice[1]]).is_err());
+        }
+        assert!(check_distinct(&[pipe, pipe]).is_err());
+        assert!(check_distinct(&[url, url]).is_err());
+        assert!(check_distinct(&[&one, &other, pipe, url]).is_ok());
+    }
+
+    #[test]
+    fn a_rendition_of_a_codec_that_no_transport_stream_carries_is_to_be_encoded() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one.webm", "other.webm"].map(|it| folder.path().join(it));
+        let mut webm = b"\x1a\x45\xdf\xa3\x9f\x42\x82\x84webm".to_vec();
+        webm.extend_from_slice(b"\x86\x85V_VP9");
+        webm.resize(4_096, 0);
+        std::fs::write(&one, &webm).unwrap();
+        std::fs::write(&other, &webm).unwrap();
+        let failure = stored(&[&one, &other]).map(|_| ()).unwrap_err();
+        let said = failure.to_string();
+        assert!(said.contains("MPEG-TS") && said.contains("VP9"), "{said}");
+        assert!(
+            said.contains("-f mpegts") && !said.contains("IVF"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn a_list_is_read_with_the_place_of_what_is_wrong() {

@@ -73,11 +73,19 @@ impl Complaint {
                 self.also()
             );
         }
-        match self.cause.is_empty() {
+        match self.cause.is_empty() || self.was_made_to_end() {
             true => format!("ffmpeg ended with {}", self.status),
             false if self.status.success() => format!("{} (ffmpeg)", self.cause),
             false => format!("{} (ffmpeg: {})", self.cause, self.status),
         }
+    }
+
+    /// Whether a signal from outside ended it: what it said before is not the cause. Other signals are crashes.
+    fn was_made_to_end(&self) -> bool {
+        use rustix::process::Signal;
+        let outer = [Signal::HUP, Signal::INT, Signal::KILL, Signal::TERM];
+        let signal = self.status.signal();
+        signal.is_some_and(|it| outer.iter().any(|outer| outer.as_raw() == it))
     }
 
     /// What it complained of before it was killed.
@@ -316,6 +324,20 @@ mod tests {
             let remedy = said.remedy(&ffmpeg, "a.mp4");
             assert!(remedy.contains(helps), "{remedy}");
         }
+    }
+
+    #[test]
+    fn what_ffmpeg_said_is_no_cause_of_a_signal_from_outside() {
+        let line = ["[error] stream index 2 is not valid"];
+        for signal in [1, 2, 9, 15] {
+            let said = ended(signal, &line, None).in_words();
+            let expected = format!("ffmpeg ended with signal: {signal} ");
+            assert!(said.starts_with(&expected), "{said}");
+            assert!(!said.contains("index"), "{said}");
+        }
+        // It has crashed.
+        let said = ended(6, &line, None).in_words();
+        assert!(said.contains("not valid (ffmpeg: signal: 6"), "{said}");
     }
 
     #[test]

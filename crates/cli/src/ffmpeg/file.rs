@@ -137,7 +137,7 @@ pub fn is_bare(first: &[u8]) -> Option<bool> {
 /// What is to be said of an input that begins with these bytes and of which only the video is served.
 pub fn silence_of(name: &str, first: &[u8]) -> Option<String> {
     match layercast_media::recognise(first) {
-        Err(MediaError::Foreign { remedy, .. }) if remedy.way() == Way::Ivf => {
+        Err(MediaError::Foreign { remedy, .. }) if remedy.way() == Way::Ivf && remedy.has_sound => {
             Some(silence(name, remedy.codec?))
         }
         _ => None,
@@ -179,4 +179,25 @@ pub fn not_carried(name: &str, codecs: &[String]) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sound_is_left_out_where_there_is_some() {
+        let webm = |codecs: &[&[u8]]| {
+            let mut bytes = b"\x1a\x45\xdf\xa3\x9f\x42\x82\x84webm".to_vec();
+            bytes.extend(codecs.concat());
+            bytes.resize(4_096, 0);
+            bytes
+        };
+        assert_eq!(silence_of("-", &webm(&[b"V_VP9"])), None);
+        let said = silence_of("-", &webm(&[b"V_VP9", b"A_OPUS"])).expect("a note");
+        assert!(
+            said.contains("VP9, which is served without sound"),
+            "{said}"
+        );
+    }
 }
