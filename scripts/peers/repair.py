@@ -55,8 +55,10 @@ VARIANTS = {
     for ms in (120, 200, 250, 300, 500)
 }
 VARIANTS |= {"Layercast, default playout": ("layercast", [[], []])}
-VARIANTS |= {"Layercast, lead 0, playout 120 ms": ("layercast", [["--lead", "0"], ["--playout", "120ms"]])}
-VARIANTS |= {"Layercast, lead 0, playout 80 ms": ("layercast", [["--lead", "0"], ["--playout", "80ms"]])}
+VARIANTS |= {
+    f"Layercast, lead 0, playout {ms} ms": ("layercast", [["--lead", "0"], ["--playout", f"{ms}ms"]])
+    for ms in (120, 100, 80)
+}
 VARIANTS |= {"Layercast, lead 0, default playout": ("layercast", [["--lead", "0"], []])}
 VARIANTS |= {f"SRT {ms} ms": ("srt", ms) for ms in (100, 120, 160, 200, 300)}
 VARIANTS |= {f"RIST {ms} ms": ("rist", ms) for ms in (120, 160, 200, 300)}

@@ -5,22 +5,15 @@ mod common;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{complaint, ends_within, folder, layercast, real_time, run, signal};
+use common::{complaint, ends_within, folder, free_port, layercast, real_time, run, signal};
 use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(60);
-
-/// A port that is free now.
-fn port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
-}
 
 fn receive(address: &str, out: &Path) -> Child {
     let child = layercast()
@@ -71,7 +64,7 @@ fn a_host_without_a_route_is_named_at_once() {
 #[real_time]
 fn traces_tell_what_both_ends_did() {
     let folder = folder("files-traces");
-    let (file, address) = (folder.join("file"), format!("127.0.0.1:{}", port()));
+    let (file, address) = (folder.join("file"), format!("127.0.0.1:{}", free_port()));
     fs::write(&file, vec![7; 100_000]).unwrap();
     let traces = ["sent", "received"].map(|it| folder.join(it));
     let [sent, received] = traces.each_ref().map(|it| it.to_str().unwrap());
@@ -109,7 +102,7 @@ fn exit_codes_tell_all_some_and_none() {
     let file = folder.join("file");
     fs::write(&file, vec![7; 100_000]).unwrap();
     let file = file.to_str().unwrap();
-    let [here, nobody] = [port(), port()].map(|port| format!("127.0.0.1:{port}"));
+    let [here, nobody] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
     let args = ["send", file, "--json", "--wait", "2s", "--to"];
 
     let mut receiver = receive(&here, &folder.join("all"));
@@ -199,7 +192,7 @@ fn ctrl_c_keeps_what_is_here() {
     let folder = folder("files-stopped");
     let file = folder.join("file");
     fs::write(&file, vec![7; 4_000_000]).unwrap();
-    let here = format!("127.0.0.1:{}", port());
+    let here = format!("127.0.0.1:{}", free_port());
     let out = folder.join("out");
     let mut receiver = receive(&here, &out);
     let send = |rate: &str| {

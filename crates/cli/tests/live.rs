@@ -23,7 +23,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{
-    Running, complaint, decode, ends_within, folder, have_ffmpeg, layercast, real_time, run,
+    Running, complaint, decode, ends_within, folder, free_port as port, have_ffmpeg, layercast,
+    real_time, run,
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -37,17 +38,6 @@ impl Drop for Helper {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A UDP port that was free a moment ago; even, as RTP wants it.
-fn port() -> u16 {
-    loop {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let port = socket.local_addr().expect("its address").port();
-        if port.is_multiple_of(2) {
-            return port;
-        }
     }
 }
 

@@ -12,8 +12,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{
-    Running, complaint, decode, ends_within, folder, have_ffmpeg, json, layercast, make_clip,
-    real_time, run, signal,
+    Running, complaint, decode, ends_within, folder, free_port, have_ffmpeg, json, layercast,
+    make_clip, real_time, run, signal,
 };
 use serde_json::Value;
 
@@ -38,10 +38,7 @@ fn a_port_in_use_is_named() {
 
 #[test]
 fn the_patience_of_a_receiver_is_the_same_for_every_form_of_address() {
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = format!("127.0.0.1:{}", free_port());
     let fingerprint = "A".repeat(43);
     for (url, says) in [
         (format!("{free}"), "cannot reach"),
@@ -83,19 +80,15 @@ fn the_patience_of_a_receiver_is_the_same_for_every_form_of_address() {
 #[test]
 fn a_server_that_comes_up_later_is_joined() {
     for flow in ["", "/later"] {
-        let free = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let free = format!("127.0.0.1:{}", free_port());
         let url = format!("{free}{flow}");
         let joining = std::thread::spawn(move || {
             let args = ["join", &url, "--patience", "30s", "--for", "20s"];
             run(&args)
         });
         std::thread::sleep(Duration::from_secs(1));
-        let listen = free.to_string();
         let clip = trace("later");
-        let _server = Running::start_at(&["serve", &clip, "--insecure", "--loop"], &listen);
+        let _server = Running::start_at(&["serve", &clip, "--insecure", "--loop"], &free);
         let joined = joining.join().unwrap();
         let told = complaint(&joined);
         assert!(

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, UdpSocket};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::common::{
-    Running, complaint, decode, ends_within, folder, have_ffmpeg, layercast, make_clip, real_time,
-    run,
+    Running, complaint, decode, ends_within, folder, free_port, have_ffmpeg, layercast, make_clip,
+    real_time, run,
 };
 use crate::trace;
 
@@ -115,11 +115,7 @@ fn a_server_with_another_certificate_is_found_by_its_url_in_a_file_or_named() {
     let folder = folder("renewed");
     let clip = make_clip(&folder, 2);
     let (url, got) = (folder.join("server.url"), folder.join("got.m1v"));
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     let serve = || {
         layercast()
             .args(["serve", &clip, "--flow", "test", "--loop"])

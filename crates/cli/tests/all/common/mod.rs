@@ -6,9 +6,10 @@
 )]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -16,6 +17,22 @@ use serde_json::Value;
 /// For tests whose answer is that of a machine in time: one that has something else to do may miss it, three times in a row it does
 /// not. What does not depend on the clock is tested in virtual time.
 pub use flaky_test::flaky_test as real_time;
+
+/// A port of TCP and UDP that is free, and stays free until a program listens there: no system gives ports below 32768 to a socket
+/// that asks for any. It is even, as RTP wants it.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Other test programs run beside this one.
+    let begin = std::process::id() % 4_096;
+    loop {
+        let next = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 20_000 + 2 * ((begin + next) % 6_000) as u16;
+        let address = ("127.0.0.1", port);
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return port;
+        }
+    }
+}
 
 /// The `layercast` command.
 pub fn layercast() -> Command {
