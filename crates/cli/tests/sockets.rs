@@ -41,7 +41,7 @@ fn the_patience_of_a_receiver_is_the_same_for_every_form_of_address() {
     let free = format!("127.0.0.1:{}", free_port());
     let fingerprint = "A".repeat(43);
     for (url, says) in [
-        (format!("{free}"), "cannot reach"),
+        (free.clone(), "cannot reach"),
         (format!("{free}/bunny"), "cannot reach"),
         (
             format!("layercast://{free}/bunny?control=xtp"),
