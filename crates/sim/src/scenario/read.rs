@@ -63,6 +63,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(
 /// The field and the explanation of an error of serde at `path`.
 fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (String, String) {
     let path = if path == "." { String::new() } else { path };
+    let schema = schema.map(|schema| schema());
     if let Some((name, known)) = parts(message, "unknown field ") {
         let parent = match path.strip_suffix(name.as_str()) {
             Some(parent) => parent.trim_end_matches('.').to_owned(),
@@ -73,12 +74,12 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
     }
     if let Some(name) = message.strip_prefix("missing field ").and_then(quoted) {
         let field = join(&path, name);
-        let about = schema.and_then(|schema| about(&schema(), &field));
+        let about = schema.and_then(|schema| about(&schema, &field));
         let about = about.and_then(|it| it.description);
         let about = about.map_or(String::new(), |it| format!(": {it}"));
         return (field, format!("it is missing{about}"));
     }
-    let forms = schema.map(|schema| forms(&schema(), &path));
+    let forms = schema.as_ref().map(|schema| forms(schema, &path));
     let forms = forms.filter(|it| !it.is_empty());
     if let Some((name, known)) = parts(message, "unknown variant ") {
         let what = match forms {
@@ -87,7 +88,7 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
         };
         return (path, what);
     }
-    // What the reader of TOML says of a table that stands for one of several.
+    // The TOML parser reports an enum with a wrong number of keys, or of the wrong type, in these words.
     if let (true, Some(forms)) = (message.starts_with("wanted "), forms) {
         return (path, format!("expected {forms}"));
     }
@@ -96,7 +97,7 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
     let Some((found, expected)) = found.and_then(|rest| rest.split_once(", expected ")) else {
         return (path, message.to_owned());
     };
-    let about = schema.and_then(|schema| about(&schema(), &path));
+    let about = schema.and_then(|schema| about(&schema, &path));
     let about = about.unwrap_or_default();
     let expected = about.range.unwrap_or_else(|| plain(expected));
     let description = about
@@ -264,17 +265,17 @@ fn about(schema: &Value, path: &str) -> Option<About> {
 
 /// The tables of one key that the field at `path` may be, such as `{ uniform = .. } or { normal = .. }`; empty if it is none.
 fn forms(schema: &Value, path: &str) -> String {
-    let Some(either) = node(schema, path).and_then(|(node, _)| node["oneOf"].as_array()) else {
+    let Some(tables) = node(schema, path).and_then(|(node, _)| node["oneOf"].as_array()) else {
         return String::new();
     };
     let form = |form: &Value| match form["required"].as_array()?.as_slice() {
         [key] if form["type"] == "object" => Some(format!("{{ {} = .. }}", key.as_str()?)),
         _ => None,
     };
-    let forms: Option<Vec<String>> = either.iter().map(form).collect();
+    let forms: Option<Vec<String>> = tables.iter().map(form).collect();
     let forms = forms.unwrap_or_default();
     let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
-    self::either(&forms)
+    either(&forms)
 }
 
 /// The node itself, or the definition that it refers to.
