@@ -55,10 +55,11 @@ impl Frames {
         }
     }
 
-    /// Takes the next frame as soon as there is one.
+    /// Takes the next frame of a live producer as soon as there is one. Those of a clip are taken when the source needs them: there
+    /// is nothing to wait for, and its end would be ready at every poll.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<LiveFrame>> {
         match self {
-            Frames::Iter(frames) => Poll::Ready(frames.next().map(LiveFrame::from)),
+            Frames::Iter(_) => Poll::Pending,
             Frames::Channel(frames) => frames
                 .poll_recv(context)
                 .map(|frame| frame.map(LiveFrame::from)),
@@ -95,5 +96,24 @@ fn received<T: Into<LiveFrame>>(frame: Result<T, mpsc::error::TryRecvError>) -> 
         Ok(frame) => Next::Frame(frame.into()),
         Err(mpsc::error::TryRecvError::Empty) => Next::NotYet,
         Err(mpsc::error::TryRecvError::Disconnected) => Next::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn a_clip_wakes_nobody_and_a_live_producer_does_so_for_its_frames_and_its_end() {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut clip = Frames::of(std::iter::empty());
+        assert_eq!(clip.poll_next(&mut context), Poll::Pending);
+        let (producer, frames) = mpsc::channel(1);
+        let mut live = Frames::Live(frames);
+        assert_eq!(live.poll_next(&mut context), Poll::Pending);
+        drop(producer);
+        assert_eq!(live.poll_next(&mut context), Poll::Ready(None));
     }
 }
