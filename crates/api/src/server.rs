@@ -75,7 +75,7 @@ impl Server {
     ///
     /// Its links are protected (QUIC, sealed datagrams): it makes itself an identity, and members know
     /// it by the fingerprint in [`OpenGroup::url`]. For an identity that outlives the program, or links
-    /// in the clear, see [`run`](Server::run).
+    /// in the clear, see [`run`](Server::run). Links that leave the machine follow what their path carries.
     ///
     /// # Errors
     /// The address is in use, or not one of this machine.
@@ -209,6 +209,7 @@ async fn configured(address: impl ToSocketAddrs, identity: Identity) -> Result<N
     let mut config = NodeConfig::new(switch, address, port);
     config.identity = Some(Arc::new(identity));
     config.repair = Some(Means::Auto);
+    config.estimate_elsewhere = true;
     Ok(config)
 }
 

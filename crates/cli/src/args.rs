@@ -572,13 +572,13 @@ pub enum JoinFastStart {
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
-    /// Rate of every link towards receivers, e.g. 10Mbit/s; or auto: the node finds out what the path carries, by the reports
-    /// of link repair [default: unlimited]
-    #[arg(long, value_name = "RATE|auto", value_parser = units::link_rate)]
+    /// Rate of every link towards receivers: 10Mbit/s, auto or unlimited. With auto the node finds out what the path carries, by
+    /// the reports of link repair [default: auto to other machines, unlimited on this one]
+    #[arg(long, value_name = "RATE", value_parser = units::link_rate)]
     pub rate: Option<units::LinkRate>,
     /// Rate, delay, queue, loss and rate schedule (times count from the start of the node) of the link to one
     /// neighbour (a cell of the queue holds 48 bytes); repeatable:
-    /// NAME=RATE|auto[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
+    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
     /// Maximum number of connected receivers and switches; further ones are refused

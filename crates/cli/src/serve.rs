@@ -454,6 +454,7 @@ pub fn node(
     config.identities = own.reserved.iter().cloned().collect();
     config.max_connections = usize::from(link.max_neighbours);
     config.repair = link.repair.means();
+    config.estimate_elsewhere = link.rate.is_none() && measured.is_none();
     config.switch.fast_start = link.fast_start == args::FastStart::On;
     for named in &link.ports {
         let loss = match named.loss {

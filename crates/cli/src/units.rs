@@ -43,6 +43,8 @@ pub struct NamedPort {
 pub enum LinkRate {
     /// What the node finds that the path carries.
     Auto,
+    /// No limit.
+    Unlimited,
     /// This one.
     Known(Rate),
 }
@@ -51,7 +53,7 @@ impl LinkRate {
     /// The rate, if it is known.
     pub fn known(self) -> Option<Rate> {
         match self {
-            LinkRate::Auto => None,
+            LinkRate::Auto | LinkRate::Unlimited => None,
             LinkRate::Known(rate) => Some(rate),
         }
     }
@@ -190,13 +192,14 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     quantity(text)
 }
 
-/// Reads a rate such as `10Mbit/s`, or `auto`.
+/// Reads a rate such as `10Mbit/s`, `auto` or `unlimited`.
 pub fn link_rate(text: &str) -> Result<LinkRate, String> {
     match text.trim() {
         "auto" => Ok(LinkRate::Auto),
+        "unlimited" => Ok(LinkRate::Unlimited),
         text => rate(text)
             .map(LinkRate::Known)
-            .map_err(|error| format!("{error}, or auto")),
+            .map_err(|error| format!("{error}, auto or unlimited")),
     }
 }
 
@@ -328,11 +331,15 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         ("queue", port.queue.is_some()),
         ("schedule", !step_texts.is_empty()),
     ];
-    if port.rate == LinkRate::Auto
+    if port.rate.known().is_none()
         && let Some((key, _)) = of_rate.iter().find(|(_, is_given)| *is_given)
     {
+        let rate = match port.rate {
+            LinkRate::Auto => "auto",
+            _ => "unlimited",
+        };
         return Err(format!(
-            "{key}= belongs to a link with a known rate, and this one is auto"
+            "{key}= belongs to a link with a known rate, and this one is {rate}"
         ));
     }
     Ok(port)

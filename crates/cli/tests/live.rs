@@ -4,6 +4,8 @@
 mod bare;
 #[path = "all/common/mod.rs"]
 mod common;
+#[path = "live/elsewhere.rs"]
+mod elsewhere;
 #[path = "live/encoder.rs"]
 mod encoder;
 #[path = "live/failures.rs"]

@@ -54,6 +54,9 @@ pub struct NodeConfig {
     /// The port of a neighbour that is not in `ports`; it gets the neighbour's name and the
     /// carriage the neighbour asks for.
     pub default_port: PortConfig,
+    /// Whether the rate of a link without a rate of its own is estimated ([`PortConfig::estimated`]) if it leaves the machine. Only links
+    /// of datagrams that are repaired can be; one to a neighbour in `ports` is as configured there.
+    pub estimate_elsewhere: bool,
     /// The ports of known neighbours, upstream ones too, by the neighbour's name.
     pub ports: BTreeMap<String, Neighbour>,
     /// How the rates of the lines to some neighbours change, counted from the start of the node, by
@@ -428,6 +431,7 @@ impl NodeConfig {
             upstreams: Vec::new(),
             connect: Connect::Retry,
             default_port,
+            estimate_elsewhere: false,
             ports: BTreeMap::new(),
             schedules: BTreeMap::new(),
             groups: Vec::new(),

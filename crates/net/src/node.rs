@@ -204,7 +204,8 @@ impl Node {
                 .max_connections
                 .saturating_add(config.upstreams.len()),
         )
-        .repaired_by(config.repair.unwrap_or_default());
+        .repaired_by(config.repair.unwrap_or_default())
+        .estimating_elsewhere(config.estimate_elsewhere && config.repair.is_some());
         let clock = Clock::get();
         let rates = Rates::new(clock.now(), &ports, config.schedules);
         let machines = Machines::new(

@@ -99,6 +99,8 @@ pub(crate) struct Ports {
     /// Whose names belong to one identity only.
     identities: BTreeMap<String, Fingerprint>,
     default: PortConfig,
+    /// Whether the rates of links without one are estimated if they leave the machine.
+    estimate_elsewhere: bool,
     /// Most ports; beyond that, those of neighbours that are gone make room.
     most: usize,
     slots: Vec<Option<Port>>,
@@ -134,6 +136,7 @@ impl Ports {
             groups,
             identities,
             default,
+            estimate_elsewhere: false,
             slots: Vec::new(),
             by_name: HashMap::new(),
             sources: Sources::default(),
@@ -148,6 +151,14 @@ impl Ports {
     /// The same, with other means of repair on links to one neighbour.
     pub fn repaired_by(self, means: Means) -> Ports {
         Ports { means, ..self }
+    }
+
+    /// The same, and links without a rate that leave the machine follow their path if `estimate`.
+    pub fn estimating_elsewhere(self, estimate: bool) -> Ports {
+        Ports {
+            estimate_elsewhere: estimate,
+            ..self
+        }
     }
 
     /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one. Datagrams go to its
@@ -170,9 +181,12 @@ impl Ports {
             .check_free(hello, &name, addr, identity)
             .and_then(|()| match self.by_name.get(&name) {
                 Some(port) => Ok((*port, None, None)),
-                None => self
-                    .add(hello, &name, group.as_ref(), addr)
-                    .map_err(NoPort::Other),
+                None => {
+                    let is_elsewhere =
+                        here.is_some_and(|here| here != there) && !there.is_loopback();
+                    self.add(hello, &name, group.as_ref(), addr, is_elsewhere)
+                        .map_err(NoPort::Other)
+                }
             });
         let (port, added, removed) = match place {
             Ok(place) => place,

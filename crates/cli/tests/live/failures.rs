@@ -15,7 +15,7 @@ use super::{Helper, SOON, port};
 const H264: &str =
     "-c:v libx264 -preset ultrafast -g 25 -bf 2 -b:v 600k -x264-params scenecut=0:b-pyramid=none";
 
-fn clip(folder: &Path, name: &str, seconds: u32) -> String {
+pub fn clip(folder: &Path, name: &str, seconds: u32) -> String {
     let to = folder.join(name);
     let made = Command::new("ffmpeg")
         .args(["-v", "error", "-nostdin", "-y", "-f", "lavfi", "-i"])

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use layercast_core::PortId;
 use layercast_link::LinkConfig;
 use layercast_mets::switch::PortConfig;
+use layercast_wire::Carriage;
 
 use super::{Port, Ports};
 use crate::config::{GroupPort, Neighbour};
@@ -22,6 +23,7 @@ impl Ports {
         name: &str,
         group: Option<&GroupPort>,
         addr: Option<SocketAddr>,
+        is_elsewhere: bool,
     ) -> Result<(PortId, Option<PortConfig>, Option<PortId>), String> {
         let configured = match group {
             Some(group) => Some(group.link.clone()),
@@ -36,6 +38,12 @@ impl Ports {
             link: LinkConfig::default(),
         });
         link.port.name = name.to_owned();
+        link.port.estimated |= self.estimate_elsewhere
+            && is_elsewhere
+            && !is_configured
+            && link.port.rate.is_none()
+            && link.port.carriage == Carriage::Datagrams
+            && hello.repair.is_some();
         let (id, removed) = self.free_slot()?;
         let to = group.map_or(addr, |group| Some(SocketAddr::V4(group.group)));
         let link_name = format!("{}-{name}", self.own_name);
