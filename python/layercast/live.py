@@ -430,6 +430,7 @@ async def join(
     spec: Mapping[str, Any] | None = None,
     policy: Mapping[str, Any] | None = None,
     playout: float | None = None,
+    sync: float | None = None,
     authorities: str | None = None,
     within: float = 10.0,
     registered: bool = True,
@@ -437,7 +438,8 @@ async def join(
     """Join the flow at `url` (joinGroup): its media, control and management sockets.
 
     When it returns the base layer is reserved on the whole way. `level` is the highest wanted, 0 to 2.
-    Frames are played `playout` seconds after they were sent, at most 3600, if it is given. While the
+    Frames are played `playout` seconds after they were sent, at most 3600, if it is given; or `sync` seconds after
+    their time at the source, at the same moment at all members with the same value, on any host. While the
     name of the host has no address, no node answers there, or the flow is missing, it tries for `within`
     seconds, at most 115 days. `authorities` is a PEM file to believe where the address has no fingerprint.
     Raises AdmissionError with the node, the resource and what there is, InvalidError, NetworkError.
@@ -448,6 +450,7 @@ async def join(
         "spec": spec,
         "policy": policy,
         "playout": None if playout is None else _seconds("playout", playout, MOST_DELAY),
+        "sync": None if sync is None else _seconds("sync", sync, MOST_DELAY),
         "authorities": authorities,
         "within": _seconds("within", within),
         "registered": registered,

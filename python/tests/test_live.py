@@ -1,5 +1,7 @@
 import asyncio
+import os
 import re
+import subprocess
 import textwrap
 import time
 from itertools import pairwise
@@ -9,7 +11,9 @@ import pytest
 
 import layercast
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+REPOSITORY = Path(__file__).resolve().parents[2]
+README = REPOSITORY / "README.md"
+LAYERCAST = Path(os.environ.get("LAYERCAST", REPOSITORY / "target/debug/layercast"))
 SPEC = {
     "gop_n": 3,
     "gop_m": 1,
@@ -88,6 +92,35 @@ def test_media_control_and_management():
             playing.cancel()
 
     run(main)
+
+
+def test_a_member_plays_by_the_clock_of_a_host_whose_clock_is_an_hour_ahead(tmp_path):
+    ahead = ["unshare", "--user", "--map-root-user", "--time", "--monotonic", "3600"]
+    if subprocess.run([*ahead, "true"], capture_output=True).returncode != 0:
+        pytest.skip("unshare --user --time does not work here")
+    clip = tmp_path / "film.m1v"
+    picture = "testsrc2=size=160x120:rate=24:duration=8"
+    make = f"ffmpeg -v error -nostdin -y -f lavfi -i {picture} -g 12 -bf 2 -b:v 300k"
+    subprocess.run([*make.split(), str(clip)], check=True)
+    serve = [str(LAYERCAST), "serve", str(clip), "--loop", "--insecure", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [*ahead, *serve], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        try:
+            url = server.stdout.readline().strip()
+
+            async def main() -> None:
+                async with await layercast.join(url, sync=0.4) as (media, _, management):
+                    await event(management, "SYNCHRONISED")
+                    spread = []
+                    async for _ in aiter_of(media, 100):
+                        spread.append(time.monotonic())
+                    # Those that waited come immediately; then they come as they were sent, 24 a second.
+                    assert 0.5 < spread[-1] - spread[-25] < 2, spread
+
+            run(main)
+        finally:
+            server.kill()
 
 
 async def received(group: layercast.Group, level: int, frames: int) -> list[layercast.Played]:

@@ -56,6 +56,7 @@ pub struct Join {
     policy: Option<QosPolicy>,
     spec: Option<FlowSpec>,
     playout: Option<Span>,
+    sync: Option<Span>,
     authorities: Option<PathBuf>,
     flow_within: Span,
     registered: bool,
@@ -84,6 +85,7 @@ impl Join {
             policy: None,
             spec: None,
             playout: None,
+            sync: None,
             authorities: None,
             flow_within: FLOW_WITHIN,
             registered: true,
@@ -117,6 +119,13 @@ impl Join {
     /// Plays every frame this long after it was sent.
     pub fn playout(mut self, delay: Span) -> Join {
         self.playout = Some(delay);
+        self
+    }
+
+    /// Plays every frame this long after its time at the source, at the same moment at all members with the same delay, on any host:
+    /// the nodes of the path measure their clocks. The path has to take less than this. It replaces [`playout`](Join::playout).
+    pub fn sync(mut self, delay: Span) -> Join {
+        self.sync = Some(delay);
         self
     }
 
@@ -198,7 +207,8 @@ impl Join {
         sink.seed = u64::from(id.0);
         sink.spec = self.spec;
         sink.registered = self.registered;
-        sink.playout.delay = self.playout;
+        sink.playout.delay = self.sync.or(self.playout);
+        sink.follows_clock = self.sync.is_some();
         sink.policy = self.policy.unwrap_or_default();
         sink.protection = Some(protection);
 

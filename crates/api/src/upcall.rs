@@ -163,6 +163,11 @@ pub enum QosEvent {
         /// New playout delay.
         to: SignedSpan,
     },
+    /// Sink: frames are played by the clock of the source from here on ([`Join::sync`](crate::Join::sync)), or that clock was set.
+    Synchronised {
+        /// By how much later than before.
+        by: SignedSpan,
+    },
     /// The source changed the flow, in force from the next GOP on.
     Renegotiated {
         /// What it needs now.
@@ -201,6 +206,7 @@ impl QosEvent {
             QosEvent::AdapterSilent => "ADAPTER_SILENT",
             QosEvent::Resync { .. } => "RESYNC",
             QosEvent::Playout { .. } => "PLAYOUT",
+            QosEvent::Synchronised { .. } => "SYNCHRONISED",
             QosEvent::Renegotiated { .. } => "RENEGOTIATED",
             QosEvent::Disconnected => "DISCONNECTED",
         }
@@ -242,6 +248,7 @@ impl fmt::Display for QosEvent {
             QosEvent::Playout { from, to } => {
                 write!(f, "{name}: {} -> {} ms", from.as_ms_f64(), to.as_ms_f64())
             }
+            QosEvent::Synchronised { by } => write!(f, "{name}: {} ms", by.as_ms_f64()),
             QosEvent::ResumeRate
             | QosEvent::SendBaseOnly
             | QosEvent::Degraded
@@ -261,6 +268,7 @@ pub(crate) fn of_sink(event: SinkEvent) -> Option<QosSignal> {
         SinkEvent::Late { layer, by, .. } => QosEvent::LatePacket { layer, by },
         SinkEvent::Lost { layer, count } => QosEvent::Loss { layer, count },
         SinkEvent::Playout { from, to, .. } => QosEvent::Playout { from, to },
+        SinkEvent::Synchronised { by } => QosEvent::Synchronised { by },
         SinkEvent::DelayBound { needed } => QosEvent::DelayBound { needed },
         SinkEvent::BufferOverflow { layer } => QosEvent::BufferOverflow { layer },
         SinkEvent::MissedDeadline { missed, window } => QosEvent::MissedDeadline { missed, window },

@@ -239,6 +239,9 @@ typedef struct {
   uint32_t registered;
   // Frames are played this long after they were sent, ms; 0: as the flow specifies.
   uint32_t playout_ms;
+  // Frames are played this long after their time at the source, ms, at the same moment at all members, on any host; 0: they
+  // are not. It replaces `playout_ms`.
+  uint32_t sync_ms;
   // How long the join may take while no node answers or the flow is missing, ms; 0: 10 s.
   uint32_t flow_within_ms;
 } lc_join_options;

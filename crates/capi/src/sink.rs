@@ -37,6 +37,7 @@ const DEFAULT: lc_join_options = lc_join_options {
     level: 2,
     registered: 1,
     playout_ms: 0,
+    sync_ms: 0,
     flow_within_ms: 0,
 };
 
@@ -139,6 +140,9 @@ unsafe fn joined(
     }
     if options.playout_ms != 0 {
         join = join.playout(Span::from_ms(options.playout_ms.into()));
+    }
+    if options.sync_ms != 0 {
+        join = join.sync(Span::from_ms(options.sync_ms.into()));
     }
     if options.flow_within_ms != 0 {
         join = join.flow_within(Span::from_ms(options.flow_within_ms.into()));

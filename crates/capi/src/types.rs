@@ -254,6 +254,9 @@ pub struct lc_join_options {
     pub registered: u32,
     /// Frames are played this long after they were sent, ms; 0: as the flow specifies.
     pub playout_ms: u32,
+    /// Frames are played this long after their time at the source, ms, at the same moment at all members, on any host; 0: they
+    /// are not. It replaces `playout_ms`.
+    pub sync_ms: u32,
     /// How long the join may take while no node answers or the flow is missing, ms; 0: 10 s.
     pub flow_within_ms: u32,
 }

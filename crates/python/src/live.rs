@@ -175,6 +175,7 @@ struct JoinOptions {
     policy: Option<layercast::QosPolicy>,
     spec: Option<layercast::FlowSpec>,
     playout: Option<f64>,
+    sync: Option<f64>,
     authorities: Option<String>,
     within: f64,
     registered: bool,
@@ -313,6 +314,9 @@ fn join<'py>(py: Python<'py>, url: String, options: &str) -> PyResult<Bound<'py,
     }
     if let Some(playout) = options.playout {
         join = join.playout(seconds(playout)?);
+    }
+    if let Some(sync) = options.sync {
+        join = join.sync(seconds(sync)?);
     }
     if let Some(pem) = options.authorities {
         join = join.authorities(pem);
