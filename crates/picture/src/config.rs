@@ -3,6 +3,7 @@ use layercast_media::ClassifierConfig;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::parity::{ParityConfig, ParityError};
 use crate::ExclpMapping;
 
 /// Most packets of a group: its number has four bits.
@@ -36,6 +37,8 @@ pub struct Aal5PlusConfig {
     pub max_wait: Span,
     /// What cannot be read of the stream.
     pub classifier: ClassifierConfig,
+    /// Parities of the one-cell frames of class S; with [`Mode::Mark`] there are none.
+    pub parity: Option<ParityConfig>,
 }
 
 impl Default for Aal5PlusConfig {
@@ -50,6 +53,7 @@ impl Default for Aal5PlusConfig {
             classifier: ClassifierConfig {
                 fallback: DataClass::Intra,
             },
+            parity: None,
         }
     }
 }
@@ -68,6 +72,9 @@ pub enum Aal5PlusError {
         "packet {0} does not begin with the sync byte 0x47: align the stream to packets of 188 octets"
     )]
     NoSync(u64),
+    /// The parities cannot be as they are configured.
+    #[error(transparent)]
+    Parity(#[from] ParityError),
 }
 
 impl Aal5PlusConfig {

@@ -4,10 +4,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use layercast_core::{DataClass, Span, Time};
 use layercast_media::TsHeaders;
-use layercast_wire::{Mark, ONE_CELL, OneCell, Reassembler};
+use layercast_wire::{Cell, Mark, ONE_CELL, OneCell, Reassembler};
 use serde::Serialize;
 
 use crate::config::Mode;
+use crate::parity::{
+    FecController, Ordered, ParityConfig, ParityError, ParityReceiver, ParityStats,
+};
 use crate::exclp::MarkedCell;
 use crate::group::{
     DATA_PIECE, Flags, HEADER, HEADER_PIECE, Layout, PACKET, RECORD, Record, STUFFING, distance,
@@ -19,6 +22,11 @@ const LAST_PARITY: u8 = 126;
 const MAX_LOST: u8 = 64;
 /// Octets of headers of a group at most: fifteen packets that are nothing else.
 const MAX_HEADERS: usize = 15 * (HEADER + 2 * RECORD + PACKET);
+/// Octets of pictures that wait for the one-cell frame behind them at most: those of groups whose one-cell frames can be
+/// missing in a row.
+const MAX_WAITING: usize = 128 * 15 * PACKET;
+/// Such frames at most.
+const MAX_FRAMES: usize = 4_096;
 
 /// What becomes of a packet of which octets are missing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -72,7 +80,7 @@ pub struct ReceiverStats {
     pub bad_frames: u64,
     /// Frames with a reserved common part indicator.
     pub bad_cpi: u64,
-    /// Frames of parity, which are not used.
+    /// Frames of parity.
     pub parities: u64,
     /// One-cell frames that are none of a group: of another version, or damaged beyond their CRC.
     pub bad_headers: u64,
@@ -104,8 +112,23 @@ pub struct Aal5PlusReceiver {
     group: Group,
     /// Frames of pictures since the last one-cell frame; whether each continues the sequence.
     waiting: Vec<(Bytes, bool)>,
+    /// Frames were left out: the next one continues the sequence, but not what is in its place.
+    is_broken: bool,
+    parity: Option<Protection>,
     packets: VecDeque<[u8; PACKET]>,
     stats: ReceiverStats,
+}
+
+/// The use of parities.
+#[derive(Debug)]
+struct Protection {
+    config: ParityConfig,
+    receiver: ParityReceiver,
+    control: Option<FecController>,
+    /// One-cell frames that are missing since the last one that was delivered.
+    holes: u8,
+    /// Of numbers further ahead than this the sequence is lost.
+    max_lost: u8,
 }
 
 /// The group being read.
@@ -149,9 +172,75 @@ impl Aal5PlusReceiver {
             heard: None,
             group: Group::default(),
             waiting: Vec::new(),
+            is_broken: false,
+            parity: None,
             packets: VecDeque::new(),
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// A receiver that brings back lost one-cell frames by parities. It is configured as the sender; drivers call
+    /// [`on_timeout`](Aal5PlusReceiver::on_timeout).
+    ///
+    /// # Errors
+    /// The parities cannot be as they are configured.
+    pub fn with_parities(
+        config: ReceiverConfig,
+        parity: ParityConfig,
+    ) -> Result<Aal5PlusReceiver, ParityError> {
+        let receiver = ParityReceiver::new(&parity)?;
+        let rules = parity.control;
+        let most = 2 * parity.columns;
+        Ok(Aal5PlusReceiver {
+            parity: Some(Protection {
+                config: parity,
+                receiver,
+                control: rules.map(|rules| FecController::new(rules, parity.code)),
+                holes: 0,
+                max_lost: MAX_LOST.max(most.min(100) as u8),
+            }),
+            ..Aal5PlusReceiver::new(config)
+        })
+    }
+
+    /// What the parities did.
+    pub fn parity_stats(&self) -> Option<ParityStats> {
+        Some(self.parity.as_ref()?.receiver.stats())
+    }
+
+    /// The controller of the parities.
+    pub fn control(&mut self) -> Option<&mut FecController> {
+        self.parity.as_mut()?.control.as_mut()
+    }
+
+    /// When [`on_timeout`](Aal5PlusReceiver::on_timeout) or [`poll_control`](Aal5PlusReceiver::poll_control) is due: a missing
+    /// cell was waited for long enough, or a message is to be sent.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let parity = self.parity.as_ref()?;
+        let control = parity.control.as_ref().and_then(FecController::next_timeout);
+        [parity.receiver.next_timeout(), control]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Gives up cells that were waited for long enough.
+    pub fn on_timeout(&mut self, now: Time) {
+        if let Some(parity) = &mut self.parity {
+            parity.receiver.on_timeout(now);
+            self.replay();
+        }
+    }
+
+    /// The next cell for the reverse circuit, by which the sender of the circuit (VPI, VCI) is asked for another code of the
+    /// parities.
+    pub fn poll_control(&mut self, now: Time, circuit: (u8, u16)) -> Option<Cell> {
+        let Protection {
+            config, control, ..
+        } = self.parity.as_mut()?;
+        let (rows, columns) = (config.rows as u8, config.columns as u8);
+        let message = control.as_mut()?.poll(now, rows, columns, circuit)?;
+        Some(message.to_cell(circuit.0, circuit.1))
     }
 
     /// Takes the next cell of the circuit.
@@ -166,12 +255,16 @@ impl Aal5PlusReceiver {
         }
         match self.config.mode {
             Mode::Mark => self.on_plain(cell),
-            Mode::Separate => self.on_marked(cell),
+            Mode::Separate => self.on_marked(now, cell),
         }
     }
 
     /// Ends the stream: the last group comes out.
     pub fn finish(&mut self) {
+        if let Some(parity) = &mut self.parity {
+            parity.receiver.restart();
+            self.replay();
+        }
         // Nothing shows what is missing behind the last cell: the group is whole if its frames fill it.
         let waiting: usize = self.waiting.iter().map(|(data, _)| data.len()).sum();
         let are_next = self.waiting.iter().all(|(_, is_next)| *is_next);
@@ -206,13 +299,13 @@ impl Aal5PlusReceiver {
         }
     }
 
-    fn on_marked(&mut self, cell: &MarkedCell) {
+    fn on_marked(&mut self, now: Time, cell: &MarkedCell) {
         if let Some(frame) = self.one_cell(cell) {
             // Cells of a circuit keep their order: the frame in progress has lost its end.
             if self.frames.abandon() {
                 self.stats.bad_frames += 1;
             }
-            self.on_one_cell(frame);
+            self.on_one_cell(now, frame);
             return;
         }
         if cell.class == DataClass::System {
@@ -247,18 +340,25 @@ impl Aal5PlusReceiver {
         let frame = OneCell::read(&cell.cell.payload).ok()?;
         let is_next = || {
             let flags = Flags::decode(frame.octets[0]);
-            let is_ours = flags.is_some_and(|it| it.is_data == (frame.uu & 128 != 0));
-            is_ours && self.system.is_none_or(|next| next == frame.uu & 127)
+            let is_cell = flags.is_some_and(|it| it.is_data == (frame.uu & 128 != 0));
+            let is_parity = self.parity.is_some() && (1..=LAST_PARITY).contains(&frame.cpi);
+            (is_cell && frame.cpi == 0 || is_parity) && self.system.is_none_or(|next| next == frame.uu & 127)
         };
         (cell.class == DataClass::System || is_next()).then_some(frame)
     }
 
-    fn on_one_cell(&mut self, frame: OneCell) {
+    fn on_one_cell(&mut self, now: Time, frame: OneCell) {
         let number = frame.uu & 127;
+        if self.parity.is_some() && frame.cpi > LAST_PARITY {
+            // Its number counts as lost.
+            self.stats.bad_cpi += 1;
+            return;
+        }
+        let max_lost = self.parity.as_ref().map_or(MAX_LOST, |it| it.max_lost);
         let lost = self
             .system
             .map_or(0, |next| number.wrapping_sub(next) & 127);
-        if lost > MAX_LOST {
+        if lost > max_lost {
             let goes_on = self.stray == Some(number.wrapping_sub(1) & 127);
             self.stray = Some(number);
             if !goes_on {
@@ -271,9 +371,49 @@ impl Aal5PlusReceiver {
         self.stray = None;
         self.system = Some((number + 1) & 127);
         self.stats.lost_system += u64::from(lost);
-        if !self.is_data(frame.cpi) {
+        let is_data = self.is_data(frame.cpi);
+        let Some(parity) = &mut self.parity else {
+            if is_data {
+                self.deliver(lost, &frame);
+            }
             return;
+        };
+        parity.receiver.push(now, number, lost, frame);
+        if let Some(control) = &mut parity.control {
+            if let Some((cells, residual, seen)) = parity.receiver.judge() {
+                control.observe(now, cells, residual, seen);
+            }
+            parity.receiver.set_changing(control.is_changing());
         }
+        self.replay();
+    }
+
+    /// Delivers those whose turn it is.
+    fn replay(&mut self) {
+        while let Some(parity) = &mut self.parity {
+            let Some(item) = parity.receiver.poll() else {
+                return;
+            };
+            match item {
+                Ordered::Hole | Ordered::Missing(..) => {
+                    parity.holes = parity.holes.saturating_add(1);
+                }
+                Ordered::Cell(frame) => {
+                    let lost = std::mem::take(&mut parity.holes);
+                    self.deliver(lost, &frame);
+                }
+                Ordered::Recovered(frame) => {
+                    let lost = std::mem::take(&mut parity.holes);
+                    self.deliver_recovered(lost, &frame);
+                }
+                Ordered::Picture(data, is_next) => self.wait(data, is_next),
+            }
+        }
+    }
+
+    /// A one-cell frame with data or headers, in its turn; `lost` are missing before it.
+    fn deliver(&mut self, lost: u8, frame: &OneCell) {
+        let number = frame.uu & 127;
         let flags = Flags::decode(frame.octets[0]);
         match flags.filter(|flags| flags.is_data == (frame.uu & 128 != 0)) {
             Some(flags) if flags.is_data => self.on_data(number, lost, flags, &frame.octets),
@@ -282,6 +422,58 @@ impl Aal5PlusReceiver {
                 self.stats.bad_headers += 1;
                 self.close_group(lost.max(1));
             }
+        }
+    }
+
+    /// A one-cell frame that parities brought back. It is somewhere between the frames of pictures since the last one that came:
+    /// behind those that fill the octets before its own.
+    fn deliver_recovered(&mut self, lost: u8, frame: &OneCell) {
+        let room = match lost {
+            0 => self.room_before(frame),
+            _ => None,
+        };
+        let (mut sum, mut before) = (0, 0);
+        if let Some(room) = room {
+            for (data, is_next) in &self.waiting {
+                if !is_next || sum + data.len() > room {
+                    break;
+                }
+                sum += data.len();
+                before += 1;
+            }
+        }
+        let behind = self.waiting.split_off(before);
+        self.deliver(lost, frame);
+        match room == Some(sum) && self.group.state != State::None {
+            true => self.waiting.extend(behind),
+            // Frames are missing, and nothing shows on which side of it.
+            false => {
+                self.stats.unplaced += behind.len() as u64;
+                self.is_broken |= !behind.is_empty();
+            }
+        }
+    }
+
+    /// Octets of pictures between the last one-cell frame and this one; `None` if they are not known.
+    fn room_before(&self, frame: &OneCell) -> Option<usize> {
+        let flags = Flags::decode(frame.octets[0])?;
+        let group = &self.group;
+        match (flags.is_data, group.state) {
+            (true, State::Data) => {
+                let [_, a, b, c, ..] = frame.octets;
+                let record = Record::decode([a, b, c]);
+                let first = (frame.uu & 127).wrapping_sub(distance(flags.count, record.rest)) & 127;
+                let (packet, at) = (usize::from(record.packet), usize::from(record.at));
+                let place = group.layout.before(packet, at)?;
+                place
+                    .checked_sub(group.at)
+                    .filter(|_| group.first == first)
+            }
+            (true, _) => None,
+            (false, State::Data) => Some(group.layout.total() - group.at),
+            (false, State::Headers) => Some(0),
+            // Frames of a group whose headers are missing may be before it.
+            (false, State::None) => None,
         }
     }
 
@@ -348,9 +540,25 @@ impl Aal5PlusReceiver {
         let is_next = next.map_or(begins, |next| next == number);
         self.stats.lost_pictures +=
             next.map_or(0, |next| u64::from(number.wrapping_sub(next) & 127));
-        match self.group.state {
-            State::Data => self.waiting.push((data, is_next)),
-            _ => self.stats.unplaced += 1,
+        match &mut self.parity {
+            Some(parity) => {
+                parity.receiver.push_picture(data, is_next);
+                self.replay();
+            }
+            None => self.wait(data, is_next),
+        }
+    }
+
+    /// The place of a frame shows with the next one-cell frame.
+    fn wait(&mut self, data: Bytes, is_next: bool) {
+        let octets: usize = self.waiting.iter().map(|(data, _)| data.len()).sum();
+        let has_group = self.group.state == State::Data || self.parity.is_some();
+        if has_group && self.waiting.len() < MAX_FRAMES && octets + data.len() <= MAX_WAITING {
+            let is_next = is_next && !std::mem::take(&mut self.is_broken);
+            self.waiting.push((data, is_next));
+        } else {
+            self.stats.unplaced += 1;
+            self.is_broken = true;
         }
     }
 
@@ -440,6 +648,10 @@ impl Aal5PlusReceiver {
     /// Sequence numbers begin again.
     fn resync(&mut self) {
         self.stats.resyncs += 1;
+        if let Some(parity) = &mut self.parity {
+            parity.receiver.restart();
+            self.replay();
+        }
         self.close_group(MAX_LOST);
         (self.system, self.picture, self.stray) = (None, None, None);
         self.frames.abandon();

@@ -4,10 +4,11 @@ use std::ops::Range;
 use bytes::BytesMut;
 use layercast_core::{CELL_PAYLOAD, DataClass, Time, aal5_cells};
 use layercast_media::{ClassStats, TsClassifier, TsHeaders};
-use layercast_wire::{ONE_CELL, OneCell, Payload, Segmenter};
+use layercast_wire::{Cell, ONE_CELL, OneCell, Payload, Segmenter};
 use serde::Serialize;
 
 use crate::config::{Aal5PlusConfig, Aal5PlusError, Mode};
+use crate::parity::{FecControl, FecControlError, Parity, ParitySender};
 use crate::exclp::MarkedCell;
 use crate::group::{
     DATA_PIECE, Flags, HEADER, HEADER_PIECE, Layout, PACKET, RECORD, Record, STUFFING, place,
@@ -29,6 +30,10 @@ pub struct SenderStats {
     pub cells: [u64; 4],
     /// Cells of headers of packets, among those of class S.
     pub header_cells: u64,
+    /// Cells of parities, among those of class S.
+    pub parity_cells: u64,
+    /// Times another code of the parities began.
+    pub parity_changes: u64,
     /// Cells that classical AAL5 takes for the same packets.
     pub plain_cells: u64,
 }
@@ -51,6 +56,8 @@ pub struct Aal5Plus {
     buffer: BytesMut,
     /// When the first packet of the group came.
     opened: Option<Time>,
+    /// Parities of the one-cell frames.
+    parity: Option<ParitySender>,
     /// Next sequence numbers of one-cell frames and of frames of pictures.
     system: u8,
     picture: u8,
@@ -62,10 +69,15 @@ impl Aal5Plus {
     /// A sender without packets.
     ///
     /// # Errors
-    /// The size of a group is out of range, or the mapping leaves no bit to end a frame.
+    /// The size of a group is out of range, the mapping leaves no bit to end a frame, or the parities cannot be.
     pub fn new(config: Aal5PlusConfig) -> Result<Aal5Plus, Aal5PlusError> {
         config.validate()?;
+        let parity = match config.mode {
+            Mode::Separate => config.parity.map(ParitySender::new).transpose()?,
+            Mode::Mark => None,
+        };
         Ok(Aal5Plus {
+            parity,
             config,
             classifier: TsClassifier::new(config.classifier),
             packets: Vec::new(),
@@ -110,25 +122,58 @@ impl Aal5Plus {
             Mode::Mark => PLAIN_GROUP,
         };
         if self.packets.len() == usize::from(size) {
-            self.flush();
+            self.send_group(now);
         }
         Ok(())
     }
 
-    /// When [`on_timeout`](Aal5Plus::on_timeout) is due: a group has waited long enough.
+    /// When [`on_timeout`](Aal5Plus::on_timeout) is due: a group, or a block of parities, has waited long enough.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.opened.map(|opened| opened + self.config.max_wait)
+        let block = self.parity.as_ref().and_then(ParitySender::next_timeout);
+        [self.group_due(), block].into_iter().flatten().min()
     }
 
-    /// Sends a group that has waited long enough.
+    fn group_due(&self) -> Option<Time> {
+        let opened = self.opened?;
+        Some(opened.saturating_add(self.config.max_wait))
+    }
+
+    /// Sends a group that has waited long enough, and the parities of such a block.
     pub fn on_timeout(&mut self, now: Time) {
-        if self.next_timeout().is_some_and(|due| due <= now) {
-            self.flush();
+        if self.group_due().is_some_and(|due| due <= now) {
+            self.send_group(now);
+        }
+        let block = self.parity.as_ref().and_then(ParitySender::next_timeout);
+        if block.is_some_and(|due| due <= now) {
+            self.close_block();
         }
     }
 
     /// Sends what there is, as at the end of a stream.
     pub fn flush(&mut self) {
+        if let Some(opened) = self.opened {
+            self.send_group(opened);
+        }
+        self.close_block();
+    }
+
+    /// Takes a cell of the reverse circuit, on which the receiver asks for another code of the parities. It begins with the next
+    /// block.
+    ///
+    /// # Errors
+    /// It has no message, or one that cannot be followed; the parities stay as they are.
+    pub fn on_control(&mut self, cell: &Cell) -> Result<(), FecControlError> {
+        let control = FecControl::of_cell(cell)?;
+        if (control.vpi, control.vci) != (self.config.vpi, self.config.vci) {
+            return Err(FecControlError::Circuit(control.vpi, control.vci));
+        }
+        let parity = self.parity.as_mut();
+        parity
+            .ok_or(FecControlError::NoParities)?
+            .on_control(&control)
+    }
+
+    fn send_group(&mut self, now: Time) {
         if self.packets.is_empty() {
             return;
         }
@@ -137,7 +182,7 @@ impl Aal5Plus {
         self.stats.plain_cells += pairs + (count as u64 % 2) * u64::from(aal5_cells(PACKET));
         self.stats.groups += 1;
         match self.config.mode {
-            Mode::Separate => self.send_apart(),
+            Mode::Separate => self.send_apart(now),
             Mode::Mark => self.send_marked(),
         }
         self.packets.clear();
@@ -162,14 +207,14 @@ impl Aal5Plus {
         self.classifier.stats()
     }
 
-    fn send_apart(&mut self) {
+    fn send_apart(&mut self, now: Time) {
         let first = self.system;
-        self.send_headers();
+        self.send_headers(now);
         let runs = std::mem::take(&mut self.runs);
         let mut begin = 0;
         for &(class, end) in &runs {
             match class {
-                DataClass::System => self.send_system(first, begin..end),
+                DataClass::System => self.send_system(now, first, begin..end),
                 _ => self.send_picture(class, begin..end),
             }
             begin = end;
@@ -178,7 +223,7 @@ impl Aal5Plus {
     }
 
     /// The headers of all packets: their first four octets, then what else is header, octets by octets.
-    fn send_headers(&mut self) {
+    fn send_headers(&mut self, now: Time) {
         self.headers.clear();
         for packet in &self.packets {
             self.headers.extend_from_slice(&packet[..HEADER]);
@@ -217,14 +262,14 @@ impl Aal5Plus {
             let mut octets = [0; ONE_CELL];
             octets[0] = flags.encode();
             octets[1..=piece.len()].copy_from_slice(piece);
-            self.send_one_cell(octets, false);
+            self.send_protected(now, octets, false);
             self.stats.header_cells += 1;
         }
         self.headers = headers;
     }
 
     /// Headers of pictures, and what is no video; `first` is the number of the first cell of the group.
-    fn send_system(&mut self, first: u8, range: Range<usize>) {
+    fn send_system(&mut self, now: Time, first: u8, range: Range<usize>) {
         let mut begin = range.start;
         while begin < range.end {
             let end = range.end.min(begin + DATA_PIECE);
@@ -252,16 +297,39 @@ impl Aal5Plus {
             if let Some(record) = record {
                 octets[1..1 + RECORD].copy_from_slice(&record.encode());
             }
-            self.send_one_cell(octets, true);
+            self.send_protected(now, octets, true);
             begin = end;
         }
     }
 
-    fn send_one_cell(&mut self, octets: [u8; ONE_CELL], is_data: bool) {
+    /// Sends a one-cell frame; the last one of a block is followed by parities.
+    fn send_protected(&mut self, now: Time, octets: [u8; ONE_CELL], is_data: bool) {
+        self.send_one_cell(octets, is_data, 0);
+        if let Some(parity) = &mut self.parity
+            && parity.push(now, &octets)
+        {
+            self.close_block();
+        }
+    }
+
+    /// Sends the parities of the block.
+    fn close_block(&mut self) {
+        let Some(mut parity) = self.parity.take() else {
+            return;
+        };
+        parity.close(|it: Parity| {
+            self.send_one_cell(it.octets, it.is_diagonal, it.fill);
+            self.stats.parity_cells += 1;
+        });
+        self.stats.parity_changes = parity.changes;
+        self.parity = Some(parity);
+    }
+
+    fn send_one_cell(&mut self, octets: [u8; ONE_CELL], upper: bool, cpi: u8) {
         let frame = OneCell {
             octets,
-            uu: u8::from(is_data) << 7 | self.system,
-            cpi: 0,
+            uu: u8::from(upper) << 7 | self.system,
+            cpi,
         };
         self.system = (self.system + 1) & 127;
         let mut cell = frame.to_cell(self.config.vpi, self.config.vci);

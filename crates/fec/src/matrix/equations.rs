@@ -113,6 +113,13 @@ impl Equations {
         &self.uses[cell * self.per_cell..][..self.per_cell]
     }
 
+    /// Whether one of the first `cells` data cells is in a parity cell.
+    pub fn covers(&self, parity: usize, cells: usize) -> bool {
+        let symbols = &self.terms[parity * self.per_cell..][..self.per_cell];
+        let below = cells * self.per_cell;
+        symbols.iter().flatten().any(|&term| usize::from(term) < below)
+    }
+
     /// The number of a symbol of parity among all symbols of the block.
     pub fn place(&self, parity: u16) -> usize {
         self.data_cells * self.per_cell + usize::from(parity)

@@ -139,6 +139,12 @@ impl Matrix {
         self.equations.parity_cells()
     }
 
+    /// Whether parity `number` depends on one of the first `cells` data cells: of a block that has no others, it is zeros
+    /// otherwise.
+    pub fn covers(&self, number: usize, cells: usize) -> bool {
+        self.equations.covers(number, cells)
+    }
+
     /// Checks that sequence numbers of seven bits tell the cells of a block apart.
     ///
     /// # Errors
@@ -209,6 +215,16 @@ impl MatrixBlock {
     pub fn cell(&self, number: usize) -> Option<&[u8]> {
         let size = self.matrix.shape.cell;
         self.is_there[number].then(|| &self.octets[number * size..][..size])
+    }
+
+    /// Whether a cell is there.
+    pub fn has(&self, number: usize) -> bool {
+        self.is_there[number]
+    }
+
+    /// The parities.
+    pub fn matrix(&self) -> &Matrix {
+        &self.matrix
     }
 
     /// Data cells that are missing.
