@@ -3,8 +3,8 @@ use layercast_media::ClassifierConfig;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::parity::{ParityConfig, ParityError};
 use crate::ExclpMapping;
+use crate::parity::{ParityConfig, ParityError};
 
 /// Most packets of a group: its number has four bits.
 pub(crate) const MAX_GROUP: u8 = 15;

@@ -37,7 +37,8 @@ mod tests;
 pub use config::{Aal5PlusConfig, Aal5PlusError, Mode};
 pub use exclp::{ExclpMapping, MarkedCell};
 pub use parity::{
-    FecControl, FecControlError, FecController, FecControllerConfig, ParityConfig, ParityError, ParityStats,
+    FecControl, FecControlError, FecController, FecControllerConfig, ParityConfig, ParityError,
+    ParityStats,
 };
 pub use receiver::{Aal5PlusReceiver, OnLoss, ReceiverConfig, ReceiverStats};
 pub use sender::{Aal5Plus, SenderStats};

@@ -8,12 +8,12 @@ use layercast_wire::{Cell, Mark, ONE_CELL, OneCell, Reassembler};
 use serde::Serialize;
 
 use crate::config::Mode;
-use crate::parity::{
-    FecController, Ordered, ParityConfig, ParityError, ParityReceiver, ParityStats,
-};
 use crate::exclp::MarkedCell;
 use crate::group::{
     DATA_PIECE, Flags, HEADER, HEADER_PIECE, Layout, PACKET, RECORD, Record, STUFFING, distance,
+};
+use crate::parity::{
+    FecController, Ordered, ParityConfig, ParityError, ParityReceiver, ParityStats,
 };
 
 /// Values of the common part indicator up to this one are parity; higher ones are reserved.
@@ -217,7 +217,10 @@ impl Aal5PlusReceiver {
     /// cell was waited for long enough, or a message is to be sent.
     pub fn next_timeout(&self) -> Option<Time> {
         let parity = self.parity.as_ref()?;
-        let control = parity.control.as_ref().and_then(FecController::next_timeout);
+        let control = parity
+            .control
+            .as_ref()
+            .and_then(FecController::next_timeout);
         [parity.receiver.next_timeout(), control]
             .into_iter()
             .flatten()
@@ -342,7 +345,8 @@ impl Aal5PlusReceiver {
             let flags = Flags::decode(frame.octets[0]);
             let is_cell = flags.is_some_and(|it| it.is_data == (frame.uu & 128 != 0));
             let is_parity = self.parity.is_some() && (1..=LAST_PARITY).contains(&frame.cpi);
-            (is_cell && frame.cpi == 0 || is_parity) && self.system.is_none_or(|next| next == frame.uu & 127)
+            (is_cell && frame.cpi == 0 || is_parity)
+                && self.system.is_none_or(|next| next == frame.uu & 127)
         };
         (cell.class == DataClass::System || is_next()).then_some(frame)
     }
@@ -465,9 +469,7 @@ impl Aal5PlusReceiver {
                 let first = (frame.uu & 127).wrapping_sub(distance(flags.count, record.rest)) & 127;
                 let (packet, at) = (usize::from(record.packet), usize::from(record.at));
                 let place = group.layout.before(packet, at)?;
-                place
-                    .checked_sub(group.at)
-                    .filter(|_| group.first == first)
+                place.checked_sub(group.at).filter(|_| group.first == first)
             }
             (true, _) => None,
             (false, State::Data) => Some(group.layout.total() - group.at),

@@ -8,11 +8,11 @@ use layercast_wire::{Cell, ONE_CELL, OneCell, Payload, Segmenter};
 use serde::Serialize;
 
 use crate::config::{Aal5PlusConfig, Aal5PlusError, Mode};
-use crate::parity::{FecControl, FecControlError, Parity, ParitySender};
 use crate::exclp::MarkedCell;
 use crate::group::{
     DATA_PIECE, Flags, HEADER, HEADER_PIECE, Layout, PACKET, RECORD, Record, STUFFING, place,
 };
+use crate::parity::{FecControl, FecControlError, Parity, ParitySender};
 
 /// Packets of a frame of classical AAL5.
 const PLAIN_GROUP: u8 = 2;

@@ -117,7 +117,10 @@ impl Equations {
     pub fn covers(&self, parity: usize, cells: usize) -> bool {
         let symbols = &self.terms[parity * self.per_cell..][..self.per_cell];
         let below = cells * self.per_cell;
-        symbols.iter().flatten().any(|&term| usize::from(term) < below)
+        symbols
+            .iter()
+            .flatten()
+            .any(|&term| usize::from(term) < below)
     }
 
     /// The number of a symbol of parity among all symbols of the block.

@@ -187,7 +187,11 @@ impl Block {
             return false;
         };
         let (columns, all) = self.parities(fill);
-        let of_kind = if is_diagonal { columns..all } else { 0..columns };
+        let of_kind = if is_diagonal {
+            columns..all
+        } else {
+            0..columns
+        };
         // Data behind the end would be of another block.
         let was_data = self.fill.is_some() || self.at <= fill;
         let begins = match before {

@@ -281,7 +281,13 @@ impl FecController {
     }
 
     /// The next message, of a geometry and a circuit.
-    pub fn poll(&mut self, now: Time, rows: u8, columns: u8, circuit: (u8, u16)) -> Option<FecControl> {
+    pub fn poll(
+        &mut self,
+        now: Time,
+        rows: u8,
+        columns: u8,
+        circuit: (u8, u16),
+    ) -> Option<FecControl> {
         if self.due.is_none_or(|due| due > now) || self.left == 0 {
             return None;
         }

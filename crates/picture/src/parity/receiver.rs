@@ -6,8 +6,8 @@ use layercast_fec::MatrixCode;
 use layercast_wire::{ONE_CELL, OneCell};
 use serde::Serialize;
 
-use super::{ParityConfig, ParityError};
 use super::block::{Block, Kind, Place};
+use super::{ParityConfig, ParityError};
 use crate::group::Flags;
 
 /// Octets of pictures that wait for a missing cell at most.

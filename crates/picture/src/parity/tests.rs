@@ -18,7 +18,12 @@ fn corpus(name: &str, times: usize) -> Packets {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/ts");
     let data = fs::read(path.join(name)).expect("readable");
     let packets: &[[u8; PACKET]] = data.as_chunks().0;
-    packets.iter().copied().cycle().take(packets.len() * times).collect()
+    packets
+        .iter()
+        .copied()
+        .cycle()
+        .take(packets.len() * times)
+        .collect()
 }
 
 fn config(code: MatrixCode, rows: usize, columns: usize) -> ParityConfig {
@@ -181,9 +186,8 @@ fn lost_parities_cost_nothing() {
         let packets = numbered(300);
         let parity = config(code, rows, columns);
         let cells = send(parity, &packets);
-        let is_parity = |cell: &MarkedCell| {
-            cell.class == DataClass::System && cell.cell.payload[41] != 0
-        };
+        let is_parity =
+            |cell: &MarkedCell| cell.class == DataClass::System && cell.cell.payload[41] != 0;
         let rest: Vec<MarkedCell> = cells.iter().filter(|it| !is_parity(it)).copied().collect();
         let (found, stats) = receive(parity, &rest);
         // Of the last block, which is short, nothing shows that its parities are missing.
@@ -205,7 +209,11 @@ fn a_late_receiver_follows_from_the_next_parity_on() {
         let is_data = cells[lost].cell.payload[41] == 0;
         let (found, stats) = receive(parity, &without(&cells[from..], &[lost - from]));
         assert!(whole(&packets, &found) + 40 > packets.len() - begin * 8 / 3);
-        assert_eq!((stats.repaired, stats.unrepaired), (u64::from(is_data), 0), "from {begin}");
+        assert_eq!(
+            (stats.repaired, stats.unrepaired),
+            (u64::from(is_data), 0),
+            "from {begin}"
+        );
     }
 }
 
@@ -217,19 +225,27 @@ fn more_losses_than_a_block_has_cells_begin_the_blocks_again() {
     let system = system(&cells);
     for count in [20, 33, 64, 100] {
         let lost: Vec<usize> = system[50..50 + count].to_vec();
-        // Two blocks behind it repairs go on.
+        // Two blocks behind it repairs continue.
         let mut lost_again = lost.clone();
         lost_again.push(system[50 + count + 45]);
         let (found, stats) = receive(parity, &without(&cells, &lost_again));
         whole(&packets, &found);
         let is_data = cells[system[50 + count + 45]].cell.payload[41] == 0;
-        assert_eq!(stats.repaired, u64::from(is_data), "{count} lost: {stats:?}");
+        assert_eq!(
+            stats.repaired,
+            u64::from(is_data),
+            "{count} lost: {stats:?}"
+        );
     }
 }
 
 #[test]
 fn a_block_that_waits_is_closed_short() {
-    for code in [MatrixCode::Columns, MatrixCode::EvenOdd, MatrixCode::TwoDiagonals] {
+    for code in [
+        MatrixCode::Columns,
+        MatrixCode::EvenOdd,
+        MatrixCode::TwoDiagonals,
+    ] {
         let parity = config(code, 4, 4);
         let packets = numbered(120);
         let mut sender = Aal5Plus::new(Aal5PlusConfig {
@@ -413,7 +429,9 @@ fn control_messages_are_followed_once_and_refused_with_a_reason() {
     }
     assert_eq!(sender.stats().parity_changes, 1);
     let refused = |message: FecControl, sender: &mut Aal5Plus| {
-        sender.on_control(&message.to_cell(0, 65)).expect_err("refused")
+        sender
+            .on_control(&message.to_cell(0, 65))
+            .expect_err("refused")
     };
     let other = FecControl { vci: 9, ..message };
     assert_eq!(refused(other, &mut sender), FecControlError::Circuit(0, 9));
@@ -434,7 +452,11 @@ fn control_messages_are_followed_once_and_refused_with_a_reason() {
 
 /// A stream whose cells are lost at a rate that changes; messages to the sender are lost too. Returns the times of the changes
 /// of the code in milliseconds, and what was not repaired from one second behind the first change on.
-fn adapt(rates: &[(u64, f64)], lost_messages: usize, seed: u64) -> (Vec<(u64, MatrixCode)>, Aal5PlusReceiver) {
+fn adapt(
+    rates: &[(u64, f64)],
+    lost_messages: usize,
+    seed: u64,
+) -> (Vec<(u64, MatrixCode)>, Aal5PlusReceiver) {
     let parity = ParityConfig {
         control: Some(FecControllerConfig::default()),
         ..config(MatrixCode::Columns, 4, 4)
@@ -460,7 +482,9 @@ fn adapt(rates: &[(u64, f64)], lost_messages: usize, seed: u64) -> (Vec<(u64, Ma
             from += len;
         }
         sender.on_timeout(now);
-        sender.push(now, &packets[ms as usize % packets.len()]).expect("aligned");
+        sender
+            .push(now, &packets[ms as usize % packets.len()])
+            .expect("aligned");
         while let Some(cell) = sender.poll_cell() {
             if !(cell.class == DataClass::System && random.chance(rate)) {
                 receiver.on_cell(now, &cell);
@@ -471,7 +495,9 @@ fn adapt(rates: &[(u64, f64)], lost_messages: usize, seed: u64) -> (Vec<(u64, Ma
         if let Some(cell) = receiver.poll_control(now, (0, 64)) {
             messages += 1;
             if messages > lost_messages {
-                sender.on_control(&cell).expect("a message that can be followed");
+                sender
+                    .on_control(&cell)
+                    .expect("a message that can be followed");
             }
         }
         let wanted = receiver.control().expect("a controller").wanted();
@@ -486,7 +512,11 @@ fn adapt(rates: &[(u64, f64)], lost_messages: usize, seed: u64) -> (Vec<(u64, Ma
 fn more_loss_brings_mode_2_and_its_success_does_not_end_it() {
     let (changes, mut receiver) = adapt(&[(5_000, 0.0), (30_000, 0.02), (15_000, 0.0)], 0, 1);
     let codes: Vec<MatrixCode> = changes.iter().map(|&(_, code)| code).collect();
-    let expected = [MatrixCode::Columns, MatrixCode::EvenOdd, MatrixCode::Columns];
+    let expected = [
+        MatrixCode::Columns,
+        MatrixCode::EvenOdd,
+        MatrixCode::Columns,
+    ];
     assert_eq!(codes, expected, "{changes:?}");
     // A column loses two of its five cells every now and then at 2 %.
     assert!((5_000..12_000).contains(&changes[1].0), "{changes:?}");
