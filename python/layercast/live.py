@@ -439,8 +439,8 @@ async def join(
 
     When it returns the base layer is reserved on the whole way. `level` is the highest wanted, 0 to 2.
     Frames are played `playout` seconds after they were sent, at most 3600, if it is given; or `sync` seconds
-    after their time at the source, at the same moment at all members with the same value, on any host. While the
-    name of the host has no address, no node answers there, or the flow is missing, it tries for `within`
+    after their time at the source, at the same moment at all members with the same value, on any host. While
+    the name of the host has no address, no node answers there, or the flow is missing, it tries for `within`
     seconds, at most 115 days. `authorities` is a PEM file to believe where the address has no fingerprint.
     Raises AdmissionError with the node, the resource and what there is, InvalidError, NetworkError.
     """
