@@ -53,8 +53,12 @@ impl Window {
     }
 }
 
-/// This number of counters in a row, all below all that is remembered are believed: those ahead were forged or damaged.
+/// This number of counters in a row, all below all that is remembered, are believed: those ahead were forged or damaged.
 const BACK: u32 = 16;
+/// The same for counters that are this far below the next one, but remembered. They may have been overtaken, so that it takes more of
+/// them. None of them is left out meanwhile; only the reports go back.
+const BEHIND: u64 = 64;
+const BACK_BEHIND: u32 = 64;
 
 /// Which counters are believed.
 ///
@@ -80,15 +84,19 @@ pub(crate) enum Place {
 impl Belief {
     /// The counter, if it is believed where `next` is the next one.
     pub fn place(&mut self, counter: u64, next: u64) -> Option<Place> {
-        if counter.saturating_add(SPAN) < next {
+        if counter.saturating_add(BEHIND) < next {
+            let is_remembered = counter.saturating_add(SPAN) >= next;
             let follows = |last: u64| counter > last && counter - last < MAX_GAP;
             let count = match self.behind {
                 Some((last, count)) if follows(last) => count + 1,
                 _ => 1,
             };
-            let is_back = count == BACK;
+            let is_back = count >= if is_remembered { BACK_BEHIND } else { BACK };
             self.behind = (!is_back).then_some((counter, count));
-            return is_back.then_some(Place::Back(counter));
+            return match is_back {
+                true => Some(Place::Back(counter)),
+                false => is_remembered.then_some(Place::At(counter)),
+            };
         }
         if counter < next.saturating_add(MAX_JUMP) {
             (self.stray, self.behind) = (None, None);

@@ -6,7 +6,9 @@ use crate::seen::{SPAN, Seen};
 pub(crate) struct Counters {
     /// The counter after the newest one that is known to have been sent.
     pub next: u64,
-    /// Nothing is known of counters below.
+    /// Whether counters below arrived is not known.
+    known_from: u64,
+    /// Counters below are not missed any more; those that come nevertheless are as good as others.
     pub floor: u64,
     /// Counters of datagrams that arrived.
     pub arrived: Seen,
@@ -20,6 +22,7 @@ impl Counters {
     pub fn new(next: u64) -> Counters {
         Counters {
             next,
+            known_from: next,
             floor: next,
             arrived: Seen::below(next),
             delivered: Seen::below(next),
@@ -48,10 +51,15 @@ impl Counters {
         Some(std::mem::replace(&mut self.next, next))
     }
 
+    /// Counters below `first` were for others.
+    pub fn begin(&mut self, first: u64) {
+        (self.known_from, self.floor) = (first, first);
+    }
+
     /// A datagram with this counter arrives; whether it is the first one.
     pub fn arrive(&mut self, counter: u64) -> bool {
-        let first =
-            self.arrived.holds(counter) && counter >= self.floor && !self.arrived.get(counter);
+        let is_known = self.arrived.holds(counter) && counter >= self.known_from;
+        let first = is_known && !self.arrived.get(counter);
         if first {
             self.arrived.set(counter);
         }

@@ -329,7 +329,7 @@ impl<T: Clone> GroupRequester<T> {
         let gap = missing.saturating_sub(first);
         if !std::mem::replace(&mut self.begun, true) {
             // What was sent before the first arrival was not for this member.
-            self.counters.floor = missing;
+            self.counters.begin(missing);
             return;
         }
         self.stats.gaps += gap;

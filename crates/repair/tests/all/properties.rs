@@ -451,6 +451,35 @@ fn forged_counters_far_ahead_silence_no_sender() {
     assert!(requester.missing() < 100);
 }
 
+/// Datagrams of media each 20 ms, and requests each second: the latter come long after their counters are given up.
+#[test]
+fn forged_counters_within_the_window_hold_nothing_back() {
+    for (forged, ms) in [(1, 20), (3, 20), (1, 1_000), (3, 1_000)] {
+        let mut requester = Requester::new("a-b", SESSION, numbers());
+        let mut given = Vec::new();
+        let mut newest = 0;
+        for n in 0..1_000_u32 {
+            let now = at(u64::from(n) * ms * 1_000);
+            requester.handle(now, data(SESSION, n, n.into()), &mut Off);
+            if n == 100 {
+                for k in 1..=forged {
+                    requester.handle(now, data(SESSION, n + k * 4_000, 5_000), &mut Off);
+                }
+            }
+            given.extend(std::iter::from_fn(|| requester.poll_event()).filter(|it| *it < 1_000));
+            requester.on_timeout(now, &mut Off);
+            while let Some(report) = requester.poll_transmit(now, &mut Off) {
+                newest = report.hi.0;
+            }
+        }
+        let all: Vec<u64> = (0..1_000).collect();
+        assert_eq!(given, all, "{forged} in {ms} ms");
+        // The reports are about what the sender sends again.
+        assert!((900..1_000).contains(&newest), "{newest}");
+        assert!(requester.missing() < 100);
+    }
+}
+
 #[test]
 fn nothing_of_a_former_session_is_believed() {
     let mut requester = Requester::new("a-b", SESSION, numbers());
