@@ -32,7 +32,14 @@ console = Console()
 errors = Console(stderr=True)
 app.command()(campaign)
 app.command()(new)
-COLOURS = {"reproduced": "green", "open": "dim", "shape": "yellow", "differs": "red", "missing": "dim"}
+COLOURS = {
+    "arithmetic": "dim",
+    "reproduced": "green",
+    "open": "dim",
+    "shape": "yellow",
+    "differs": "red",
+    "missing": "dim",
+}
 
 
 @app.command("list")

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Verdict = Literal["reproduced", "open", "shape", "differs", "missing"]
-"""In the order in which they weaken a report."""
+Verdict = Literal["arithmetic", "reproduced", "open", "shape", "differs", "missing"]
+"""In the order in which they weaken a report. `arithmetic` has one formula on both sides: no evidence."""
 
 VERDICT_TEXT: dict[Verdict, str] = {
+    "arithmetic": "arithmetic",
     "reproduced": "reproduced",
     "open": "not judged",
     "shape": "shape only",
@@ -33,9 +34,19 @@ class Row:
     note: str = ""
 
 
-def judge(ok: bool, *, trend: bool = False) -> Verdict:
-    """`reproduced` if the tolerance is kept, else `shape` if at least the `trend` is there."""
-    return "reproduced" if ok else "shape" if trend else "differs"
+def judge(ok: bool) -> Verdict:
+    """`reproduced` if the tolerance of the row is kept, else `differs`, whatever the sign."""
+    return "reproduced" if ok else "differs"
+
+
+def judge_shape(kept: bool) -> Verdict:
+    """Of a row whose specification asks for a shape alone: `shape` if it is there, else `differs`."""
+    return "shape" if kept else "differs"
+
+
+def arithmetic(ok: bool) -> Verdict:
+    """Of a row with one formula on both sides: shown, not counted; `differs` if the two are not equal."""
+    return "arithmetic" if ok else "differs"
 
 
 @dataclass

@@ -51,7 +51,7 @@ dt { color: #667085; } dd { margin: 0; overflow-wrap: anywhere; }
 h1 + p { max-width: 45rem; }
 img { max-width: 100%; }
 .reproduced { color: #15803d; } .shape { color: #a16207; } .differs { color: #b91c1c; }
-.open, .missing { color: #667085; }
+.arithmetic, .open, .missing { color: #667085; }
 """
 COLUMNS = ("name", "reported", "measured", "tolerance", "verdict", "note")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import layercast
 
 LINK = 150_000_000
-"""bit/s of every link, cells with their headers."""
+"""bit/s of every link, cells with their headers; all share one clock (specs/tcp-xtp-over-atm.md 2.3)."""
 CELL_BITS = 424
 SLOT_S = CELL_BITS / LINK
 BUFFER = 1_000
@@ -57,6 +58,8 @@ class Setup:
     queue: tuple[tuple[str, Any], ...] = ()
     """What is different of the queues."""
     ties: str = "random"
+    slots: bool = True
+    """Whether cells of all inputs come to a switch at the same instants."""
     warm_up_s: float = 2
     seconds: float = 10
     """The part that is measured."""
@@ -138,7 +141,7 @@ def background(setup: Setup) -> tuple[dict[str, Any], float]:
 
 
 def network(setup: Setup, seed: int) -> dict[str, Any]:
-    """Senders at one switch, receivers at another, and a source of background whose link is its shaper."""
+    """Senders at one switch, receivers at another, and a source of background with a shaper."""
     numbers = range(1, len(setup.protocols) + 1)
     lengths = setup.each(setup.lengths_km)
     trunk = min(2, min(lengths) / 5)
@@ -156,14 +159,13 @@ def network(setup: Setup, seed: int) -> dict[str, Any]:
         start = f"{draw.uniform(0, 10_000):.3f}us"
         flow = {"name": f"{protocol}{n}", "from": f"s{n}", "to": f"r{n}", "start": start}
         flow |= {} if protocol == "tcp" else {"xtp": xtp(setup, protocol, window)}
-        if setup.shaped:
-            flow["contract"] = {"kind": "ubr", "peak": "50 Mbit/s", "police": False, "queue": 100_000}
-        flows.append(flow)
+        flows.append(flow | (shaper(50_000_000) if setup.shaped else {}))
     if setup.load:
         packets, peak = background(setup)
         hosts += [{"name": "in"}, {"name": "out"}]
-        links += [bottleneck(["in", "a"], round(peak), 0), bottleneck(["out", "b"], LINK, 0)]
-        flows.append({"name": "background", "from": "in", "to": "out", "datagrams": packets})
+        links += [bottleneck(["in", "a"], LINK, 0), bottleneck(["out", "b"], LINK, 0)]
+        flow = {"name": "background", "from": "in", "to": "out", "datagrams": packets}
+        flows.append(flow | shaper(peak))
     return {
         "schema": "internet/1",
         "name": "transfers",
@@ -176,6 +178,7 @@ def network(setup: Setup, seed: int) -> dict[str, Any]:
         "host": hosts,
         "atm": {
             "policy": "noqos-conv-svc",
+            "slots": setup.slots,
             "mtu": 48 * MESSAGE[1] - 8,
             "queue": {
                 "discard": "none",
@@ -191,6 +194,11 @@ def network(setup: Setup, seed: int) -> dict[str, Any]:
     }
 
 
+def shaper(rate: float) -> dict[str, Any]:
+    """The cells of a flow leave at this distance, bit/s, and none is lost."""
+    return {"contract": {"kind": "ubr", "peak": f"{round(rate)} bit/s", "police": False, "queue": 100_000}}
+
+
 def bottleneck(ends: list[str], rate: int, km: float) -> dict[str, Any]:
     """An ATM link of this length."""
     return {"ends": ends, "rate": f"{rate} bit/s", "delay": f"{km * US_PER_KM:g}us"}
@@ -203,7 +211,7 @@ class Outcome:
     goodput: tuple[float, ...]
     """User bytes in order, Mbit/s."""
     efficiency: tuple[float, ...]
-    """Goodput over what was given to the network; 0 if that was nothing."""
+    """Goodput over what was given to the network; not a number if that was nothing."""
     timeouts: tuple[int, ...]
     """Of XTP: handshakes."""
     cells_lost: tuple[float, ...]
@@ -214,9 +222,20 @@ class Outcome:
     """Share of the time that the bottleneck was sending."""
     longest: int
     """Most cells that waited for it."""
+    kinds: tuple[Any, ...] = ()
+    """What tells connections apart: protocol, window and length; those with the same are alike."""
+
+    @property
+    def groups(self) -> list[float]:
+        """Mean goodput of the connections of each kind, Mbit/s."""
+        names = list(dict.fromkeys(self.kinds))
+        alike = [
+            [g for g, kind in zip(self.goodput, self.kinds, strict=True) if kind == name] for name in names
+        ]
+        return [sum(values) / len(values) for values in alike]
 
 
-def outcome(summary: Mapping[str, Any], seconds: float) -> Outcome:
+def outcome(summary: Mapping[str, Any], setup: Setup) -> Outcome:
     """From what a run reports; cells are of the whole run, warm-up included."""
     flows = [flow for flow in summary["flows"] if flow["name"] != "background"]
     adapters = {one["router"]: one for one in summary["atm"]["adapters"]}
@@ -228,18 +247,19 @@ def outcome(summary: Mapping[str, Any], seconds: float) -> Outcome:
 
     senders = [f"s{n}" for n in range(1, len(flows) + 1)]
     return Outcome(
-        tuple(8e-6 * flow["bytes"] / seconds for flow in flows),
-        tuple(flow["bytes"] / max(1, flow["offered_bytes"]) for flow in flows),
+        tuple(8e-6 * flow["bytes"] / setup.seconds for flow in flows),
+        tuple(flow["bytes"] / offered if (offered := flow["offered_bytes"]) else math.nan for flow in flows),
         tuple(flow["timeouts"] for flow in flows),
         tuple(lost(host, "cells") for host in senders),
         tuple(lost(host, "frames") for host in senders),
         lost("in", "cells"),
         queues["a->b"]["utilisation"],
         queues["a->b"]["max_len"],
+        tuple(zip(setup.protocols, setup.window_list, setup.each(setup.lengths_km), strict=True)),
     )
 
 
 @functools.lru_cache(maxsize=10_000)
 def run(setup: Setup, seed: int) -> Outcome:
     """Runs it; what was run once in this process is known."""
-    return outcome(layercast.run(network(setup, seed), seed=seed).summary, setup.seconds)
+    return outcome(layercast.run(network(setup, seed), seed=seed).summary, setup)

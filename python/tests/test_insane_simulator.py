@@ -48,7 +48,7 @@ def test_slow_start_is_on_time_and_a_late_segment_is_told(tmp_path):
     times = tcp.transfer(Context(tmp_path), 30, tcp.OPEN)
     assert tcp.row(30, tcp.OPEN, times).verdict == "reproduced"
     times[-1] += 1e-5
-    assert tcp.row(30, tcp.OPEN, times).verdict == "shape"
+    assert tcp.row(30, tcp.OPEN, times).verdict == "differs"
     assert tcp.row(30, tcp.OPEN, times[:-1]).verdict == "differs"
     assert tcp.row(100, tcp.OPEN, times).verdict == "differs"
 
@@ -56,7 +56,7 @@ def test_slow_start_is_on_time_and_a_late_segment_is_told(tmp_path):
 def test_ticks_are_uniform_or_said_not_to_be(tmp_path):
     waits = tcp.first_acks(Context(tmp_path), 1)
     assert len(waits) == tcp.HOSTS and tcp.ticks(waits).verdict == "reproduced"
-    assert tcp.ticks([0.1] * tcp.HOSTS).verdict == "shape"
+    assert tcp.ticks([0.1] * tcp.HOSTS).verdict == "differs"
     assert tcp.ticks([0.3] * tcp.HOSTS).verdict == "differs"
 
 
@@ -66,7 +66,7 @@ def test_waits_are_those_of_theory_or_said_not_to_be(tmp_path):
         found = queue.waits(Context(tmp_path, seeds=6, seconds=20), what, 0.5)
         assert found.theory == 0.5 and np.mean(found.waits) == pytest.approx(0.5, rel=0.03)
     assert queue.row(queue.Found("cells", 0.5, [0.49, 0.5, 0.51, 0.5])).verdict == "reproduced"
-    assert queue.row(queue.Found("cells", 0.5, [0.51, 0.511, 0.512])).verdict == "shape"
+    assert queue.row(queue.Found("cells", 0.5, [0.51, 0.511, 0.512])).verdict == "differs"
     assert queue.row(queue.Found("cells", 0.5, [0.6, 0.7, 0.5])).verdict == "differs", "too wide"
 
 
@@ -104,7 +104,7 @@ def test_calls_end_once_although_cells_get_lost(tmp_path):
     runs = [calls.calls(Context(tmp_path, seconds=100), 0.3, seed) for seed in (1, 2)]
     assert calls.row(0.3, runs).verdict == "reproduced", runs
     assert all(run.requests > 50 for run in runs)
-    assert calls.row(0.9, runs).verdict == "shape", "the loss was smaller"
+    assert calls.row(0.9, runs).verdict == "differs", "the loss was smaller"
     for change in ({"ready": runs[0].ready - 1}, {"ready": runs[0].ready + 1}, {"left": 1}, {"strays": 1}):
         assert calls.row(0.3, [replace(runs[0], **change), runs[1]]).verdict == "differs"
 
@@ -175,7 +175,7 @@ def test_all_policies_have_to_be_within_what_is_allowed():
     assert results.line(target, found).verdict == "reproduced"
     found["b", "requests"] = [12.0]
     row = results.line(target, found)
-    assert (row.verdict, row.note) == ("shape", "1 of 2 policies")
+    assert (row.verdict, row.note) == ("differs", "1 of 2 inside")
     assert results.line(target, {}).verdict == "missing"
 
 

@@ -13,7 +13,17 @@ from typer.testing import CliRunner
 
 import layercast
 from layercast_lab import cli, simulator, testbed
-from layercast_lab.experiment import VERDICT_TEXT, Context, Experiment, Report, Row, experiments
+from layercast_lab.experiment import (
+    VERDICT_TEXT,
+    Context,
+    Experiment,
+    Report,
+    Row,
+    arithmetic,
+    experiments,
+    judge,
+    judge_shape,
+)
 from layercast_lab.experiments import mets_filters, mets_loss, sim_scale, tcp_dumbbell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +68,7 @@ def test_e5_is_reproduced_with_its_picture(tmp_path):
     assert report["id"] == "mets/e5"
     assert [row["name"].split()[0] for row in report["rows"]] == ["E5-1", "E5-2", "E5-3", "E5-4", "E5"]
     # E5-4 is a matter of taste.
-    wanted = ["reproduced"] * 3 + ["shape", "reproduced"]
+    wanted = ["reproduced"] * 3 + ["open", "reproduced"]
     assert [row["verdict"] for row in report["rows"]] == wanted, report["rows"]
     picture = Path(report["figure"])
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -182,7 +192,14 @@ def test_the_verdict_of_a_report_is_its_weakest_row():
     row = lambda verdict: Row("x", "1", "1", "0", verdict)  # noqa: E731
     assert Report("a/b", "", [row("reproduced"), row("shape")]).verdict == "shape"
     assert Report("a/b", "", [row("shape"), row("differs"), row("reproduced")]).verdict == "differs"
+    assert Report("a/b", "", [row("arithmetic"), row("reproduced")]).verdict == "reproduced"
     assert Report("a/b", "", []).verdict == "differs"
+
+
+def test_a_row_outside_its_tolerance_differs_and_a_shape_is_asked_for():
+    assert (judge(True), judge(False)) == ("reproduced", "differs")
+    assert (judge_shape(True), judge_shape(False)) == ("shape", "differs")
+    assert (arithmetic(True), arithmetic(False)) == ("arithmetic", "differs")
 
 
 def test_strict_names_the_rows_that_differ_and_csv_has_all_rows(tmp_path, monkeypatch):
@@ -234,7 +251,7 @@ def test_a_dumbbell_is_judged_by_peers_that_agree():
 
     assert judge(9.5, 9.4, 9.7) == "reproduced"
     assert judge(9.0, 9.4, 9.7) == "differs"
-    assert judge(9.5, 9.4, 5.0) == judge(7.0, 9.4, 5.0) == judge(9.5, 9.4, 0) == "shape"
+    assert judge(9.5, 9.4, 5.0) == judge(7.0, 9.4, 5.0) == judge(9.5, 9.4, 0) == "open"
     assert judge(4.0, 9.4, 5.0) == judge(8.0, 9.4, 0) == "differs"
 
 
@@ -285,13 +302,13 @@ def test_what_costs_too_much_at_scale_is_said(monkeypatch):
         return [row.verdict for row in sim_scale.rows(runs)]
 
     assert verdicts(measured(120, 1), measured(1_200, 13)) == ["reproduced"] * 3
-    assert verdicts(measured(120, 1), measured(1_200, 14)) == ["shape", "reproduced", "reproduced"]
+    assert verdicts(measured(120, 1), measured(1_200, 14)) == ["differs", "reproduced", "reproduced"]
     assert verdicts(measured(120, 1), measured(1_200, 27, 1)) == ["differs", "reproduced", "differs"]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     small = measured(120, 1, together_s=1)
     for large, verdict in [
         (measured(1_200, 13, together_s=7), "reproduced"),
-        (measured(1_200, 13, together_s=12), "shape"),
+        (measured(1_200, 13, together_s=12), "differs"),
         (measured(1_200, 13, together_s=14), "differs"),
         (measured(1_200, 13, together_s=7, same=False), "differs"),
     ]:

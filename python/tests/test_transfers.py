@@ -1,5 +1,7 @@
 import dataclasses
+import math
 
+import numpy as np
 import pytest
 
 import layercast
@@ -26,7 +28,10 @@ def test_a_network_has_its_distances_and_loads():
     delays = {tuple(link["ends"]): link["delay"] for link in network["atm"]["link"]}
     assert delays["a", "b"] == "10us"
     assert [delays[f"s{n}", "a"] for n in (1, 2, 3)] == ["20us", "245us", "2495us"]
-    assert network["atm"]["link"][-2]["rate"] == "72000000 bit/s"
+    assert {link["rate"] for link in network["atm"]["link"]} == {"150000000 bit/s"} and network["atm"][
+        "slots"
+    ]
+    assert network["flow"][-1]["contract"]["peak"] == "72000000 bit/s"
     assert [("xtp" in flow) for flow in network["flow"]] == [True, False, False, False]
     assert transfers.network(setup, 3) == network != transfers.network(setup, 4)
     for kind, peak in (("poisson", 72e6), ("fast", 90e6), ("slow", 90e6)):
@@ -52,13 +57,13 @@ def test_fixed_rates_push_windows_aside_and_selective_repair_wastes_less():
     assert min(selective.goodput) > max(back.goodput)
 
 
-def test_who_sends_nothing_wastes_all():
+def test_who_sends_nothing_has_no_efficiency():
     setup = Setup(("tcp",), warm_up_s=0, seconds=1)
     network = transfers.network(setup, 1) | {"run": {"duration": "1s"}}
     network["flow"][0]["start"] = "999ms"
     summary = layercast.run(network).summary
-    one = transfers.outcome(summary, setup.seconds)
-    assert one.goodput == (0.0,) and one.efficiency == (0.0,)
+    one = transfers.outcome(summary, setup)
+    assert one.goodput == (0.0,) and np.isnan(one.efficiency).all()
 
 
 def test_phases_are_those_of_the_seed():
@@ -70,11 +75,8 @@ def test_phases_are_those_of_the_seed():
 
 def test_an_experiment_runs_and_draws(tmp_path):
     report = unlike.e9(Context(tmp_path, seeds=1, seconds=1))
-    assert len(report.rows) == 10 and {row.verdict for row in report.rows} <= {
-        "reproduced",
-        "shape",
-        "differs",
-    }
+    assert len(report.rows) == 11 and report.rows[-1].verdict == "open", "a mean of one run has no interval"
+    assert {row.verdict for row in report.rows[:-1]} <= {"reproduced", "differs"}
     assert (tmp_path / "e9.png").stat().st_size > 10_000
     assert (tmp_path / "e9.toml").read_text().startswith("schema")
-    assert alike.curve([1, 2.25], 2) == "1.00 2.25"
+    assert alike.curve([1, 2.25, math.nan], 2) == "1.00 2.25 –"

@@ -6,7 +6,6 @@
 //! `wire::Cell`).
 
 mod admission;
-mod cac;
 mod cell;
 mod cell_contract;
 mod contract;
@@ -28,7 +27,6 @@ mod train;
 mod upc;
 
 pub use admission::{Admission, AdmissionError, Reservation};
-pub use cac::{Cac, CacError};
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use cell_contract::{CellContract, CellContractError, Conformance, Peak, Sustained};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};

@@ -74,7 +74,7 @@ impl Media {
     }
 }
 
-/// How firmly the network promises the flow (specs/mets.md 2.3).
+/// How firmly the network promises the flow (specs/mets.md 2.3). [`FlowSpec::validate`] accepts `Adaptive` only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Commitment {
@@ -294,10 +294,9 @@ impl FlowSpec {
         if self.loss_max_permille > 1000 {
             return fail("loss_max_permille", "is above 1000".into());
         }
-        if let Commitment::Statistical(pct) = self.commitment
-            && pct > 100
-        {
-            return fail("commitment", format!("statistical {pct} % is above 100"));
+        if self.commitment != Commitment::Adaptive {
+            let problem = "is not adaptive: nodes reserve the mean rate of the base layer for every flow, and nothing else";
+            return fail("commitment", problem.into());
         }
         Ok(())
     }
@@ -524,6 +523,16 @@ mod tests {
         assert_eq!(field(|s| s.layers.e1.mean = CellRate(0)), Err("layers"));
         assert_eq!(field(|s| s.layers.e1.peak = CellRate(1)), Err("layers"));
         assert_eq!(field(|s| s.gop_m = 13), Err("gop_n"));
+        for other in [
+            Commitment::Deterministic,
+            Commitment::Statistical(90),
+            Commitment::BestEffort,
+        ] {
+            let mut spec = canyon();
+            spec.commitment = other;
+            let error = spec.validate().expect_err("nothing acts on it");
+            assert_eq!(error.field, "commitment");
+        }
     }
 
     #[test]

@@ -67,6 +67,20 @@ impl Time {
         self.0 as f64 / 1e12
     }
 
+    /// The first instant from this one on that is a whole number of steps after time zero; this one if a step is zero or
+    /// the instant too late to be represented.
+    #[must_use]
+    pub const fn next_multiple_of(self, step: Span) -> Time {
+        let ps = self.as_ps();
+        match step.as_ps() {
+            0 => self,
+            step => match ps.checked_next_multiple_of(step) {
+                Some(ps) => Time::from_ps(ps),
+                None => self,
+            },
+        }
+    }
+
     /// The time from `earlier` to `self`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -268,6 +282,20 @@ mod tests {
         let early = Time::ZERO + Span::from_ms(1);
         assert_eq!(Time::ZERO.since(early), Span::ZERO);
         assert_eq!(early.since(Time::ZERO), Span::from_ms(1));
+    }
+
+    #[test]
+    fn slots_begin_at_multiples_of_a_step() {
+        let next = |ps, step| {
+            Time::from_ps(ps)
+                .next_multiple_of(Span::from_ps(step))
+                .as_ps()
+        };
+        assert_eq!(
+            [next(0, 7), next(1, 7), next(7, 7), next(8, 7)],
+            [0, 7, 7, 14]
+        );
+        assert_eq!([next(5, 0), next(u64::MAX, 2)], [5, u64::MAX]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct SchedulerConfig {
     pub frame_rate: FrameRate,
     /// Granularity of the sleeping clock; wake-ups round up to it. Zero is an exact clock.
     pub clock_tick: Span,
+    /// When the clock ticks first after time zero, less than a tick.
+    pub clock_phase: Span,
     /// Lateness above which a deadline counts as missed.
     pub slack: Span,
     /// Most frames released in one wake-up.
@@ -128,6 +130,7 @@ impl SchedulerConfig {
         SchedulerConfig {
             frame_rate,
             clock_tick: Span::ZERO,
+            clock_phase: Span::ZERO,
             slack: Span::from_ms(1),
             max_catchup: 2,
             resync: Span::from_secs(1),
@@ -263,7 +266,7 @@ impl<T> FlowScheduler<T> {
         if self.queue.is_empty() {
             return None;
         }
-        let due = round_up(self.deadline()?, self.config.clock_tick);
+        let due = self.config.round_up(self.deadline()?);
         match self.queue.front() {
             Some((When::Live { .. }, _)) => Some(due),
             _ => Some(due.max(self.not_before)),
@@ -379,13 +382,16 @@ impl<T> FlowScheduler<T> {
     }
 }
 
-/// The first instant of the clock that is not before `time`.
-fn round_up(time: Time, tick: Span) -> Time {
-    let tick = tick.as_ps();
-    if tick == 0 {
-        return time;
+impl SchedulerConfig {
+    /// The first instant of the clock that is not before `time`.
+    fn round_up(&self, time: Time) -> Time {
+        let first = Time::ZERO + self.clock_phase;
+        if time <= first {
+            return first;
+        }
+        let ticks = (Time::ZERO + time.since(first)).next_multiple_of(self.clock_tick);
+        first.saturating_add(ticks.since(Time::ZERO))
     }
-    Time::from_ps(time.as_ps().div_ceil(tick).saturating_mul(tick))
 }
 
 #[cfg(test)]
@@ -443,6 +449,25 @@ mod tests {
             assert!(now.since(released.deadline) < Span::from_ms(10));
         }
         assert_eq!(scheduler.missed_total(), 0);
+    }
+
+    #[test]
+    fn a_clock_ticks_from_its_phase_on() {
+        let config = SchedulerConfig {
+            clock_phase: Span::from_ms(3),
+            ..SchedulerConfig::jiffies(FPS, 12)
+        };
+        let rounded = [0, 3, 4, 13, 14].map(|at| config.round_up(ms(at)));
+        assert_eq!(rounded, [3, 3, 13, 13, 23].map(ms));
+        let mut scheduler = filled(config, 24);
+        for k in 0..24 {
+            let now = scheduler.next_wake().unwrap();
+            assert_eq!(now.as_us() % 10_000, 3_000);
+            assert_eq!(
+                scheduler.pop_due(now).unwrap().deadline,
+                Time::ZERO + FPS.due(k)
+            );
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ def frontier(context: Context) -> Report:
                 "all algorithms have one frontier of utilisation and loss",
                 ", ".join(f"{name} {it:.3f} %" for name, it in known.items()) or "no algorithm reaches it",
                 "three algorithms or more, within a factor of 3",
-                judge(len(known) >= 3 and apart <= 3, trend=apart <= 10),
+                judge(len(known) >= 3 and apart <= 3),
             )
         )
         kept = {target: mean(it, "late") for target, it in zip(TARGETS, found["two levels"], strict=True)}
@@ -109,7 +109,7 @@ def frontier(context: Context) -> Report:
                 "the stated probability is not met",
                 ", ".join(f"{it:.2g}" for it in off),
                 "off by more than a factor of 3 everywhere",
-                judge(all(not 1 / 3 < it < 3 for it in off), trend=any(not 1 / 3 < it < 3 for it in off)),
+                judge(all(not 1 / 3 < it < 3 for it in off)),
             )
         )
         peak = found["sum of peaks"][0]

@@ -78,7 +78,7 @@ def orders(found: dict[float, Found]) -> Row:
         + ", ".join(f"{it:.1f}" for it in used)
         + " %",
         "windows fall, utilisation rises",
-        judge(falls(windows) and rises(used), trend=windows[-1] < windows[0] and used[-1] > used[0]),
+        judge(falls(windows) and rises(used)),
     )
 
 
@@ -111,7 +111,7 @@ def packets(context: Context, fluid: Found) -> Row:
         told(EQUAL[1.0]),
         f"{summary(found)}; fluid {mean(fluid, 'utilisation'):.2f} %",
         "utilisation ± 1 point, late ± 10 %",
-        judge(off <= 1 and 0.9 <= late <= 1.1, trend=off <= 2),
+        judge(off <= 1 and 0.9 <= late <= 1.1),
         "one seed",
     )
 
@@ -143,7 +143,7 @@ def m4(context: Context) -> Report:
         limits = ["utilisation ± 3 points" if target == 0.01 else "utilisation ± 2 points"]
         limits += ["late ± 5 % or 0.01 points"] if target >= 0.1 else []
         limits += ["W ± 25 %"] if target >= 0.05 else []
-        verdict = judge(used and late and window, trend=used)
+        verdict = judge(used and late and window)
         rows.append(Row(f"B3 target {target} %", told(row), summary(it), ", ".join(limits), verdict))
     rows += [orders(found), packets(context, found[1.0]), same(context)]
     path = picture(context, "mbac-m4", {"paper": EQUAL, "runs": found})
@@ -164,7 +164,7 @@ def m5(context: Context) -> Report:
                 f"prototype: utilisation {a} %",
                 summary(own[target]),
                 "utilisation ± 2 points",
-                judge(abs(first - a) <= 2, trend=abs(first - a) <= 4),
+                judge(abs(first - a) <= 2),
                 "as the text of the paper says; small calls are favoured",
             )
         )
@@ -175,7 +175,7 @@ def m5(context: Context) -> Report:
                 f"{told(paper)}; a simulation of ours had {b} %",
                 summary(other[target]),
                 "utilisation ± 2 points of both",
-                judge(near, trend=abs(second - paper[3]) <= 4),
+                judge(near),
                 "as the numbers of the paper say (specs/admission-control.md 6, point 7)",
             )
         )

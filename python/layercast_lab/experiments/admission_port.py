@@ -166,7 +166,7 @@ def port(context: Context) -> Report:
                 by_declaration,
                 f"{seen.streams(seconds):.1f}: {more:.0f} % more",
                 "at least 15 % more",
-                judge(more >= 15, trend=more > 0),
+                judge(more >= 15),
             ),
             Row(
                 f"target {target} %: late bits",
@@ -174,7 +174,7 @@ def port(context: Context) -> Report:
                 f"{seen.late:.4f} %; window {link['window_ms'] / 1e3:.1f} s,"
                 f" trigger {link['trigger'] / 1e6:.2f} Mbit/s at the end; {link['refused']} refusals",
                 "within a factor of 1.5",
-                judge(target / 1.5 <= seen.late <= 1.5 * target, trend=seen.late <= target),
+                judge(target / 1.5 <= seen.late <= 1.5 * target),
                 "promise kept" if link["kept"] else "promise broken",
             ),
         ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from layercast_lab import fec, style
-from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiment import Context, Report, Row, arithmetic, experiment, judge
 from layercast_lab.experiments.fec_models import PAPER
 from layercast_lab.fec import CODES, ask, cost, within
 from layercast_lab.plots import COLOURS, MARKERS
@@ -147,7 +147,7 @@ def s2(context: Context) -> Report:
             "FEC never adds load",
             f"at most {load:.3f} of the window",
             "1",
-            judge(load <= 1),
+            arithmetic(load <= 1),
         )
     )
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.4, 4.6), sharex=True)
@@ -276,7 +276,7 @@ def b1(context: Context) -> Report:
             "about a memory move per packet",
             f"{table['xor-shift', 7, 1]:.1f} GB/s, {100 * share:.0f} % of memcpy",
             "50 % of memcpy",
-            judge(share >= 0.5, trend=share >= 0.25),
+            judge(share >= 0.5),
             "a trend, never a gate",
         )
     ]

@@ -53,7 +53,7 @@ def crossings(e: float, told: list[tuple[str, str, str, str, str, tuple[float, f
                 reported,
                 measured,
                 tolerance,
-                judge(least <= found["A"] <= most, trend=0.5 * least <= found["A"] <= 2 * most),
+                judge(least <= found["A"] <= most),
                 note,
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layercast_lab import fec, style
-from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiment import Context, Report, Row, arithmetic, experiment, judge
 from layercast_lab.experiments.fec_trees import HEIGHT, LAN_LINKS, PAPER
 from layercast_lab.fec import ask
 from layercast_lab.plots import COLOURS, MARKERS
@@ -71,7 +71,7 @@ def x1(context: Context) -> Report:
                     "gain without parities only",
                     measured,
                     "net at most gross",
-                    judge(honest),
+                    arithmetic(honest),
                     note,
                 )
             )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from layercast_lab import fec, style
-from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiment import Context, Report, Row, arithmetic, experiment, judge
 from layercast_lab.experiments.fec_models import LOSSES, PAPER
 from layercast_lab.experiments.fec_stalls import WINDOW
-from layercast_lab.fec import CODES, ask, within
+from layercast_lab.fec import CODES, ask
 from layercast_lab.plots import COLOURS
 
 SAMPLES = {
@@ -36,20 +36,18 @@ def f6(context: Context) -> Report:
             seen.append(simulated["mean"] / WINDOW)
             marks[name].append((e, seen[-1], simulated["mean_with_fill"] / WINDOW))
         same = all(abs(one - other) < 6e-4 for one, other in zip(found, told, strict=True))
-        measured = f"model {text(found)}; simulated {text(seen)}"
-        note = "simulated: what decoding leaves comes together (fewer stalls), repairs are uncoded (more)"
-        rows.append(
-            Row(f"e = {e:g}: none, 7+1, 6+2, 5+3", text(told), measured, "model ± 0.0006", judge(same), note)
-        )
-        if e > 1e-3:
-            row = Row(
-                f"e = {e:g}: simulated without FEC",
-                "-",
-                f"{seen[0]:.3f}",
-                f"{found[0]:.3f} ± 5 %",
-                judge(within(seen[0], found[0], 0.05)),
-            )
-            rows.append(row)
+        name = f"e = {e:g}: none, 7+1, 6+2, 5+3"
+        rows += [
+            Row(f"{name}, model", text(told), text(found), "0.0006", arithmetic(same)),
+            Row(
+                f"{name}, simulated",
+                text(told),
+                text(seen),
+                "each within 5 %, or 0.005 round trips",
+                judge(all(near(one, it) for one, it in zip(seen, told, strict=True))),
+                "what decoding leaves comes together (fewer stalls), repairs are uncoded (more)",
+            ),
+        ]
     figure, (left, right) = fec.axes(2)
     for colour, (name, code) in zip(COLOURS, CODES.items(), strict=False):
         points = ask("reseq", points=[(*code, e, WINDOW, 1.0) for e in LOSSES if e < 0.5])
@@ -67,6 +65,11 @@ def f6(context: Context) -> Report:
     )
     left.legend(fontsize=8)
     return Report("packet-level-fec/f6", f6.__doc__ or "", rows, style.save(figure, context.path("fec-f6")))
+
+
+def near(one: float, told: float) -> bool:
+    """Whether a delay is as told, in round trips."""
+    return abs(one - told) <= max(0.05 * told, 5e-3)
 
 
 def text(values: list[float] | tuple[float, ...]) -> str:

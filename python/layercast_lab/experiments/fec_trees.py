@@ -121,7 +121,7 @@ def w2(context: Context) -> Report:
     measured = f"{part.min():.2f} to {part.max():.2f} from 300 receivers and up to 25 shared links"
     # The band of the specification, which has it from three sizes of the group.
     ok = part.min() >= 1.795 and part.max() < 2.075
-    halved = judge(ok, trend=part.min() > 1.6)
+    halved = judge(ok)
     rows = [
         Row("gain", "nearly constant, transmissions reduced by half", measured, "1.80 to 2.07", halved),
         exact("at the edge: 300 receivers, 29 shared", "independent of sharing", gain[-1, 2], 1.292, 3),

@@ -71,7 +71,6 @@ def e1(context: Context) -> Report:
                     [member for _, member, _ in who] == [8, 9]
                     and who[0][0] < 7
                     and abs(rate / dip - 1) < 0.03,
-                    trend=len(who) == 2,
                 ),
             ),
             Row(
@@ -137,7 +136,7 @@ def e6(context: Context) -> Report:
                 f"a buffer in two rounds: {told:.1f} kB/s",
                 " / ".join(f"{rate:.1f}" for rate in rates) + " kB/s of 200",
                 "10 % with 10 receivers",
-                judge(abs(rates[0] / told - 1) < 0.1, trend=rates[0] < 100),
+                judge(abs(rates[0] / told - 1) < 0.1),
             )
         )
     named = {case: [who for _, who, _ in expelled(by_case[case])] for case in cases if case[2] == "eject"}
@@ -150,7 +149,7 @@ def e6(context: Context) -> Report:
             "the culprit is named (2.7)",
             f"the satellite in {right} of {len(named)} runs; {others} others",
             "the satellite, no other receiver",
-            judge(right == len(named), trend=right > 0),
+            judge(right == len(named)),
             "levels show which receiver is behind when polled, not which is far; "
             "a receiver that has just lost a packet is behind",
         )
@@ -164,7 +163,7 @@ def e6(context: Context) -> Report:
             " / ".join(f"{rate:.0f}" for rate in more)
             + f" kB/s at k = {', '.join(f'{k:g}' for k in FACTORS)}",
             "at least three times as much",
-            judge(more[1] >= 3 * before, trend=more[1] > before),
+            judge(more[1] >= 3 * before),
             "start and end of the run counted",
         )
     )
@@ -228,7 +227,7 @@ def e9(context: Context) -> Report:
                 + " / ".join(f"{np.mean(reactions[kind, size]):.2f}" for size in sizes)
                 + f" s with {', '.join(map(str, sizes))} receivers; at most {max(shares):.2f} of the bound",
                 "so in each run, within 1 + 4 handshakes, each twice as long",
-                judge(right and max(shares) <= 1, trend=right),
+                judge(right and max(shares) <= 1),
                 "32 rounds of k round trips of the model: until the poll, for it, then 2, 4, 8 and 16",
             )
         )

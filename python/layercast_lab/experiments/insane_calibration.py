@@ -140,7 +140,7 @@ def against(found: Found, buffer: Buffer, metric: str) -> Row:
     if not runs:
         return Row(f"{CONV}: {metric}", told, "not run", band, "missing")
     mean = sum(runs) / len(runs)
-    verdict = judge(low <= mean <= high, trend=reported.low / 2 <= mean <= 2 * reported.high)
+    verdict = judge(low <= mean <= high)
     shown = write(mean, "value", metric)
     if len(runs) > 1:
         shown += f" ({span(min(runs), max(runs), 'value', metric)})"

@@ -138,7 +138,7 @@ def row(wanted: float, runs: Sequence[Calls]) -> Row:
         "every call completes exactly once" + (" at 30 %" if wanted == WANTED else ""),
         told,
         f"calls = answered + refused, nothing left; {max(0, wanted - LESS):.0%} lost at least",
-        judge(exact and lost >= wanted - LESS, trend=exact),
+        judge(exact and lost >= wanted - LESS),
         "refused after 60 s without an answer" if refused else "",
     )
 

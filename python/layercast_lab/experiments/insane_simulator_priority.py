@@ -102,7 +102,7 @@ def s3(context: Context) -> Report:
             "at most one cell",
             f"{first.max():.4f} cells; {len(first)} packets, mean {first.mean():.3f}",
             f"at most 1 cell (±{TOLERANCE_S * 1e6:g} us), at least {TIGHT:g}: the bound was tried",
-            judge(TIGHT <= first.max() <= limit, trend=first.max() <= limit),
+            judge(TIGHT <= first.max() <= limit),
         ),
         Row(
             "shortest wait with priority",

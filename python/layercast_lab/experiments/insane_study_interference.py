@@ -182,11 +182,11 @@ def rows_of(qos: str, times: Mapping[str, tuple[list[float], list[float], list[f
             rows.append(Row(policy, "no regulator, nothing owed", told, "none", "open", "the link is shared"))
         elif mux == "app":
             reported = "late: the circuit owes what the large file took in advance"
-            late = judge(near >= LATER * apart, trend=near > apart)
+            late = judge(near >= LATER * apart)
             rows.append(Row(policy, reported, told, f"medians: {LATER:g} times at least", late))
         else:
             off = abs(near / apart - 1)
-            alike = judge(off <= ALIKE, trend=off <= 2 * ALIKE)
+            alike = judge(off <= ALIKE)
             reported = "no effect: a circuit of its own"
             rows.append(Row(policy, reported, told, f"medians: within {ALIKE:.0%}", alike))
     return rows

@@ -66,7 +66,7 @@ def files(found: Sequence[Mapping[str, Any]]) -> list[Row]:
             "1",
             span(medians),
             "exact",
-            judge(set(medians) == {1}, trend=max(medians) <= 2),
+            judge(set(medians) == {1}),
             "2 in its data: 48.6 % of the pages are one file",
         ),
     ]
@@ -85,7 +85,7 @@ def near_one(found: Mapping[float, Sequence[Mapping[str, Any]]]) -> list[Row]:
             "very similar",
             told,
             "10 %",
-            judge(most <= 10, trend=most <= 20),
+            judge(most <= 10),
             note,
         )
     ]
@@ -151,7 +151,7 @@ def pauses(found: Sequence[Mapping[str, Any]]) -> list[Row]:
         values = quantity(found, "think", what)
         near = abs(np.mean(values) / reported - 1)
         told = f"{span(values)} s"
-        verdict = judge(near <= off, trend=near <= 2 * off)
+        verdict = judge(near <= off)
         rows.append(
             Row(
                 f"pause, {what}",
@@ -237,7 +237,7 @@ def visits(found: Sequence[Mapping[str, Any]]) -> list[Row]:
             "4.1 (4.3, 4.2, 4.4)",
             span(means),
             "0.2",
-            judge(abs(mean - 4.1) <= 0.2, trend=abs(mean - 4.1) <= 2),
+            judge(abs(mean - 4.1) <= 0.2),
             f"{again():.0%} of the visits begin at the server of the last",
         ),
         Row(
@@ -296,7 +296,7 @@ def apart(kept: Sequence[np.ndarray], traces: Sequence[Web]) -> Row:
         "80 %",
         f"{span(shares, '{:.1%}'.format)}; D to the model {span(distances)}",
         "5 points",
-        judge(abs(np.mean(shares) - 0.8) <= 0.05, trend=abs(np.mean(shares) - 0.8) <= 0.1),
+        judge(abs(np.mean(shares) - 0.8) <= 0.05),
     )
 
 

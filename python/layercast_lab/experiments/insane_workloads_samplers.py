@@ -123,7 +123,7 @@ def row(found: Found) -> Row:
     )
     reported = f"mean {original.of_knots:.6g} (original {original.mean:.6g}), most {original.most:.8g}"
     tolerance = f"mean 0.2 %, most 0.1 %, shares {slack:.4f}"
-    return Row(original.name, reported, told, tolerance, judge(near and kept, trend=near))
+    return Row(original.name, reported, told, tolerance, judge(near and kept))
 
 
 def draw(found: Sequence[Found], path: Path) -> str:

@@ -61,7 +61,7 @@ def level_row(
     good = sum(steady(receiver) for receiver in receivers)
     measured = f"level {level} in {good} of {len(receivers)} seeds"
     rule = f"level {level}, {start:.0f}-{end:.0f} s"
-    return Row(name, "specs/mets.md 2.11", measured, rule, judge(good == len(receivers), trend=good > 0))
+    return Row(name, "specs/mets.md 2.11", measured, rule, judge(good == len(receivers)))
 
 
 def advertised(receiver: layercast.Receiver, start: float, end: float) -> float:
@@ -75,9 +75,7 @@ def rate_row(name: str, budget: float, rates: Sequence[float], budgets: Sequence
     off = np.array(rates) / np.array(budgets or [budget]) - 1
     measured = f"{np.median(rates):.0f} cells/s (median), {off.min():+.1%} to {off.max():+.1%}"
     ok = bool(np.all(np.abs(off) <= 0.05))
-    return Row(
-        name, f"budget {budget:.0f} cells/s", measured, "5 %", judge(ok, trend=abs(np.median(off)) < 0.1)
-    )
+    return Row(name, f"budget {budget:.0f} cells/s", measured, "5 %", judge(ok))
 
 
 @experiment("mets/e5b", title="Two receivers of one flow: merged demands", paper=PAPER)

@@ -8,16 +8,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from layercast_lab import style
-from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiment import Context, Report, Row, experiment, judge, judge_shape
 from layercast_lab.simulator import Frames, run_all, run_traced
-from layercast_lab.testbed import PAPER, scenario
+from layercast_lab.testbed import PAPER, PENTIUM_SENDER, scenario
 
 FLOWS = range(1, 9)
 START_S = 2.0
 # As printed in [N], in milliseconds.
 REPORTED_ONE = {"min": 2, "mean": 4, "max": 19, "sd": 2}
 REPORTED_MAX_8 = 61
-TICK_NOTE = "the 10 ms clock releases frames exactly on ticks of the 1 ms shaper: each waits a whole tick"
 
 
 def lougher(flows: int, seed: int, seconds: float) -> list[Frames]:
@@ -35,7 +34,9 @@ def lougher(flows: int, seed: int, seconds: float) -> list[Frames]:
         }
         for i in range(flows)
     ]
-    return run_traced(scenario("e3", seconds + START_S + 2, entries, admission=False), seed)
+    # The frame clock and the shaper's timer of a machine do not start together.
+    hosts = {"atc": PENTIUM_SENDER | {"random_clock": True}}
+    return run_traced(scenario("e3", seconds + START_S + 2, entries, admission=False, hosts=hosts), seed)
 
 
 def delays_of(flows: Sequence[Frames]) -> np.ndarray:
@@ -63,7 +64,6 @@ def e3a(context: Context) -> Report:
                 f"{median:.1f} ms ({values.min():.1f} to {values.max():.1f})",
                 f"median {low:g} to {high:g} ms",
                 judge(ok),
-                "" if ok else TICK_NOTE,
             )
         )
     return Report("mets/e3a", "METS E3a: one-way delay of one flow", rows, draw_one(runs[0], context))
@@ -130,7 +130,7 @@ def rows_several(mean: np.ndarray, most: np.ndarray, seeds: np.ndarray) -> list[
             "61 ms, from 19 at one flow",
             f"{most[7]:.0f} ms ({seeds[7].min():.0f} to {seeds[7].max():.0f}), from {most[0]:.0f}",
             "median at least 35 ms and 1.6 times that of one flow",
-            judge(most[7] >= 35 and most[7] >= 1.6 * most[0], trend=most[7] > most[0]),
+            judge(most[7] >= 35 and most[7] >= 1.6 * most[0]),
             "61 is one draw of a long tail",
         ),
         Row(
@@ -138,7 +138,7 @@ def rows_several(mean: np.ndarray, most: np.ndarray, seeds: np.ndarray) -> list[
             "up to 20 ms at 1 and 2, 20-30 at 3, 30-40 at 4 to 6, 50-61 at 7 and 8",
             ", ".join(f"{value:.0f}" for value in most) + " ms",
             "rising, shape only",
-            "shape" if monotone else "differs",
+            judge_shape(monotone),
             "restored from what is left of a plot"
             if monotone
             else "medians of maxima do not rise with every flow",

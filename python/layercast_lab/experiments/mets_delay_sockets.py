@@ -79,7 +79,7 @@ def e3a_sockets(context: Context) -> Report:
                 f"{median:.1f} ms ({old.min():.1f} to {old.max():.1f}) with hosts of 1996; "
                 f"{np.median(new):.2f} ms ({new.min():.2f} to {new.max():.2f}) with today's",
                 f"that of b1: median {low:g} to {high:g} ms; none for b2",
-                judge(low <= median <= high, trend=median > float(np.median(new))),
+                judge(low <= median <= high),
             )
         )
     rows.append(sockets.kernel_row(runs.values()))
@@ -133,14 +133,14 @@ def e3b_sockets(context: Context) -> Report:
             "+6 ms (4 to about 10)",
             f"+{mean[-1] - mean[0]:.1f} ms ({mean[0]:.1f} to {mean[-1]:.1f})",
             "that of b1: +3 to +8 ms",
-            judge(3 <= mean[-1] - mean[0] <= 8, trend=bool(mean[-1] > mean[0])),
+            judge(3 <= mean[-1] - mean[0] <= 8),
         ),
         Row(
             "E3-3 maximum, 8 flows, hosts of 1996",
             "61 ms, from 19 at one flow",
             f"{top[-1]:.0f} ms ({at_8.min():.0f} to {at_8.max():.0f}), from {top[0]:.0f}",
             "that of b1: median at least 35 ms and 1.6 times that of one flow",
-            judge(bool(top[-1] >= 35 and top[-1] >= 1.6 * top[0]), trend=bool(top[-1] > top[0])),
+            judge(bool(top[-1] >= 35 and top[-1] >= 1.6 * top[0])),
         ),
         sockets.kernel_row(runs.values()),
     ]
@@ -160,7 +160,7 @@ def grows_less(hosts: str, mean: np.ndarray, most: np.ndarray) -> Row:
         f"maximum {of_top:+.2f} ms ({tops[0]:.2f} to {tops[-1]:.2f}); "
         f"so in {each} of {mean.shape[1]} pairs of runs",
         "the mean grows by less",
-        judge(bool(of_mean < of_top), trend=each > 0),
+        judge(bool(of_mean < of_top)),
         "medians of the runs",
     )
 

@@ -68,7 +68,6 @@ def rate_rows(loss: np.ndarray, sent: np.ndarray, most: float) -> list[Row]:
     first = np.array([next((r for r, v in zip(JUDGED, one, strict=True) if v > 0), np.inf) for one in loss.T])
     good, start = float(np.median(goodput)), float(np.median(first))
     at_7500 = float(np.median(loss[JUDGED.index(7_500)]))
-    rising = bool(np.all(np.diff(np.median(loss, axis=1)) >= 0))
     return [
         Row(
             "E1-4 goodput",
@@ -76,7 +75,7 @@ def rate_rows(loss: np.ndarray, sent: np.ndarray, most: float) -> list[Row]:
             f"{thousands(good)} cells/s = {good * CELL_BITS / 1e6:.1f} Mb/s "
             f"({thousands(goodput.min())} to {thousands(goodput.max())})",
             "±3 %",
-            judge(abs(good / REPORTED_GOODPUT - 1) <= 0.03, trend=rising),
+            judge(abs(good / REPORTED_GOODPUT - 1) <= 0.03),
             "highest rate with at most 1 % of the cells lost, packets of 8 kB",
         ),
         Row(
@@ -84,7 +83,7 @@ def rate_rows(loss: np.ndarray, sent: np.ndarray, most: float) -> list[Row]:
             "54 %",
             f"{100 * good / most:.1f} %",
             "54.7 ±2 %",
-            judge(abs(good / most - 0.547) <= 0.02, trend=rising),
+            judge(abs(good / most - 0.547) <= 0.02),
         ),
         Row(
             "E1-6 drops begin",
@@ -92,7 +91,7 @@ def rate_rows(loss: np.ndarray, sent: np.ndarray, most: float) -> list[Row]:
             f"at {thousands(start)} cells/s ({thousands(first.min())} to {thousands(first.max())}); "
             f"{100 * at_7500:.3f} % at 7 500",
             "7 000 to 11 000; at most 0.01 % at 7 500",
-            judge(7_000 <= start <= 11_000 and at_7500 <= 1e-4, trend=rising),
+            judge(7_000 <= start <= 11_000 and at_7500 <= 1e-4),
             "the least rate offered that lost a cell in 60 s",
         ),
     ]
@@ -142,7 +141,7 @@ def mechanism_row(by_cells: list[tuple[int, float, float]]) -> Row:
         f"1 cell in 1000 lost: {100 * lost[0]:.1f} % of packets of {small} cells, "
         f"{100 * lost[-1]:.0f} % of {large} cells",
         "1 - (1 - p)^cells, within a fifth",
-        judge(close and rising, trend=rising),
+        judge(close and rising),
     )
 
 

@@ -160,7 +160,7 @@ def stall_rows(runs: list[Frames]) -> list[Row]:
             "loss in 42.5-43.0 s, more in 43.0-43.5 s, then a group arrives together",
             f"{one:g} late, then {two:g}; {np.median(burst):.0f} frames arrive within two periods",
             "second window at least the first, both above 0, burst visible",
-            judge(two >= one > 0 and float(np.median(burst)) >= 4, trend=one > 0 and two > 0),
+            judge(two >= one > 0 and float(np.median(burst)) >= 4),
             "" if two >= one else "D has grown after the first stall and spares frames of the second",
         ),
         Row(
@@ -217,7 +217,7 @@ def sweep_rows(outcomes: Mapping[str, list[tuple[dict[str, float], Outcome]]]) -
                 for s, o in outcomes["a, β"]
             ),
             "D moves more, monotone",
-            judge(closer, trend=gains[-1].moved_ms > gains[0].moved_ms),
+            judge(closer),
         ),
         Row(
             "E4-4 longer hold",

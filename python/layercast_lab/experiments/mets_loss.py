@@ -79,7 +79,6 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
     ordered = bool(np.all(regulated[1:] < unregulated[1:]))
     # Growth per flow before and after the fourth.
     steep = (unregulated[7] - unregulated[3]) / 4 > (unregulated[3] - unregulated[0]) / 3
-    trend = rising and ordered
 
     def number(name: str, reported: float, mode: str, n: int, low: float, high: float, inside: bool) -> Row:
         values = curves[mode][n - 1]
@@ -90,7 +89,7 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             f"{reported:g} %",
             f"{median:.1f} % ({values.min():.1f} to {values.max():.1f})",
             f"median {low:g} to {high:g} %" + (f", {reported:g} within the seeds" if inside else ""),
-            judge(ok, trend=trend),
+            judge(ok),
             "range over the start phases of the flows" if ok or mode == "regulated" else WHOLE_FRAMES,
         )
 
@@ -103,7 +102,7 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             "at 4 flows, or as n approaches 5",
             f"at {crossing:.1f} flows" if crossing else "never",
             "between 4 and 6 flows",
-            judge(crossing is not None and 4 <= crossing <= 6, trend=trend),
+            judge(crossing is not None and 4 <= crossing <= 6),
             "the papers say both"
             if crossing and crossing <= 6
             else "b = 4 is our guess; the papers do not give it",
@@ -114,7 +113,7 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             "regulated below; both rise; unregulated steep from 4",
             f"below: {yes(ordered)}; rising: {yes(rising)}; steeper beyond 4: {yes(steep)}",
             "medians, all n from 2",
-            judge(trend and steep),
+            judge(rising and ordered and steep),
         ),
     ]
 

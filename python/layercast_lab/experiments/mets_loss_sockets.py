@@ -90,7 +90,6 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             "that of b1: " + {15: "7 to 20 %", 60: "40 to 65 %", 33: "25 to 40 %"}[reported],
             judge(
                 {15: 7 <= median <= 20, 60: 40 <= median <= 65, 33: 25 <= median <= 40}[reported],
-                trend=rising,
             ),
         )
 
@@ -102,7 +101,7 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             f"regulated below by {gap[3:].min():.1f} to {gap[3:].max():.1f} points from 4 flows on; "
             f"both rise: {yes(rising)}, smallest step {min(steps):.1f} points",
             f"all n from 4, gap at least {GAP_POINTS} points",
-            judge(below and rising and bool(np.all(gap[3:] >= GAP_POINTS)), trend=below and rising),
+            judge(below and rising and bool(np.all(gap[3:] >= GAP_POINTS))),
         ),
         number("E2-1 unregulated, 4 flows", "unregulated", 4),
         number("E2-2 unregulated, 8 flows", "unregulated", 8),
@@ -111,7 +110,7 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             "at 4 flows, or as n approaches 5",
             f"at {crossing:.1f} flows" if crossing else "never",
             "that of b1: between 4 and 6 flows",
-            judge(crossing is not None and 4 <= crossing <= 6, trend=rising),
+            judge(crossing is not None and 4 <= crossing <= 6),
         ),
         number("E2-4 regulated, 8 flows", "regulated", 8),
     ]

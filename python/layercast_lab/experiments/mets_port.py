@@ -36,7 +36,7 @@ def q1(context: Context) -> Report:
             "the application plays as before",
             f"UDP: {before.shown} of {before.sent} pictures shown, Layercast: {after.shown} of {after.sent}",
             "most of the stream",
-            judge(after.shown > after.sent / 2, trend=after.shown > 0),
+            judge(after.shown > after.sent / 2),
             "a member comes at the first I picture after its join, and gets P and B an era later",
         ),
     ]

@@ -234,7 +234,7 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
                 for run in runs
             ),
             "every receiver at its ideal within the bound",
-            judge(slowest <= bound, trend=np.isfinite(slowest)),
+            judge(slowest <= bound),
             f"after the last of {last.receivers:,} joins in {JOINED_S:g} s: {last.converged_s[0]:.2f} s; "
             f"slower than {SOON_S:g} s are {last.slow[1]:.1%} down, {last.slow[2]:.1%} up",
         ),
@@ -243,7 +243,7 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
             "max-min: each what its narrowest link leaves",
             "Jain " + ", ".join(f"{jain:.4f}" for jain in last.jain),
             "at least 0.999 at the end of each stretch",
-            judge(min(last.jain) >= 0.999, trend=min(last.jain) >= 0.95),
+            judge(min(last.jain) >= 0.999),
             "of rate over ideal rate: alone, with guests, alone again",
         ),
         Row(
@@ -260,7 +260,6 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
             f"at most a linear growth from {runs[-2].receivers:,} on (factor 1.5)",
             judge(
                 last.cpu_s / runs[-2].cpu_s <= 1.5 * last.receivers / runs[-2].receivers,
-                trend=True,
             ),
             "; ".join(f"{run.receivers:,}: {run.cpu_s:.2f} s, {run.memory_mib:.0f} MiB" for run in runs),
         ),

@@ -50,9 +50,7 @@ def sweep_b(context: Context) -> Report:
             "model: 29 % at b = 4, 55.5 % at b = 17, 51 % unshaped (specs/mets.md 4.9)",
             "; ".join(f"b = {b}: {loss:.1f} %" for b, loss in eight.items()) + f"; none: {none:.1f} %",
             "least below n·b = drain, b = 17 no better than none",
-            judge(
-                eight[17] >= 0.9 * none and min(eight, key=eight.__getitem__) <= 4, trend=eight[17] > eight[4]
-            ),
+            judge(eight[17] >= 0.9 * none and min(eight, key=eight.__getitem__) <= 4),
         ),
         Row(
             "sweep-b-2 delay, 1 flow",
@@ -117,7 +115,7 @@ def sweep_era(context: Context) -> Report:
             )
             + f"; lowered after {1e3 * lowered:.1f} ms at most",
             "the slowest of all seeds within " + ", ".join(f"{b:.2f}" for b in bound.values()) + " s",
-            judge(within, trend=bool(np.all(np.diff([np.median(raised[e]) for e in ERAS_MS]) >= 0))),
+            judge(within),
             "raised: median and slowest; the switch lowers as soon as a base layer comes",
         ),
         Row(
@@ -186,7 +184,7 @@ def sweep_efci(context: Context) -> Report:
             "–",
             "; ".join(f"{t:.0%}: {median(t, 1):.2f}, {median(t, 0):.1f} changes/min" for t in THRESHOLDS),
             "rises with the threshold: later marks, fewer steps down",
-            judge(all(b >= a - 0.05 for a, b in itertools.pairwise(levels)), trend=levels[-1] >= levels[0]),
+            judge(all(b >= a - 0.05 for a, b in itertools.pairwise(levels))),
         ),
         Row(
             "sweep-efci-2 base layer",
@@ -243,7 +241,7 @@ def sweep_late(context: Context) -> Report:
                 for name in adaptive
             ),
             "within half of it, or 0.5 points",
-            judge(all(near), trend=bool(np.all(np.diff([o.lost_percent for o in targets]) >= 0))),
+            judge(all(near)),
             "two stalls of 180 and 250 ms in 60 s are in it",
         ),
         Row(
@@ -254,7 +252,7 @@ def sweep_late(context: Context) -> Report:
             )
             + f"; {ahead} of {len(targets)} targets need no more delay",
             "no more delay at the same share of late frames, for all targets",
-            judge(ahead == len(targets), trend=ahead > 0),
+            judge(ahead == len(targets)),
         ),
     ]
     figure, axis = plt.subplots(figsize=(6.2, 3.8))

@@ -136,7 +136,7 @@ def e1a(context: Context) -> Report:
             "32 000 cells/s = 13.6 Mb/s",
             f"{thousands(most)} cells/s = {most * CELL_BITS / 1e6:.1f} Mb/s",
             "±2 %",
-            judge(abs(most / REPORTED_MAX - 1) <= 0.02, trend=rising),
+            judge(abs(most / REPORTED_MAX - 1) <= 0.02),
             "packets of 32 768 bytes",
         ),
         Row(
@@ -152,7 +152,7 @@ def e1a(context: Context) -> Report:
             "rises with packet size, most at large packets",
             f"rising: {'yes' if rising else 'no'}; {100 * at_4k:.0f} % of the most at 4 kB",
             "monotone, at least 90 % by 4 kB",
-            judge(rising and at_4k >= 0.9, trend=rising),
+            judge(rising and at_4k >= 0.9),
         ),
     ]
     return Report("mets/e1a", "METS E1a: fastest sender", rows, draw(curve, context))

@@ -179,7 +179,7 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
                 f"{run.transmissions:.3f} transmissions, {run.last_hop:.3f} packets on the last hop, "
                 f"{run.seconds:.2f} s, {run.answers:,} answers, {run.peak:,} in 0.1 s",
                 "all of them have it" + ("" if told is None else "; model ± 5 %"),
-                judge(run.delivered and close, trend=run.delivered),
+                judge(run.delivered and close),
                 f"{WAYS[run.way].what}; simulated in {run.wall_s:.1f} s",
             )
         )

@@ -131,7 +131,6 @@ def e8(context: Context) -> Report:
                         column("retransmitted", tolerant), column("retransmitted", total), strict=True
                     )
                 ),
-                trend=column("retransmitted", tolerant)[-1] < column("retransmitted", total)[-1],
             ),
         ),
     ]

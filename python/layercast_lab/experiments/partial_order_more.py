@@ -48,7 +48,7 @@ def e5(context: Context) -> Report:
                     f"prototype: {' '.join(f'{it:g}' for it in known.values())} {unit}",
                     f"{listed([mine[it] for it in known], 2)} {unit}",
                     f"15 % or {least} {unit}",
-                    judge(fits, trend=mine[2] > mine[3] > mine[4]),
+                    judge(fits),
                 )
             )
         rows.append(
@@ -60,7 +60,6 @@ def e5(context: Context) -> Report:
                 "2n above 5 %; 4n below 1 %; ATDV at 8n at most 0.5 ms below 4n",
                 judge(
                     blocked[2] > 5 and blocked[4] < 1 and atdv[4] - atdv[8] <= 0.5,
-                    trend=blocked[2] > blocked[4],
                 ),
             )
         )
@@ -260,7 +259,7 @@ def extensions(context: Context) -> list[Row]:
                 f"prototype: {known[0]} to {known[1]} ms",
                 f"{before:.1f} to {after:.1f} ms",
                 "15 % or 0.5 ms",
-                judge(near(before, known[0]) and near(after, known[1]), trend=after < before),
+                judge(near(before, known[0]) and near(after, known[1])),
                 f"duplicates {share(found[at + 1], 'duplicate'):.2f} %",
             )
         )
@@ -272,7 +271,7 @@ def extensions(context: Context) -> list[Row]:
             "ours",
             f"losses {one:.1f} to {other:.1f} %, delay of flow 1 {steps[0]:.1f} to {steps[1]:.1f} ms",
             "fewer losses, at most 0.5 ms more delay",
-            judge(other < one and steps[1] <= steps[0] + 0.5, trend=other < one),
+            judge(other < one and steps[1] <= steps[0] + 0.5),
         )
     )
     greedy, playout = (share(found[it], "lost", 1) for it in (8, 9))
@@ -282,7 +281,7 @@ def extensions(context: Context) -> list[Row]:
             "prototype: 20 % lost",
             f"{greedy:.1f} % lost; with a play-out delay of 250 ms {playout:.1f} %",
             "18 to 22 %; none",
-            judge(18 <= greedy <= 22 and playout == 0, trend=playout < greedy),
+            judge(18 <= greedy <= 22 and playout == 0),
         )
     )
     return rows

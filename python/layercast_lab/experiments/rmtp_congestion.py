@@ -114,7 +114,7 @@ def r12(context: Context) -> Report:
                     "the group has a connection's rate" if friendly else "ours: no rule of fairness",
                     f"{listed(ratio)} of it; Jain's index {listed(fair)}; {listed(times, 0)} s",
                     "half to twice, all delivered" if friendly else "all delivered",
-                    judge(whole and (within or not friendly), trend=whole),
+                    judge(whole and (within or not friendly)),
                     f"object of {packets * SIZE / 1e6:g} Mbyte; medians of {len(seeds)} seeds",
                 )
             )

@@ -51,7 +51,7 @@ def r4(context: Context) -> Report:
                 f"least {curve[best]:.1f} s at {receivers * DELTAS[best]:.1f} s "
                 f"({1e3 * DELTAS[best]:.2f} ms each); {ends[0]:.1f} and {ends[1]:.1f} times that at the ends",
                 "1.5 times at both ends",
-                judge(min(ends) >= 1.5, trend=min(ends) > 1),
+                judge(min(ends) >= 1.5),
                 "the time of a response's service is 0.46 ms",
             )
         )
@@ -84,7 +84,7 @@ def r4(context: Context) -> Report:
                 f"least {seconds[best]:.1f} s at {1e3 * deltas[best]:.2f} ms each; "
                 f"{ends[0]:.1f} and {ends[1]:.1f} times that at the ends",
                 "1.5 times at both ends",
-                judge(min(ends) >= 1.5, trend=min(ends) > 1),
+                judge(min(ends) >= 1.5),
                 "a silent receiver is polled again, once per back-off",
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layercast_lab import group, rmtp
-from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiment import Context, Report, Row, arithmetic, experiment, judge
 from layercast_lab.experiments.rmtp_model import PAPER, finish, listed
 from layercast_lab.multicast import PACKETS, PACKETS_PER_S, ask, close, paper, sessions
 from layercast_lab.plots import COLOURS, MARKERS
@@ -16,32 +16,43 @@ from layercast_lab.style import plt
 @experiment("rmtp-large-scale/r5", title="Three loss rates", paper=f"{PAPER}, section 4.2")
 def r5(context: Context) -> Report:
     """2 Mbyte to 100 receivers that lose nothing, 1 % and 10 %."""
-    rows = []
     told = [(0.0, 22, 0, 22.5, 2_000), (0.01, 40, 2, 39.7, 3_288), (0.1, 68, 5, 68.1, 5_480)]
-    measured, modelled = [], []
-    for loss, seconds, retransmissions, computed, packets in told:
+    rows = []
+    modelled = []
+    for loss, _, retransmissions, computed, packets in told:
         sent = sum(it["packets"] for it in ask("round", points=[(PACKETS, 100, loss, k) for k in range(40)]))
         mean = ask("mean-rounds", points=[(PACKETS, 100, loss)])[0]
         passes = retransmissions + 1
         found = sent / PACKETS_PER_S + 2.0 * passes
-        fits = close(found, computed, 1) and close(sent, packets, 0) and abs(found / seconds - 1) < 0.05
         rows.append(
             Row(
-                f"e = {100 * loss:g} %",
-                f"{seconds} s, {retransmissions} retransmissions",
-                f"{found:.1f} s: {sent:.0f} packets, {passes} times 2 s more; {mean:.2f} in the mean",
-                "5 %",
-                judge(fits),
+                f"e = {100 * loss:g} %, packets at their rate and the paper's passes",
+                f"{computed} s: {packets} packets, {passes} times 2 s",
+                f"{found:.1f} s: {sent:.0f} packets; {mean:.2f} retransmissions in the mean",
+                "as printed",
+                arithmetic(close(found, computed, 1) and close(sent, packets, 0)),
             )
         )
-        measured.append(seconds)
         modelled.append(found)
+    measured = [seconds for _, seconds, *_ in told]
     made = [rmtp.scenario(100, loss=loss, alpha=1.9, seed=seed) for loss, *_ in told for seed in range(1, 7)]
     runs = run_all(context, "RMTP, R5", group.run, made)
     by_loss = [runs[at : at + 6] for at in range(0, len(runs), 6)]
     sent = [float(np.mean([run["sent"]["data"] for run in part])) for part in by_loss]
     again = [float(np.mean([run["sent"]["rounds"] for run in part])) - 1 for part in by_loss]
     times = [float(np.mean([run["ended_s"] for run in part])) for part in by_loss]
+    for (loss, seconds, count, _, _), time, here, part in zip(told, times, again, by_loss, strict=True):
+        ends = [run["ended_s"] for run in part]
+        rows.append(
+            Row(
+                f"e = {100 * loss:g} %, simulated",
+                f"{seconds} s, {count} retransmissions",
+                f"{time:.1f} s ({min(ends):.1f} to {max(ends):.1f}), {here:.1f} retransmissions",
+                "5 %",
+                judge(abs(time / seconds - 1) <= 0.05),
+                "means of six runs; a wait ends when all have answered",
+            )
+        )
     rows.append(
         Row(
             "simulated: packets; retransmissions",
@@ -52,7 +63,7 @@ def r5(context: Context) -> Report:
                 all(abs(one / told[at][4] - 1) <= 0.01 for at, one in enumerate(sent))
                 and all(abs(one - mean) <= 0.5 for one, mean in zip(again, (0, 2.18, 5.07), strict=True))
             ),
-            f"{listed(times, 1)} s: a wait ends when all have answered; means of six runs",
+            "means of six runs",
         )
     )
     figure, axis = plt.subplots(figsize=(5.2, 3.6))
@@ -80,7 +91,7 @@ def r8(context: Context) -> Report:
             "little impact; 99.5 and 104.7 s",
             f"{one:.1f} and {other:.1f} s: {100 * (other / one - 1):.1f} % longer",
             "< 6 %",
-            judge(other / one < 1.06, trend=other / one < 1.2),
+            judge(other / one < 1.06),
         )
     ]
     size = 500 if context.seconds else 5_000
@@ -92,7 +103,7 @@ def r8(context: Context) -> Report:
             "5.2 % longer, by the model",
             f"{early:.1f} and {late:.1f} s: {100 * (late / early - 1):.1f} % longer",
             "< 6 %" if size == 5_000 else "none",
-            judge(late / early < 1.06, trend=late / early < 1.2),
+            judge(late / early < 1.06),
         )
     )
     figure, axis = plt.subplots(figsize=(6.2, 3.6))

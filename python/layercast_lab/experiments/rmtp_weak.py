@@ -68,7 +68,7 @@ def r9(context: Context) -> Report:
                 f"together {together[0]:.1f}, {together[1]:.1f} s; "
                 f"postponed {apart[0]:.1f}, {apart[1]:.1f} s; busy {busy[0]:.1f}, {busy[1]:.1f} s",
                 "postponed and busy: 15 % at most, less than together; all delivered",
-                judge(whole and max(held[:2]) <= 0.15 and held[0] < held[2], trend=held[0] < held[2]),
+                judge(whole and max(held[:2]) <= 0.15 and held[0] < held[2]),
             )
         )
     figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.5), sharey=True)
@@ -114,9 +114,7 @@ def r10(context: Context) -> Report:
                 f"{run['ended_s']:.1f} s, {run['sent']['data']} packets, {run['sent']['rounds']} passes, "
                 f"{run['sent']['polls_each']} polls of one",
                 "10 % of the time, 3 % of the packets, all delivered",
-                judge(
-                    whole and abs(off[0]) <= 0.1 and abs(off[1]) <= 0.03, trend=whole and abs(off[0]) <= 0.3
-                ),
+                judge(whole and abs(off[0]) <= 0.1 and abs(off[1]) <= 0.03),
             )
         )
     figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.7))

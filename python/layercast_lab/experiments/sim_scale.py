@@ -206,7 +206,7 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
                 f"at most {BOUND:g} times the time",
                 f"{ratio:.1f} times: {small.cpu_s:.2f} s, {large.cpu_s:.2f} s",
                 f"{BOUND:g}",
-                judge(ratio <= BOUND, trend=ratio <= 2 * BOUND),
+                judge(ratio <= BOUND),
                 f"{events:.1f} times the events; {each_ns(small):.0f} and {each_ns(large):.0f} ns for each",
             )
         )
@@ -249,7 +249,7 @@ def threads(runs: Sequence[Measured]) -> list[Row]:
             f"{gain:.2f} times as fast at {runs[-1].hosts:,} hosts; on the clock with one and all: "
             + "; ".join(times),
             f"{aim:g} times; nothing differs",
-            judge(same and gain >= aim, trend=same and gain > 1),
+            judge(same and gain >= aim),
             "the same results" if same else "results differ",
         )
     ]

@@ -185,11 +185,14 @@ class Found:
 
 
 def judge(found: dict[str, Found]) -> tuple[Verdict, str]:
-    """Reproduced within 5 % of peers that agree within 5 %; else shape if near one or between."""
+    """Reproduced within 5 % of peers that agree within 5 %.
+
+    Peers that do not agree are no reference: a row between them or within 5 % of one is not judged.
+    """
     our, one, two = (found[name].mean for name in SIMULATORS)
     if math.isnan(one + two):
         alone = two if math.isnan(one) else one
-        return ("shape" if abs(our / alone - 1) <= TOLERANCE else "differs"), "one peer crashed"
+        return ("open" if abs(our / alone - 1) <= TOLERANCE else "differs"), "one peer crashed"
     both = (one + two) / 2
     apart = abs(one - two) / both
     if apart <= TOLERANCE:
@@ -197,8 +200,8 @@ def judge(found: dict[str, Found]) -> tuple[Verdict, str]:
     note = f"ns-2 and ns-3 are {100 * apart:.0f} % apart"
     near = [name for name in SIMULATORS[1:] if abs(our / found[name].mean - 1) <= TOLERANCE]
     if near:
-        return "shape", f"{note}; here as {near[0]}"
-    return ("shape" if min(one, two) < our < max(one, two) else "differs"), note
+        return "open", f"{note}; here as {near[0]}"
+    return ("open" if min(one, two) < our < max(one, two) else "differs"), note
 
 
 def cells(full: bool) -> list[Cell]:

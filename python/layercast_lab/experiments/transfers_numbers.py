@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,15 +51,15 @@ def n(context: Context) -> Report:
         rows.append(row(f"{name} goodput of TCP, {mps}/{window}, no background", told, here, "Mbit/s", 2))
         rows.append(row(f"{name} efficiency", 1.0, float(np.mean(found.efficiency)), "", 3))
     knees, found = knee(context)
-    for (mps, window), told, least in zip(BOTH, (51, 41), (30, 25), strict=True):
+    for (mps, window), told, least in zip(BOTH, (51, 41), (41, 31), strict=True):
         here = knees[mps]
         rows.append(
             Row(
                 f"N6 one cell in 10 000 is lost from a background of, {mps}/{window}",
                 f"{told} Mbit/s if the load is even; messages move it about 10 lower",
                 f"{here} Mbit/s",
-                f"{least} to {told}",
-                judge(least <= here <= told, trend=0 < here < 60),
+                f"{least} ±5, the grid",
+                judge(abs(here - least) <= 5),
             )
         )
     for mps, window in ((9_140, 18), (1_142, 144)):
@@ -102,7 +103,7 @@ def n(context: Context) -> Report:
             "within 1 to 2 % of each other",
             f"at most {spread:.1%}",
             "2 %",
-            judge(spread <= 0.02, trend=spread <= 0.05),
+            judge(spread <= 0.02),
         )
     )
     path = draw_knee(found, context)
@@ -113,7 +114,7 @@ def row(name: str, told: float, here: float, unit: str, digits: int) -> Row:
     """A number that must be right within 1 %."""
     shown = [f"{value:.{digits}f} {unit}".strip() for value in (told, here)]
     off = abs(here / told - 1)
-    return Row(name, shown[0], shown[1], "within 1 %", judge(off <= 0.01, trend=off <= 0.03))
+    return Row(name, shown[0], shown[1], "within 1 %", judge(off <= 0.01))
 
 
 def sizes() -> list[Row]:
@@ -152,7 +153,9 @@ def knee(context: Context) -> tuple[dict[int, int], dict[tuple[int, int], list[O
     points = [(mps, load) for mps, _ in BOTH for load in KNEE_LOADS]
     seeds = context.seed_range(2)
     jobs = [
-        (Setup(mps=mps, load=load, seconds=seconds(context)), seed) for mps, load in points for seed in seeds
+        (Setup(mps=mps, load=load, seconds=seconds(context, 6)), seed)
+        for mps, load in points
+        for seed in seeds
     ]
     found = iter(run_all(context, "loads", lambda job: transfers.run(*job), jobs))
     outcomes = {point: [next(found) for _ in seeds] for point in points}
@@ -170,18 +173,29 @@ def lost(outcomes: Sequence[Outcome]) -> float:
 
 def bursts(background: str) -> Row:
     """The load of the background, and that it takes all of the link while it is ON."""
-    setup = Setup(("tcp",), load=100, background=background, warm_up_s=0, seconds=60)
-    summary = layercast.run(transfers.network(setup, 1), seed=1).summary
-    sent = next(one for one in summary["atm"]["adapters"] if one["router"] == "in")["cells_sent"]
-    load = sent * transfers.CELL_BITS / setup.seconds / 1e6
-    _, peak = transfers.background(setup)
+    setup = Setup(("tcp",), load=100, background=background, warm_up_s=0, seconds=170)
+    load = rate_of_background(setup, 1)
+    glance = replace(setup, seconds=GLANCE_S)
+    peak = max(rate_of_background(glance, seed) for seed in range(1, GLANCES + 1))
     return Row(
         f"N9 {background} bursts at 100",
         "peak 150 Mbit/s: the link",
-        f"{peak / 1e6:g} Mbit/s while ON, {load:.1f} in the mean of 60 s",
-        "the link; 15 % about 100",
-        judge(abs(load / 100 - 1) <= 0.15 and round(peak) == LINK, trend=round(peak) == LINK),
+        f"{peak:.1f} Mbit/s in the fullest of {GLANCES} times {1_000 * GLANCE_S:g} ms, "
+        f"{load:.1f} in the mean of {setup.seconds:g} s",
+        "peak within 1 % of the link; 15 % about 100",
+        judge(abs(load / 100 - 1) <= 0.15 and abs(1e6 * peak / LINK - 1) <= 0.01),
     )
+
+
+GLANCE_S = 0.02
+GLANCES = 20
+
+
+def rate_of_background(setup: Setup, seed: int) -> float:
+    """What the adapter of the background sends in a run, Mbit/s of cells."""
+    summary = layercast.run(transfers.network(setup, seed), seed=seed).summary
+    sent = next(one for one in summary["atm"]["adapters"] if one["router"] == "in")["cells_sent"]
+    return sent * transfers.CELL_BITS / setup.seconds / 1e6
 
 
 def draw_knee(found: dict[tuple[int, int], list[Outcome]], context: Context) -> str:
@@ -238,7 +252,7 @@ def phases(context: Context) -> Report:
                 + ", ".join(f"{a:.1f} to {b:.1f}" for a, b in zip(least, most, strict=True))
                 + f" Mbit/s over {len(chosen)} phases; shaped they differ by {calm.max():.1f} at most",
                 "5 Mbit/s for one of them, shaped a fifth of that",
-                judge(wild.max() >= 5 and calm.max() <= wild.max() / 5, trend=wild.max() > calm.max()),
+                judge(wild.max() >= 5 and calm.max() <= wild.max() / 5),
             )
         )
     path = draw_phases(goodput, context)

@@ -13,7 +13,7 @@ import numpy as np
 
 import layercast
 from layercast_lab import sockets, style
-from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiment import Context, Report, Row, experiment, judge, judge_shape
 
 PAPER = "Porting SandiaXTP to the ORL ATM environment, about 1995"
 BLOCKS = tuple(512 << n for n in range(8))
@@ -84,7 +84,7 @@ def throughput(context: Context, id: str, buffer: int) -> Report:
                 f"{printed} Mbit/s, with blocks of 64 KB",
                 f"{most} Mbit/s",
                 "shape: among the three largest blocks",
-                judge(False, trend=at_most),
+                judge_shape(at_most),
                 "hosts of today: the number is not to be compared",
             )
         )
@@ -96,7 +96,7 @@ def throughput(context: Context, id: str, buffer: int) -> Report:
                 "Blast-Un above ACK-Un above ACK-Rel at every block",
                 f"least ratios {(blast / un).min():.2f} and {(un / rel).min():.2f}",
                 f"never below 1, less {NOISE:.0%} for the machine",
-                judge(ordered, trend=bool(blast.mean() > un.mean() > rel.mean() * (1 - NOISE))),
+                judge(ordered),
             )
         )
         small = un[0] / un[-1]
@@ -127,7 +127,7 @@ def larger(found: Curves) -> Row:
         "+31, +27, +24 % at the plateau (Blast, Un, Rel), nothing for small blocks",
         ", ".join(f"{gain - 1:+.0%}" for gain in gains) + f"; ACK-Un at 512 bytes {small - 1:+.0%}",
         "higher at the plateau; at 512 bytes within 10 %",
-        judge(all(gain > 1.05 for gain in gains) and abs(small - 1) <= 0.1, trend=all(g > 1 for g in gains)),
+        judge(all(gain > 1.05 for gain in gains) and abs(small - 1) <= 0.1),
         "half as many packets for as many bytes",
     )
 
@@ -160,7 +160,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
                 f"ACK-Un: {busy[at]:.0%} of a processor there, {busy[at + 1]:.0%} at twice that; "
                 f"elsewhere steps of {np.delete(steps, at).max():.0%} at most",
                 "the largest step, and 5 % at least",
-                judge(bool(jump >= 0.05 and steps.argmax() == at), trend=bool(jump > 0)),
+                judge(bool(jump >= 0.05 and steps.argmax() == at)),
                 "neither library nor daemon is asked by its user for each packet",
             )
         )
@@ -171,7 +171,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
                 "rises gradually to 100 %",
                 f"ACK-Un: {sender[0]:.0%} at 512 bytes, {sender[-1]:.0%} at 64 KB",
                 "rises",
-                judge(bool(sender[-1] > 1.1 * sender[0]), trend=bool(sender[-1] >= 0.95)),
+                judge(bool(sender[-1] > 1.1 * sender[0])),
                 "user and daemon together",
             )
         )
@@ -206,7 +206,7 @@ def o5(context: Context) -> Report:
                 f"{blast[0] - un[0]:,.0f} Mbit/s at 512 bytes, {blast[-1] - un[-1]:,.0f} at 64 KB: "
                 f"{share[0]:.0%} and {share[-1]:.0%} of Blast-Un",
                 "the share falls with the block",
-                judge(False, trend=bool(share[-1] < share[0])),
+                judge_shape(bool(share[-1] < share[0])),
                 "the answer that is waited for costs the same time at every block",
             )
         )
@@ -220,7 +220,7 @@ def o5(context: Context) -> Report:
             "what the authors asked for",
             ", ".join(f"{MODES[mode]} {of.min():.1f} to {of.max():.1f} times" for mode, of in ratio.items()),
             "never slower",
-            judge(least >= 1, trend=least >= 0.8),
+            judge(least >= 1),
             "throughput by a library in the user's thread beside that by a daemon process, 2 KB",
         )
     )

@@ -62,7 +62,7 @@ def throughput(context: Context, id: str, buffer: int) -> Report:
                 f"{printed:g} Mbit/s, at 64 KB",
                 f"{most:.2f} Mbit/s, at {at // 1_024} KB",
                 "±5 %, at 64 KB",
-                judge(abs(most / printed - 1) <= 0.05 and at == BLOCKS[-1], trend=at == BLOCKS[-1]),
+                judge(abs(most / printed - 1) <= 0.05 and at == BLOCKS[-1]),
                 FITTED,
             )
         )
@@ -107,7 +107,7 @@ def throughput(context: Context, id: str, buffer: int) -> Report:
                 "+31, +27, +24 % at the plateau (Blast, Un, Rel), nothing for small blocks",
                 ", ".join(f"{gain:+.0%}" for gain in gains) + f"; ACK-Un at 512 bytes {small:+.0%}",
                 "±5 points; at 512 bytes ±2 %",
-                judge(near and abs(small) <= 0.02, trend=min(gains) > 0.1),
+                judge(near and abs(small) <= 0.02),
             )
         )
     title = f"Throughput against the block, network buffer {buffer // 1_024} KB, hosts of 1995"
@@ -140,7 +140,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
             f"ACK-Un: {sender[0]:.0%} at 512 bytes, {sender[at]:.0%} at the network buffer, "
             f"{sender[-1]:.0%} at 64 KB; higher than before at {rises} of {len(BLOCKS) - 1} blocks",
             "rises at every block, 95 % at 64 KB",
-            judge(rises == len(BLOCKS) - 1 and sender[-1] >= 0.95, trend=bool(sender[-1] >= 0.9)),
+            judge(rises == len(BLOCKS) - 1 and sender[-1] >= 0.95),
             "falls at the first block of two packets: the receiver copies one before it answers the other",
         ),
         Row(
@@ -162,7 +162,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
                 "similar, generally lower",
                 f"sender {100 * lower[0]:+.0f}, receiver {100 * lower[1]:+.0f} points on average",
                 "lower at the sender, within 10 points",
-                judge(-0.1 <= lower[0] < 0 and abs(lower[1]) <= 0.1, trend=lower[0] < 0),
+                judge(-0.1 <= lower[0] < 0 and abs(lower[1]) <= 0.1),
                 "half as many packets for as many bytes; the receiver takes more of them in the same time",
             )
         )
@@ -195,7 +195,7 @@ def o5(context: Context) -> Report:
             f"{printed:g} Mbit/s",
             f"{at[block]:.2f} Mbit/s",
             "±20 %",
-            judge(abs(at[block] / printed - 1) <= 0.2, trend=at[block] > 0),
+            judge(abs(at[block] / printed - 1) <= 0.2),
             FITTED if block == 512 else "",
         )
         for block, printed in REPORTED_LESS.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layercast_lab.experiment import VERDICT_TEXT, Row
+from layercast_lab.insane import guarantees, priority, sharing
 from layercast_lab.insane.judge import Judged, judge, measured
 from layercast_lab.insane.policies import APPLICATIONS, QOS, SETUPS
 from layercast_lab.insane.study import USERS, Values
@@ -19,8 +20,9 @@ class Conclusion:
     targets: tuple[Target, ...]
 
     def row(self, values: Values) -> Row:
-        """The weakest of its comparisons, what each found, and which do not hold."""
-        judged = [judge(target, values) for target in self.targets]
+        """The weakest of its comparisons and their reported magnitudes, what was found, and what fails."""
+        every = [it for target in self.targets for it in (target, *magnitudes(target))]
+        judged = [judge(target, values) for target in dict.fromkeys(every)]
         verdict = max((one.verdict for one in judged), key=list(VERDICT_TEXT).index)
         count = sum(one.verdict == "reproduced" for one in judged)
         found = [f"{one.target.name} {measured(one)}" for one in judged if one.verdict != "missing"]
@@ -28,10 +30,24 @@ class Conclusion:
             self.text,
             "; ".join(target.name for target in self.targets),
             f"{count} of {len(judged)} hold" + (f": {'; '.join(found)}" if found else ""),
-            "direction and significance of all",
+            "direction, significance and reported magnitudes of all",
             verdict,
             "; ".join(failing(one) for one in judged if one.verdict != "reproduced"),
         )
+
+
+def magnitudes(target: Target) -> list[Target]:
+    """The numbers that the thesis prints of what a comparison compares."""
+    pairs = {(pair.base, pair.new) for pair in target.pairs}
+    return [
+        it
+        for it in (*priority.TARGETS, *guarantees.TARGETS, *sharing.TARGETS)
+        if target.grade == "S"
+        and it.grade == "B"
+        and it.range.scale == "percent"
+        and target.metrics[0] in it.metrics
+        and {(pair.base, pair.new) for pair in it.pairs} <= pairs
+    ]
 
 
 def failing(one: Judged) -> str:

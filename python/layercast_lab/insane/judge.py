@@ -85,6 +85,21 @@ class Judged:
     verdict: Verdict
     note: str = ""
 
+    @property
+    def goes(self) -> bool:
+        """Whether it goes the way that was reported, however far."""
+        if self.verdict == "reproduced":
+            return True
+        target = self.target
+        match target.grade:
+            case "B" if target.range.scale == "value" and not target.sign:
+                return False
+            case "B" | "S":
+                return goes(target.sign or (1 if target.range.high > 0 else -1), self.effects)
+            case "N":
+                return sum(effect.significant for effect in self.effects) <= by_chance(len(self.effects))
+        return False
+
     def row(self) -> Row:
         """As a line of a report."""
         target = self.target
@@ -133,22 +148,20 @@ def exact(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
 
 
 def band(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
-    """Reproduced if our range overlaps the reported one, widened; shape if it only goes the same way.
-
-    A value without a direction is of that shape within twice and half the range.
-    """
+    """Reproduced if the range over our policies is in the reported one, widened, and goes the same way."""
     reported = target.range
     found = [number for effect in effects if (number := effect.on(reported.scale)) is not None]
-    if not found:
+    if len(found) < len(effects):
         return "differs", "the base is zero"
     low, high = reported.widened()
-    inside = min(found) <= high and max(found) >= low
-    if reported.scale == "value" and not target.sign:
-        near = min(found) <= 2 * reported.high and max(found) >= reported.low / 2
+    inside = sum(low <= number <= high for number in found)
+    if reported.scale != "value" or target.sign:
+        right = goes(target.sign or (1 if reported.high > 0 else -1), effects)
     else:
-        near = goes(target.sign or (1 if reported.high > 0 else -1), effects)
-        inside = inside and near
-    return ("reproduced" if inside else "shape" if near else "differs"), ""
+        right = True
+    if inside == len(found) and right:
+        return "reproduced", ""
+    return "differs", f"{inside} of {len(found)} inside" if len(found) > 1 else ""
 
 
 def goes(sign: int, effects: list[Effect]) -> bool:
@@ -163,7 +176,7 @@ def goes(sign: int, effects: list[Effect]) -> bool:
 
 
 def direction(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
-    """Reproduced if direction and significance are as reported; shape if the direction is."""
+    """Reproduced if direction and significance are as reported."""
     if target.every:
         right = all(effect.direction() == target.sign for effect in effects)
     else:
@@ -177,19 +190,16 @@ def direction(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
         notes.append(f"not significant: {some(labels(lacking))}")
     if surplus:
         notes.append(f"significant: {some(labels(surplus))}")
-    return ("shape" if notes else "reproduced"), "; ".join(notes)
+    return ("differs" if notes else "reproduced"), "; ".join(notes)
 
 
 def nothing(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
-    """Reproduced if no difference is significant; shape if no more are than chance makes of as many tests.
-
-    Chance: at most this number in nine of ten cases, if nothing differs and tests are independent.
-    """
+    """Reproduced if no difference is significant; the note says how many chance makes of as many tests."""
     found = [effect for effect in effects if effect.significant]
     if not found:
         return "reproduced", ""
     told = [f"{effect.metric} {effect.pair.label} {number(effect, 'percent')}" for effect in found]
-    return ("shape" if len(found) <= by_chance(len(effects)) else "differs"), some(told)
+    return "differs", f"{some(told)}; chance makes up to {by_chance(len(effects))}"
 
 
 def unjudged(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
@@ -198,7 +208,7 @@ def unjudged(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
 
 
 def by_chance(tests: int) -> int:
-    """Most false alarms of `tests` tests at 90 %, in nine of ten cases."""
+    """Most false alarms of `tests` independent tests at 90 %, in nine of ten cases, if nothing differs."""
     tenth, total = Fraction(1, 10), Fraction(0)
     for count in range(tests + 1):
         total += comb(tests, count) * tenth**count * (1 - tenth) ** (tests - count)
@@ -254,7 +264,7 @@ def tolerance(target: Target) -> str:
     """What is asked for, in words."""
     match target.grade:
         case "B":
-            return "overlaps " + span(*target.range.widened(), target.range.scale, target.metrics[0])
+            return "all in " + span(*target.range.widened(), target.range.scale, target.metrics[0])
         case "E":
             return "exact" if target.range else "identical"
         case "N":

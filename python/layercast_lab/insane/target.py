@@ -13,8 +13,8 @@ from layercast_lab.insane.study import USERS
 Grade = Literal["E", "B", "S", "N", "R"]
 """How a target is judged (specs/insane-study.md 5).
 
-E: exactly. B: a range that ours has to overlap. S: the direction, and significance where reported. N: no
-significant effect. R: reported only, not judged.
+E: exactly. B: a range, widened, in which all of ours are. S: the direction, and significance where reported.
+N: no significant effect. R: reported only, not judged.
 """
 Scale = Literal["percent", "change", "value"]
 
@@ -45,7 +45,7 @@ class Range:
     """How far out of it a number may be; without, half its width or a quarter of the number."""
 
     def widened(self) -> tuple[float, float]:
-        """The range that ours has to overlap."""
+        """The range in which ours has to be: widened as the specification says."""
         if self.slack is not None:
             return self.low - self.slack, self.high + self.slack
         half = (self.high - self.low) / 2

@@ -79,7 +79,7 @@ def state(judged: Judged) -> State:
             return "not tested"
         case "reproduced" if not small:
             return "holds"
-        case "shape" if not small:
+        case "differs" if not small and judged.goes:
             return "direction only"
     sign = judged.target.sign
     against = [effect for effect in judged.effects if effect.significant and effect.direction() == -sign]

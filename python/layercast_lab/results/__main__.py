@@ -10,7 +10,7 @@ from pathlib import Path
 
 from layercast_lab.experiment import experiments
 from layercast_lab.results import bench
-from layercast_lab.results.pages import pages
+from layercast_lab.results.pages import pages, rows
 from layercast_lab.results.record import Length, record
 from layercast_lab.results.schema import ResultError, load
 
@@ -44,9 +44,10 @@ def main() -> int:
 
 
 def tables(given: argparse.Namespace) -> int:
-    """Writes every page whose text has changed."""
-    for name, text in pages(load(given.results), given.results / "pages").items():
-        path = given.pages / name
+    """Writes every page whose text has changed, and the table of all rows."""
+    groups = load(given.results)
+    made = {given.pages / name: text for name, text in pages(groups, given.results / "pages").items()}
+    for path, text in (made | {given.results / "rows.csv": rows(groups)}).items():
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
             print(path)

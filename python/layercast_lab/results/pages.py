@@ -2,11 +2,14 @@
 
 A line `{{mets/e1a}}` becomes the table of that experiment or benchmark, with the command, date, commit and
 machine of its run; `{{vbr-atm-lan/v1, vbr-atm-lan/v2}}` or `{{vbr-atm-lan/*}}` becomes one table of several
-experiments; `{{index}}` becomes the list of all experiments with their counts of verdicts.
+experiments; `{{index}}` becomes the list of all experiments with their counts of verdicts, `{{counts}}` the
+counts of each group beside those of `before.csv`. `rows` makes one table of all rows.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -31,6 +34,8 @@ def pages(groups: dict[str, Group], texts: Path) -> dict[str, str]:
         def put(found: re.Match, name: str = name) -> str:
             if found[1] == "index":
                 return index(groups, places)
+            if found[1] == "counts":
+                return counts(groups, texts)
             return _block(found[1], groups, name)
 
         made[name] = NOTE.format(name=name) + PLACE.sub(put, text)
@@ -73,7 +78,7 @@ def _places(sources: dict[str, str], groups: dict[str, Group]) -> dict[str, str]
         for line in text.splitlines():
             if found := re.match(r"#+ (.+)", line):
                 heading = anchor(found[1])
-            elif (found := PLACE.fullmatch(line)) and found[1] != "index":
+            elif (found := PLACE.fullmatch(line)) and found[1] not in ("index", "counts"):
                 for one in _chosen(found[1], groups, name):
                     if one.id in places:
                         raise ResultError(f"results/pages/{name}: {one.id} is on {places[one.id]}, too")
@@ -169,7 +174,7 @@ def _causes(stored: list[Experiment]) -> str:
         prefix = f"{one.id.split('/', 1)[1]}, " if len(stored) > 1 else ""
         causes: dict[str, list[Row]] = {}
         for row in one.rows:
-            if row.verdict in ("shape", "differs"):
+            if row.verdict == "differs" or (row.verdict == "shape" and (row.cause or row.note)):
                 causes.setdefault(row.cause or row.note, []).append(row)
         for cause, rows in causes.items():
             names = "; ".join(row.name for row in rows)
@@ -209,8 +214,61 @@ def index(groups: dict[str, Group], places: dict[str, str]) -> str:
     return "\n\n".join(parts)
 
 
-COUNTED: list[Verdict] = ["reproduced", "shape", "differs", "open"]
+COUNTED: list[Verdict] = ["reproduced", "shape", "differs", "open", "arithmetic"]
 """Verdicts that the index counts; `missing` rows were not run."""
+JUDGED: list[Verdict] = ["reproduced", "shape", "differs"]
+"""Of which a share is reproduced."""
+
+
+def counts(groups: dict[str, Group], texts: Path) -> str:
+    """Rows by group and verdict, beside those of the rule before, which called a trend *shape only*."""
+    with (texts / "before.csv").open() as file:
+        before = {
+            row.pop("group"): Counter({k: int(n) for k, n in row.items()}) for row in csv.DictReader(file)
+        }
+    now = {}
+    for name, group in groups.items():
+        rows = [row.verdict for one in group.experiments for row in one.rows]
+        now[name] = sum((Counter(it.counts) for it in group.summaries), Counter(rows))
+    head = [
+        "group",
+        *(VERDICT_TEXT[v] for v in COUNTED),
+        "share",
+        *(f"{VERDICT_TEXT[v]}, before" for v in JUDGED),
+    ]
+    lines = [cells(*head), "|---|" + "---|" * (len(head) - 1)]
+    known = [(groups[name].title, now[name], before.get(name, Counter())) for name in groups if now[name]]
+    total = [sum((it[n] for it in known), Counter()) for n in (1, 2)]
+    for title, of, old in [*known, ("**all**", *total)]:
+        judged = sum(of[v] for v in JUDGED)
+        share = f"{100 * of['reproduced'] / judged:.0f} %" if judged else ""
+        lines.append(cells(title, *(str(of[v]) for v in COUNTED), share, *(str(old[v]) for v in JUDGED)))
+    return "\n".join(lines)
+
+
+def rows(groups: dict[str, Group]) -> str:
+    """A line of CSV for each row of each experiment, with the cause of what differs."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    names = [
+        "experiment",
+        "row",
+        "source",
+        "expected",
+        "measured",
+        "tolerance",
+        "verdict",
+        "note",
+        "cause",
+        "date",
+    ]
+    table.writerow(names)
+    for group in groups.values():
+        for one in group.experiments:
+            for row in one.rows:
+                told = [row.name, row.source, row.reported, row.measured, row.tolerance, row.verdict]
+                table.writerow([one.id, *told, row.note, row.cause, one.run.date])
+    return file.getvalue()
 
 
 def _line(id: str, title: str, counts: Counter, place: str, date: str) -> str:

@@ -53,14 +53,14 @@ def slug(text: str) -> str:
 def source_of(id: str, paper: str, reported: str, note: str = "") -> str:
     """The kind of source of a row's expected value, a key of `SOURCES`.
 
-    What a row says of itself goes first: its note names a value that parameters were fitted to, `reported`
+    What a row says of itself goes first: its name or note tells what parameters were fitted to, `reported`
     a prototype or a model (METS's is a prototype, others are the papers'), and a requirement of ours has
     no reported value. Otherwise it is the experiment's: its `paper` names no paper for our own.
     """
     of_prototype = id.startswith("mets/") and reported.startswith("model")
     if (
         of_prototype
-        or "fitted to this" in note
+        or re.search(r"fitted to this|specification's prototype", note)
         or re.search(r"prototype|calibrated|specification's own", reported)
     ):
         return "calibration"
@@ -85,11 +85,11 @@ def rows_of(report: dict, paper: str, before: Experiment | None = None) -> list[
             id, n = f"{slug(told['name'])[:56]}-{n}", n + 1
         value = units.number(re.sub(r" ?\(.*\)$", "", told["measured"]))
         known = value is not None and len(value[1]) < 12
-        cause = "" if told["verdict"] == "reproduced" else causes.get(id, "")
+        cause = "" if told["verdict"] in ("reproduced", "arithmetic") else causes.get(id, "")
         found.append(
             Row(
                 id=id,
-                source=source_of(report["id"], paper, told["reported"], told["note"]),
+                source=source_of(report["id"], paper, told["reported"], f"{told['name']}; {told['note']}"),
                 unit=(value[1].strip() or None) if known else None,
                 value=value[0] if known else None,
                 cause=cause,

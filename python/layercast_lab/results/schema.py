@@ -148,7 +148,7 @@ def _experiment(data: Any, place: str) -> Experiment:
             raise ResultError(f"{place}: {row.id}: unknown verdict {row.verdict!r}")
         if row.source not in SOURCES:
             raise ResultError(f"{place}: {row.id}: unknown source {row.source!r}")
-        if row.cause and row.verdict == "reproduced":
+        if row.cause and row.verdict in ("reproduced", "arithmetic"):
             raise ResultError(f"{place}: {row.id}: a cause, but nothing differs")
     return stored
 

@@ -1,4 +1,4 @@
-use layercast_core::{Rate, Span};
+use layercast_core::{Rate, Span, Time};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -85,6 +85,8 @@ pub struct QueueConfig {
     pub max_vcs: u16,
     /// Cells in a turn of a circuit with a delay level under [`Discipline::Drr`]; other circuits send one.
     pub drr_weight: u32,
+    /// Whether cells begin to leave at multiples of the cell time only, counted from time zero.
+    pub slots: bool,
 }
 
 /// Reason why a configuration is invalid.
@@ -117,6 +119,7 @@ impl QueueConfig {
             grid_cells: 8,
             max_vcs: 8_192,
             drr_weight: 8,
+            slots: false,
         }
     }
 
@@ -142,6 +145,15 @@ impl QueueConfig {
             });
         }
         Ok(())
+    }
+
+    /// When a cell can begin to leave an idle link at the earliest that is there at a time.
+    #[inline]
+    pub fn ready(&self, at: Time) -> Time {
+        match self.slots {
+            true => at.next_multiple_of(self.cell_time),
+            false => at,
+        }
     }
 
     /// Interval at which regulators release cells.

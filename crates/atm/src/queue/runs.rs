@@ -141,7 +141,7 @@ impl RunQueue {
         }
         self.stats.classes[usize::from(BEST_EFFORT)].received += count;
         self.longest = self.longest.max(most);
-        follow(&mut self.free, self.config.cell_time, run, out);
+        follow(&mut self.free, &self.config, run, out);
         circuit.add(&run, self.free, self.put_off);
         0
     }
@@ -168,7 +168,7 @@ impl RunQueue {
             return first;
         }
         // If they arrive faster than they leave, the backlog is largest at the last.
-        let begins = self.free.max(run.at);
+        let begins = self.free.max(self.config.ready(run.at));
         let last = begins + self.config.cell_time.times(u64::from(run.count - 1));
         first.max(last.since(run.last_at()))
     }
@@ -249,7 +249,7 @@ impl RunQueue {
         if self.circuits[usize::from(run.vc.0)].signals {
             run.cells().for_each(|cell| self.signal(cell, out));
         } else {
-            follow(&mut self.free, self.config.cell_time, run, out);
+            follow(&mut self.free, &self.config, run, out);
         }
         // For signalling this is later than the actual departure.
         self.circuits[usize::from(run.vc.0)].add(&run, self.free, self.put_off);
@@ -259,7 +259,7 @@ impl RunQueue {
     fn signal(&mut self, cell: Run, out: &mut impl Departures) {
         let cell_time = self.config.cell_time;
         let waiting = cell_time.times(u64::from(self.len(cell.at)));
-        let idle = self.free.max(cell.at);
+        let idle = self.free.max(self.config.ready(cell.at));
         let start = idle.saturating_sub(waiting).max(self.signalled);
         if start < idle {
             out.put_off(cell.at, cell_time);
@@ -336,8 +336,9 @@ impl Circuit {
 
 /// Best-effort cells leave after all others, when the link is free.
 #[inline(always)]
-fn follow(free: &mut Time, cell_time: Span, mut run: Run, out: &mut impl Departures) {
-    let start = (*free).max(run.at);
+fn follow(free: &mut Time, config: &QueueConfig, mut run: Run, out: &mut impl Departures) {
+    let cell_time = config.cell_time;
+    let start = (*free).max(config.ready(run.at));
     if run.gap > cell_time && run.count > 1 {
         // Number of cells that leave back to back until one arrives at an idle link.
         let gain = run.gap.as_ps() - cell_time.as_ps();

@@ -78,9 +78,6 @@ pub(super) fn narrowed(offer: &FlowSpec, wish: &FlowSpec) -> Result<FlowSpec, St
     if wish.media != offer.media {
         return forbid("media", servers);
     }
-    if wish.commitment != offer.commitment {
-        return forbid("commitment", servers);
-    }
     if wish.frame_rate != offer.frame_rate {
         return forbid("frame_rate", servers);
     }

@@ -62,6 +62,8 @@ pub struct SourceConfig {
     pub shaping: Shaping,
     /// Granularity of the clock that releases frames; zero is exact.
     pub clock_tick: Span,
+    /// When that clock ticks first after time zero, less than a tick.
+    pub clock_phase: Span,
     /// Period of ADAPT refreshes; three of them without RES mean that there is no receiver.
     pub era: Span,
     /// Shortest time between two ADAPT.
@@ -157,6 +159,7 @@ impl SourceConfig {
             },
             shaping: Shaping::default(),
             clock_tick: Span::ZERO,
+            clock_phase: Span::ZERO,
             era: Span::from_secs(1),
             res_interval: Span::from_ms(250),
             start: Time::ZERO,

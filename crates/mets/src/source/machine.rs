@@ -124,6 +124,7 @@ impl Source {
         let (flow, group) = (config.flow.id, config.flow.group);
         let scheduler = SchedulerConfig {
             clock_tick: config.clock_tick,
+            clock_phase: config.clock_phase,
             slack: config.clock_tick.max(Span::from_ms(1)),
             missed_threshold: u32::from(config.flow.policy.missed_deadline_threshold),
             ..SchedulerConfig::new(spec.frame_rate, spec.gop_n)

@@ -1,7 +1,7 @@
 use core::net::Ipv4Addr;
 use std::sync::Arc;
 
-use layercast_atm::{CellContract, FramePolicing};
+use layercast_atm::{CellContract, FramePolicing, QueueConfig};
 use layercast_core::{Rate, Span, Time};
 use layercast_tcp::TcpConfig;
 use layercast_workload::Workload;
@@ -186,8 +186,26 @@ pub struct AtmBackbone {
     pub idle: Span,
     /// How long an adapter keeps cells of a frame when no other comes; none: without end.
     pub reassembly_timer: Option<Span>,
+    /// All links have one rate and one clock: cells begin to leave at multiples of the cell time, and delays are rounded up
+    /// to them, so that cells of several inputs come to a switch at one instant (specs/tcp-xtp-over-atm.md 2.3).
+    pub slots: bool,
     /// Cells move one by one instead of as trains: the results are the same, and take longer.
     pub per_cell: bool,
+}
+
+impl AtmBackbone {
+    /// The propagation delay of a link, in whole slots if there are such.
+    pub(super) fn delay_of(&self, link: &AtmLink) -> Span {
+        match self.slots {
+            true => {
+                let slot = QueueConfig::new(link.rate).cell_time;
+                (Time::ZERO + link.delay)
+                    .next_multiple_of(slot)
+                    .since(Time::ZERO)
+            }
+            false => link.delay,
+        }
+    }
 }
 
 /// A full-duplex link that carries cells.

@@ -57,6 +57,8 @@ pub struct HostProfile {
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub clock_tick: Span,
+    /// Whether that clock has a random phase, drawn for each node, instead of a tick at time zero.
+    pub random_clock: bool,
 }
 
 /// A profile by name or as a table.
@@ -87,6 +89,7 @@ impl Default for HostProfile {
             deliver_packet: Span::ZERO,
             deliver_cell: Span::ZERO,
             clock_tick: Span::from_ms(1),
+            random_clock: false,
         }
     }
 }
@@ -107,6 +110,7 @@ impl HostProfile {
             deliver_packet: receive.deliver_packet,
             deliver_cell: receive.deliver_cell,
             clock_tick: Span::from_ms(10),
+            random_clock: false,
         }
     }
 

@@ -250,6 +250,13 @@ impl Scenario {
                 ShapingSpec::Off => Shaping::Off,
             },
             clock_tick: profile.clock_tick,
+            clock_phase: match profile.random_clock && profile.clock_tick > Span::ZERO {
+                true => {
+                    let mut phase = Stream::new(self.seed, &format!("{}/clock", entry.source));
+                    Span::from_ps(phase.below(profile.clock_tick.as_ps()))
+                }
+                false => Span::ZERO,
+            },
             era: self.era,
             res_interval: self.res_interval,
             start: Time::ZERO + start,

@@ -69,6 +69,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
         mtu: 1_500,
         idle: Span::from_secs(10),
         reassembly_timer: None,
+        slots: false,
         per_cell: false,
     });
     // Servers first in each site, as they have the lower addresses.

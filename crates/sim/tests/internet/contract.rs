@@ -75,6 +75,7 @@ fn lan(traffic: Traffic, terms: ContractTerms, tcp: TcpConfig, seconds: f64) -> 
         mtu: PACKET,
         idle: Span::from_secs(10),
         reassembly_timer: None,
+        slots: false,
         per_cell: false,
     });
     network.flows.push(flow("flow", 0, 1, Span::ZERO, traffic));

@@ -78,6 +78,13 @@ pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result
             "a node has two adapters: it may have one".into(),
         );
     }
+    if atm.slots
+        && let Some((first, n)) = other_rate(atm)
+    {
+        let rate = atm.links[n].rate;
+        let problem = format!("has {rate} beside {first}: slots need one rate of all links");
+        return fail(format!("ATM link {n}"), problem);
+    }
     NetworkError::check_mtu("ATM", atm.mtu)?;
     if count > usize::from(u16::MAX) - 1 {
         return fail(
@@ -89,6 +96,13 @@ pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result
         return fail("ATM policy".into(), error.to_string());
     }
     Ok(())
+}
+
+/// The rate of the first link, and the first link that has another.
+pub(in crate::internet) fn other_rate(atm: &AtmBackbone) -> Option<(Rate, usize)> {
+    let first = atm.links.first()?.rate;
+    let other = atm.links.iter().position(|link| link.rate != first);
+    other.map(|n| (first, n))
 }
 
 pub(in crate::internet) fn build(
@@ -140,7 +154,7 @@ pub(in crate::internet) fn build(
     for (node, links) in at.iter().enumerate() {
         let mut times = Vec::new();
         for (id, &(link, end)) in links.iter().enumerate() {
-            let AtmLink { rate, delay, .. } = atm.links[link];
+            let AtmLink { rate, .. } = atm.links[link];
             let is_adapter = node >= atm.switches.len();
             let config = queue_config(atm, policy, rate, is_adapter);
             times.push(config.cell_time);
@@ -150,7 +164,7 @@ pub(in crate::internet) fn build(
                 id: id as u16,
                 peer: port_of(link, 1 - end).0,
                 cell_time: config.cell_time,
-                delay,
+                delay: atm.delay_of(&atm.links[link]),
                 table: Vec::new(),
             });
         }
@@ -260,14 +274,17 @@ fn mover(
 ) -> Result<Mover, (usize, QueueConfigError)> {
     let fcfs = |(_, config): &(usize, QueueConfig)| config.discipline == Discipline::Fcfs;
     let large = fabric.degrees.iter().any(|&ports| ports > MOST_PORTS);
-    if per_cell || large || !configs.iter().all(fcfs) {
+    // Sites send a cell as soon as the link is free, and know of no slots.
+    let slots = configs.iter().any(|(_, config)| config.slots);
+    let alone = per_cell || large || slots && !configs.iter().all(fcfs);
+    if alone || !configs.iter().all(fcfs) {
         let queues = configs.iter().map(|&(link, config)| {
             let queue = output_queue(config);
             queue.map_err(|error| (link, error))
         });
         let queues = queues.collect::<Result<_, _>>()?;
         let end = Time::ZERO.saturating_add(duration);
-        return Ok(match per_cell || large {
+        return Ok(match alone {
             true => Mover::Cells(Cells::new(queues)),
             false => Mover::Sites(Sites::new(fabric, queues, end)),
         });
@@ -302,6 +319,7 @@ fn queue_config(atm: &AtmBackbone, policy: Policy, rate: Rate, is_adapter: bool)
         low_limit: atm.queue.low_limit,
         max_vcs: atm.queue.max_vcs,
         drr_weight: atm.queue.drr_weight,
+        slots: atm.slots,
         ..QueueConfig::new(rate)
     }
 }
@@ -327,7 +345,7 @@ pub(in crate::internet) fn delay(
                 _ => continue,
             };
             if known.iter().all(|(other, _)| *other != next) {
-                known.push((next, delay + link.delay));
+                known.push((next, delay + atm.delay_of(link)));
             }
         }
     }

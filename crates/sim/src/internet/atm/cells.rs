@@ -139,8 +139,9 @@ impl Cells {
         if port.queue.is_empty() {
             return;
         }
-        if port.busy_until > now {
-            port.leaves = Some(port.busy_until);
+        let free = port.busy_until.max(port.queue.config().ready(now));
+        if free > now {
+            port.leaves = Some(free);
             return self.schedule(n);
         }
         let facts = &fabric.ports[n as usize];

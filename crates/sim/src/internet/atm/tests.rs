@@ -25,10 +25,18 @@ struct Plan {
     delays: Vec<u64>,
     queue: AtmQueue,
     timer: Option<Span>,
+    slots: bool,
     policy: &'static str,
     flows: Vec<(u32, u32, u64, u64, Traffic, Option<ContractTerms>)>,
     seed: u64,
     ties: Ties,
+}
+
+impl Plan {
+    /// Of the n-th link, kbit/s; slots need one rate of all.
+    fn rate(&self, n: usize) -> u64 {
+        self.rates[if self.slots { 0 } else { n % self.rates.len() }]
+    }
 }
 
 /// Most take whole milliseconds on the links of hosts, as cells do on those of the backbone, so that much
@@ -123,13 +131,14 @@ fn shape() -> impl Strategy<Value = Plan> {
         ),
     );
     let shape = (prop::collection::vec(0u32..4, 0..4), any::<bool>(), 2u32..6);
-    (shape, links, queue, any::<u64>(), any::<bool>()).prop_map(
+    let clocks = (any::<bool>(), prop::bool::weighted(0.3));
+    (shape, links, queue, any::<u64>(), clocks).prop_map(
         |(
             (joins, ring, routers),
             (rates, delays),
             (discard, per_vc, port, low_limit, timer),
             seed,
-            random,
+            (random, slots),
         )| Plan {
             joins,
             ring,
@@ -146,6 +155,7 @@ fn shape() -> impl Strategy<Value = Plan> {
                 drr_weight: 8,
             },
             timer,
+            slots,
             policy: "noqos-conv-svc",
             flows: Vec::new(),
             seed,
@@ -206,7 +216,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
     );
     let links = ends.into_iter().zip(0..).map(|(ends, n)| AtmLink {
         ends,
-        rate: Rate::from_bps(plan.rates[n % plan.rates.len()] * 1_000),
+        rate: Rate::from_bps(plan.rate(n) * 1_000),
         delay: Span::from_us(plan.delays[n % plan.delays.len()]),
     });
     let tcp = TcpConfig::from(Profile::Bsd44Lite);
@@ -274,6 +284,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             mtu: 1_500,
             idle: Span::from_secs(10),
             reassembly_timer: plan.timer,
+            slots: plan.slots,
             per_cell,
         }),
         flows,
@@ -325,6 +336,11 @@ proptest! {
         let (cells, of_cells) = run(&plan, true);
         let (moved, of_moved) = run(&plan, false);
         prop_assert!(!cells.is_empty());
+        if plan.slots {
+            let slot = Rate::from_bps(plan.rate(0) * 1_000).time_for(53);
+            let between = cells.iter().find(|it| it.1.next_multiple_of(slot) != it.1);
+            prop_assert!(between.is_none(), "{:?} leaves between slots of {}", between, slot);
+        }
         let differs = cells.iter().zip(&moved).position(|(cell, it)| cell != it);
         if let Some(n) = differs {
             let around = n.saturating_sub(3)..;

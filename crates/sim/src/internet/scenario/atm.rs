@@ -38,6 +38,10 @@ pub struct AtmSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero_to(60)))]
     pub reassembly_timer: Option<Text<Span>>,
+    /// Whether all links share one clock: cells begin to leave at multiples of the cell time, and delays are rounded up to
+    /// them; all links have one rate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slots: bool,
     /// Switches.
     #[serde(rename = "switch", skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchSpec>,
@@ -55,6 +59,7 @@ impl Default for AtmSpec {
             mtu: mtu(),
             idle: Text(Span::from_secs(10)),
             reassembly_timer: None,
+            slots: false,
             switches: Vec::new(),
             links: Vec::new(),
         }
@@ -190,6 +195,21 @@ impl AtmSpec {
             }
         }
         let (rate, delay) = (spec.rate.0, spec.delay.0);
+        if let Some(first) = to
+            .atm_links
+            .first()
+            .filter(|it| self.slots && it.rate != rate)
+        {
+            let accepted = format!(
+                "{}, the rate of the first link; atm.slots needs one rate of all",
+                first.rate
+            );
+            return Err(ScenarioError::value(
+                place.field("rate"),
+                rate.to_string(),
+                accepted,
+            ));
+        }
         to.atm_link(place, names, AtmLink { ends, rate, delay })
     }
 
@@ -232,6 +252,7 @@ impl AtmSpec {
             mtu: self.mtu,
             idle: self.idle.0,
             reassembly_timer,
+            slots: self.slots,
             per_cell: false,
         })
     }
