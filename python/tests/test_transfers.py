@@ -47,6 +47,20 @@ def test_the_window_is_what_limits_both_without_a_background():
         assert transfers.run(setup, 1) is one
 
 
+def test_cells_of_one_instant_share_a_full_buffer_as_the_specification_says():
+    three = Setup(("tcp",) * 3, 1_142, (48,) * 3, (10, 100, 1_000), seconds=10)
+    for here, told in zip(transfers.run(three, 1).goodput, (76, 20.9, 1.1), strict=True):
+        assert here == pytest.approx(told, rel=0.15, abs=0.3)
+    alike = Setup(("tcp",) * 3, 9_140, (18,), seconds=30)
+    runs = np.array([transfers.run(alike, seed).goodput for seed in range(1, 6)])
+    assert runs.mean() == pytest.approx(22.7, rel=0.1)
+    for means in (runs.mean(axis=0), runs.mean(axis=1)):
+        assert np.abs(means / means.mean() - 1).max() < 0.02
+    # On links of which each has a phase of its own one connection has all.
+    alone = transfers.run(dataclasses.replace(three, slots=False), 1)
+    assert alone.goodput[0] > 100 > 1 > max(alone.goodput[1:])
+
+
 def test_fixed_rates_push_windows_aside_and_selective_repair_wastes_less():
     short = {"load": 80, "warm_up_s": 1, "seconds": 3}
     mixed = transfers.run(Setup(("sr",) * 3 + ("tcp",) * 3, 1_142, (24,), rate=25, **short), 1)

@@ -67,9 +67,9 @@ def f6(context: Context) -> Report:
     return Report("packet-level-fec/f6", f6.__doc__ or "", rows, style.save(figure, context.path("fec-f6")))
 
 
-def near(one: float, told: float) -> bool:
-    """Whether a delay is as told, in round trips."""
-    return abs(one - told) <= max(0.05 * told, 5e-3)
+def near(one: float, reported: float) -> bool:
+    """Whether a delay in round trips is the reported one."""
+    return abs(one - reported) <= max(0.05 * reported, 5e-3)
 
 
 def text(values: list[float] | tuple[float, ...]) -> str:

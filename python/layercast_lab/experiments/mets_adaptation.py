@@ -110,7 +110,7 @@ def steps_row(receivers: Sequence[layercast.Receiver]) -> Row:
         "noticeable, acceptable to casual users (qualitative)",
         f"{np.median(steps):.0f} steps ({min(steps)} to {max(steps)}) in 80 s, {inside} inside a GOP",
         "one for each change of the network, at GOP starts",
-        # A statement about viewers, of which nobody asked any.
+        # A statement about viewers; none was asked.
         "open",
         "2, then 24, then 8 pictures/s are played; viewers were not asked",
     )

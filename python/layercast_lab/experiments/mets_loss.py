@@ -20,9 +20,7 @@ MODES = {"regulated": {"b": 4, "p": 1}, "unregulated": "off"}
 # What the papers print, in per cent.
 REPORTED = {"regulated": {4.5: 10, 8: 33}, "unregulated": {4: 15, 8: 60}}
 START_S = 2.0
-WHOLE_FRAMES = (
-    "the simulated sender passes frames to its interface one after the other, so an overflow hits few of them"
-)
+PAUSES = "the sender's 200 us for a packet are a pause between frames, in which the receiver catches up"
 
 
 @experiment(
@@ -90,7 +88,7 @@ def rows(curves: dict[str, np.ndarray]) -> list[Row]:
             f"{median:.1f} % ({values.min():.1f} to {values.max():.1f})",
             f"median {low:g} to {high:g} %" + (f", {reported:g} within the seeds" if inside else ""),
             judge(ok),
-            "range over the start phases of the flows" if ok or mode == "regulated" else WHOLE_FRAMES,
+            "range over the start phases of the flows" if ok or mode == "regulated" else PAUSES,
         )
 
     crossing = crosses(regulated, 10.0)

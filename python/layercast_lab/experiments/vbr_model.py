@@ -49,7 +49,7 @@ def train(mtu: int, burst: int) -> int:
         flow["stop"] = f"{start + (sent - 1) * gap + 1e-6:.9f}s"
         return layercast.run(scenario).summary["atm"]["contracts"][0]["upc"]["frames_intact"] >= sent
 
-    # A train of so many passes, one of so many does not: more cells than the burst never do.
+    # Trains of `good` packets pass, of `bad` do not: more packets than the burst has cells never do.
     good, bad = 1, burst + 2
     while bad - good > 1:
         middle = (good + bad) // 2

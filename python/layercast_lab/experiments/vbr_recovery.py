@@ -301,19 +301,6 @@ def v14(context: Context) -> Report:
                 judge(rises and better),
             )
         )
-        damaged = {
-            timer: sum(one.damaged for burst in BURSTS for one in found[(mtu, timer), burst])
-            for timer in (None, "5ms")
-        }
-        rows.append(
-            Row(
-                f"MTU {mtu}: packets that a residue spoils",
-                "none with the timer",
-                f"{damaged['5ms']} instead of {damaged[None]}",
-                "0, and some without it",
-                judge(damaged["5ms"] == 0 < damaged[None]),
-            )
-        )
     named = {
         (f"MTU {mtu}, {'timer' if timer else 'no timer'}", burst): found[(mtu, timer), burst]
         for mtu in both
