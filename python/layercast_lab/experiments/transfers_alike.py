@@ -93,10 +93,12 @@ def confidence(context: Context, found: Sweep) -> Row:
     """How well the means are known, whatever they are."""
     half = {point: uncertain(runs) for point, runs in found.items()}
     wide = [point for point, value in half.items() if value > NARROW_MBPS]
+    widest = max(half.values())
+    told = f"the widest is ±{widest:.2f} Mbit/s" if np.isfinite(widest) else "one run has none"
     return Row(
         "2.11 95 % interval of a goodput, at all points",
         "below 2 % of a third of the link",
-        f"{len(half) - len(wide)} of {len(half)} points; the widest is ±{max(half.values()):.2f} Mbit/s",
+        f"{len(half) - len(wide)} of {len(half)} points; {told}",
         f"all within ±{NARROW_MBPS:g} Mbit/s",
         judge(not wide) if context.seconds is None and context.seeds is None else "open",
         f"{SEEDS} seeds, {MORE_SEEDS} where that is not enough",
