@@ -46,8 +46,8 @@ def test_a_code_in_a_tree_saves_what_the_recursion_says():
 def test_frm_expels_the_slow_but_not_the_far(tmp_path):
     assert run("fully-reliable-multicast/e1", tmp_path).verdict == "reproduced"
     verdicts = {row.name: row.verdict for row in run("fully-reliable-multicast/e6", tmp_path).rows}
-    assert verdicts.pop("ejection below 180 kB/s") == "differs"
-    assert set(verdicts.values()) == {"reproduced"}
+    assert verdicts["ejection below 180 kB/s"] == "differs"
+    assert verdicts["256 packets kept instead of 32, 10 near receivers"] == "reproduced"
 
 
 def test_frm_reacts_to_a_death_in_time(tmp_path):
@@ -55,7 +55,7 @@ def test_frm_reacts_to_a_death_in_time(tmp_path):
     assert report.verdict == "reproduced", report.rows
 
 
-SHAPES = {"e3": "smaller buffers, smaller groups", "e5": "shape", "e8": "shape"}
+SHAPES = {"e3": "a smaller buffer", "e5": "shape", "e8": "shape"}
 """The rows that ask for a shape alone."""
 
 

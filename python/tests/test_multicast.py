@@ -7,12 +7,19 @@ from layercast_lab.experiment import Context, experiments
 from layercast_lab.multicast import ask, close, paper, sessions
 
 MODELS = [f"rmtp-large-scale/{name}" for name in ("r1", "r2", "r3", "r4", "r5", "r8", "r11")]
+DIFFERS = {
+    # (5) to (8) do not give the number of the specification.
+    "r3": ["10000 receivers, 100 lose"],
+    # The waits of the paper's test were longer.
+    "r5": [f"e = {percent} %, simulated" for percent in (0, 1, 10)],
+}
 
 
 @pytest.mark.parametrize("name", [*MODELS, "fully-reliable-multicast/sanity"])
 def test_a_model_gives_what_the_specification_computed(name, tmp_path):
     report = experiments()[name].run(Context(out=tmp_path, seconds=1.0))
-    assert report.verdict in ("arithmetic", "reproduced", "open"), report.rows
+    differs = [row.name for row in report.rows if row.verdict == "differs"]
+    assert differs == DIFFERS.get(name.split("/")[1], []), report.rows
     assert (tmp_path / report.figure).stat().st_size > 10_000
     assert json.dumps(report.to_json())
 

@@ -116,7 +116,8 @@ def test_a_figure_and_a_verdict(tmp_path):
     }
     found = throughput.sweep(context, "transfers", few)
     assert throughput.discards(found) == 0
-    row = throughput.shaped(found, 9_188, 0.8)
+    # Of a transfer as short the start is a large part.
+    row = throughput.shaped(found, 9_188, 0.6, 1.3)
     assert row.verdict == "reproduced"
     path = throughput.draw(found, [9_188], tmp_path / "v11", label=throughput.mtu_label, most=True)
     assert os.path.getsize(path) > 10_000

@@ -152,6 +152,7 @@ fn network(
             mtu: BYTES,
             idle: Span::from_secs(10),
             reassembly_timer: None,
+            slots: false,
             per_cell,
         }),
         flows: flows.iter().enumerate().map(flow).collect(),
