@@ -198,8 +198,9 @@ bench-files: build ## 2 GB on disk to 30 receivers on this machine, compared byt
 	done
 
 .PHONY: peers
-peers: ## SRT, RIST and GStreamer, for the comparisons
+peers: venv ## SRT, RIST, GStreamer and aiortc, for the comparisons
 	scripts/install_tools.sh $(PY) srt-live-transmit ristsender srt-dev gst-launch-1.0
+	$(PY) -m pip install --quiet aiortc==1.16.0
 
 .PHONY: isal
 isal: venv

@@ -2,10 +2,13 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -62,6 +65,7 @@ class Clip:
         source = ["-stream_loop", "-1", "-i", str(data / "bigbuckbunny.mp4"), "-t", str(SECONDS), "-an"]
         scale = ["-vf", f"scale={WIDTH}:{HEIGHT}", "-r", str(FPS), "-pix_fmt", "yuv420p"]
         self.original = self._make("original.gray", [*source, *scale, "-pix_fmt", "gray", "-f", "rawvideo"])
+        self._source = [*source, *scale]
         mpeg1 = ["-c:v", "mpeg1video", "-g", str(GOP), "-bf", "2", "-q:v", "5"]
         mpeg1 += ["-sc_threshold", "1000000000", "-f", "mpegts"]
         self.mpeg1 = Stream(self._make("mpeg1.ts", [*source, *scale, *mpeg1]))
@@ -79,6 +83,17 @@ class Clip:
         # The highest rendition has that rate, too; the middle one fits into the drop of the path.
         rates = [kbps * 22 // 100, kbps * 60 // 100, kbps]
         self.renditions = Stream(self._make("renditions.ts", [*source, *renditions(rates), "-f", "mpegts"]))
+
+    @contextmanager
+    def raw(self) -> Iterator[IO[bytes]]:
+        """The pictures of the original with their colours, as yuv420p."""
+        form = ["-pix_fmt", "yuv420p", "-f", "rawvideo", "-"]
+        command = ["ffmpeg", "-v", "error", "-nostdin", *self._source, *form]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as ffmpeg:
+            try:
+                yield ffmpeg.stdout
+            finally:
+                ffmpeg.kill()
 
     def _make(self, name: str, arguments: list[str]) -> Path:
         path = self.folder / name

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""SRT and Layercast side by side over the same emulated path, as seen on the screen.
+"""SRT, Layercast and WebRTC side by side over the same emulated path, as seen on the screen.
 
 Usage: srt.py LAYERCAST OUT_DIR [--runs 3] [--set srt|renditions] [--conditions "3 % loss,drop to 60 %"]
 
@@ -23,6 +23,7 @@ from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream, arrivals
 from draw import draw
 from nodes import Programs, free_port, hurry
 from quality import FROM, TO, decode, quantile, spread, summary, watch
+from webrtc import run_webrtc
 
 LAYERCAST, OUT = sys.argv[1], Path(sys.argv[2])
 # The capacity of the path, as a multiple of what the stream needs, headers included.
@@ -189,11 +190,21 @@ def variants(clip: Clip, which: str) -> dict:
     def layercast(stream, playout, knows, repair="off", measures=False):
         return lambda *rest: run_layercast(clip, stream, playout, (knows, repair, measures), *rest)
 
+    def webrtc(latency):
+        def run(condition, seed, folder):
+            def between(port):
+                return path(port, path_rate(clip), condition, seed, SETTLE)
+
+            return run_webrtc(LAYERCAST, clip, round(clip.h264.rate), between, latency, SETTLE, folder)
+
+        return run
+
     def auto(stream, playout):
         return layercast(stream, playout, False, "auto", True)
 
     if which == "renditions":
         found = {f"SRT {ms} ms": (srt(clip.h264, ms), "h264") for ms in (120, 300, 500)}
+        found["WebRTC, at most 300 ms"] = (webrtc(300), "h264")
         for ms in (300, 500):
             rate_known = layercast(clip.renditions, ms, True, "auto")
             found[f"Layercast {ms} ms, switch"] = (rate_known, "renditions")
