@@ -30,10 +30,18 @@ impl Finding {
     /// Whether it may be there only because the field of `other` was repaired.
     fn follows_from(&self, other: &Finding) -> bool {
         let unread = other.unread.as_deref();
-        are_related(&self.field, &other.field)
+        let is_unknown_name = self.message.contains("there is no ");
+        is_unknown_name && gives_names(&other.field)
+            || are_related(&self.field, &other.field)
             || unread.is_some_and(|key| self.field.rsplit('.').next() == Some(key))
             || self.others.iter().any(|it| are_related(it, &other.field))
     }
+}
+
+/// Whether a value decides which hosts, routers and links there are: its repair may take away those that others name.
+fn gives_names(field: &str) -> bool {
+    let of_topology = field.strip_prefix("topology.");
+    of_topology.is_some_and(|it| !it.contains('.')) || field.ends_with("].name")
 }
 
 /// Whether two paths are those of one field, or of a table and a field of it.
@@ -288,6 +296,44 @@ to = "rihgt1"
         assert!(found[0].message.contains("not TOML"), "{found:#?}");
         let missing = |it: &&Finding| it.field == "duration";
         assert_eq!(found.iter().find(missing), None, "{found:#?}");
+    }
+
+    #[test]
+    fn one_wrong_line_is_one_finding_and_names_what_would_do() {
+        let dumbbell = |run: &str, kind: &str, pairs: &str| {
+            format!(
+                "schema = \"internet/1\"\nname = \"d\"\n{run}\nduration = \"1s\"\n[topology]\nkind = {kind}\npairs = {pairs}\n\
+                 access = {{ rate = \"1 Gbit/s\", delay = \"1ms\" }}\ntrunk = {{ rate = \"1 Mbit/s\", delay = \"1ms\" }}\n\
+                 [[flow]]\nfrom = \"left2\"\nto = \"right2\"\n"
+            )
+        };
+        let (run, kind) = ("[run]", "\"dumbbell\"");
+        let all = |text: &str| findings(text, &|text| internetwork(text, Path::new("")));
+        assert_eq!(all(&dumbbell(run, kind, "2")), []);
+        for (text, says) in [
+            // The names of the other hosts are gone with the repair.
+            (
+                dumbbell(run, kind, "0"),
+                "topology.pairs: it is 0; expected 1 to ",
+            ),
+            (
+                dumbbell("[[run]]", kind, "2"),
+                "run: it is a list of tables; expected one table: [run] in place of [[run]]",
+            ),
+            (
+                dumbbell(run, "1", "2"),
+                "topology.kind: it is no text in quotes; expected \"dumbbell\", \"parking-lot\", ",
+            ),
+        ] {
+            let found = all(&text);
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(found[0].message.starts_with(says), "{found:#?}");
+        }
+        let found = findings(
+            "schema = \"mett\"\nname = \"m\"\nduration = \"10s\"\n",
+            &mets,
+        );
+        assert!(found[0].message.contains("\"internet/1\""), "{found:#?}");
     }
 
     #[test]

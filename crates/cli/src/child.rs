@@ -255,7 +255,7 @@ impl Drop for Child {
 }
 
 /// Whether a process is stopped by a signal, as Linux says in `/proc/PID/stat`, behind the name.
-fn is_stopped(process: u32) -> bool {
+pub fn is_stopped(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
     state.is_some_and(|it| it.starts_with(['T', 't']))

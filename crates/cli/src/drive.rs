@@ -155,7 +155,8 @@ impl Drive {
                         }
                         let now = clock.now();
                         let prints = live::kind(&event).is_none_or(|kind| repeats.prints(now, kind));
-                        if let Some(text) = live::in_words(&event).filter(|_| prints) {
+                        let text = live::stopped(&event, through.as_ref()).or_else(|| live::in_words(&event));
+                        if let Some(text) = text.filter(|_| prints) {
                             reporter.event(now.since(self.epoch).as_secs_f64(), &text)?;
                         }
                     }

@@ -34,6 +34,14 @@ pub fn is_stream(path: &Path) -> bool {
         .is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
+/// What an input is called in messages.
+pub fn name(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
 /// Opens an input; a FIFO without a writer blocks.
 fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     Ok(match path == Path::new("-") {
@@ -109,6 +117,9 @@ pub fn rest(
     let here = path.to_owned();
     watched(path, move |count| {
         let mut bytes = first;
+        if bytes.len() as u64 >= RECOGNISED_WITHIN {
+            recognise(&here, &bytes)?;
+        }
         loop {
             let had = bytes.len() as u64;
             let piece = (&mut input).take(PIECE).read_to_end(&mut bytes);

@@ -68,10 +68,7 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
         return Ok(Input::Clip(Box::new(clip)));
     }
     let (first, rest) = input::begin(path, SNIFF)?;
-    let name = match path == Path::new("-") {
-        true => "standard input".to_owned(),
-        false => path.display().to_string(),
-    };
+    let name = input::name(path);
     let foreign = file::is_bare(&first);
     if via == Via::Ffmpeg || via == Via::Auto && foreign.is_some() {
         let mut input = source::Input::piped(&name);
@@ -219,6 +216,16 @@ pub async fn message(through: &mut Option<Through>) -> String {
         Some(through) => through.control.message().await,
         None => std::future::pending().await,
     }
+}
+
+/// That no media arrive since the ffmpeg that reads the input is stopped.
+pub fn stopped(event: &LiveEvent, through: Option<&Through>) -> Option<String> {
+    let is_silent = matches!(event, LiveEvent::Silent);
+    let process = through.filter(|_| is_silent)?.control.stopped()?;
+    Some(format!(
+        "no media arrive: ffmpeg, which reads the input, is stopped by a signal (SIGSTOP, Ctrl-Z, a debugger); it continues with \
+         kill -CONT {process}"
+    ))
 }
 
 /// Why an input cannot be served: what ffmpeg says of it comes first.

@@ -131,13 +131,16 @@ pub fn read_clip(path: &Path, program: Option<u16>, map: Map, via: Via) -> Resul
 
 /// The octets of a file; of a form that is not Layercast's own, those of the transport stream that ffmpeg makes of it.
 pub fn read_bytes(path: &Path, is_trace: bool, via: Via) -> Result<Vec<u8>, Failure> {
-    let through = match is_trace || input::is_stream(path) {
-        true => file::File::Own,
-        false => file::open(path, via)?,
-    };
-    match through {
+    if is_trace || via == Via::None {
+        return input::read(path, is_trace);
+    }
+    if input::is_stream(path) {
+        let (first, rest) = input::begin(path, file::FRONT)?;
+        return file::all_of_pipe(path, first, rest, via);
+    }
+    match file::open(path, via)? {
         file::File::Stored(bytes) => Ok(bytes),
-        file::File::Own | file::File::Session(_) => input::read(path, is_trace),
+        file::File::Own | file::File::Session(_) => input::read(path, false),
     }
 }
 
@@ -190,11 +193,19 @@ pub fn describe(clip: &Clip) -> String {
     text.push_str(&format!("\n{}", levels(&summary)));
     text.push_str(&key_frame(&spec, summary.key_frame_ratio));
     if let Some(offset) = summary.truncated {
-        text.push_str(&format!(
-            "\n  the file ends inside a picture that begins at byte {offset}; it is left out\n"
-        ));
+        text.push_str(&format!("\n  {}\n", ends_inside(summary.container, offset)));
     }
     text
+}
+
+/// That a clip is cut off at its end.
+pub fn ends_inside(container: Container, offset: u64) -> String {
+    match container {
+        Container::MpegTs => format!(
+            "the file ends inside a picture or packet that begins at byte {offset}; receivers leave it out"
+        ),
+        _ => format!("the file ends inside a picture that begins at byte {offset}; it is left out"),
+    }
 }
 
 /// What is beside the pictures: the tables of a transport stream are neither sound nor data.

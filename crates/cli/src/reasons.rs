@@ -29,6 +29,8 @@ const AROUND: u32 = 10;
 const WORTH: (u64, u64) = (50, 3);
 /// Lost packets of a link of which no repair arrives, while others come: the path does not carry them.
 const BLOCKED: u64 = 50;
+/// Octets of a datagram that are hardly less than those of the longest: those pass, too.
+const LONG: usize = 1_200;
 /// Media that wait at the source for this time longer than before are worth a word, once until they have not for some seconds.
 const HELD: Span = Span::from_ms(800);
 const HELD_FOR: u32 = 10;
@@ -51,6 +53,8 @@ pub struct Arrivals {
     seconds: u32,
     silent: u32,
     unplayed: u32,
+    /// Octets of the longest datagram that came while nothing is played.
+    longest: usize,
     dark: u32,
     /// Seconds for which this host still counts as overloaded.
     overloaded: u32,
@@ -275,8 +279,9 @@ impl Arrivals {
         let pace = self.look_at_source(progress);
         now.slow = self.slow;
         self.unplayed += 1;
+        self.longest = self.longest.max(progress.longest);
         if new.played > 0 {
-            (self.unplayed, self.played) = (0, now);
+            (self.unplayed, self.played, self.longest) = (0, now, 0);
             (self.is_blocked, self.blocked) = (false, None);
         }
         let outage = now.since(self.shown);
@@ -308,11 +313,19 @@ impl Arrivals {
             if std::mem::replace(&mut self.is_blocked, true) {
                 return None;
             }
-            let cause = format!(
-                "{lost} packets are lost on the link, and no repair of them arrives either. A path that carries short packets only (MTU) \
-                 does this: it must carry IP packets of 1299 bytes, or of 1280 with --repair arq at serve; look at the MTU \
-                 of tunnels and VPNs on it, and whether a firewall drops ICMP (ping -M do -s 1252 HOST)"
-            );
+            let cause = match self.longest >= LONG {
+                // Packets of any length pass.
+                true => format!(
+                    "{lost} packets are lost on the link, and no repair of them arrives in time: the path carries less than is sent on it. \
+                     Ask for less (join --level), or tell the server the rate of the path (serve --rate), or let it find that out \
+                     (--rate auto)"
+                ),
+                false => format!(
+                    "{lost} packets are lost on the link, and no repair of them arrives either. A path that carries short packets only (MTU) \
+                     does this: it must carry IP packets of 1299 bytes, or of 1280 with --repair arq at serve; look at the MTU \
+                     of tunnels and VPNs on it, and whether a firewall drops ICMP (ping -M do -s 1252 HOST)"
+                ),
+            };
             let unplayed = self.unplayed;
             self.blocked = Some(cause.clone());
             return Some(format!(
@@ -498,6 +511,7 @@ pub mod tests {
             left: CellRate(0),
             rate: Rate::from_bps(0),
             delay: Span::ZERO,
+            longest: 0,
             end_to_end: None,
             highest: None,
             frames: PerLayer {
@@ -605,6 +619,15 @@ pub mod tests {
         assert!(arrivals.blocked().unwrap().contains("MTU"));
         arrivals.look(&second(200, 0, 3_000));
         assert_eq!(arrivals.blocked(), None);
+        // Long packets come, too: what is lost is lost for want of room.
+        let slow = |n: u64| Progress {
+            longest: 1_252,
+            ..blocked(n, 0)
+        };
+        let said = reported((1..20).map(slow));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("carries less than is sent"), "{said:?}");
+        assert!(!said[0].contains("MTU"), "{said:?}");
         assert_eq!(
             reported((1..20).map(|n| blocked(n, 1))),
             Vec::<String>::new()

@@ -30,7 +30,7 @@ use crate::live::{self, Input, Through};
 use crate::name;
 use crate::node::{Place, Stop, Trace, check_output, runtime};
 use crate::output::Lines;
-use crate::probe::{describe, notes};
+use crate::probe::{describe, ends_inside, notes};
 use crate::renditions::{self, Renditions};
 use crate::reporter::Reporter;
 use crate::scheme;
@@ -312,6 +312,7 @@ async fn offer(
         Input::Clip(clip) => {
             let advice = clip.advice();
             tell_advice(&advice, reporter);
+            tell_end(&clip, reporter);
             let greeting = format!("{name}\n{}{}", describe(&clip), notes(&advice));
             return Ok(Some(Offer {
                 spec: clip.flow_spec(),
@@ -396,6 +397,14 @@ fn input_in_use(error: NetError, path: &Path) -> Failure {
             )
         }
         error => Failure::net(error),
+    }
+}
+
+/// The same of a file that ends inside a picture.
+fn tell_end(clip: &Clip, reporter: &Reporter) {
+    if let (Reporter::Json(_), Some(offset)) = (reporter, clip.info.truncated) {
+        let text = ends_inside(clip.info.container, offset);
+        let _ = reporter.event(0.0, &format!("warning: {text}"));
     }
 }
 

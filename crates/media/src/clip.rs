@@ -82,7 +82,8 @@ pub struct ClipInfo {
     pub frame_rate: FrameRate,
     /// The codec of the video in a transport stream; `None` without video, and for other containers.
     pub video: Option<VideoCodec>,
-    /// Byte offset in the file of an incomplete last picture, which was left out.
+    /// Byte offset in the file of an incomplete last picture, which was left out; of a transport stream, of the picture or packet that it
+    /// ends inside: such a picture is marked, and receivers leave it out.
     pub truncated: Option<u64>,
 }
 

@@ -74,12 +74,35 @@ const NAMED: [(&[&str], &str, &[Media]); 6] = [
     ),
 ];
 
+/// Containers that ffmpeg writes, and video of Layercast's own forms that it does not put into them.
+const NOT_IN: [(&[&str], &[Media]); 4] = [
+    (&["mp4", "m4s"], &[Media::Vp8]),
+    (&["ogv"], &[Media::Av1, Media::Vp9]),
+    (
+        &["mov", "m4v", "f4v", "flv", "3gp", "3g2", "mxf"],
+        &[Media::Av1, Media::Vp8, Media::Vp9],
+    ),
+    // These are, or hold, transport and program streams, in which no player looks for them.
+    (
+        &["mpg", "mpeg", "vob", "m3u8"],
+        &[Media::Av1, Media::Vp8, Media::Vp9],
+    ),
+];
+
 /// Why a flow of `media` is not what the ending of a file name says, and what to do; `None` if it is, or if the ending says nothing.
 pub fn misnamed(extension: &str, media: Media) -> Option<String> {
     if matches!(media, Media::Opaque | Media::Audio | Media::H261) {
         return None;
     }
     let extension = extension.to_ascii_lowercase();
+    let is_refused = |it: &&(&[&str], &[Media])| it.0.contains(&extension.as_str());
+    let refused = NOT_IN.iter().find(is_refused);
+    if refused.is_some_and(|it| it.1.contains(&media)) {
+        return Some(format!(
+            "a file that ends in .{extension} does not carry {}: end it in .webm or .mkv, which ffmpeg writes, or in .ivf",
+            media.name()
+        ));
+    }
     let of_name = |it: &&(&[&str], &str, &[Media])| it.0.contains(&extension.as_str());
     let (_, what, _) = NAMED
         .iter()
@@ -345,6 +368,11 @@ mod tests {
             ("obu", Media::Vp9, ".ivf"),
             ("webm", Media::H264, ".h264"),
             ("webm", Media::MpegTs, ".ts"),
+            ("mp4", Media::Vp8, ".webm or .mkv"),
+            ("MOV", Media::Vp9, ".webm or .mkv"),
+            ("flv", Media::Av1, ".webm or .mkv"),
+            ("mpg", Media::Vp8, ".webm or .mkv"),
+            ("ogv", Media::Vp9, ".webm or .mkv"),
         ] {
             let told = misnamed(extension, media).unwrap();
             assert!(
@@ -356,6 +384,10 @@ mod tests {
             ("h264", Media::H264),
             ("m2v", Media::Mpeg2),
             ("webm", Media::Vp9),
+            ("mp4", Media::Vp9),
+            ("mp4", Media::Av1),
+            ("ogv", Media::Vp8),
+            ("flv", Media::MpegTs),
             ("obu", Media::Av1),
             ("ts", Media::H264),
             ("mkv", Media::MpegTs),

@@ -51,7 +51,7 @@ pub struct Summary {
     /// Of a clip whose levels are whole renditions, these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renditions: Vec<RenditionSummary>,
-    /// Byte offset of an incomplete last picture.
+    /// Byte offset of an incomplete last picture; of a transport stream, of the picture or packet that it ends inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
 }

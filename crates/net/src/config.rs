@@ -344,6 +344,9 @@ pub struct Progress {
     pub rate: Rate,
     /// Largest one-way delay of the last second.
     pub delay: Span,
+    /// Octets of the longest datagram that came in the last second.
+    #[serde(skip)]
+    pub longest: usize,
     /// Mean parts of the delay of the live frames of the last second; `None` without live frames.
     pub end_to_end: Option<EndToEnd>,
     /// Highest layer played in the last second.

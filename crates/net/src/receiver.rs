@@ -96,6 +96,8 @@ struct Meter {
     ends: Time,
     bytes: u64,
     delay: Span,
+    /// Octets of the longest datagram that came.
+    longest: usize,
     /// Live frames, and the sum of their delays.
     live: (u64, EndToEnd),
     highest: Option<Layer>,
@@ -134,6 +136,7 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
             sink.note_mark();
         }
         let congestion = congestion && heeds;
+        receiver.meter.longest = receiver.meter.longest.max(datagram.len());
         let received = receiver.egress.receive(self.now, 0, datagram, self.obs);
         receiver.malformed += u64::from(received.is_err());
         // A parity completes several datagrams.
@@ -176,6 +179,7 @@ impl Receiver {
                 epoch: config.epoch,
                 ends: config.epoch + Span::from_secs(now.since(config.epoch).as_ms() / 1_000 + 1),
                 bytes: 0,
+                longest: 0,
                 delay: Span::ZERO,
                 live: Default::default(),
                 highest: None,
@@ -523,6 +527,7 @@ impl Receiver {
             left: self.left,
             rate: Rate::from_bps(meter.bytes * 8),
             delay: meter.delay,
+            longest: std::mem::take(&mut meter.longest),
             end_to_end: meter.end_to_end(),
             highest: meter.highest,
             frames: stats.played,

@@ -183,6 +183,10 @@ impl Complaint {
             ("No such file", "check the path"),
             ("Permission denied", "check the permissions"),
             (
+                "Could not write header",
+                "its container does not carry this codec: write .mkv, which carries each, or .ts",
+            ),
+            (
                 "does not contain any stream",
                 "it has neither video nor sound: look at it with ffprobe",
             ),
@@ -217,6 +221,22 @@ pub fn foreign_codecs(said: &[String]) -> Vec<String> {
         Some(codec.to_owned())
     });
     named.collect()
+}
+
+/// How lines begin or end that say that a packet of the input is not whole.
+const TORN: [&str; 3] = ["File ended prematurely", "partial file", "Packet corrupt"];
+
+/// That the input `name` ends or breaks off inside a packet, if ffmpeg `said` so.
+pub fn torn(name: &str, said: &[String]) -> Option<String> {
+    let mut texts = said.iter().map(|line| weighed(line).1);
+    let cause = texts.find(|text| {
+        TORN.iter()
+            .any(|it| text.starts_with(it) || text.ends_with(it))
+    })?;
+    Some(format!(
+        "warning: {name} ends or breaks off inside a packet (ffmpeg: {}); the packet is left out",
+        cause.trim_end_matches('.')
+    ))
 }
 
 /// The weight of a line, if it has one, and its text without the names and addresses of the parts of ffmpeg.
@@ -338,6 +358,24 @@ mod tests {
         // It has crashed.
         let said = ended(6, &line, None).in_words();
         assert!(said.contains("not valid (ffmpeg: signal: 6"), "{said}");
+    }
+
+    #[test]
+    fn an_input_that_ends_inside_a_packet_is_said_to() {
+        for said in [
+            "[mov,mp4,m4a,3gp,3g2,mj2 @ 0x5] [error] stream 1, offset 0x2094e: partial file",
+            "[matroska,webm @ 0x5] [error] File ended prematurely",
+            "[matroska,webm @ 0x5] [error] File ended prematurely at pos. 132141 (0x2042d)",
+            "[flv @ 0x5] [warning] Packet corrupt (stream = 0, dts = 2840), dropping it.",
+        ] {
+            let text =
+                torn("a.mkv", &owned(&["[x @ 0x1] [warning] other", said])).expect("a warning");
+            assert!(
+                text.starts_with("warning: a.mkv ends or breaks off inside a packet"),
+                "{text}"
+            );
+        }
+        assert_eq!(torn("a.mkv", &owned(&["[error] Invalid data found"])), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A stream that ffmpeg writes somewhere.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Stdio};
@@ -181,9 +181,22 @@ impl Drain {
             .wait_within(CLOSES_WITHIN)
             .map_err(|error| Failure::new(format!("cannot write {name}: {error}")))?;
         let complaint = Complaint::new(&ended);
-        match complaint.is_fine() && !was_over {
-            true => Ok(()),
-            false => Err(complaint.failure(&self.ffmpeg, "write", name)),
+        if complaint.is_fine() && !was_over {
+            return Ok(());
+        }
+        self.remove_empty();
+        Err(complaint.failure(&self.ffmpeg, "write", name))
+    }
+
+    /// Removes a file in which ffmpeg has written nothing: it fails before the header of a container that does not carry the codec.
+    fn remove_empty(&self) {
+        let Some(path) = &self.target.file else {
+            return;
+        };
+        let is_empty = |meta: Metadata| meta.is_file() && meta.len() == 0;
+        if path.symlink_metadata().is_ok_and(is_empty) {
+            // What stays is an empty file.
+            let _ = fs::remove_file(path);
         }
     }
 

@@ -15,7 +15,7 @@ use super::Ffmpeg;
 use super::complaint::{self, Complaint};
 use super::file;
 use super::input::{Carries, Input, Kind};
-use crate::child::{Child, Said, signal_group};
+use crate::child::{self, Child, Said, signal_group};
 use crate::failure::Failure;
 
 /// Bytes by which a transport stream is recognised, including bytes before its first packet.
@@ -96,6 +96,21 @@ impl Control {
     pub fn foreign_codecs(&self) -> Vec<String> {
         let said = self.shared.state().said.clone();
         said.map_or_else(Vec::new, |said| complaint::foreign_codecs(&said.lines()))
+    }
+
+    /// That the input ends or breaks off inside a packet, if the program said so; to be asked when the feed is over.
+    pub fn torn(&self, name: &str) -> Option<String> {
+        let said = self.shared.state().said.clone();
+        complaint::torn(name, &said?.lines())
+    }
+
+    /// The process that is stopped by a signal (SIGSTOP, Ctrl-Z), if one is.
+    pub fn stopped(&self) -> Option<i32> {
+        let state = self.shared.state();
+        let processes = state.groups.iter().map(|it| it.as_raw_nonzero().get());
+        processes
+            .into_iter()
+            .find(|&process| process > 0 && child::is_stopped(process.cast_unsigned()))
     }
 
     /// How often the program was started again.
@@ -325,7 +340,14 @@ impl Feed {
             it.map_or_else(String::new, |it| format!(": {}", it.in_words()))
         };
         match self.plan.input.kind {
-            Kind::Stored => self.fail_if(failed),
+            Kind::Stored => {
+                let said = self.shared.state().said.clone();
+                let torn = said.and_then(|it| complaint::torn(name, &it.lines()));
+                if let Some(torn) = torn {
+                    self.tell(torn);
+                }
+                self.fail_if(failed)
+            }
             Kind::Caller => {
                 let is_over = failed.is_none();
                 let has_patience = self.came && self.last_came.elapsed() < self.plan.patience;

@@ -1,5 +1,6 @@
 //! Files of other forms, as the transport streams or IVF that ffmpeg makes of them without encoding.
 
+use std::io::{Cursor, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::{input, scheme};
 
 /// First bytes of a file by which its form is detected: the headers of most containers.
-const FRONT: u64 = 1 << 20;
+pub const FRONT: u64 = 1 << 20;
 
 /// For how long ffmpeg may give nothing of a file.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -78,11 +79,57 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
         let (read, control) = remuxed(path, ffmpeg, input);
         return match control.failure() {
             Some(failure) => Err(failure),
-            None => Ok(File::Stored(read?)),
+            None => Ok(File::Stored(stored(&name, read?, &control))),
         };
     }
     not_carried(&name, &foreign)?;
-    Ok(File::Stored(read?))
+    Ok(File::Stored(stored(&name, read?, &control)))
+}
+
+/// What ffmpeg made of a file, and a word if that ends inside a packet.
+fn stored(name: &str, read: Vec<u8>, control: &Control) -> Vec<u8> {
+    if let Some(torn) = control.torn(name) {
+        eprintln!("{torn}");
+    }
+    read
+}
+
+/// All of a pipe, of which `first` came before `rest`: what ffmpeg makes of another form than Layercast's own, if `via` allows that.
+///
+/// # Errors
+/// It cannot be read or has no end; ffmpeg is missing or fails.
+pub fn all_of_pipe(
+    path: &Path,
+    first: Vec<u8>,
+    rest: Box<dyn Read + Send>,
+    via: Via,
+) -> Result<Vec<u8>, Failure> {
+    let name = input::name(path);
+    let foreign = is_bare(&first);
+    let is_through = via == Via::Ffmpeg || via == Via::Auto && foreign.is_some();
+    if !is_through {
+        return input::rest(path, first, rest);
+    }
+    let mut input = Input::piped(&name);
+    input.is_bare = foreign == Some(true);
+    if let Some(said) = silence_of(&name, &first) {
+        eprintln!("{said}");
+    }
+    let (feed, control) = Feed::new(Plan {
+        ffmpeg: Ffmpeg::find(&name)?,
+        input,
+        args: None,
+        stdin: Some(Box::new(Cursor::new(first).chain(rest))),
+        patience: Duration::ZERO,
+        // The writer of the pipe may take any time.
+        silence: None,
+    });
+    let read = input::all_of(path, Box::new(feed));
+    if let Some(failure) = control.failure() {
+        return Err(failure);
+    }
+    not_carried(&name, &control.foreign_codecs())?;
+    Ok(stored(&name, read?, &control))
 }
 
 /// All that ffmpeg makes of a file.

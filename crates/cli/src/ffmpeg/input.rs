@@ -202,8 +202,10 @@ impl Input {
     pub fn args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = self.options.iter().map(OsString::from).collect();
         match self.kind {
-            // Containers with decoding times only.
-            Kind::Stored => args.extend(["-fflags", "+genpts"].map(OsString::from)),
+            // Containers with decoding times only; and no part of a packet in which a file ends.
+            Kind::Stored => {
+                args.extend(["-fflags", "+genpts+discardcorrupt"].map(OsString::from));
+            }
             Kind::Listener | Kind::Caller => args.extend(BRIEF_LOOK.map(OsString::from)),
         }
         args.extend(["-i".into(), self.opened.clone()]);

@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::common::{Running, complaint, ends_within, folder, have_ffmpeg, json, real_time, run};
+use super::common::{
+    Running, complaint, ends_within, folder, have_ffmpeg, json, layercast, real_time, run,
+};
 use super::through::{clip, web};
 use super::{Helper, SOON, decoded_at_all, port};
 
@@ -180,6 +182,80 @@ fn an_output_whose_name_contradicts_the_flow_is_refused_before_it_exists() {
     assert!(output.status.success(), "{}", complaint(&output));
     let start = std::fs::read(&nut).unwrap();
     assert!(start.starts_with(b"nut/multimedia container"));
+}
+
+/// VP8 in MP4, and the other way round: what ffmpeg cannot write is refused, and no empty file stays.
+#[test]
+fn a_container_that_does_not_carry_the_codec_is_refused_and_leaves_no_file() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("not-carried");
+    let x265 = "-c:v libx265 -preset ultrafast -g 25 -x265-params log-level=none -c:a aac";
+    for (input, codec, out, code, remedy) in [
+        ("a.webm", VP8, "got.mp4", 2, "end it in .webm or .mkv"),
+        ("b.mkv", VP9, "got.mov", 2, "end it in .webm or .mkv"),
+        // Which codec a transport stream has, only ffmpeg sees.
+        ("c.mkv", x265, "got.flv", 1, "write .mkv"),
+    ] {
+        let file = clip(&folder, input, codec, 20).display().to_string();
+        let server = Running::start(&["serve", &file, "--loop"]);
+        let path = folder.join(out);
+        let shown = path.display().to_string();
+        let output = run(&["join", &server.url, "--for", "8s", "--out", &shown]);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(code), "{out}: {said}");
+        assert!(said.contains(remedy), "{out}: {said}");
+        assert!(!path.exists(), "{out}");
+    }
+}
+
+/// What was cut is said by `probe` and `serve`, of files and of pipes, and each reads a pipe as it reads a file.
+#[test]
+fn an_input_that_ends_inside_a_picture_says_so_as_a_file_and_as_a_pipe() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("cut");
+    let x264 = "-c:v libx264 -g 25 -c:a aac";
+    for (name, codec, options) in [
+        ("a.ts", "h264", x264.to_owned()),
+        ("b.mp4", "h264", format!("{x264} -movflags +faststart")),
+        ("c.mkv", "h264", x264.to_owned()),
+        ("d.webm", "vp8", VP8.to_owned()),
+        (
+            "e.ivf",
+            "vp8",
+            "-c:v libvpx -deadline realtime -cpu-used 8 -g 25 -an".to_owned(),
+        ),
+    ] {
+        let path = clip(&folder, name, &options, 2);
+        let whole = std::fs::read(&path).expect("a clip");
+        for (is_cut, len) in [(false, whole.len()), (true, whole.len() * 3 / 4 + 1)] {
+            std::fs::write(&path, &whole[..len]).expect("a clip");
+            let shown = path.display().to_string();
+            let of_file = run(&["probe", "--json", &shown]);
+            let mut command = layercast();
+            command.args(["probe", "--json", "-"]);
+            command.stdin(std::fs::File::open(&path).expect("a clip"));
+            let of_pipe = command.output().expect("probe runs");
+            for output in [&of_file, &of_pipe] {
+                let probed = json(output);
+                let video = probed["video"].as_str().or(probed["codec"].as_str());
+                assert_eq!(video, Some(codec), "{name}: {probed}");
+                let said = complaint(output);
+                let says = said.contains("inside a packet") || probed["truncated"].is_u64();
+                assert_eq!(says, is_cut, "{name} {len}: {said} {probed}");
+            }
+            assert_eq!(json(&of_file)["pictures"], json(&of_pipe)["pictures"]);
+            if is_cut && name < "d" {
+                // It plays to its end, without a receiver.
+                let served = run(&["serve", &shown, "--listen", "127.0.0.1:0"]);
+                let said = complaint(&served) + &String::from_utf8_lossy(&served.stdout);
+                assert!(said.contains(" inside a p"), "{name}: {said}");
+            }
+        }
+    }
 }
 
 /// The size of H.265 in a transport stream is that of its SPS, less what is cropped.

@@ -136,7 +136,7 @@ impl ClassCensus {
     fn transport(mut self, data: &[u8], config: ClassifierConfig) -> ClassReport {
         let mut classifier = TsClassifier::new(config);
         let mut framing = Framing::default();
-        let mut take = |packet: &[u8]| self.packet(&mut classifier, packet);
+        let mut take = |_, packet: &[u8]| self.packet(&mut classifier, packet);
         framing.push(data, &mut take);
         framing.finish(&mut take);
         self.end_pdu();

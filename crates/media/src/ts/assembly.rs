@@ -47,7 +47,40 @@ pub(super) struct Assembly {
     lossy: bool,
     /// When the last packet of what is gathered came.
     came: Time,
+    /// The PES packet that came last.
+    pes: Pes,
+    /// The stream ends inside what is gathered.
+    cut: bool,
     units: Vec<Unit>,
+}
+
+/// How much of a PES packet came.
+#[derive(Clone, Copy, Default, Debug)]
+struct Pes {
+    /// The offset of its first transport packet.
+    at: u64,
+    /// Octets that are still to come, if it says how many it has.
+    left: Option<usize>,
+    /// Its last transport packet had no room for more, as only the last one of a PES packet has.
+    is_full: bool,
+}
+
+/// The packet that a stream ends inside, as far as it is there.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cut {
+    pub pid: Option<u16>,
+    /// A PES packet begins in it.
+    pub starts: bool,
+}
+
+/// What is wrong with a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Damage {
+    None,
+    /// Something of it is missing, or may be.
+    Lossy,
+    /// The stream ends inside it.
+    Cut,
 }
 
 /// The beginning of a PES packet.
@@ -67,8 +100,7 @@ pub(super) struct Unit {
     pub stamp: Option<Stamp>,
     /// When its last packet came.
     pub came: Time,
-    /// Something of it is missing, or may be.
-    pub damaged: bool,
+    pub damage: Damage,
 }
 
 impl Assembly {
@@ -87,6 +119,8 @@ impl Assembly {
             scrambled: false,
             lossy: false,
             came: Time::ZERO,
+            pes: Pes::default(),
+            cut: false,
             units: Vec::new(),
         }
     }
@@ -106,10 +140,11 @@ impl Assembly {
         std::mem::take(&mut self.units)
     }
 
-    /// Takes a packet of the stream that came `now`; `lost` tells that packets before it are missing. `false` if nothing of it is
+    /// Takes a packet of the stream, which stands at this offset, that came `now`; `lost` tells that packets before it are missing. `false` if nothing of it is
     /// used: it continues a PES packet whose beginning is missing.
-    pub fn push(&mut self, now: Time, packet: &Packet, lost: bool) -> bool {
+    pub fn push(&mut self, now: Time, (at, packet): (u64, &Packet), lost: bool) -> bool {
         let mut payload = packet.payload();
+        self.pes.take(at, packet);
         // What is gathered may lack its end, or this packet what came before it.
         self.lossy |= lost && !self.heads.is_empty();
         if packet.starts() {
@@ -177,6 +212,27 @@ impl Assembly {
         self.flush(&starts, false);
     }
 
+    /// The stream is over, inside the packet `cut` if that is given. If it ends inside a picture, that picture is marked; returns where
+    /// its PES packet begins.
+    ///
+    /// A PES packet without a length ends with a packet that it does not fill, unless its octets fit exactly, as those of one in 184 do:
+    /// such a picture at the end of a stream is taken for one that is cut.
+    pub fn finish_cut(&mut self, cut: Option<Cut>) -> Option<u64> {
+        if self.heads.is_empty() {
+            return None;
+        }
+        let own = cut.filter(|it| it.pid.is_none_or(|pid| pid == self.pid));
+        let is_cut = match (self.pes.left, own) {
+            (Some(left), _) => left > 0,
+            (None, Some(cut)) if cut.pid.is_some() => !cut.starts,
+            (None, _) => self.pes.is_full && !self.codec.syntax().is_ended(&self.payload),
+        };
+        self.cut = is_cut;
+        self.finish();
+        self.cut = false;
+        is_cut.then_some(self.pes.at)
+    }
+
     /// Turns what is gathered into units that begin at `starts`; the last one stays if it is `open`.
     fn flush(&mut self, starts: &[usize], open: bool) {
         let payload = std::mem::take(&mut self.payload);
@@ -189,6 +245,12 @@ impl Assembly {
         // The unit that stays may be the one.
         let lossy = self.lossy;
         self.lossy &= open;
+        let cut = self.cut;
+        let damage = |is_last: bool| match (lossy, cut && is_last) {
+            (_, true) => Damage::Cut,
+            (true, false) => Damage::Lossy,
+            (false, false) => Damage::None,
+        };
 
         let mut starts = starts.to_vec();
         if headless {
@@ -255,13 +317,14 @@ impl Assembly {
                     packets,
                     stamp,
                     came: self.came,
-                    damaged: lossy,
+                    damage: damage(true),
                 });
             }
         } else {
             let counter = packets.get(3).map_or(0, |byte| byte & 15);
             let mut counter = counter;
-            for piece in pieces {
+            let last = pieces.len().saturating_sub(1);
+            for (index, piece) in pieces.into_iter().enumerate() {
                 let within = |at: usize| at < piece.range.end;
                 let pcr = clocks.iter().position(|&(at, _)| within(at)).map(|index| {
                     let (_, pcr) = clocks[index];
@@ -276,7 +339,7 @@ impl Assembly {
                     packets,
                     stamp,
                     came: self.came,
-                    damaged: lossy,
+                    damage: damage(index == last),
                 });
             }
         }
@@ -339,6 +402,29 @@ impl Assembly {
         let rate = self.inspector.format().and_then(|(_, _, rate)| rate);
         self.stamps
             .next(Given { pts, dts, pcr }, piece.coded.gop_start, rate)
+    }
+}
+
+impl Pes {
+    /// Takes a transport packet of the video, which stands `at` this offset.
+    fn take(&mut self, at: u64, packet: &Packet) {
+        if !packet.has_payload() {
+            return;
+        }
+        let payload = packet.payload();
+        if packet.starts() {
+            let len = payload
+                .get(4..6)
+                .map(|it| u16::from_be_bytes([it[0], it[1]]));
+            let left = len.filter(|&len| len > 0).map(|len| usize::from(len) + 6);
+            *self = Pes {
+                at,
+                left,
+                is_full: false,
+            };
+        }
+        self.left = self.left.map(|left| left.saturating_sub(payload.len()));
+        self.is_full = !packet.is_stuffed();
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Framing {
     gap: usize,
     /// Bytes that belong to no packet.
     skipped: u64,
+    /// Bytes taken before `rest`.
+    taken: u64,
 }
 
 impl Framing {
@@ -69,18 +71,20 @@ impl Framing {
         self.skipped
     }
 
-    /// Takes bytes; `packet` gets each packet of [`TS_PACKET`] bytes.
-    pub fn push(&mut self, mut bytes: &[u8], mut packet: impl FnMut(&[u8])) {
+    /// Takes bytes; `packet` gets each packet of [`TS_PACKET`] bytes, and the offset of its first byte.
+    pub fn push(&mut self, mut bytes: &[u8], mut packet: impl FnMut(u64, &[u8])) {
         while !bytes.is_empty() {
             if let Some(stride) = self.stride
                 && self.rest.is_empty()
             {
                 let gap = self.gap.min(bytes.len());
                 self.gap -= gap;
+                self.taken += gap as u64;
                 bytes = &bytes[gap..];
                 if bytes.len() >= TS_PACKET && bytes[0] == SYNC {
                     let (now, after) = bytes.split_at(TS_PACKET);
-                    packet(now);
+                    packet(self.taken, now);
+                    self.taken += TS_PACKET as u64;
                     (bytes, self.gap) = (after, stride - TS_PACKET);
                     continue;
                 }
@@ -97,7 +101,7 @@ impl Framing {
     }
 
     /// Takes packets out of the rest as far as they are recognisable.
-    fn settle(&mut self, packet: &mut impl FnMut(&[u8])) {
+    fn settle(&mut self, packet: &mut impl FnMut(u64, &[u8])) {
         let rest = std::mem::take(&mut self.rest);
         let mut at = 0;
         loop {
@@ -121,7 +125,7 @@ impl Framing {
             if first != SYNC {
                 self.stride = None;
             } else if let Some(bytes) = rest.get(at..at + TS_PACKET) {
-                packet(bytes);
+                packet(self.taken + at as u64, bytes);
                 at += TS_PACKET;
                 self.gap = stride - TS_PACKET;
             } else {
@@ -130,19 +134,22 @@ impl Framing {
         }
         self.rest = rest;
         self.rest.drain(..at);
+        self.taken += at as u64;
     }
 
-    /// The stream is over: packets at its end are taken even if fewer sync bytes follow them.
-    pub fn finish(&mut self, mut packet: impl FnMut(&[u8])) {
-        let rest = std::mem::take(&mut self.rest);
+    /// The stream is over: packets at its end are taken even if fewer sync bytes follow them. Returns the packet that it ends inside,
+    /// and its offset.
+    pub fn finish(&mut self, mut packet: impl FnMut(u64, &[u8])) -> Option<(u64, Vec<u8>)> {
+        let mut rest = std::mem::take(&mut self.rest);
         let mut at = 0;
         while at + TS_PACKET <= rest.len() {
             let bytes = &rest[at..];
             let to_the_end = |&stride: &usize| bytes.iter().step_by(stride).all(|&b| b == SYNC);
             match STRIDES.into_iter().find(to_the_end) {
                 Some(stride) => {
-                    packet(&bytes[..TS_PACKET]);
+                    packet(self.taken + at as u64, &bytes[..TS_PACKET]);
                     at += stride;
+                    self.stride = Some(stride);
                 }
                 None => {
                     self.skipped += 1;
@@ -150,8 +157,14 @@ impl Framing {
                 }
             }
         }
-        self.skipped += rest.len().saturating_sub(at) as u64;
-        (self.stride, self.gap) = (None, 0);
+        // Behind a packet of 192 or 204 bytes, the arrival time or the code of the next one may be cut.
+        let tail = rest.split_off(at.min(rest.len()));
+        let offset = self.taken + rest.len() as u64;
+        self.skipped += tail.len() as u64;
+        self.taken = offset + tail.len() as u64;
+        self.gap = 0;
+        let is_packet = self.stride.take().is_some() && tail.first() == Some(&SYNC);
+        is_packet.then_some((offset, tail))
     }
 }
 
@@ -164,9 +177,9 @@ mod tests {
         let mut framing = Framing::default();
         let mut found = Vec::new();
         for piece in bytes.chunks(cut) {
-            framing.push(piece, |packet| found.push(packet.to_vec()));
+            framing.push(piece, |_, packet| found.push(packet.to_vec()));
         }
-        framing.finish(|packet| found.push(packet.to_vec()));
+        framing.finish(|_, packet| found.push(packet.to_vec()));
         (found, framing.skipped())
     }
 

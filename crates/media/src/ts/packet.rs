@@ -62,6 +62,23 @@ impl<'a> Packet<'a> {
         self.0.get(5..5 + len).unwrap_or_default()
     }
 
+    /// It has room for more: its adaptation field has stuffing, or nothing else (2.4.3.5).
+    pub fn is_stuffed(&self) -> bool {
+        let field = self.adaptation();
+        let Some((&flags, rest)) = field.split_first() else {
+            return self.0[3] & 0x20 != 0;
+        };
+        let clocks = 6 * usize::from(flags & 0x10 != 0) + 6 * usize::from(flags & 0x08 != 0);
+        let mut used = clocks + usize::from(flags & 0x04 != 0);
+        // Private data and the extension say their lengths.
+        for flag in [0x02, 0x01] {
+            if flags & flag != 0 {
+                used += 1 + rest.get(used).map_or(0, |&len| usize::from(len));
+            }
+        }
+        flags == 0 || rest.len() > used
+    }
+
     fn adaptation_flag(&self, flag: u8) -> bool {
         self.adaptation()
             .first()

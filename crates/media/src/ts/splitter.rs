@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use layercast_core::{Media, Time};
 
-use super::assembly::{Assembly, MAX_FRAME, Unit};
+use super::assembly::{Assembly, Cut, Damage, MAX_FRAME, Unit};
 use super::beside::Beside;
 use super::codec::VideoCodec;
 use super::framing::Framing;
@@ -39,7 +39,7 @@ pub struct TsStats {
     pub dropped: u64,
     /// Sections of PAT and PMT with a wrong checksum; dropped.
     pub damaged_tables: u64,
-    /// Pictures of a live stream of which something is lost, by the continuity counters; marked as damaged.
+    /// Pictures of which something is lost, by the continuity counters, or inside which the stream ends; marked as damaged.
     pub damaged: u64,
 }
 
@@ -52,6 +52,7 @@ pub struct TsStats {
 ///
 /// A picture of a live stream of which packets are lost is marked: its packets have the transport error indicator, and no receiver
 /// starts at it. [`TsWriter`](super::TsWriter) leaves it out, and what refers to it.
+/// So is the last picture of any stream that ends inside it.
 /// Packets may be 188, 192 or 204 bytes apart; frames hold packets of 188 bytes.
 #[derive(Debug)]
 pub struct TsSplitter {
@@ -81,6 +82,8 @@ pub struct TsSplitter {
     /// Which of the last packets of the video came behind a gap, the latest in the lowest bit.
     gaps: u32,
     frames: VecDeque<TimedFrame>,
+    /// Where the picture or the packet begins that the stream ends inside.
+    ends_inside: Option<u64>,
     stats: TsStats,
 }
 
@@ -142,6 +145,7 @@ impl TsSplitter {
             seen: vec![none; 8_192].into_boxed_slice(),
             gaps: 0,
             frames: VecDeque::new(),
+            ends_inside: None,
             stats: TsStats::default(),
         }
     }
@@ -161,15 +165,18 @@ impl TsSplitter {
     /// Takes bytes of the stream, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
         let mut framing = std::mem::take(&mut self.framing);
-        framing.push(bytes, |packet| self.packet(packet));
+        framing.push(bytes, |at, packet| self.packet(at, packet));
         self.framing = framing;
     }
 
     /// Ends the stream: what is there goes out.
     pub fn finish(&mut self) {
         let mut framing = std::mem::take(&mut self.framing);
-        framing.finish(|packet| self.packet(packet));
+        let tail = framing.finish(|at, packet| self.packet(at, packet));
         self.framing = framing;
+        let cut = tail.as_ref().map(|(_, packet)| cut_of(packet));
+        let video = self.video.as_mut().and_then(|it| it.finish_cut(cut));
+        self.ends_inside = video.or(tail.map(|(at, _)| at));
         self.end_video();
         self.end_others(None);
     }
@@ -201,6 +208,11 @@ impl TsSplitter {
     /// Whether there is a program map, and video in it.
     pub fn has_video(&self) -> Option<bool> {
         self.tables.map().map(|_| self.video.is_some())
+    }
+
+    /// Of a stream that is finished: the offset of the picture or packet that it ends inside.
+    pub fn ends_inside(&self) -> Option<u64> {
+        self.ends_inside
     }
 
     /// The codec of the video, if there is any.
@@ -264,7 +276,7 @@ impl TsSplitter {
         })
     }
 
-    fn packet(&mut self, bytes: &[u8]) {
+    fn packet(&mut self, at: u64, bytes: &[u8]) {
         let Some(packet) = Packet::new(bytes) else {
             return;
         };
@@ -299,7 +311,7 @@ impl TsSplitter {
                     self.gaps = self.gaps << 1 | u32::from(gap);
                 }
                 let lost = gap && self.gaps.count_ones() < NO_COUNT;
-                let taken = video.push(self.now, &packet, lost);
+                let taken = video.push(self.now, (at, &packet), lost);
                 // The clock in a packet of a picture whose beginning is missing is still of use.
                 if !taken && packet.pcr().is_some() && !packet.has_payload() {
                     self.on_other(&packet);
@@ -397,10 +409,15 @@ impl TsSplitter {
             mut packets,
             stamp,
             came,
-            damaged,
+            damage,
         } = unit;
-        // A file is served as it is.
-        if damaged && self.is_live {
+        // Otherwise a file is served as it is.
+        let is_marked = match damage {
+            Damage::None => false,
+            Damage::Lossy => self.is_live,
+            Damage::Cut => true,
+        };
+        if is_marked {
             coded.gop_start = false;
             coded.missing = None;
             packets.chunks_mut(TS_PACKET).for_each(set_error);
@@ -525,7 +542,7 @@ impl TsSplitter {
         let tables = &mut self.tables;
         let mut framing = Framing::default();
         for chunk in data.chunks(64 * TS_PACKET) {
-            framing.push(chunk, |bytes| {
+            framing.push(chunk, |_, bytes| {
                 if let Some(packet) = Packet::new(bytes).filter(|it| !it.error()) {
                     tables.push(&packet);
                 }
@@ -535,7 +552,7 @@ impl TsSplitter {
             }
         }
         if tables.map().is_none() {
-            framing.finish(|bytes| {
+            framing.finish(|_, bytes| {
                 if let Some(packet) = Packet::new(bytes).filter(|it| !it.error()) {
                     tables.push(&packet);
                 }
@@ -543,6 +560,17 @@ impl TsSplitter {
             tables.settle();
         }
         self.on_map();
+    }
+}
+
+/// What the first bytes of a packet that is not whole say.
+fn cut_of(bytes: &[u8]) -> Cut {
+    match bytes {
+        [_, a, b, ..] => Cut {
+            pid: Some(u16::from_be_bytes([a & 0x1F, *b])),
+            starts: a & 0x40 != 0,
+        },
+        _ => Cut::default(),
     }
 }
 
@@ -599,7 +627,7 @@ pub(crate) fn parse(
         height,
         frame_rate,
         frames,
-        truncated: None,
+        truncated: splitter.ends_inside(),
     };
     Ok((stream, splitter.codec()))
 }

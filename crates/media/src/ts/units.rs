@@ -86,6 +86,19 @@ impl Syntax {
         }
     }
 
+    /// Whether `data` end with zeros, which no unit ends with, or with a code that ends
+    /// the stream.
+    pub fn is_ended(self, data: &[u8]) -> bool {
+        match (self, data) {
+            (Syntax::Opaque, _) => false,
+            (_, [.., 0, 0]) => true,
+            (Syntax::Mpeg, [.., 0, 0, 1, 0xB7]) | (Syntax::Mpeg4, [.., 0, 0, 1, 0xB1]) => true,
+            (Syntax::H264, [.., 0, 0, 1, last]) => matches!(last & 31, 10 | 11),
+            (Syntax::H265, [.., 0, 0, 1, last, _]) => matches!(last >> 1 & 63, 36 | 37),
+            _ => false,
+        }
+    }
+
     /// The first place in `data` where a unit begins.
     pub fn first_start(self, data: &[u8]) -> Option<usize> {
         codes(data)

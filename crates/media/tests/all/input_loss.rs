@@ -9,6 +9,7 @@ use layercast_media::{
     WriterStats,
 };
 
+use crate::common::mux::{Mux, Times, VIDEO, pictures, times};
 use crate::common::{decode, decode_anyway, encode, have_ffmpeg};
 
 const FRAMES: usize = 100;
@@ -130,6 +131,91 @@ fn receivers_of_a_transport_stream_show_no_picture_that_is_damaged() {
             broken += shown.iter().filter(|it| !original.contains(it)).count();
         }
         assert!(seen > FRAMES && broken > 0, "{name}: {seen} {broken}");
+    }
+}
+
+/// Where a file ends inside a picture, and what a receiver of it shows.
+#[test]
+fn a_file_that_is_cut_inside_a_picture_shows_no_part_of_it_and_says_so() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in SOURCES {
+        let data = transport_stream(name, options);
+        let original = decode("mpegts", &data);
+        let whole = Clip::parse(Bytes::copy_from_slice(&data)).expect("a clip");
+        assert_eq!(whole.info.truncated, None, "{name}");
+        let (mut cut_inside, mut broken) = (0, 0);
+        // Inside packets, and between them.
+        for cut in (0..8).map(|it| data.len() * 3 / 5 / 188 * 188 + it * 188 * 11 + it % 2 * 77) {
+            let data = &data[..cut];
+            let clip = Clip::parse(Bytes::copy_from_slice(data)).expect("a clip");
+            let (piped, loss) = taken(data.chunks(1_316));
+            let (out, stats) = written(Media::MpegTs, &clip.frames, Undecodable::LeaveOut);
+            let live = written(Media::MpegTs, &piped, Undecodable::LeaveOut).0;
+            let shown = decode("mpegts", &out);
+            assert_eq!(decode("mpegts", &live), shown, "{name} {cut}");
+            for picture in &shown {
+                assert!(original.contains(picture), "{name} {cut}");
+            }
+            assert!(stats.damaged <= 1 && loss.pictures == stats.damaged);
+            match clip.info.truncated {
+                Some(at) => assert_eq!((data[at as usize], at < cut as u64), (0x47, true)),
+                None => assert!(cut % 188 == 0 && stats.damaged == 0, "{name} {cut}"),
+            }
+            cut_inside += stats.damaged;
+            let without_marks = decode_anyway("mpegts", data);
+            broken += without_marks
+                .iter()
+                .filter(|it| !original.contains(it))
+                .count();
+        }
+        assert!(
+            cut_inside > 3 && broken > 0,
+            "{name}: {cut_inside} {broken}"
+        );
+    }
+}
+
+/// Streams that end inside a picture, and such that do not.
+#[test]
+fn the_end_of_a_picture_is_known_by_its_length_its_stuffing_or_its_last_code() {
+    let picture = |len: usize, end: &[u8]| {
+        let mut picture = pictures(1)[0].clone();
+        picture.truncate(200);
+        picture.resize(len, 7);
+        picture.extend_from_slice(end);
+        picture
+    };
+    // With its header of 14 octets, the first packet holds 170 octets of a picture, and further ones 184.
+    let full = 170 + 184;
+    let shown = Times {
+        dts: None,
+        pcr: None,
+        ..times(1)
+    };
+    for (len, end, cut, marked) in [
+        (full - 9, &[][..], 0, false),
+        (full - 9, &[][..], 1, true),
+        (full, &[][..], 0, true),
+        (full - 2, &[0, 0][..], 0, false),
+        (full - 4, &[0, 0, 1, 0xB7][..], 0, false),
+        (full + 60, &[][..], 188, true),
+        // Of the last packet, only the sync byte is there.
+        (full - 9, &[][..], 187, true),
+    ] {
+        let mut mux = Mux::default();
+        mux.tables(1);
+        mux.pes(VIDEO, 0xE0, times(0), &pictures(1)[0]);
+        mux.pes(VIDEO, 0xE0, shown, &picture(len, end));
+        let data = &mux.out[..mux.out.len() - cut];
+        let clip = Clip::parse(Bytes::copy_from_slice(data)).expect("a clip");
+        let stats = written(Media::MpegTs, &clip.frames, Undecodable::LeaveOut).1;
+        assert_eq!(
+            (stats.damaged, clip.info.truncated.is_some()),
+            (u64::from(marked), marked),
+            "{len} {end:?} {cut}"
+        );
     }
 }
 

@@ -143,6 +143,8 @@ impl Serving {
             }
         }
         input.ingest.finish();
+        // The input may end inside a picture.
+        self.report_loss(input.ingest.stats().loss());
         while let Some(timed) = input.ingest.poll() {
             if !self.frame(timed, live).await {
                 return;

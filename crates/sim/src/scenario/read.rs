@@ -70,7 +70,12 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
             None => path,
         };
         let known = names(known);
-        return (join(&parent, &name), no_such("field", &name, &known));
+        let field = join(&parent, &name);
+        if field == "schema" {
+            let what = "a scenario of layered flows has none; an internetwork has \"internet/1\", a multicast group \"group/1\"";
+            return (field, what.to_owned());
+        }
+        return (field, no_such("field", &name, &known));
     }
     if let Some(name) = message.strip_prefix("missing field ").and_then(quoted) {
         let field = join(&path, name);
@@ -78,6 +83,12 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
         let about = about.and_then(|it| it.description);
         let about = about.map_or(String::new(), |it| format!(": {it}"));
         return (field, format!("it is missing{about}"));
+    }
+    if let Some(table) = schema.as_ref().and_then(|it| listed(it, &path)) {
+        let what = format!(
+            "it is a list of tables; expected one table: [{table}] in place of [[{table}]]"
+        );
+        return (table.to_owned(), what);
     }
     let forms = schema.as_ref().map(|schema| forms(schema, &path));
     let forms = forms.filter(|it| !it.is_empty());
@@ -91,6 +102,10 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
     // The TOML parser reports an enum with a wrong number of keys, or of the wrong type, in these words.
     if let (true, Some(forms)) = (message.starts_with("wanted "), forms) {
         return (path, format!("expected {forms}"));
+    }
+    let words = schema.as_ref().and_then(|schema| words(schema, &path));
+    if let (true, Some(words)) = (message.starts_with("wanted "), words) {
+        return (path, format!("it is no text in quotes; expected {words}"));
     }
     let wrong = ["invalid type: ", "invalid value: ", "invalid length "];
     let found = wrong.iter().find_map(|start| message.strip_prefix(start));
@@ -276,6 +291,30 @@ fn forms(schema: &Value, path: &str) -> String {
     let forms = forms.unwrap_or_default();
     let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
     either(&forms)
+}
+
+/// The words that the field at `path` may be; `None` if it is something else.
+fn words(schema: &Value, path: &str) -> Option<String> {
+    let (node, _) = node(schema, path)?;
+    let quoted = |value: &Value| value.as_str().map(|word| format!("{word:?}"));
+    let of_form = |form: &Value| quoted(form.get("const")?);
+    let words: Option<Vec<String>> = match (node["enum"].as_array(), node["oneOf"].as_array()) {
+        (Some(words), _) => words.iter().map(quoted).collect(),
+        (None, Some(forms)) => forms.iter().map(of_form).collect(),
+        (None, None) => None,
+    };
+    let words = words.filter(|it| !it.is_empty())?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Some(either(&words))
+}
+
+/// The part of `path` that has an index and is a single table by the schema.
+fn listed<'p>(schema: &Value, path: &'p str) -> Option<&'p str> {
+    let mut ends = path.match_indices('[').map(|(at, _)| &path[..at]);
+    ends.find(|table| {
+        let found = node(schema, table);
+        found.is_some_and(|(node, _)| node["type"] == "object" && node.get("items").is_none())
+    })
 }
 
 /// The node itself, or the definition that it refers to.

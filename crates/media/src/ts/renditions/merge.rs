@@ -180,6 +180,11 @@ impl Merge {
         stats
     }
 
+    pub fn ends_inside(&self) -> Option<u64> {
+        let lanes = self.lanes.iter();
+        lanes.filter_map(|it| it.splitter.ends_inside()).min()
+    }
+
     pub fn renditions(&self) -> Vec<Rendition> {
         if !self.is_ordered {
             return Vec::new();

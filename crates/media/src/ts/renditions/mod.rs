@@ -287,6 +287,13 @@ impl Renditions {
     }
 }
 
+impl Renditions {
+    /// Of inputs that are finished: the first offset of a picture or packet that one ends inside.
+    fn ends_inside(&self) -> Option<u64> {
+        self.merge.as_ref()?.ends_inside()
+    }
+}
+
 /// The frames of stored renditions, what they are, and what a user should know of them.
 pub(crate) struct Stored {
     pub stream: Stream,
@@ -335,7 +342,8 @@ pub(crate) fn parse(files: &[Bytes]) -> Result<Stored, MediaError> {
         height: top.map_or(0, |it| it.height),
         frame_rate: rate,
         frames,
-        truncated: None,
+        // Of several files, the one that ends first is named in a note.
+        truncated: renditions.ends_inside().filter(|_| files.len() == 1),
     };
     Ok(Stored {
         stream,

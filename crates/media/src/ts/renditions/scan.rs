@@ -23,7 +23,7 @@ impl Scan {
             return;
         }
         let tables = &mut self.tables;
-        let mut look = |bytes: &[u8]| {
+        let mut look = |_, bytes: &[u8]| {
             if let Some(packet) = Packet::new(bytes).filter(|it| !it.error()) {
                 tables.push(&packet);
             }
@@ -39,7 +39,7 @@ impl Scan {
     /// Nothing more comes.
     pub fn finish(&mut self) {
         let tables = &mut self.tables;
-        self.framing.finish(|bytes| {
+        self.framing.finish(|_, bytes| {
             if let Some(packet) = Packet::new(bytes).filter(|it| !it.error()) {
                 tables.push(&packet);
             }
