@@ -53,6 +53,7 @@ mod matrix;
 pub mod model;
 mod raptor;
 mod reed_solomon;
+mod smpte;
 mod steering;
 pub mod study;
 mod unit;
@@ -72,6 +73,10 @@ pub use loss::{LEAST_EXPECTED, LossCount, LossReport, LossReporter};
 pub use matrix::{MAX_NUMBERED, Matrix, MatrixBlock, MatrixCode, MatrixError, MatrixShape};
 pub use raptor::RaptorQ;
 pub use reed_solomon::ReedSolomon;
+pub use smpte::{
+    SmpteConfig, SmpteConfigError, SmpteHeader, SmpteHeaderError, SmptePacket, SmpteReceiver,
+    SmpteReceiverConfig, SmpteReceiverStats, SmpteSender, SmpteStream,
+};
 pub use steering::Steering;
 pub use unit::MAX_PAYLOAD;
 pub use xorshift::XorShift;
