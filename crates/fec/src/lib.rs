@@ -14,6 +14,7 @@
 //!   they are full or by a timer, may be interleaved, and are abandoned after a while. Both are sans-I/O and bounded
 //!   in memory. A decoder counts the loss before decoding ([`LossCount`]); [`LossReporter`] reports it.
 //! - [`Matrix`] and [`MatrixBlock`] protect cells of equal length by rows and columns of XOR parities, as MPEG video on ATM does.
+//! - [`SmpteSender`] and [`SmpteReceiver`] protect RTP packets by SMPTE 2022-1, as FFmpeg and GStreamer do.
 //! - [`FecEdge`] is one end of a tunnel that protects the datagrams of any program between two hosts.
 //!
 //! ```

@@ -22,7 +22,9 @@ pub struct SmpteHeader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SmpteHeaderError {
     /// It is no RTP packet.
-    #[error("{0} octets that are no RTP packet: the ports 2 and 4 above the media take parity packets alone")]
+    #[error(
+        "{0} octets that are no RTP packet: the ports 2 and 4 above the media take parity packets alone"
+    )]
     NoRtp(usize),
     /// It is too short.
     #[error("an RTP packet of {0} octets: a parity packet has at least 28")]
@@ -31,7 +33,9 @@ pub enum SmpteHeaderError {
     #[error("a parity packet of type {0}: XOR (0) is supported, as SMPTE 2022-1 has it")]
     Type(u8),
     /// It protects nothing.
-    #[error("a parity packet of {count} media packets that are {offset} apart: both are at least 1, and 1 apart in a row")]
+    #[error(
+        "a parity packet of {count} media packets that are {offset} apart: both are at least 1, and 1 apart in a row"
+    )]
     Nothing {
         /// Offset.
         offset: u8,
@@ -42,15 +46,22 @@ pub enum SmpteHeaderError {
 
 impl SmpteHeader {
     /// Reads a parity packet: its header, and what it recovers.
-    pub(super) fn read(packet: &[u8], recovery: &mut Recovery) -> Result<SmpteHeader, SmpteHeaderError> {
+    pub(super) fn read(
+        packet: &[u8],
+        recovery: &mut Recovery,
+    ) -> Result<SmpteHeader, SmpteHeaderError> {
         let len = packet.len();
         let first = *packet.first().ok_or(SmpteHeaderError::NoRtp(len))?;
         if first >> 6 != 2 || super::sequence(packet).is_none() {
             return Err(SmpteHeaderError::NoRtp(len));
         }
         // P, X and CC belong to the media: the packet itself has neither padding, extension nor sources.
-        let (rtp, rest) = packet.split_first_chunk::<RTP>().ok_or(SmpteHeaderError::Short(len))?;
-        let (head, body) = rest.split_first_chunk::<HEADER>().ok_or(SmpteHeaderError::Short(len))?;
+        let (rtp, rest) = packet
+            .split_first_chunk::<RTP>()
+            .ok_or(SmpteHeaderError::Short(len))?;
+        let (head, body) = rest
+            .split_first_chunk::<HEADER>()
+            .ok_or(SmpteHeaderError::Short(len))?;
         let stream = match head[12] & 0x40 {
             0 => SmpteStream::Columns,
             _ => SmpteStream::Rows,

@@ -55,7 +55,9 @@ pub struct SmpteConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SmpteConfigError {
     /// The number of columns or rows is out of range.
-    #[error("{columns} columns and {rows} rows: a block has 1 to 20 columns and 4 to 20 rows, as SMPTE 2022-1 allows")]
+    #[error(
+        "{columns} columns and {rows} rows: a block has 1 to 20 columns and 4 to 20 rows, as SMPTE 2022-1 allows"
+    )]
     Size {
         /// L.
         columns: u8,
@@ -63,7 +65,9 @@ pub enum SmpteConfigError {
         rows: u8,
     },
     /// Row parities of one column would repeat each packet.
-    #[error("row parities of {0} columns: rows need 4 columns or more, as SMPTE 2022-1 has it; send column parities alone")]
+    #[error(
+        "row parities of {0} columns: rows need 4 columns or more, as SMPTE 2022-1 has it; send column parities alone"
+    )]
     Rows(u8),
 }
 

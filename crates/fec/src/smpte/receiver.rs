@@ -121,7 +121,7 @@ impl SmpteReceiver {
             slots: vec![none; WINDOW as usize],
             ssrc: None,
             highest: 0,
-            next: 0,
+            next: 1,
             stray: None,
             other: (0, 0),
             block: None,

@@ -71,7 +71,10 @@ impl SmpteSender {
             self.restart();
         }
         self.next = Some(seq.wrapping_add(1));
-        let (columns, rows) = (usize::from(self.config.columns), usize::from(self.config.rows));
+        let (columns, rows) = (
+            usize::from(self.config.columns),
+            usize::from(self.config.rows),
+        );
         if self.at == 0 {
             self.base = seq;
         }
@@ -85,7 +88,8 @@ impl SmpteSender {
         self.row.add(packet);
         self.at += 1;
         while self.waiting.front().is_some_and(|(at, _)| *at <= self.at) {
-            self.ready.extend(self.waiting.pop_front().map(|(_, packet)| packet));
+            self.ready
+                .extend(self.waiting.pop_front().map(|(_, packet)| packet));
         }
         if self.config.with_rows && column + 1 == columns {
             let header = SmpteHeader {
@@ -126,12 +130,14 @@ impl SmpteSender {
         self.restarts += 1;
         self.at = 0;
         self.columns.iter_mut().for_each(Recovery::clear);
-        self.ready.extend(self.waiting.drain(..).map(|(_, packet)| packet));
+        self.ready
+            .extend(self.waiting.drain(..).map(|(_, packet)| packet));
     }
 
     /// The stream is over: parities that wait are sent.
     pub fn finish(&mut self) {
-        self.ready.extend(self.waiting.drain(..).map(|(_, packet)| packet));
+        self.ready
+            .extend(self.waiting.drain(..).map(|(_, packet)| packet));
     }
 
     /// The next parity packet.
@@ -145,7 +151,13 @@ impl SmpteSender {
     }
 }
 
-fn write(header: SmpteHeader, seq: &mut u16, timestamp: u32, recovery: &Recovery, mut octets: Vec<u8>) -> SmptePacket {
+fn write(
+    header: SmpteHeader,
+    seq: &mut u16,
+    timestamp: u32,
+    recovery: &Recovery,
+    mut octets: Vec<u8>,
+) -> SmptePacket {
     header.write(*seq, timestamp, recovery, &mut octets);
     *seq = seq.wrapping_add(1);
     SmptePacket {

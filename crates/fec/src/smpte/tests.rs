@@ -209,13 +209,23 @@ fn packets_out_of_order_are_put_in_order_and_duplicates_go() {
     let media = media(200, 9, &[7]);
     let mut sent = protect(CONFIGS[0], &media);
     let at = sent.len() / 2;
-    let places: Vec<usize> = (at..sent.len()).filter(|&it| matches!(sent[it], Sent::Media(_))).collect();
+    let places: Vec<usize> = (at..sent.len())
+        .filter(|&it| matches!(sent[it], Sent::Media(_)))
+        .collect();
     sent.swap(places[0], places[3]);
     let again = sent[places[1]].clone();
     sent.insert(places[2], again);
     let (found, stats) = receive(&sent);
     assert!(found == media);
     assert_eq!((stats.dropped, stats.lost), (1, 0));
+}
+
+#[test]
+fn nothing_is_missing_before_the_first_packet() {
+    let mut receiver = SmpteReceiver::new(SmpteReceiverConfig::default());
+    assert_eq!(receiver.poll(Time::ZERO), None);
+    assert_eq!(receiver.next_timeout(), None);
+    assert_eq!(receiver.stats(), SmpteReceiverStats::default());
 }
 
 #[test]
@@ -238,7 +248,10 @@ fn a_missing_packet_is_given_up_in_time() {
         }
         out += std::iter::from_fn(|| receiver.poll(now).map(|_| ())).count();
         if let Some(due) = receiver.next_timeout() {
-            assert!(due > now && due <= now + Span::from_ms(80), "{due:?} at {now:?}");
+            assert!(
+                due > now && due <= now + Span::from_ms(80),
+                "{due:?} at {now:?}"
+            );
         }
     }
     assert_eq!((out, receiver.stats().lost), (270, 30));
@@ -259,7 +272,8 @@ fn the_delay_is_steady_if_that_is_wanted() {
     for datagram in lose(&sent, |it| it > 300 && it % 9 == 0) {
         match datagram {
             Sent::Media(packet) => {
-                now = Time::ZERO + Span::from_ms(u64::from(u16::from_be_bytes([packet[2], packet[3]])));
+                now = Time::ZERO
+                    + Span::from_ms(u64::from(u16::from_be_bytes([packet[2], packet[3]])));
                 came.insert(packet.clone(), now);
                 receiver.on_media(now, &packet);
                 number += 1;
@@ -316,7 +330,10 @@ fn datagrams_that_are_no_parities_are_counted_with_a_reason() {
     packet.resize(28, 0);
     assert_eq!(
         refused(&packet),
-        SmpteHeaderError::Nothing { offset: 0, count: 0 }
+        SmpteHeaderError::Nothing {
+            offset: 0,
+            count: 0
+        }
     );
     packet[24] = 3 << 3;
     assert_eq!(refused(&packet), SmpteHeaderError::Type(3));
@@ -335,7 +352,9 @@ fn blocks_that_cannot_be_are_refused() {
             rows,
             with_rows,
         };
-        SmpteSender::new(config, 0).map(|_| ()).expect_err("refused")
+        SmpteSender::new(config, 0)
+            .map(|_| ())
+            .expect_err("refused")
     };
     for (columns, rows) in [(0, 5), (21, 5), (5, 3), (5, 21)] {
         assert_eq!(

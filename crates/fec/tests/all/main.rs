@@ -7,6 +7,7 @@ mod hostile;
 mod models;
 mod placements;
 mod replay;
+mod smpte;
 mod stream;
 mod studies;
 mod trees;
