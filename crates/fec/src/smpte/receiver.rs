@@ -187,7 +187,7 @@ impl SmpteReceiver {
         if self.block.is_some_and(is_over) {
             (self.block, self.delay) = (None, None);
         }
-        // What waits is delivered before.
+        // Packets in the queue are delivered before.
         if self.is_active() || self.next < place {
             return true;
         }

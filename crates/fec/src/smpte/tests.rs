@@ -366,7 +366,7 @@ fn blocks_that_cannot_be_are_refused() {
 }
 
 proptest! {
-    /// Whatever is lost, what comes out was sent, in order, and each packet once.
+    /// Whatever is lost, the output is packets that were sent, in order, and each once.
     #[test]
     fn what_comes_out_was_sent(
         config in 0..CONFIGS.len() - 1,
