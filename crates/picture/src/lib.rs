@@ -3,6 +3,9 @@
 //!
 //! - [`ExclpMapping`]: where the two bits of the class are in a cell (2.2).
 //! - [`Aal5Plus`] and [`Aal5PlusReceiver`]: AAL5 with a convergence sublayer that separates headers from picture data (2.4).
+//!   [`ParityConfig`] protects its headers by parities (2.7).
+//! - [`BlockOrder`], [`Raster`] and [`SliceInterleaver`]: pictures over cells so that a lost one damages pixels that are apart
+//!   (2.8).
 //! - [`study`]: what a shared buffer loses of many videos, and how many pictures can be decoded (2.5).
 //!
 //! Both ends are sans-I/O.
@@ -27,6 +30,7 @@
 mod config;
 mod exclp;
 mod group;
+mod interleave;
 mod parity;
 mod receiver;
 mod sender;
@@ -36,6 +40,10 @@ mod tests;
 
 pub use config::{Aal5PlusConfig, Aal5PlusError, Mode};
 pub use exclp::{ExclpMapping, MarkedCell};
+pub use interleave::{
+    BLOCK_PIXELS, BlockOrder, GROUP_BLOCKS, GROUP_CELLS, GROUP_OCTETS, PIXEL, Raster, SAFE_BURST,
+    SliceInterleaver,
+};
 pub use parity::{
     FecControl, FecControlError, FecController, FecControllerConfig, ParityConfig, ParityError,
     ParityStats,

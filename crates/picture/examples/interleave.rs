@@ -1,0 +1,44 @@
+//! PSNR after lost cells of a raw picture, in scan order and interleaved: `interleave WIDTH HEIGHT FILE [BEFORE]`, with pictures of
+//! three octets a pixel. Prints JSON: for bursts of 1 to 32 cells in every tenth group.
+
+use std::error::Error;
+use std::{env, fs};
+
+use layercast_core::Stream;
+use layercast_picture::{BlockOrder, GROUP_CELLS, Raster};
+use serde_json::json;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let [width, height, files @ ..] = &args[..] else {
+        return Err("usage: interleave WIDTH HEIGHT FILE [BEFORE]".into());
+    };
+    let (width, height) = (width.parse()?, height.parse()?);
+    let read = |file: &String| -> Result<Raster, Box<dyn Error>> {
+        let picture = Raster::new(width, height, &fs::read(file)?);
+        picture.ok_or_else(|| {
+            format!("{file} is no picture of {width} x {height} pixels of 3 octets").into()
+        })
+    };
+    let whole = read(files.first().ok_or("a picture is missing")?)?;
+    let before = files.get(1).map(read).transpose()?;
+    let mut rows = Vec::new();
+    for burst in 1..=GROUP_CELLS {
+        let psnr = [BlockOrder::Scan, BlockOrder::Interleaved].map(|order| {
+            let mut random = Stream::new(1, "bursts");
+            let mut damaged = whole.clone();
+            for group in (0..whole.groups() - 1).step_by(10) {
+                // A burst may continue in the next group.
+                let begin = random.below(GROUP_CELLS as u64) as usize;
+                for place in begin..begin + burst {
+                    damaged.lose(order, group + place / GROUP_CELLS, place % GROUP_CELLS);
+                }
+            }
+            damaged.conceal(before.as_ref());
+            damaged.psnr(&whole)
+        });
+        rows.push(json!({ "burst": burst, "scan_db": psnr[0], "interleaved_db": psnr[1] }));
+    }
+    println!("{}", serde_json::to_string_pretty(&rows)?);
+    Ok(())
+}
