@@ -12,6 +12,7 @@ pub mod protect;
 pub mod receive;
 pub mod repair;
 pub mod scenario;
+pub mod smpte;
 pub mod sync_index;
 pub mod wire;
 pub mod workload;

@@ -4,8 +4,10 @@
 mod checks;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
+#[path = "../../../../fuzz/src/smpte.rs"]
+mod smpte;
 
 #[test]
 fn every_file_of_the_corpus_is_taken_without_harm() {
-    corpus::replay(&[("edge", checks::edge)]);
+    corpus::replay(&[("edge", checks::edge), ("smpte", smpte::smpte)]);
 }
