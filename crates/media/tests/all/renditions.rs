@@ -432,6 +432,28 @@ fn what_does_not_align_is_refused_with_the_setting_that_helps() {
     assert!(cut.problem().is_some());
 }
 
+/// Key frames each second in both, but the clock of one is 7.3 s ahead.
+#[test]
+fn another_time_base_is_named_and_not_the_key_frames() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let low = apart("renditions-clock-low.ts", "96x54", 8, "lt(t,0)");
+    let high = apart("renditions-clock-high.ts", "160x90", 8, "lt(t,0)");
+    let shifted = file("renditions-clock-shifted.ts");
+    let status = ffmpeg(&["-itsoffset", "7.3", "-i"])
+        .arg(written("renditions-clock-whole.ts", &high))
+        .args(["-c", "copy", "-f", "mpegts"])
+        .arg(&shifted)
+        .status();
+    assert!(status.expect("ffmpeg runs").success());
+    let shifted = Bytes::from(std::fs::read(shifted).expect("a file"));
+    let error = refused(&[low.clone(), shifted.clone()]);
+    assert!(error.contains("7.30 s ahead"), "{error}");
+    assert!(!error.contains("-force_key_frames"), "{error}");
+    assert!(refused(&[shifted, low]).contains("7.30 s ahead"));
+}
+
 #[test]
 fn a_rendition_that_stops_is_named_and_the_others_go_on() {
     if !have_ffmpeg() {

@@ -12,6 +12,9 @@ pub(super) const JUMP: i64 = 90_000 * 5;
 /// Ticks of a picture where nothing tells.
 const PICTURE: i64 = 3_600;
 
+/// Key frames by which the time bases of renditions are compared.
+const KEYS: usize = 16;
+
 /// One rendition on its way to the others.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -44,6 +47,8 @@ pub(super) struct Lane {
     pub seen: u64,
     pub aligned: u64,
     pub alone: u64,
+    /// Times of its first key frames.
+    pub keys: Vec<Stamp>,
     epoch: u32,
     last: Option<Stamp>,
     step: i64,
@@ -84,6 +89,7 @@ impl Lane {
             seen: 0,
             aligned: 0,
             alone: 0,
+            keys: Vec::new(),
             epoch: 0,
             last: None,
             step: PICTURE,
@@ -130,6 +136,9 @@ impl Lane {
                     last.map_or(Stamp::pes(0), |last| last.plus(step.unsigned_abs()))
                 }
             };
+            if frame.frame.gop_start && self.keys.len() < KEYS {
+                self.keys.push(stamp);
+            }
             self.last = Some(stamp);
             self.seen += u64::from(frame.frame.size);
             self.queued += 1;

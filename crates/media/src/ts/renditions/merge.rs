@@ -211,7 +211,9 @@ impl Merge {
         let without: Vec<RenditionId> = self.missing_starts().collect();
         Some(match (self.is_ordered, without.is_empty()) {
             (false, false) => no_key_frame(&without),
-            _ => format!("there is no time at which each rendition has a key frame; {REMEDY}"),
+            _ => self.other_clock().unwrap_or_else(|| {
+                format!("there is no time at which each rendition has a key frame; {REMEDY}")
+            }),
         })
     }
 
@@ -466,10 +468,29 @@ impl Merge {
             return;
         }
         let ids: Vec<RenditionId> = self.lanes.iter().map(|it| it.id).collect();
-        self.problem = Some(format!(
-            "key frames of the renditions ({}) do not come at common times: receivers could never change; {REMEDY}",
-            names(&ids)
-        ));
+        self.problem = Some(self.other_clock().unwrap_or_else(|| {
+            format!(
+                "key frames of the renditions ({}) do not come at common times: receivers could never change; {REMEDY}",
+                names(&ids)
+            )
+        }));
+    }
+
+    /// That the time stamps of two renditions differ, if their key frames are equally far apart: it is not the key frames.
+    fn other_clock(&self) -> Option<String> {
+        let first = self.lanes.first()?;
+        let of_other = |it: &&Lane| shift(&first.keys, &it.keys).is_some_and(|shift| shift != 0);
+        let other = self.lanes.iter().find(of_other)?;
+        let shift = shift(&first.keys, &other.keys)?;
+        let (ahead, behind) = match shift > 0 {
+            true => (other.id, first.id),
+            false => (first.id, other.id),
+        };
+        Some(format!(
+            "the key frames of {ahead} and of {behind} are equally far apart, but the time stamps of {ahead} are {:.2} s ahead: they have no \
+             common time base. Let one encoder make them (serve --renditions does), or shift one by this time (ffmpeg -itsoffset)",
+            shift.unsigned_abs() as f64 / HZ
+        ))
     }
 
     fn note(&mut self, note: RenditionNote) {
@@ -477,6 +498,25 @@ impl Merge {
             self.notes.push_back(note);
         }
     }
+}
+
+/// Ticks per second of the stamps.
+const HZ: f64 = 90_000.0;
+/// Key frames that are this many ticks apart are those of one time.
+const SAME: i64 = 90_000 / 50;
+/// Distances between key frames that must agree.
+const DISTANCES: usize = 3;
+
+/// How many ticks the second key frames are behind the first ones, if these are as far apart as those, and are those of a whole GOP or
+/// more. What is shifted by less than a GOP may be no other time base.
+fn shift(one: &[Stamp], other: &[Stamp]) -> Option<i64> {
+    let count = one.len().min(other.len());
+    let shifts = one.iter().zip(other).map(|(one, other)| other.since(*one));
+    let shifts: Vec<i64> = shifts.collect();
+    let first = *shifts.first().filter(|_| count > DISTANCES)?;
+    let gop = one[1].since(one[0]);
+    let is_one = shifts.iter().all(|it| (it - first).abs() <= SAME);
+    (is_one && first.abs() >= gop).then_some(first)
 }
 
 /// The others wait for a picture of it.
