@@ -215,8 +215,8 @@ impl Assembly {
     /// The stream is over, inside the packet `cut` if that is given. If it ends inside a picture, that picture is marked; returns where
     /// its PES packet begins.
     ///
-    /// A PES packet without a length ends with a packet that it does not fill, unless its octets fit exactly, as those of one in 184 do:
-    /// such a picture at the end of a stream is taken for one that is cut.
+    /// A PES packet without a length ends with a packet that it does not fill, unless its octets fit exactly, as those of one in 184 do. So
+    /// a stream that ends between two packets is whole as far as its packets say.
     pub fn finish_cut(&mut self, cut: Option<Cut>) -> Option<u64> {
         if self.heads.is_empty() {
             return None;
@@ -225,7 +225,11 @@ impl Assembly {
         let is_cut = match (self.pes.left, own) {
             (Some(left), _) => left > 0,
             (None, Some(cut)) if cut.pid.is_some() => !cut.starts,
-            (None, _) => self.pes.is_full && !self.codec.syntax().is_ended(&self.payload),
+            // Inside a packet of another stream, or one that does not say which.
+            (None, _) if cut.is_some() => {
+                self.pes.is_full && !self.codec.syntax().is_ended(&self.payload)
+            }
+            (None, _) => false,
         };
         self.cut = is_cut;
         self.finish();
