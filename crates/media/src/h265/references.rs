@@ -68,6 +68,11 @@ impl References {
         self.kept.retain(|count| *count != last);
     }
 
+    /// A picture to start at is missing: nothing of what was before it is referred to.
+    pub fn lose_all(&mut self) {
+        self.kept.clear();
+    }
+
     /// Whether a picture can be decoded; it and those that it names are kept.
     fn picture(&mut self, unit: Unit, slice: &Slice) -> bool {
         let modulus = i64::from(slice.modulus);
@@ -87,6 +92,10 @@ impl References {
                 self.anchor + ahead
             }
         };
+        if self.kept.contains(&count) {
+            // A count comes once: a start is missing, behind which they began again.
+            self.kept.clear();
+        }
         let has = |count: i64| self.kept.contains(&count);
         let has_low = |lsb: u32| {
             let lsb = i64::from(lsb);

@@ -1,6 +1,6 @@
 use layercast_core::Serial;
 
-use super::nal::{Fragment, NalCodec, Shape};
+use super::nal::{Fragment, NalCodec, Shape, Torn};
 use super::pictures::{period_of, stamped};
 use crate::h264::{Cutter, Unit, nal};
 use crate::live::{Stamp, TimedFrame};
@@ -19,6 +19,10 @@ pub(crate) struct H264 {
     order: DisplayOrder,
     /// Leaves out what cannot be decoded after a loss.
     guard: H264Writer,
+    /// The last unit that was looked at.
+    last: Serial,
+    /// Units since then that were left out, to which no other refers.
+    unreferenced: u32,
 }
 
 impl NalCodec for H264 {
@@ -47,6 +51,15 @@ impl NalCodec for H264 {
 
     fn is_slice(nal: &[u8]) -> bool {
         (nal::SLICE..=nal::IDR).contains(&nal::kind(nal))
+    }
+
+    fn says(nal: &[u8]) -> Torn {
+        match (Self::is_slice(nal), nal::kind(nal)) {
+            (false, _) => Torn::Unknown,
+            (true, nal::IDR) => Torn::Start,
+            (true, _) if nal::is_reference(nal) => Torn::Referenced,
+            (true, _) => Torn::Unreferenced,
+        }
     }
 
     fn fragment_head(nal: &[u8]) -> ([u8; 3], usize) {
@@ -92,6 +105,11 @@ impl NalCodec for H264 {
 
     fn frame(&mut self, unit: Unit, seq: Serial, stamp: Stamp) -> Option<TimedFrame> {
         let (layer, gop_start) = (unit.layer, unit.info.gop_start());
+        // Each that is missing may be one to start at, or one that others refer to.
+        let gap = u32::try_from(seq.diff(self.last) - 1).unwrap_or(0);
+        let gap = gap.saturating_sub(std::mem::take(&mut self.unreferenced));
+        self.guard.set_missing(gap, 0);
+        self.last = seq;
         let mut kept = Vec::new();
         self.guard
             .frame(seq, layer, gop_start, &unit.data, &mut kept);
@@ -107,6 +125,15 @@ impl NalCodec for H264 {
             _ => 0,
         };
         Some(stamped(unit.into_frame(), stamp, early, period))
+    }
+
+    fn leave_out(&mut self, torn: Torn) {
+        match torn {
+            // The numbers of those that follow tell whether others refer to it.
+            Torn::Unknown => {}
+            Torn::Unreferenced => self.unreferenced += 1,
+            Torn::Referenced | Torn::Start => self.guard.lose(),
+        }
     }
 
     fn lose(&mut self) {

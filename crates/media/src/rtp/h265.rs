@@ -1,6 +1,6 @@
 use layercast_core::Serial;
 
-use super::nal::{Fragment, NalCodec, Shape};
+use super::nal::{Fragment, NalCodec, Shape, Torn};
 use super::pictures::{period_of, stamped};
 use crate::Map;
 use crate::h265::{AccessUnit, Cutter, References, nal};
@@ -53,6 +53,14 @@ impl NalCodec for H265 {
 
     fn is_slice(nal: &[u8]) -> bool {
         matches!(nal::head(nal), Some((0..=nal::LAST_PICTURE, _)))
+    }
+
+    fn says(nal: &[u8]) -> Torn {
+        match nal::head(nal) {
+            Some((nal::FIRST_IRAP..=nal::LAST_IRAP, _)) => Torn::Start,
+            Some((0..=nal::LAST_PICTURE, _)) => Torn::Referenced,
+            _ => Torn::Unknown,
+        }
     }
 
     fn fragment_head(nal: &[u8]) -> ([u8; 3], usize) {
@@ -122,6 +130,13 @@ impl NalCodec for H265 {
             .place
             .map_or(0, |place| self.order.delay(place, 0, unit.gop_start));
         Some(stamped(unit.into_frame(), stamp, early, period))
+    }
+
+    fn leave_out(&mut self, torn: Torn) {
+        // Pictures name those that they refer to; behind a start the names begin again.
+        if torn == Torn::Start {
+            self.references.lose_all();
+        }
     }
 
     fn lose(&mut self) {

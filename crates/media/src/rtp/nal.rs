@@ -41,6 +41,20 @@ impl Fragment<'_> {
     }
 }
 
+/// What is known of a picture of which something is missing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) enum Torn {
+    /// No slice of it came.
+    #[default]
+    Unknown,
+    /// No other picture refers to it.
+    Unreferenced,
+    /// Others may refer to it.
+    Referenced,
+    /// A picture to start at, to which nothing before it matters.
+    Start,
+}
+
 /// A codec in NAL units: how RTP carries them, and the access units that they make.
 pub(crate) trait NalCodec: Default + Debug {
     type Unit: Debug;
@@ -53,6 +67,8 @@ pub(crate) trait NalCodec: Default + Debug {
     fn shape(payload: &[u8]) -> Shape<'_>;
     /// Whether a NAL unit, of which only the header may be there, is a slice.
     fn is_slice(nal: &[u8]) -> bool;
+    /// What a NAL unit, of which only the header may be there, says of its picture; nothing if it is no slice.
+    fn says(nal: &[u8]) -> Torn;
     /// The header of the fragments of a unit, with the bits for the first and the last one clear; and the octets of
     /// the unit for which it stands.
     fn fragment_head(nal: &[u8]) -> ([u8; 3], usize);
@@ -73,6 +89,8 @@ pub(crate) trait NalCodec: Default + Debug {
     fn begins(unit: &Self::Unit) -> bool;
     /// The frame of an access unit, number `seq` of those that came or may be missing; `None` if it cannot be decoded.
     fn frame(&mut self, unit: Self::Unit, seq: Serial, stamp: Stamp) -> Option<TimedFrame>;
+    /// A picture of which something is missing is left out.
+    fn leave_out(&mut self, torn: Torn);
     /// A part of the picture given last is missing.
     fn lose(&mut self);
 }
@@ -87,6 +105,8 @@ pub(crate) struct Depacketiser<C: NalCodec> {
     damaged: bool,
     /// Something may be missing before the first slice that comes.
     front_lost: bool,
+    /// What the slices that came say of the picture.
+    torn: Torn,
     pub malformed: u64,
 }
 
@@ -148,7 +168,9 @@ impl<C: NalCodec> Parts for Depacketiser<C> {
             Some(unit) => std::mem::take(&mut self.front_lost) && !C::begins(unit),
             None => false,
         };
+        let torn = std::mem::take(&mut self.torn);
         if std::mem::take(&mut self.damaged) || cut || headless {
+            self.codec.leave_out(torn);
             return true;
         }
         units.extend(unit);
@@ -171,6 +193,7 @@ impl<C: NalCodec> Parts for Depacketiser<C> {
 impl<C: NalCodec> Depacketiser<C> {
     fn fragment(&mut self, fragment: Fragment, units: &mut Vec<C::Unit>) {
         let head = fragment.head();
+        self.torn = self.torn.max(C::says(head));
         if fragment.first {
             if !self.fragments.is_empty() {
                 // The end of the one before did not come.
@@ -205,7 +228,12 @@ impl<C: NalCodec> Depacketiser<C> {
             .into_iter()
             .chain(nals(&nal[first..]).map(|(_, part)| part))
         {
-            units.extend(self.codec.push(part));
+            let torn = C::says(part);
+            if let Some(unit) = self.codec.push(part) {
+                units.push(unit);
+                self.torn = Torn::Unknown;
+            }
+            self.torn = self.torn.max(torn);
         }
     }
 }

@@ -92,14 +92,15 @@ impl<P: Parts> Pictures<P> {
         }
     }
 
-    /// Takes a packet in its place.
+    /// Takes a packet in its place; as many are `missing` before it, at most.
     pub fn packet(
         &mut self,
         now: Time,
         packet: &RtpPacket,
-        after_loss: bool,
+        missing: u32,
         out: &mut Vec<TimedFrame>,
     ) {
+        let after_loss = missing > 0;
         if self.timestamp != Some(packet.timestamp) {
             if after_loss && (self.marked.is_none() || self.markers.wrong) {
                 self.parts.lose();
@@ -111,12 +112,12 @@ impl<P: Parts> Pictures<P> {
             (self.timestamp, self.marked, self.ended) = (Some(packet.timestamp), None, false);
             if after_loss {
                 self.parts.lose_front();
+                // Each may be a whole picture: references to them are recognised by their number.
+                self.seq = self.seq.plus(missing);
             }
         } else if after_loss {
             self.parts.lose();
         }
-        // Whole pictures may be missing: references to them are recognised by their number.
-        self.seq = self.seq.plus(u32::from(after_loss));
         let slice = self.parts.holds_picture(packet.payload);
         if slice && self.parts.begins_picture(packet.payload) {
             // The one before may have the same time stamp.

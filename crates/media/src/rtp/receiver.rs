@@ -57,8 +57,8 @@ pub struct RtpReceiver {
     map: Map,
     reorder: Reorder,
     content: Option<Content>,
-    /// Packets are missing before the next one with a payload.
-    loss: bool,
+    /// Packets that are missing before the next one with a payload, at most.
+    loss: u32,
     frames: VecDeque<TimedFrame>,
     scratch: Vec<TimedFrame>,
     stats: RtpStats,
@@ -329,8 +329,8 @@ impl RtpReceiver {
     /// Takes a packet of the source that is taken.
     fn packet(&mut self, now: Time, packet: &RtpPacket) {
         self.stats.packets += 1;
-        if let Some(after_loss) = self.reorder.push(now, packet) {
-            self.in_order(now, packet, after_loss);
+        if let Some(missing) = self.reorder.push(now, packet) {
+            self.in_order(now, packet, missing);
         }
         while let Some(packet) = self.reorder.pop(now) {
             self.ordered(now, &packet);
@@ -347,24 +347,24 @@ impl RtpReceiver {
             ssrc: 0,
             payload: &ordered.payload,
         };
-        self.in_order(now, &packet, ordered.after_loss);
+        self.in_order(now, &packet, ordered.missing);
     }
 
-    fn in_order(&mut self, now: Time, packet: &RtpPacket, after_loss: bool) {
-        let after_loss = after_loss | std::mem::take(&mut self.loss);
+    fn in_order(&mut self, now: Time, packet: &RtpPacket, missing: u32) {
+        let missing = missing.saturating_add(std::mem::take(&mut self.loss));
         if packet.payload.is_empty() {
             // Nothing but padding: it holds the line open.
-            self.loss = after_loss;
+            self.loss = missing;
             return;
         }
         let out = &mut self.scratch;
         match &mut self.content {
             Some(Content::Transport(splitter)) => splitter.push_at(now, packet.payload),
-            Some(Content::Mpeg(pictures)) => pictures.packet(packet, after_loss, out),
-            Some(Content::H264(pictures)) => pictures.packet(now, packet, after_loss, out),
-            Some(Content::H265(pictures)) => pictures.packet(now, packet, after_loss, out),
-            Some(Content::Av1(pictures)) => pictures.packet(now, packet, after_loss, out),
-            Some(Content::Vpx(pictures)) => pictures.packet(now, packet, after_loss, out),
+            Some(Content::Mpeg(pictures)) => pictures.packet(packet, missing > 0, out),
+            Some(Content::H264(pictures)) => pictures.packet(now, packet, missing, out),
+            Some(Content::H265(pictures)) => pictures.packet(now, packet, missing, out),
+            Some(Content::Av1(pictures)) => pictures.packet(now, packet, missing, out),
+            Some(Content::Vpx(pictures)) => pictures.packet(now, packet, missing, out),
             None => {}
         }
     }

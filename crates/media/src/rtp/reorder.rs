@@ -22,14 +22,17 @@ struct Waiting {
     payload: Bytes,
 }
 
+/// Packets that may be missing where a new sequence begins.
+const UNKNOWN: u32 = u16::MAX as u32;
+
 /// A packet in its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ordered {
     pub marker: bool,
     pub timestamp: u32,
     pub payload: Bytes,
-    /// Packets are missing before it.
-    pub after_loss: bool,
+    /// Packets that are missing before it, at most.
+    pub missing: u32,
 }
 
 /// Puts the packets of one source in order, in bounded memory and time: drops those that come twice or too
@@ -47,8 +50,9 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Takes a packet. One that is in its place is not kept: gives whether packets are missing before it.
-    pub fn push(&mut self, now: Time, packet: &RtpPacket) -> Option<bool> {
+    /// Takes a packet. One that is in its place is not kept: gives how many are missing before it, at
+    /// most.
+    pub fn push(&mut self, now: Time, packet: &RtpPacket) -> Option<u32> {
         let mut next = *self.next.get_or_insert(packet.seq);
         let ahead = packet.seq.wrapping_sub(next);
         if ahead >= MAX_JUMP && ahead.wrapping_neg() > DEPTH as u16 {
@@ -73,7 +77,7 @@ impl Reorder {
             .is_none_or(|front| front.seq != packet.seq);
         if ahead == 0 && nothing_waits_for_it {
             self.next = Some(next.wrapping_add(1));
-            return Some(std::mem::take(&mut self.broken));
+            return Some(self.unknown());
         }
         let place = |it: &Waiting| it.seq.wrapping_sub(next) < ahead;
         let at = self.waiting.partition_point(place);
@@ -126,8 +130,16 @@ impl Reorder {
             marker,
             timestamp,
             payload,
-            after_loss: missing > 0 || std::mem::take(&mut self.broken),
+            missing: u32::from(missing) + self.unknown(),
         })
+    }
+
+    /// Packets that may be missing because the sequence begins again.
+    fn unknown(&mut self) -> u32 {
+        match std::mem::take(&mut self.broken) {
+            true => UNKNOWN,
+            false => 0,
+        }
     }
 }
 
@@ -140,7 +152,7 @@ mod tests {
         Time::ZERO + Span::from_ms(ms)
     }
 
-    fn push(reorder: &mut Reorder, now: Time, seq: u16) -> Option<(u32, bool)> {
+    fn push(reorder: &mut Reorder, now: Time, seq: u16) -> Option<(u32, u32)> {
         let packet = RtpPacket {
             marker: false,
             payload_type: 96,
@@ -149,17 +161,17 @@ mod tests {
             ssrc: 1,
             payload: &seq.to_be_bytes(),
         };
-        let after_loss = reorder.push(now, &packet)?;
-        Some((u32::from(seq), after_loss))
+        let missing = reorder.push(now, &packet)?;
+        Some((u32::from(seq), missing))
     }
 
     /// The output for packets that arrive at one instant.
-    fn passed(reorder: &mut Reorder, now: Time, seqs: &[u16]) -> Vec<(u32, bool)> {
+    fn passed(reorder: &mut Reorder, now: Time, seqs: &[u16]) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         for &seq in seqs {
             out.extend(push(reorder, now, seq));
             let more = std::iter::from_fn(|| reorder.pop(now));
-            out.extend(more.map(|packet| (packet.timestamp, packet.after_loss)));
+            out.extend(more.map(|packet| (packet.timestamp, packet.missing)));
         }
         out
     }
@@ -168,7 +180,7 @@ mod tests {
     fn order_is_restored_over_the_wrap_and_duplicates_go() {
         let mut reorder = Reorder::default();
         let seqs = [65_534, 0, 65_535, 65_535, 0, 2, 1, 65_534];
-        let expected = [65_534, 65_535, 0, 1, 2].map(|seq| (seq, false));
+        let expected = [65_534, 65_535, 0, 1, 2].map(|seq| (seq, 0));
         assert_eq!(passed(&mut reorder, at(0), &seqs), expected);
         assert_eq!((reorder.lost, reorder.dropped), (0, 3));
         assert_eq!(reorder.next_timeout(), None);
@@ -179,7 +191,7 @@ mod tests {
         let mut reorder = Reorder::default();
         let seqs: Vec<u16> = [10].into_iter().chain(12..12 + DEPTH as u16).collect();
         let got = passed(&mut reorder, at(0), &seqs);
-        assert_eq!(got[..2], [(10, false), (12, true)]);
+        assert_eq!(got[..2], [(10, 0), (12, 1)]);
         assert_eq!((got.len(), reorder.lost), (DEPTH + 1, 1));
         // It comes after all.
         assert_eq!(passed(&mut reorder, at(0), &[11]), []);
@@ -189,18 +201,18 @@ mod tests {
     #[test]
     fn a_missing_packet_is_given_up_in_time() {
         let mut reorder = Reorder::default();
-        assert_eq!(passed(&mut reorder, at(0), &[10, 12]), [(10, false)]);
+        assert_eq!(passed(&mut reorder, at(0), &[10, 12]), [(10, 0)]);
         assert_eq!(reorder.next_timeout(), Some(at(0) + REORDER_TIME));
         assert_eq!(passed(&mut reorder, at(60), &[13, 15]), []);
         assert!(reorder.pop(at(99)).is_none());
         let mut out = |now| {
             std::iter::from_fn(|| reorder.pop(now))
-                .map(|it| (it.timestamp, it.after_loss))
+                .map(|it| (it.timestamp, it.missing))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(out(at(100)), [(12, true), (13, false)]);
+        assert_eq!(out(at(100)), [(12, 1), (13, 0)]);
         assert_eq!(out(at(159)), []);
-        assert_eq!(out(at(160)), [(15, true)]);
+        assert_eq!(out(at(160)), [(15, 1)]);
         assert_eq!((reorder.lost, reorder.next_timeout()), (2, None));
     }
 
@@ -208,7 +220,7 @@ mod tests {
     fn a_jump_begins_anew_if_two_packets_follow_one_another() {
         let mut reorder = Reorder::default();
         let seqs = [500, 30_000, 501, 40_000, 40_001];
-        let expected = [(500, false), (501, false), (40_001, true)];
+        let expected = [(500, 0), (501, 0), (40_001, UNKNOWN)];
         assert_eq!(passed(&mut reorder, at(0), &seqs), expected);
         assert_eq!(reorder.dropped, 2);
     }
@@ -223,9 +235,9 @@ mod tests {
             let mut now = Time::ZERO;
             for (seq, later) in packets {
                 now += Span::from_ms(later);
-                for (seq, after_loss) in passed(&mut reorder, now, &[seq % 4_096]) {
-                    if let Some(last) = last.filter(|_| !after_loss) {
-                        prop_assert_eq!(seq as u16, last.wrapping_add(1));
+                for (seq, missing) in passed(&mut reorder, now, &[seq % 4_096]) {
+                    if let Some(last) = last.filter(|_| missing < UNKNOWN) {
+                        prop_assert_eq!(seq as u16, last.wrapping_add(1 + missing as u16));
                     }
                     last = Some(seq as u16);
                 }

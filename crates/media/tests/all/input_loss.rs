@@ -282,6 +282,62 @@ fn receivers_of_rtp_show_no_picture_that_is_damaged() {
     }
 }
 
+/// Whatever a key frame loses costs its GOP and nothing else, also where those behind it count on as if it had never been.
+#[test]
+fn a_lost_packet_of_a_key_frame_costs_its_gop_and_no_more() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // 16 pictures of a GOP are referred to by others, and `frame_num` wraps at 16; so a GOP may begin as the one before would continue.
+    let sources = [
+        ("wraps", "h264", 25, "-c:v libx264 -g 25 -bf 2"),
+        (
+            "short",
+            "hevc",
+            4,
+            "-c:v libx265 -preset ultrafast -g 4 -bf 0 -x265-params log-level=none:ref=4:open-gop=0",
+        ),
+    ];
+    for (name, format, gop, options) in sources {
+        let options =
+            format!("-frames:v {FRAMES} -s 352x288 -pix_fmt yuv420p {options} -f {format}");
+        let data = encode(&format!("input-loss-{name}.{format}"), &options);
+        let original = decode(format, &data);
+        let clip = Clip::parse(Bytes::from(data)).expect("a clip");
+        let datagrams = datagrams(&clip);
+        let pictures: Vec<_> = datagrams.chunk_by(|a, b| a[4..8] == b[4..8]).collect();
+        assert_eq!((pictures.len(), original.len()), (FRAMES, FRAMES), "{name}");
+        for start in [gop, 2 * gop] {
+            assert!(clip.frames[start].gop_start, "{name}");
+            let packets = pictures[start].len();
+            let each = (0..packets).map(|at| at..at + 1);
+            for lost in each.chain([0..packets, 1..packets]) {
+                let kept = pictures.iter().enumerate().flat_map(|(index, picture)| {
+                    let packets = picture.iter().enumerate();
+                    let kept = packets.filter(|(at, _)| index != start || !lost.contains(at));
+                    kept.map(|it| &it.1[..]).collect::<Vec<&[u8]>>()
+                });
+                let (frames, loss) = taken(kept);
+                let bytes: Vec<u8> = frames
+                    .iter()
+                    .flat_map(|it| it.data.clone().expect("bytes"))
+                    .collect();
+                let shown = decode(format, &bytes);
+                let expected = [&original[..start], &original[start + gop..]].concat();
+                // The first one may hold no more than parameter sets that are known.
+                let nothing = lost == (0..1) && shown == original;
+                let wrong = shown.iter().filter(|it| !original.contains(it)).count();
+                assert_eq!(wrong, 0, "{name} {start} {lost:?} of {packets}: {loss:?}");
+                assert!(
+                    nothing || shown == expected,
+                    "{name} {start} {lost:?} of {packets}: {} shown",
+                    shown.len()
+                );
+            }
+        }
+    }
+}
+
 /// The clip as RTP datagrams.
 fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
     let rate = clip.info.frame_rate;

@@ -573,6 +573,42 @@ fn a_rendition_that_comes_back_with_its_backlog_takes_nobody_back_in_time() {
     }
 }
 
+/// The encoder of the second is started again, and its time stamps begin again: no time tells which of its pictures are those of the
+/// first.
+#[test]
+fn a_rendition_whose_time_stamps_begin_again_is_named_and_keeps_nobody() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // Stopped and started again, at these pieces: jumps of less than 5 s and of more, with a pause and without.
+    for (stop, start) in [(60, 90), (60, 62), (125, 225), (200, 202)] {
+        let (counts, notes) = live(|instant| {
+            let second = match instant {
+                _ if instant < stop => instant..instant + 1,
+                _ if instant < start => 0..0,
+                _ => instant - start..instant - start + 1,
+            };
+            [instant..instant + 1, second]
+        });
+        let late: Vec<f64> = notes
+            .iter()
+            .filter_map(|it| match it {
+                RenditionNote::Late { id, by, .. } if id.input == Some(1) => Some(by.as_secs_f64()),
+                _ => None,
+            })
+            .collect();
+        let [by] = late[..] else {
+            panic!("{stop} {start}: {notes:?}");
+        };
+        assert!((by - start as f64 / 25.0).abs() < 0.2, "{start}: {by}");
+        assert!(counts[0] > 480, "{stop} {start}: {counts:?} {notes:?}");
+        assert!(counts[1] <= stop + 5, "{stop} {start}: {counts:?}");
+        let (stopped, back) = named(&notes);
+        assert_eq!(stopped.len(), usize::from(start - stop > 20), "{notes:?}");
+        assert!(back.is_empty(), "{notes:?}");
+    }
+}
+
 #[test]
 fn a_rendition_that_is_ahead_waits_and_takes_nothing_from_the_others() {
     if !have_ffmpeg() {

@@ -9,6 +9,8 @@ use crate::live::{Stamp, TimedFrame};
 
 /// Ticks between two pictures that are no jump of the clock.
 pub(super) const JUMP: i64 = 90_000 * 5;
+/// Ticks by which a picture is decoded before the one before it, where the clock begins again.
+const BACK: i64 = 90_000 / 2;
 /// Ticks of a picture where nothing tells.
 const PICTURE: i64 = 3_600;
 
@@ -37,6 +39,11 @@ pub(super) struct Lane {
     pub is_over: bool,
     /// It is further ahead of the others than they are waited for.
     pub is_ahead: bool,
+    /// What the others had received when the first of the pictures came that are left out because they come late; and by how
+    /// much the last of these was late, in ticks.
+    pub late: Option<(i64, i64)>,
+    /// It was said that they come late.
+    pub is_late_told: bool,
     /// Media time of its pictures in all, in ticks, without those that came too late.
     pub received: i64,
     /// The same when it was last looked at.
@@ -83,6 +90,8 @@ impl Lane {
             is_in: false,
             is_over: false,
             is_ahead: false,
+            late: None,
+            is_late_told: false,
             received: 0,
             reported: 0,
             heard: [0; MOST],
@@ -123,7 +132,7 @@ impl Lane {
             let stamp = match (frame.stamp, self.last) {
                 (Some(stamp), Some(last)) => {
                     step = stamp.since(last);
-                    if step.abs() > JUMP {
+                    if !(-BACK..=JUMP).contains(&step) {
                         (self.epoch, step) = (self.epoch + 1, 0);
                     } else if step > 0 {
                         self.step = step;
@@ -158,8 +167,9 @@ impl Lane {
         });
     }
 
-    /// Leaves out the pictures that are to be shown before `last`, which was passed on, and counts them as not received.
-    pub fn drop_late(&mut self, (epoch, last): (u32, Stamp)) {
+    /// Leaves out the pictures that are to be shown before `last`, which was passed on, and counts them as not received. The others
+    /// have received `received`.
+    pub fn drop_late(&mut self, (epoch, last): (u32, Stamp), received: i64) {
         let tolerance = self.tolerance();
         let is_late = |it: &Queued| {
             !it.frame.frame.sound && it.epoch == epoch && last.since(it.stamp) > tolerance
@@ -170,10 +180,15 @@ impl Lane {
             if is_late {
                 self.forget(it);
                 self.received -= it.step;
+                let since = self.late.map_or(received, |it| it.0);
+                self.late = Some((since, last.since(it.stamp)));
             }
             !is_late
         });
         self.queue = queue;
+        if self.queued > 0 {
+            self.late = None;
+        }
     }
 
     /// Leaves out the first pictures, until those that wait take no more than `span` ticks.

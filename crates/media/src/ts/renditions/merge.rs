@@ -17,6 +17,8 @@ const PATIENCE: i64 = 90_000 * 7 / 10;
 const MOST_AHEAD: i64 = 90_000 * 5;
 /// Media time of a file that may be left where another ends.
 const MOST_LEFT: i64 = 90_000 / 2;
+/// For this time of the others all pictures of a rendition come too late until that is reported.
+const LATE_FOR: i64 = 90_000;
 /// For this one they wait for the first key frame of each.
 const FIRST_PATIENCE: i64 = 90_000 * 10;
 /// Octets that wait, of all renditions.
@@ -82,8 +84,12 @@ impl Merge {
             && self.begun.is_some()
             && !self.are_files
         {
-            for lane in self.lanes.iter_mut().filter(|it| !it.is_in) {
-                lane.drop_late(last);
+            for index in 0..self.lanes.len() {
+                if !self.lanes[index].is_in {
+                    let received = self.received_beside(index);
+                    self.lanes[index].drop_late(last, received);
+                    self.tell_late(index, received);
+                }
             }
         }
         let received = self.received();
@@ -102,6 +108,26 @@ impl Merge {
             *found = lane.received;
         }
         received
+    }
+
+    /// The most that others have received.
+    fn received_beside(&self, index: usize) -> i64 {
+        let lanes = self.lanes.iter().enumerate();
+        let others = lanes.filter(|(it, _)| *it != index);
+        others.map(|it| it.1.received).max().unwrap_or(0)
+    }
+
+    /// Says once of a rendition that was away that its pictures come, but too late all the time.
+    fn tell_late(&mut self, index: usize, received: i64) {
+        let lane = &mut self.lanes[index];
+        let Some((_, by)) = lane.late.filter(|(since, _)| received - since > LATE_FOR) else {
+            return;
+        };
+        if !std::mem::replace(&mut lane.is_late_told, true) {
+            let (at, id) = (self.now, lane.id);
+            let by = span_of(by);
+            self.note(RenditionNote::Late { at, id, by });
+        }
     }
 
     /// Whether others have received more than `patience` since the last picture of a rendition: it has stopped. If not, one that
@@ -300,17 +326,33 @@ impl Merge {
     /// of the others loses what is too far ahead.
     fn give_up(&mut self, patience: i64) {
         let newest = self.lanes.iter().map(Lane::epoch).max().unwrap_or(0);
+        let before = self.last.map_or(newest, |it| it.0);
         if let Some((epoch, _)) = &mut self.last {
             *epoch = newest;
         }
+        // A clock that jumped back alone has no place among the others.
+        let stays = |it: usize| self.lanes[it].epoch() == before && !self.has_stopped(it, patience);
+        let some_stay = (0..self.lanes.len()).any(stays);
         let is_full = self.is_overdue(i64::MAX);
         for index in 0..self.lanes.len() {
             let has_stopped = is_full || self.has_stopped(index, patience);
             let lane = &mut self.lanes[index];
+            let jumped_alone = some_stay && lane.epoch() != before;
             lane.set_epoch(newest);
             let id = lane.id;
+            if let Some(last) = self.last.filter(|_| jumped_alone && !self.are_files) {
+                let received = self.received_beside(index);
+                let lane = &mut self.lanes[index];
+                lane.drop_late(last, received);
+                lane.is_in &= lane.late.is_none();
+            }
+            let lane = &mut self.lanes[index];
             if has_stopped && is_waited_for(lane) {
                 (lane.is_stopped, lane.is_in) = (true, false);
+                if lane.late.is_some() {
+                    // Its pictures come, and are of no use.
+                    continue;
+                }
                 self.note(RenditionNote::Stopped { at: self.now, id });
                 continue;
             }
@@ -363,7 +405,7 @@ impl Merge {
             }
             if is_common && timed.frame.gop_start && !std::mem::replace(&mut lane.is_in, true) {
                 let id = lane.id;
-                lane.is_ahead = false;
+                (lane.is_ahead, lane.is_late_told) = (false, false);
                 // From the second common key frame on.
                 if self.lanes.iter().any(|it| it.aligned > 1) {
                     self.note(RenditionNote::Back { at: self.now, id });

@@ -57,6 +57,15 @@ pub enum RenditionNote {
         /// Which.
         id: RenditionId,
     },
+    /// Pictures of a rendition come again, but their time stamps stay behind those of the others: it is left out.
+    Late {
+        /// When.
+        at: Span,
+        /// Which.
+        id: RenditionId,
+        /// How far behind its pictures are.
+        by: Span,
+    },
     /// A file is at its end before the others, and the flow ends there.
     Ended {
         /// When.
@@ -120,6 +129,14 @@ impl fmt::Display for RenditionNote {
                 "from {:.2} s on the time stamps of {id} are more than 5 s ahead of the other renditions: it is left out; \
                  let all renditions come from one clock",
                 at.as_secs_f64()
+            ),
+            RenditionNote::Late { at, id, by } => write!(
+                f,
+                "at {:.2} s pictures of {id} come, but their time stamps are {:.2} s behind those of the other renditions, as of an \
+                 encoder that was started again and counts from its own beginning: it is left out, since time stamps say which \
+                 pictures are the same; let one encoder make all renditions, or start all of them again together",
+                at.as_secs_f64(),
+                by.as_secs_f64()
             ),
             RenditionNote::Ended { at, id } => write!(
                 f,
