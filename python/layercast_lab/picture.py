@@ -13,6 +13,8 @@ POLICIES = {
     "clp": "Clp",
     "exclp": "ExClp",
     "exclp_epd": "ExClpEpd",
+    "dependent": "Dependent",
+    "whole_gops": "WholeGops",
     "thresholds": "thresholds",
     "dedicated": "dedicated",
 }

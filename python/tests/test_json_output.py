@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CLIP = ROOT / "target/demo/clip.m1v"
+RENDITIONS = ROOT / "target/demo/renditions.ts"
 TREE = """
 [[branch]]
 name = "wan"
@@ -28,6 +29,7 @@ count = 200
 RUNS = {
     "probe": ("probe", "probe {clip} --json"),
     "classes": ("probe-classes", "probe --classes fuzz/corpus/ts/mpeg2 --json"),
+    "overload": ("overload", "overload {renditions} --copies 5 --watch 0 --json"),
     "filter": ("filter", "filter --low-pass 10 {clip} -o {out}/soft.m1v --json"),
     "live flows": ("sim", "sim scenarios/quickstart.toml --json"),
     "faults": ("sim", "sim scenarios/lossy.toml --json"),
@@ -51,7 +53,7 @@ RUNS = {
 
 def words_of(command: str, line: str, out: Path) -> list[str]:
     """A command line of RUNS as words."""
-    words = line.format(clip=CLIP, out=out).split()
+    words = line.format(clip=CLIP, renditions=RENDITIONS, out=out).split()
     if words[0] == "lab":
         return [sys.executable, "-m", "layercast_lab.cli", *words[1:]]
     return [command, *words]
@@ -60,7 +62,7 @@ def words_of(command: str, line: str, out: Path) -> list[str]:
 @pytest.mark.parametrize("run", RUNS)
 def test_output_follows_its_schema(command, run, tmp_path):
     name, line = RUNS[run]
-    if "{clip}" in line and not CLIP.exists():
+    if ("{clip}" in line and not CLIP.exists()) or ("{renditions}" in line and not RENDITIONS.exists()):
         pytest.skip("make clips")
     (tmp_path / "tree.toml").write_text(TREE)
     done = subprocess.run(words_of(command, line, tmp_path), cwd=ROOT, capture_output=True, text=True)

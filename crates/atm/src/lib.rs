@@ -43,7 +43,8 @@ pub use setup::{AtmAddress, RejectCause, Tag};
 pub use shaper::{CellShaper, TaggingShaper, TickedShaper};
 pub use share_policer::{ClassShares, SharePolicer, SharesError};
 pub use shared::{
-    SharedBuffer, SharedBufferConfig, SharedBufferError, SharedClassStats, SharedPolicy, Taken,
+    Arrival, Begins, ClassDiscipline, Held, SharedBuffer, SharedBufferConfig, SharedBufferError,
+    SharedClassStats, SharedPolicy, Taken,
 };
 pub use signal::Controller;
 pub use train::{Train, cells_of_packet, steady_cells};

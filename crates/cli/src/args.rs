@@ -53,6 +53,8 @@ pub enum Command {
     Filter(Filter),
     /// Run a scenario in the simulator
     Sim(Sim),
+    /// Find out which discard policy keeps a stream watchable when more comes than a line carries
+    Overload(Overload),
     /// Offer a clip or a live stream as a layered flow
     Serve(Serve),
     /// Run a software switch between servers and receivers: each branch gets the layers that fit
@@ -488,6 +490,101 @@ pub enum Pacing {
     Off,
 }
 
+/// `layercast overload`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Copies of the stream, each begun at a random time and repeated, share the queue of one port, which is
+that of a switch. Their load is what they send in parts of what the line carries: 1.1 is 110 %. What
+the queue discards is the policy (docs/src/how-to/overload.md):
+  fifo         the datagram that arrives
+  layers       new B pictures above half of the queue, P above three quarters (the default of a switch)
+  clp          the youngest of P and B pictures, for headers, sound and I pictures
+  exclp        the youngest of B pictures, then P, then I
+  exclp-epd    the same, and whole groups of B pictures early
+  dependent    the same, and all that refers to a lost picture
+  whole-gops   the same, and before B pictures whole GOPs, of each copy in turn
+  thresholds   B pictures from 70 % of the queue on, P from 85 %, I from 95 %
+  dedicated    what exceeds the part of the queue of its kind
+A picture is decodable if it came whole, with all that it refers to. PSNR is that of ffmpeg, with the
+last picture in the place of one that is missing; without ffmpeg there is none.
+
+Examples:
+  layercast overload clip.ts --load 1.1
+  layercast overload clip.ts --copies 20 --load 1.05 --policy fifo --policy whole-gops --json
+  layercast overload clip.ts --load 1.2 --policy dependent --out seen   # seen/dependent-0.ts")]
+pub struct Overload {
+    /// A transport stream of MPEG-2, H.264, H.265 or AV1
+    pub file: PathBuf,
+    /// Copies that share the line
+    #[arg(long, value_name = "K", default_value = "50", value_parser = units::whole(1..=layercast_sim::overload::MOST_COPIES))]
+    pub copies: u16,
+    /// What they send in parts of what the line carries
+    #[arg(long, value_name = "LOAD", default_value = "1.1", value_parser = units::load)]
+    pub load: f64,
+    /// Compare these policies only; repeat for each
+    #[arg(long, value_enum, ignore_case = true)]
+    pub policy: Vec<QueuePolicy>,
+    /// Longest wait in the queue
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
+    pub queue: Span,
+    /// When packets are sent: as the clock of the stream says, or evenly from one I picture to the next
+    #[arg(long, value_enum, ignore_case = true, default_value = "muxed")]
+    pub pace: PaceArg,
+    /// Seed of the times of begin
+    #[arg(long, value_name = "N", default_value = "1", value_parser = units::whole(0..=u64::MAX))]
+    pub seed: u64,
+    /// Copies whose PSNR is measured
+    #[arg(long, value_name = "N", default_value = "1", value_parser = units::whole(0..=layercast_sim::overload::MOST_COPIES))]
+    pub watch: u16,
+    /// Write what came of the watched copies to this folder, as transport streams
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object (docs/src/reference/json-media.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Values of `--policy` of `overload`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum QueuePolicy {
+    /// The datagram that arrives
+    Fifo,
+    /// New frames of high layers
+    Layers,
+    /// The youngest of P and B
+    Clp,
+    /// The youngest of the lowest class
+    Exclp,
+    /// Whole groups early
+    ExclpEpd,
+    /// What refers to a lost picture
+    Dependent,
+    /// Whole GOPs in turn
+    WholeGops,
+    /// Above thresholds
+    Thresholds,
+    /// Parts of the queue
+    Dedicated,
+}
+
+/// Values of `--pace` of `overload`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum PaceArg {
+    /// As the clock of the stream says
+    Muxed,
+    /// Evenly from one I picture to the next
+    Smooth,
+}
+
+impl From<PaceArg> for layercast_picture::Pace {
+    fn from(pace: PaceArg) -> layercast_picture::Pace {
+        match pace {
+            PaceArg::Muxed => layercast_picture::Pace::Muxed,
+            PaceArg::Smooth => layercast_picture::Pace::Smooth,
+        }
+    }
+}
+
 /// Values of `--via`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum Via {
@@ -576,9 +673,9 @@ pub struct LinkArgs {
     /// the reports of link repair [default: auto to other machines, unlimited on this one]
     #[arg(long, value_name = "RATE", value_parser = units::link_rate)]
     pub rate: Option<units::LinkRate>,
-    /// Rate, delay, queue, loss and rate schedule (times count from the start of the node) of the link to one
-    /// neighbour (a cell of the queue holds 48 bytes); repeatable:
-    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
+    /// Rate, delay, queue, what a full queue discards (a policy of `layercast overload`), loss and rate schedule (times count
+    /// from the start of the node) of the link to one neighbour (a cell of the queue holds 48 bytes); repeatable:
+    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,discard=POLICY][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
     /// Maximum number of connected receivers and switches; further ones are refused

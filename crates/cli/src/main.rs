@@ -30,6 +30,7 @@ mod negative;
 mod node;
 mod offered;
 mod output;
+mod overload;
 mod path;
 mod playout;
 mod policer;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Overload(args) => overload::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Switch(args) => switch::run(args),
         Command::Join(args) => join::run(args),

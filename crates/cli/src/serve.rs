@@ -474,6 +474,7 @@ pub fn node(
             // A delay that is known counts when a flow that promises one is joined over the link.
             port: PortConfig {
                 delay: named.delay,
+                discard: named.discard,
                 ..port(&named.name, Some(named.rate), named.queue)
             },
             link: LinkConfig {

@@ -7,17 +7,20 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
-use layercast_link::{Jitter, RateSchedule, RateStep};
+use layercast_link::{Discard, Jitter, RateSchedule, RateStep};
 use layercast_media::{FilterRule, Map, MapError, RuleError};
 use layercast_mets::ParityConfigError;
 use layercast_mets::switch::FilterPlace;
 use layercast_net::{Fingerprint, FingerprintError, check_name};
 use layercast_protect::{Control, UrlError};
 use layercast_qos::Merge;
+use layercast_sim::scenario::DiscardSpec;
 
+use crate::args::QueuePolicy;
 use crate::host_port;
 use crate::scenario::ProtectBase;
 
@@ -36,6 +39,8 @@ pub struct NamedPort {
     pub loss: f64,
     /// How the rate changes.
     pub schedule: RateSchedule,
+    /// What a full queue discards.
+    pub discard: Discard,
 }
 
 /// The rate of a link.
@@ -179,6 +184,17 @@ pub fn duration(text: &str) -> Result<Span, String> {
     }
 }
 
+/// Reads a load such as `1.1`.
+pub fn load(text: &str) -> Result<f64, String> {
+    let load = text
+        .parse::<f64>()
+        .ok()
+        .filter(|load| *load > 0.0 && *load <= 100.0);
+    load.ok_or_else(|| {
+        "give a number above 0 and up to 100, such as 1.1 for 110 % of the line".into()
+    })
+}
+
 /// Reads a time up to `longest`: it bounds what is kept, or how long something is held up.
 pub fn span_within(longest: Span) -> impl Fn(&str) -> Result<Span, String> + Clone {
     move |text| match span(text)? {
@@ -277,8 +293,7 @@ const LONGEST_QUEUE: Span = Span::from_secs(60);
 
 /// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
-    let usage =
-        "expected NAME=RATE|auto[,delay=5ms][,queue=500ms][,loss=0.01][,schedule=10s:60%,20s:100%]";
+    let usage = "expected NAME=RATE|auto[,delay=5ms][,queue=500ms][,discard=POLICY][,loss=0.01][,schedule=10s:60%,20s:100%]";
     let (name, rest) = text.split_once('=').ok_or(usage)?;
     let mut parts = rest.split(',');
     let mut port = NamedPort {
@@ -288,6 +303,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         queue: None,
         loss: 0.0,
         schedule: RateSchedule::default(),
+        discard: Discard::default(),
     };
     let (mut step_texts, mut given) = (Vec::new(), Vec::new());
     if port.name.is_empty() {
@@ -318,10 +334,11 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
                 port.queue = Some(queue);
             }
             "loss" => port.loss = probability(value)?,
+            "discard" => port.discard = discard(value)?,
             "schedule" => step_texts.push(value),
             other => {
                 return Err(format!(
-                    "{other} is not one of delay, queue, loss, schedule"
+                    "{other} is not one of delay, queue, discard, loss, schedule"
                 ));
             }
         }
@@ -343,6 +360,17 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         ));
     }
     Ok(port)
+}
+
+/// Reads what a full queue discards, such as `whole-gops`.
+fn discard(text: &str) -> Result<Discard, String> {
+    let policy = QueuePolicy::from_str(text.trim(), true).map_err(|_| {
+        let names = QueuePolicy::value_variants().iter();
+        let names = names.filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = names.map(|it| it.get_name().to_owned()).collect();
+        format!("discard={text}: one of {}", names.join(", "))
+    })?;
+    Ok(DiscardSpec::from(policy).discard())
 }
 
 /// Reads a probability such as `0.03` or `3%`.
@@ -576,6 +604,9 @@ mod tests {
         assert_eq!(port.delay, Span::from_ms(2));
         assert_eq!(port.queue, Some(QueueSize::Cells(64)));
         assert_eq!(port.loss, 0.01);
+        assert_eq!(port.discard, Discard::default());
+        let by_class = named_port("rook=10Mbit/s,discard=whole-gops").unwrap();
+        assert_eq!(by_class.discard, DiscardSpec::WholeGops.discard());
         let full = Rate::from_bps(10_000_000);
         let step = |index| port.schedule.step(index, Time::ZERO, full);
         let at = |s| Time::ZERO + Span::from_secs(s);
@@ -602,7 +633,8 @@ mod tests {
             ("rook=fast", "a rate above 0 such as"),
             ("rook=0bit/s", "carries nothing"),
             ("rook=5Mbit/s,loss=2", "from 0 to 1"),
-            ("rook=5Mbit/s,colour=red", "delay, queue, loss"),
+            ("rook=5Mbit/s,colour=red", "delay, queue, discard, loss"),
+            ("rook=5Mbit/s,discard=best", "whole-gops"),
             ("rook=5Mbit/s,schedule=10s", "TIME:PERCENT"),
             ("rook=5Mbit/s,schedule=10s:0%", "a step leaves"),
             (

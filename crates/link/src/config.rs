@@ -1,3 +1,4 @@
+use layercast_atm::SharedPolicy;
 use layercast_core::{Cause, Layer, PerLayer, Rate};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -26,6 +27,10 @@ pub struct Discard {
     pub selective: bool,
     /// After a drop, drop the rest of the frame too (its last cell excepted).
     pub partial: bool,
+    /// Discard by what units are to their pictures, instead of both of the above (specs/mpeg-picture-quality.md 2.5): the base
+    /// layer is class I, E1 class P, E2 class B, and what is no media is class S.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classes: Option<SharedPolicy>,
 }
 
 /// A configuration that cannot be meant.
@@ -83,6 +88,7 @@ impl Default for Discard {
         Discard {
             selective: true,
             partial: true,
+            classes: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A link as sans-I/O machines.
 //!
-//! A [`Queue`] precedes a line: it discards by layer, marks congestion and knows when each unit leaves. A
+//! A [`Queue`] precedes a line: it discards by layer or by class, marks congestion and knows when each unit leaves. A
 //! [`Link`] connects two ports: delay, jitter, loss and duplicates. A [`LinkRepair`] is one end of a link whose lost
 //! datagrams are sent again. A [`Path`] is a queue and a link for datagrams of any kind. What the hosts at the ends cost is in
 //! [`host`].
@@ -24,6 +24,7 @@
 //! ```
 
 mod awaiting;
+mod by_class;
 mod clock;
 mod config;
 pub mod host;

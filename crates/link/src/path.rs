@@ -14,6 +14,7 @@ const WHOLE: Unit = Unit {
     frame_start: true,
     packet_start: true,
     delimiter: true,
+    ..Unit::MESSAGE
 };
 
 /// From when on a line carries what share of its rate.
@@ -129,6 +130,7 @@ impl<T: Clone> Path<T> {
         let discard = Discard {
             selective: false,
             partial: false,
+            classes: None,
         };
         config.queue.validate(config.rate)?;
         config.link.validate()?;

@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
 
-use layercast_core::{CELL_SIZE, Cause, Layer, Rate, Span, Time};
+use layercast_core::{CELL_SIZE, Cause, DataClass, Layer, Rate, Span, Time};
 use layercast_wire::LinkPdu;
 
+use crate::by_class::{About, ByClass};
 use crate::{Discard, Measured, PortStats, QueueConfig};
 
 /// Units a queue has room for before it grows; it never holds more than its limit.
@@ -19,6 +20,28 @@ pub struct Unit {
     pub packet_start: bool,
     /// Last cell of an AAL5 frame, which delimits it for the receiver.
     pub delimiter: bool,
+    /// What it is to its picture.
+    pub class: DataClass,
+    /// Its picture refers to no other; a GOP begins.
+    pub is_key: bool,
+    /// A number that its frame has and those around it do not.
+    pub frame: u32,
+    /// The flow, as a small number: memory of a queue that discards by class is that of the highest.
+    pub flow: u32,
+}
+
+impl Unit {
+    /// A message as a whole: no part of a frame.
+    pub const MESSAGE: Unit = Unit {
+        layer: Layer::Base,
+        frame_start: false,
+        packet_start: true,
+        delimiter: false,
+        class: DataClass::System,
+        is_key: false,
+        frame: 0,
+        flow: 0,
+    };
 }
 
 /// How the frame that is passing fares at a queue.
@@ -65,6 +88,8 @@ struct Queued<P> {
     base: bool,
     start: Time,
     tx: Span,
+    /// What a discipline by classes knows of it.
+    about: Option<About>,
 }
 
 /// A queue with its line: discard policy, rate and congestion marking.
@@ -90,6 +115,9 @@ pub struct Queue<P = LinkPdu> {
     measured: Time,
     busy_until: Time,
     marking: bool,
+    by_class: Option<Box<ByClass>>,
+    /// Flows and layers of units that waited, and that the last arrival took the place of.
+    removed: Vec<(u32, Layer)>,
 }
 
 impl<P: Carried> Queue<P> {
@@ -109,6 +137,10 @@ impl<P: Carried> Queue<P> {
             measured: Time::ZERO,
             busy_until: Time::ZERO,
             marking: false,
+            by_class: discard
+                .classes
+                .map(|policy| Box::new(ByClass::new(policy, config.limit))),
+            removed: Vec::new(),
         }
     }
 
@@ -136,6 +168,9 @@ impl<P: Carried> Queue<P> {
         fate: &mut FrameFate,
     ) -> Result<(), Cause> {
         self.advance(now);
+        if self.by_class.is_some() {
+            return self.admit_by_class(now, cells, unit, fate);
+        }
         if unit.frame_start {
             *fate = FrameFate::default();
         }
@@ -180,6 +215,123 @@ impl<P: Carried> Queue<P> {
         verdict
     }
 
+    /// Decides by class; units that wait may leave for this one.
+    fn admit_by_class(
+        &mut self,
+        now: Time,
+        cells: u32,
+        unit: Unit,
+        fate: &mut FrameFate,
+    ) -> Result<(), Cause> {
+        self.removed.clear();
+        if unit.packet_start {
+            fate.packet_open = false;
+        }
+        let free = self.config.limit.saturating_sub(self.waiting);
+        let Some(by_class) = &mut self.by_class else {
+            return Ok(());
+        };
+        let verdict = by_class.admit(cells, unit, fate.packet_open, free);
+        let mut is_purge = false;
+        while verdict.is_ok()
+            && !self.room(cells)
+            && let Some(place) = self.victim(unit.class)
+        {
+            is_purge |= self.remove(now, place, Cause::SelectiveDiscard);
+        }
+        if let Some(by_class) = &mut self.by_class {
+            is_purge |= by_class.settle(unit, verdict);
+        }
+        if is_purge {
+            self.purge(now);
+        }
+        match verdict {
+            Ok(_) => fate.packet_open = true,
+            Err(cause) => self.stats.drop_unit(unit.layer, cause),
+        }
+        verdict.map(|_| ())
+    }
+
+    /// The waiting unit that makes room for one of a class.
+    fn victim(&self, class: DataClass) -> Option<usize> {
+        let by_class = self.by_class.as_deref()?;
+        let waits = |place: &usize, wanted: DataClass| {
+            let about = self.queue[*place].about;
+            about.is_some_and(|it| it.class() == wanted)
+        };
+        let youngest = |wanted: DataClass| {
+            let any = by_class.holds(wanted);
+            let mut places = (self.started..self.queue.len()).rev();
+            any.then(|| places.find(|place| waits(place, wanted)))?
+        };
+        let mut found = by_class.victims(class)?.filter_map(youngest);
+        match by_class.is_by_age() {
+            true => found.max(),
+            false => found.next(),
+        }
+    }
+
+    /// Removes a waiting unit: those behind it leave earlier. Whether others became useless.
+    fn remove(&mut self, now: Time, place: usize, cause: Cause) -> bool {
+        let Some(unit) = self.queue.remove(place) else {
+            return false;
+        };
+        self.measure(now);
+        self.waiting -= unit.cells;
+        // It waits, so the line is busy until it would start, and those behind it follow without a pause.
+        for later in self.queue.iter_mut().skip(place) {
+            later.start = Time::from_ps(later.start.as_ps() - unit.tx.as_ps());
+        }
+        self.busy_until = Time::from_ps(self.busy_until.as_ps() - unit.tx.as_ps());
+        let (Some(about), Some(by_class)) = (unit.about, &mut self.by_class) else {
+            return false;
+        };
+        self.stats.drop_unit(about.layer, cause);
+        self.removed.push((about.flow, about.layer));
+        by_class.removed(&about, cause == Cause::SelectiveDiscard)
+    }
+
+    /// Removes the units that wait for nothing.
+    fn purge(&mut self, now: Time) {
+        let mut place = self.started;
+        while let Some(unit) = self.queue.get(place) {
+            let by_class = self.by_class.as_deref();
+            let about = unit.about.as_ref();
+            if about
+                .zip(by_class)
+                .is_some_and(|(it, by)| by.is_useless(it))
+            {
+                self.remove(now, place, Cause::PartialDiscard);
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Decides whether a message that is no media may enter.
+    pub fn admit_message(&mut self, now: Time, cells: u32) -> bool {
+        self.advance(now);
+        if self.by_class.is_none() || self.room(cells) {
+            return self.room(cells);
+        }
+        let mut fate = FrameFate::default();
+        self.admit_by_class(now, cells, Unit::MESSAGE, &mut fate)
+            .is_ok()
+    }
+
+    /// The flows and layers of the units that waited until the last one that was admitted or refused took their place, or made
+    /// them useless.
+    pub fn removed(&self) -> &[(u32, Layer)] {
+        &self.removed
+    }
+
+    /// Forgets a flow: its number is that of another one from now on.
+    pub fn forget(&mut self, flow: u32) {
+        if let Some(by_class) = &mut self.by_class {
+            by_class.forget(flow);
+        }
+    }
+
     /// Whether `cells` more fit.
     pub fn room(&self, cells: u32) -> bool {
         self.waiting.saturating_add(cells) <= self.config.limit
@@ -205,6 +357,7 @@ impl<P: Carried> Queue<P> {
         self.waiting += cells;
         self.stats.max_queue = self.stats.max_queue.max(self.waiting);
         let was_empty = self.queue.is_empty();
+        let about = self.by_class.as_deref_mut().map(|it| it.enter(cells));
         debug_assert!(
             self.queue.back().is_none_or(|last| last.start <= start),
             "transmissions out of order"
@@ -215,6 +368,7 @@ impl<P: Carried> Queue<P> {
             base,
             start,
             tx,
+            about,
         });
         was_empty.then_some(start)
     }
@@ -238,6 +392,9 @@ impl<P: Carried> Queue<P> {
             let (at, cells, base) = (unit.start, unit.cells, unit.base);
             if base && let Some(measured) = &mut self.admission {
                 measured.leave(at, cells);
+            }
+            if let (Some(about), Some(by_class)) = (&unit.about, &mut self.by_class) {
+                by_class.left(about);
             }
             self.measure(at);
             debug_assert!(cells <= self.waiting, "more cells leave than wait");
@@ -309,6 +466,7 @@ impl<P: Carried> Queue<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use layercast_atm::SharedPolicy;
     use layercast_wire::{Cell, Pti};
 
     const BODY: Unit = Unit {
@@ -316,6 +474,8 @@ mod tests {
         frame_start: false,
         packet_start: false,
         delimiter: false,
+        class: DataClass::Intra,
+        ..Unit::MESSAGE
     };
 
     fn first(layer: Layer) -> Unit {
@@ -323,7 +483,7 @@ mod tests {
             layer,
             frame_start: true,
             packet_start: true,
-            delimiter: false,
+            ..BODY
         }
     }
 
@@ -484,6 +644,7 @@ mod tests {
         queue.discard = Discard {
             selective: false,
             partial: false,
+            classes: None,
         };
         let mut fate = FrameFate::default();
         offer(&mut queue, us(0), first(Layer::E2), &mut fate).unwrap();
@@ -568,5 +729,107 @@ mod tests {
         assert_eq!(queue.counted().waited_us, 1 + 2 + 2);
         while queue.depart(us(99)).is_some() {}
         assert_eq!(queue.counted().waited_us, 1 + 2 + 3);
+    }
+
+    /// A queue of 100 cells that discards by class, in front of a line that sends nothing for the time of the test.
+    fn by_class(policy: SharedPolicy) -> Queue {
+        let discard = Discard {
+            classes: Some(policy),
+            ..Discard::default()
+        };
+        Queue::new(
+            QueueConfig::of_limit(100),
+            discard,
+            Some(Rate::from_bps(1_000)),
+        )
+    }
+
+    /// Offers a frame of datagrams of ten cells; how many of them enter.
+    fn frame(queue: &mut Queue, flow: u32, frame: u32, kind: char, datagrams: u32) -> u32 {
+        let (layer, class) = match kind {
+            'I' => (Layer::Base, DataClass::Intra),
+            'P' => (Layer::E1, DataClass::Predicted),
+            _ => (Layer::E2, DataClass::Bidirectional),
+        };
+        let mut fate = FrameFate::default();
+        let mut offer = |number| {
+            let unit = Unit {
+                layer,
+                frame_start: number == 0,
+                packet_start: true,
+                delimiter: false,
+                class,
+                is_key: kind == 'I',
+                frame,
+                flow,
+            };
+            queue.admit(us(0), 10, unit, &mut fate).is_ok().then(|| {
+                queue.push(us(0), cell(), 10, layer == Layer::Base);
+            })
+        };
+        (0..datagrams).filter_map(&mut offer).count() as u32
+    }
+
+    #[test]
+    fn units_of_low_classes_make_room_and_those_behind_leave_earlier() {
+        let mut queue = by_class(SharedPolicy::ExClp);
+        // The first datagram leaves immediately, ten wait.
+        assert_eq!(frame(&mut queue, 0, 1, 'I', 2), 2);
+        assert_eq!(frame(&mut queue, 0, 2, 'B', 4), 4);
+        assert_eq!(frame(&mut queue, 0, 3, 'P', 5), 5);
+        assert_eq!((queue.waiting(), queue.removed().len()), (100, 0));
+        let drained = queue.drained_at();
+        assert_eq!(frame(&mut queue, 1, 1, 'P', 2), 2);
+        assert_eq!(queue.removed(), [(0, Layer::E2)]);
+        assert_eq!((queue.waiting(), queue.drained_at()), (100, drained));
+        assert_eq!(queue.stats.selective_discard.e2, 2);
+        // B and P are left: an I picture takes the places of both, and of nothing of its own class.
+        assert_eq!(frame(&mut queue, 1, 2, 'I', 12), 9);
+        assert_eq!(queue.stats.queue_full.base, 3);
+        assert_eq!(queue.stats.selective_discard.e1, 7);
+        let starts = std::iter::from_fn(|| queue.depart(Time::MAX).map(|unit| unit.start));
+        let starts: Vec<Time> = starts.collect();
+        let step = Rate::from_bps(1_000).time_for(53);
+        let even = (0..11).map(|number| us(0) + step.times(number));
+        assert_eq!(starts, even.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_refers_to_a_lost_picture_leaves_the_queue() {
+        let mut queue = by_class(SharedPolicy::Dependent);
+        assert_eq!(frame(&mut queue, 0, 1, 'I', 1), 1);
+        assert_eq!(frame(&mut queue, 0, 2, 'P', 3), 3);
+        assert_eq!(frame(&mut queue, 0, 3, 'B', 2), 2);
+        assert_eq!(frame(&mut queue, 1, 1, 'I', 4), 4);
+        // A datagram of B goes for the second one, and with it its picture; then one of P, and its picture.
+        assert_eq!(frame(&mut queue, 2, 1, 'I', 2), 2);
+        assert_eq!(queue.removed(), [(0, Layer::E2), (0, Layer::E2)]);
+        assert_eq!(queue.waiting(), 90);
+        assert_eq!(frame(&mut queue, 2, 2, 'I', 2), 2);
+        assert_eq!(queue.removed(), [(0, Layer::E1); 3]);
+        assert_eq!(queue.waiting(), 80);
+        let stats = queue.stats;
+        assert_eq!(
+            (stats.selective_discard.e1, stats.partial_discard.e1),
+            (1, 2)
+        );
+        // What refers to the lost pictures does not enter, up to the next key picture.
+        assert_eq!(frame(&mut queue, 0, 4, 'P', 1), 0);
+        assert_eq!(frame(&mut queue, 0, 5, 'I', 1), 1);
+        assert_eq!(frame(&mut queue, 0, 6, 'P', 1), 0, "90 of 100 cells");
+    }
+
+    #[test]
+    fn messages_take_the_place_of_media() {
+        let mut queue = by_class(SharedPolicy::ExClpEpd);
+        assert_eq!(frame(&mut queue, 0, 1, 'I', 12), 11, "one leaves, ten wait");
+        assert!(queue.admit_message(us(0), 10));
+        queue.push(us(0), cell(), 10, false);
+        assert_eq!(queue.stats.selective_discard.base, 1);
+        let mut plain = self::queue(10);
+        for _ in 0..11 {
+            plain.push(us(0), cell(), 1, true);
+        }
+        assert!(!plain.admit_message(us(0), 1));
     }
 }

@@ -6,6 +6,7 @@
 //!   [`ParityConfig`] protects its headers by parities (2.7).
 //! - [`BlockOrder`], [`Raster`] and [`SliceInterleaver`]: pictures over cells so that a lost one damages pixels that are apart
 //!   (2.8).
+//! - [`TsDatagrams`] and [`FrameMarking`]: the same in datagrams of one class each, with the marking of RFC 9626 (8).
 //! - [`study`]: what a shared buffer loses of many videos, and how many pictures can be decoded (2.5).
 //!
 //! Both ends are sans-I/O.
@@ -28,9 +29,11 @@
 //! ```
 
 mod config;
+mod datagrams;
 mod exclp;
 mod group;
 mod interleave;
+mod marking;
 mod parity;
 mod receiver;
 mod sender;
@@ -39,11 +42,13 @@ pub mod study;
 mod tests;
 
 pub use config::{Aal5PlusConfig, Aal5PlusError, Mode};
+pub use datagrams::{MOST_PACKETS, Pace, TsDatagram, TsDatagrams, TsDatagramsError};
 pub use exclp::{ExclpMapping, MarkedCell};
 pub use interleave::{
     BLOCK_PIXELS, BlockOrder, GROUP_BLOCKS, GROUP_CELLS, GROUP_OCTETS, PIXEL, Raster, SAFE_BURST,
     SliceInterleaver,
 };
+pub use marking::{FrameMarking, class_of_dscp, dscp_of};
 pub use parity::{
     FecControl, FecControlError, FecController, FecControllerConfig, ParityConfig, ParityError,
     ParityStats,

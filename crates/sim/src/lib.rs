@@ -30,6 +30,7 @@ mod kernel;
 mod line;
 mod node;
 mod outcome;
+pub mod overload;
 mod repair;
 pub mod scenario;
 mod script;

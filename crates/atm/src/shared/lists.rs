@@ -11,6 +11,8 @@ const SEARCH: usize = 4;
 #[derive(Clone, Copy, Debug)]
 struct Node {
     cell: Cell,
+    /// The picture of its circuit that it is of.
+    picture: u32,
     /// When it came: a count of cells.
     number: u64,
     /// Older and younger neighbours in order of arrival, and among cells of its class.
@@ -39,6 +41,7 @@ impl Lists {
     pub fn new(size: u32) -> Lists {
         let free = |place: u32| Node {
             cell: Cell::of(FrameId(0), Vcid(0), 0, 1),
+            picture: 0,
             number: 0,
             older: NONE,
             younger: if place + 1 < size { place + 1 } else { NONE },
@@ -66,11 +69,12 @@ impl Lists {
     }
 
     /// Adds a cell; there must be a free place.
-    pub fn push_last(&mut self, cell: Cell, class: DataClass) {
+    pub fn push_last(&mut self, cell: Cell, class: DataClass, picture: u32) {
         let place = self.free;
         let alike = &mut self.youngest_alike[class.index()];
         let node = Node {
             cell,
+            picture,
             number: self.number,
             older: self.youngest,
             younger: NONE,
@@ -92,16 +96,31 @@ impl Lists {
         self.counts[class.index()] += 1;
     }
 
+    /// The place of the oldest cell.
+    pub fn oldest(&self) -> Option<u32> {
+        some(self.oldest)
+    }
+
+    /// The place of the cell behind that at a place.
+    pub fn younger(&self, place: u32) -> Option<u32> {
+        some(self.nodes[place as usize].younger)
+    }
+
+    /// The cell at a place, and the number of its picture.
+    pub fn at(&self, place: u32) -> (Cell, u32) {
+        let node = &self.nodes[place as usize];
+        (node.cell, node.picture)
+    }
+
     /// Takes the oldest cell.
     pub fn pop_first(&mut self) -> Option<Cell> {
-        (self.oldest != NONE).then(|| self.remove(self.oldest))
+        (self.oldest != NONE).then(|| self.remove(self.oldest).0)
     }
 
     /// The youngest cell of a class that is not the last of a frame of several cells, if one of the youngest is not: without
     /// its last cell a frame takes the next one with it.
     pub fn youngest(&self, class: DataClass) -> Option<u32> {
         let first = self.youngest_alike[class.index()];
-        let some = |place: u32| (place != NONE).then_some(place);
         let older = |&place: &u32| some(self.nodes[place as usize].older_alike);
         let mut places = std::iter::successors(some(first), older).take(SEARCH);
         let is_inner = |&place: &u32| {
@@ -119,8 +138,8 @@ impl Lists {
             .max_by_key(|&place| self.nodes[place as usize].number)
     }
 
-    /// Takes the cell at a place.
-    pub fn remove(&mut self, place: u32) -> Cell {
+    /// Takes the cell at a place; gives the number of its picture, too.
+    pub fn remove(&mut self, place: u32) -> (Cell, u32) {
         let node = self.nodes[place as usize];
         let class = node.cell.class().index();
         match self.nodes.get_mut(node.older as usize) {
@@ -142,6 +161,10 @@ impl Lists {
         self.nodes[place as usize].younger = self.free;
         self.free = place;
         self.counts[class] -= 1;
-        node.cell
+        (node.cell, node.picture)
     }
+}
+
+fn some(place: u32) -> Option<u32> {
+    (place != NONE).then_some(place)
 }

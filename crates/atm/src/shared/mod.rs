@@ -1,35 +1,88 @@
 //! A buffer that circuits share, and that discards cells by what they are to a picture (specs/mpeg-picture-quality.md 2.5).
 
+mod discipline;
 mod lists;
+mod pictures;
 #[cfg(test)]
 mod tests;
 
 use layercast_core::DataClass;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Cell, FrameId};
+use crate::Cell;
+pub use discipline::{Arrival, Begins, ClassDiscipline, Held};
 use lists::Lists;
 
 /// Which cells a full buffer discards.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SharedPolicy {
     /// The one that arrives.
     Fifo,
     /// The youngest with CLP = 1, if the one that arrives has CLP = 0.
     Clp,
     /// The youngest of the lowest class below that of the one that arrives.
+    #[serde(rename = "exclp")]
     ExClp,
     /// The same; and above the threshold of its class a frame is refused at its first cell, of class B also in its middle. A
     /// frame of class B that loses a cell takes all of class B with it up to the next I or P picture of its circuit.
+    #[serde(rename = "exclp_epd")]
     ExClpEpd,
     /// The one that arrives, if the buffer is above the threshold of its class (partial buffer sharing).
     Thresholds,
     /// The one that arrives, if the part of the buffer that its class has for itself is full.
     Dedicated,
+    /// As `ExClpEpd`; and of a picture that lost a part, the rest goes, with all that refers to it
+    /// (specs/mpeg-picture-quality.md 8).
+    Dependent,
+    /// As `Dependent`; and before B pictures are refused, an I picture is, with all that refers to it: the videos of the buffer
+    /// in turn lose a whole GOP instead of all of them some pictures.
+    WholeGops,
 }
 
-/// Parameters of a [`SharedBuffer`].
+impl SharedPolicy {
+    /// All policies, from the one that knows least to the one that knows most, and two others.
+    pub const ALL: [SharedPolicy; 8] = [
+        SharedPolicy::Fifo,
+        SharedPolicy::Clp,
+        SharedPolicy::ExClp,
+        SharedPolicy::ExClpEpd,
+        SharedPolicy::Dependent,
+        SharedPolicy::WholeGops,
+        SharedPolicy::Thresholds,
+        SharedPolicy::Dedicated,
+    ];
+
+    /// Its name in files and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SharedPolicy::Fifo => "fifo",
+            SharedPolicy::Clp => "clp",
+            SharedPolicy::ExClp => "exclp",
+            SharedPolicy::ExClpEpd => "exclp_epd",
+            SharedPolicy::Dependent => "dependent",
+            SharedPolicy::WholeGops => "whole_gops",
+            SharedPolicy::Thresholds => "thresholds",
+            SharedPolicy::Dedicated => "dedicated",
+        }
+    }
+
+    /// Whether frames are refused from the threshold of their class on.
+    const fn is_early(self) -> bool {
+        matches!(
+            self,
+            SharedPolicy::ExClpEpd | SharedPolicy::Dependent | SharedPolicy::WholeGops
+        )
+    }
+
+    /// Whether what refers to a lost picture is discarded.
+    const fn knows_references(self) -> bool {
+        matches!(self, SharedPolicy::Dependent | SharedPolicy::WholeGops)
+    }
+}
+
+/// Parameters of a [`SharedBuffer`] or a [`ClassDiscipline`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharedBufferConfig {
     /// Cells that it holds.
@@ -42,6 +95,8 @@ pub struct SharedBufferConfig {
     pub hysteresis: u8,
     /// Parts of the buffer of [`SharedPolicy::Dedicated`], in percent: S, I, P, B.
     pub parts: [u8; 4],
+    /// Cells in the buffer from which on [`SharedPolicy::WholeGops`] refuses a GOP, in percent of the size.
+    pub gop_threshold: u8,
 }
 
 impl Default for SharedBufferConfig {
@@ -53,7 +108,38 @@ impl Default for SharedBufferConfig {
             hysteresis: 10,
             // The shares of the paper.
             parts: [5, 53, 29, 13],
+            // Below that at which B pictures are taken again, so that whole GOPs go before parts of all.
+            gop_threshold: 50,
         }
+    }
+}
+
+impl SharedBufferConfig {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// The buffer would hold nothing, or a share is above 100 %.
+    pub fn validate(&self) -> Result<(), SharedBufferError> {
+        if self.size == 0 {
+            return Err(SharedBufferError::Size);
+        }
+        let above = |what, values: &[u8]| {
+            let found = values.iter().find(|&&percent| percent > 100);
+            found.map(|&percent| SharedBufferError::Percent {
+                what,
+                percent: percent.into(),
+            })
+        };
+        let sum: u16 = self.parts.iter().map(|&part| u16::from(part)).sum();
+        let parts = (sum > 100).then_some(SharedBufferError::Percent {
+            what: "parts",
+            percent: sum,
+        });
+        let wrong = above("a threshold", &self.thresholds)
+            .or(above("a threshold of GOPs", &[self.gop_threshold]))
+            .or(above("a hysteresis", &[self.hysteresis]))
+            .or(parts);
+        wrong.map_or(Ok(()), Err)
     }
 }
 
@@ -97,48 +183,16 @@ pub struct SharedClassStats {
     pub pushed_out: u64,
 }
 
-/// What a circuit is doing.
-#[derive(Clone, Copy, Debug)]
-struct Circuit {
-    /// The next cell begins a frame.
-    first: bool,
-    /// Classes that are refused.
-    refused: [bool; 4],
-    /// The frame that arrives; the rest of it is discarded, except its last cell.
-    frame: FrameId,
-    is_broken: bool,
-    /// A cell of the frame that arrives was taken.
-    is_partial: bool,
-    /// A cell of an I or P picture came since class B was refused.
-    group_ended: bool,
-}
-
-impl Default for Circuit {
-    fn default() -> Circuit {
-        Circuit {
-            first: true,
-            refused: [false; 4],
-            frame: FrameId(u32::MAX),
-            is_broken: false,
-            is_partial: false,
-            group_ended: false,
-        }
-    }
-}
-
 /// The buffer of an output port. Cells leave in the order in which they came, whatever their class.
 ///
 /// Memory is that of its cells, and of the highest number of a circuit; nothing is allocated for a cell.
 #[derive(Debug)]
 pub struct SharedBuffer {
-    config: SharedBufferConfig,
-    /// Cells from which on each class is refused, and below which it is taken again.
-    thresholds: [u32; 4],
-    resume: [u32; 4],
-    parts: [u32; 4],
+    discipline: ClassDiscipline,
     lists: Lists,
-    circuits: Vec<Circuit>,
     stats: [SharedClassStats; 4],
+    /// Cells that the last arrival made useless.
+    purged: Vec<Cell>,
 }
 
 impl SharedBuffer {
@@ -147,67 +201,38 @@ impl SharedBuffer {
     /// # Errors
     /// It would hold nothing, or a share is above 100 %.
     pub fn new(config: SharedBufferConfig) -> Result<SharedBuffer, SharedBufferError> {
-        if config.size == 0 {
-            return Err(SharedBufferError::Size);
-        }
-        let above = |what, values: &[u8]| {
-            let found = values.iter().find(|&&percent| percent > 100);
-            found.map(|&percent| SharedBufferError::Percent {
-                what,
-                percent: percent.into(),
-            })
-        };
-        let sum: u16 = config.parts.iter().map(|&part| u16::from(part)).sum();
-        let parts = (sum > 100).then_some(SharedBufferError::Percent {
-            what: "parts",
-            percent: sum,
-        });
-        let wrong = above("a threshold", &config.thresholds)
-            .or(above("a hysteresis", &[config.hysteresis]))
-            .or(parts);
-        if let Some(wrong) = wrong {
-            return Err(wrong);
-        }
-        let of = |percent: u8| (u64::from(config.size) * u64::from(percent) / 100) as u32;
         Ok(SharedBuffer {
-            config,
-            thresholds: config.thresholds.map(of),
-            resume: config
-                .thresholds
-                .map(|percent| of(percent.saturating_sub(config.hysteresis))),
-            parts: config.parts.map(of),
+            discipline: ClassDiscipline::new(config)?,
             lists: Lists::new(config.size),
-            circuits: Vec::new(),
             stats: [SharedClassStats::default(); 4],
+            purged: Vec::new(),
         })
     }
 
     /// Takes a cell that arrives.
     pub fn enqueue(&mut self, cell: Cell) -> Taken {
-        let vc = usize::from(cell.vc.0);
-        if self.circuits.len() <= vc {
-            self.circuits.resize(vc + 1, Circuit::default());
-        }
+        self.purged.clear();
         let class = cell.class();
         self.stats[class.index()].received += 1;
-        let circuit = &mut self.circuits[vc];
-        if circuit.first {
-            (circuit.frame, circuit.is_broken, circuit.is_partial) = (cell.frame, false, false);
-        }
-        if matches!(class, DataClass::Intra | DataClass::Predicted) {
-            circuit.group_ended = true;
-        }
-        let taken = match self.refuses(cell, class) {
-            true => Taken::Discarded,
-            false => self.put(cell, class),
+        let arrival = Arrival::of_cell(cell);
+        let taken = match self.discipline.arrive(&arrival, &self.lists) {
+            Some(picture) => self.put(cell, class, picture),
+            None => Taken::Discarded,
         };
-        let circuit = &mut self.circuits[vc];
-        circuit.first = cell.is_last();
-        match taken {
-            Taken::Discarded => self.stats[class.index()].discarded += 1,
-            _ => circuit.is_partial = true,
+        let is_taken = taken != Taken::Discarded;
+        if self.discipline.settle(&arrival, is_taken) {
+            self.purge();
+        }
+        if !is_taken {
+            self.stats[class.index()].discarded += 1;
         }
         taken
+    }
+
+    /// Cells that waited and that the last [`enqueue`](SharedBuffer::enqueue) discarded besides, since what they refer to is
+    /// lost. They count as pushed out.
+    pub fn purged(&self) -> &[Cell] {
+        &self.purged
     }
 
     /// The next cell to send.
@@ -239,80 +264,57 @@ impl SharedBuffer {
         system.discarded + system.pushed_out
     }
 
-    /// Refuses class B of all circuits, or takes it again, whatever the buffer holds: for studies of what that saves.
+    /// Refuses class B of all circuits, or no longer, whatever the buffer holds: for studies of what that saves.
     pub fn force_refusal(&mut self, refused: bool) {
-        for circuit in &mut self.circuits {
-            circuit.refused[DataClass::Bidirectional.index()] = refused;
-            circuit.group_ended = false;
-        }
-    }
-
-    /// Whether the policy discards a cell before it asks for room.
-    fn refuses(&mut self, cell: Cell, class: DataClass) -> bool {
-        let held = self.lists.len();
-        let threshold = self.thresholds[class.index()];
-        match self.config.policy {
-            SharedPolicy::Fifo | SharedPolicy::Clp | SharedPolicy::ExClp => false,
-            SharedPolicy::Thresholds => held >= threshold,
-            SharedPolicy::Dedicated => self.lists.count(class) >= self.parts[class.index()],
-            SharedPolicy::ExClpEpd => self.refuses_early(cell, class, held),
-        }
-    }
-
-    fn refuses_early(&mut self, cell: Cell, class: DataClass, held: u32) -> bool {
-        let (threshold, resume) = (self.thresholds[class.index()], self.resume[class.index()]);
-        let is_full = held == self.config.size;
-        let circuit = &mut self.circuits[usize::from(cell.vc.0)];
-        let is_b = class == DataClass::Bidirectional;
-        // The end of a frame of which a part was sent keeps the next frame whole.
-        let ends_partial = cell.is_last() && circuit.is_partial && !is_full;
-        if circuit.is_broken && circuit.frame == cell.frame {
-            return !ends_partial;
-        }
-        let refused = &mut circuit.refused[class.index()];
-        if *refused {
-            let may_resume = !is_b || circuit.group_ended;
-            if !(may_resume && circuit.first && held < resume) {
-                return !ends_partial;
-            }
-            *refused = false;
-        }
-        if threshold < self.config.size && held >= threshold && (circuit.first || is_b) {
-            *refused = true;
-            circuit.group_ended = false;
-            return !ends_partial;
-        }
-        false
+        self.discipline.force_refusal(refused);
     }
 
     /// Puts a cell into the buffer, in the place of another one if it is full.
-    fn put(&mut self, cell: Cell, class: DataClass) -> Taken {
-        if self.lists.len() < self.config.size {
-            self.lists.push_last(cell, class);
+    fn put(&mut self, cell: Cell, class: DataClass, picture: u32) -> Taken {
+        if self.lists.len() < self.discipline.config().size {
+            self.lists.push_last(cell, class, picture);
             return Taken::Queued;
         }
-        let lowest = match self.config.policy {
-            SharedPolicy::ExClp | SharedPolicy::ExClpEpd => class.rank() + 1,
-            SharedPolicy::Clp if !class.clp() => DataClass::Predicted.rank(),
-            _ => return Taken::Discarded,
+        let Some(victims) = self.discipline.victims(class) else {
+            return Taken::Discarded;
         };
-        let classes = (lowest..=DataClass::Bidirectional.rank()).rev();
-        let victim = match self.config.policy {
-            SharedPolicy::Clp => self.lists.youngest_of(classes.map(DataClass::of_rank)),
-            _ => { classes }.find_map(|rank| self.lists.youngest(DataClass::of_rank(rank))),
+        let victim = match self.discipline.config().policy {
+            SharedPolicy::Clp => self.lists.youngest_of(victims),
+            _ => { victims }.find_map(|class| self.lists.youngest(class)),
         };
         let Some(victim) = victim else {
             return Taken::Discarded;
         };
-        let removed = self.lists.remove(victim);
-        self.lists.push_last(cell, class);
+        let (removed, of_picture) = self.lists.remove(victim);
+        self.lists.push_last(cell, class, picture);
         self.stats[removed.class().index()].pushed_out += 1;
-        if self.config.policy == SharedPolicy::ExClpEpd {
-            let circuit = &mut self.circuits[usize::from(removed.vc.0)];
-            if circuit.frame == removed.frame && !circuit.first {
-                circuit.is_broken = true;
-            }
+        if (self.discipline).pushed_out(&Arrival::of_cell(removed), of_picture) {
+            self.purge();
         }
         Taken::PushedOut(removed)
+    }
+
+    /// Discards the cells that wait for nothing.
+    fn purge(&mut self) {
+        let mut next = self.lists.oldest();
+        while let Some(place) = next {
+            next = self.lists.younger(place);
+            let (cell, picture) = self.lists.at(place);
+            if self.discipline.is_useless(&Arrival::of_cell(cell), picture) {
+                self.lists.remove(place);
+                self.stats[cell.class().index()].pushed_out += 1;
+                self.purged.push(cell);
+            }
+        }
+    }
+}
+
+impl Held for Lists {
+    fn all(&self) -> u32 {
+        self.len()
+    }
+
+    fn of(&self, class: DataClass) -> u32 {
+        self.count(class)
     }
 }

@@ -27,10 +27,12 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::scenario::{self, Override};
 use crate::{args, repair, report, signals, sim};
+pub use decoder::name as ffmpeg;
 use film::Film;
 use moments::{Moment, Seen};
 use plan::{Plan, Role};
 use quality::Quality;
+pub use quality::{PSNR_EQUAL, psnr};
 use screen::Screen;
 
 /// Length of the scenario with `--quick`.

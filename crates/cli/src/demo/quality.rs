@@ -24,7 +24,7 @@ pub struct Quality {
 }
 
 /// The PSNR we give for equal pictures, which have none.
-const PSNR_EQUAL: f64 = 100.0;
+pub const PSNR_EQUAL: f64 = 100.0;
 
 /// Decodes `received` strictly, and compares it with the pictures of `film`, of an elementary stream from number `first`
 /// on.
@@ -81,7 +81,8 @@ fn compare(received: &Path, film: &Film, (first, last): (u64, u64), quality: &mu
     }
 }
 
-fn psnr(log: &str) -> Option<f64> {
+/// The mean over all planes and pictures that the filter `psnr` of ffmpeg gives, in dB.
+pub fn psnr(log: &str) -> Option<f64> {
     let line = log.lines().rfind(|line| line.contains("PSNR y:"))?;
     match word_after(line, "average:")? {
         "inf" => Some(PSNR_EQUAL),

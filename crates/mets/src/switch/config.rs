@@ -167,6 +167,13 @@ impl PortConfig {
                 problem: format!("{} is above 1000", self.bl_permille),
             });
         }
+        if self.discard.classes.is_some() && self.measured.is_some() {
+            return Err(ConfigError {
+                field: "discard",
+                problem: "by class removes units that measured admission has counted: admit by declaration"
+                    .into(),
+            });
+        }
         self.measured.as_ref().map_or(Ok(()), LatePromise::validate)
     }
 }

@@ -505,7 +505,7 @@ fn again(mut pdu: LinkPdu) -> LinkPdu {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{Layer, Serial};
+    use layercast_core::Serial;
     use layercast_wire::{
         Flags, FrameType, MetsHeader, MetsPacket, Passing, Payload, Sound, Waited,
     };
@@ -537,10 +537,8 @@ mod tests {
     fn step(gop_start: bool) -> Step {
         Step {
             unit: Unit {
-                layer: Layer::Base,
                 frame_start: true,
-                packet_start: true,
-                delimiter: false,
+                ..Unit::MESSAGE
             },
             gop_start,
             late: false,

@@ -7,13 +7,13 @@ use layercast_qos::{
     Shaper, ShaperConfig, ShaperError, Want, queue_bound,
 };
 use layercast_wire::{
-    AdapterMsg, Assembler, Carriage, DATAGRAM_PAYLOAD, FlowInfo, LinkPdu, MAX_CELL_PAYLOAD, Mark,
-    MetsHeader, MetsPacket, Passing, Payload, Reassembler, Segmenter, packet_of,
+    AdapterMsg, Assembler, Carriage, DATAGRAM_PAYLOAD, Flags, FlowInfo, LinkPdu, MAX_CELL_PAYLOAD,
+    Mark, MetsHeader, MetsPacket, Passing, Payload, Reassembler, Segmenter, packet_of,
 };
 
 use crate::switch::FilterStats;
 use crate::switch::flow::{UpstreamGrant, Wish};
-use crate::switch::selector::Step;
+use crate::switch::selector::{Step, class_of};
 use layercast_link::Unit;
 
 /// A filter on one branch of a flow: takes its frames apart from the stream, filters them and sends
@@ -228,8 +228,15 @@ impl FilterPoint {
         let mut first = true;
         for packet in packets {
             let key = packet.header.seq.0;
+            let is_key = packet.header.flags.contains(Flags::GOP_START);
             let mut units = Units {
-                layer,
+                unit: Unit {
+                    layer,
+                    class: class_of(layer, is_key, true),
+                    is_key,
+                    frame: key,
+                    ..Unit::MESSAGE
+                },
                 first: &mut first,
             };
             match self.carriage {
@@ -454,17 +461,17 @@ impl FilterPoint {
 
 /// Tells the units of one frame apart.
 struct Units<'a> {
-    layer: Layer,
+    unit: Unit,
     first: &'a mut bool,
 }
 
 impl Units<'_> {
     fn next(&mut self, packet_start: bool, delimiter: bool) -> Unit {
         Unit {
-            layer: self.layer,
             frame_start: std::mem::replace(self.first, false),
             packet_start,
             delimiter,
+            ..self.unit
         }
     }
 }

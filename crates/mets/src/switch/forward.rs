@@ -1,4 +1,4 @@
-use layercast_core::{Cause, Layer, Observer, PortId, Time, TraceEvent, earliest};
+use layercast_core::{Cause, FlowId, Layer, Observer, PortId, Time, TraceEvent, earliest};
 use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
 
 use crate::switch::flow::{Branch, Flow, Upstream};
@@ -110,6 +110,7 @@ impl Switch {
             // Cells state nothing: the last ADAPT before them does.
             choice.offered = flow.upstream_grant.levels;
         }
+        step.unit.flow = slot.map_or(0, |slot| slot as u32);
         let cells = pdu.cells();
         let base = step.unit.layer == Layer::Base;
         let starts = step.gop_start && step.unit.frame_start;
@@ -167,7 +168,9 @@ impl Switch {
                 (false, true) => &mut late_fate,
                 (false, false) => &mut branch.fate,
             };
-            match port.queue.admit(now, cells, step.unit, fate) {
+            let verdict = port.queue.admit(now, cells, step.unit, fate);
+            self.removed.extend_from_slice(port.queue.removed());
+            match verdict {
                 Ok(()) => {
                     let stamp = Stamp {
                         congested: std::mem::take(&mut branch.mark_next),
@@ -197,6 +200,15 @@ impl Switch {
             let pdu = stamp.put_on(on_circuit(pdu, vci));
             self.ports.push(now, to, pdu, cells, base);
         }
+        for (slot, layer) in self.removed.drain(..) {
+            let flow = self.flows.get(slot as usize);
+            obs.on(now, subject(&self.config), || TraceEvent::Lost {
+                flow: flow.map_or(FlowId(0), |flow| flow.info.id),
+                layer: Some(layer),
+                count: 1,
+                cause: Cause::SelectiveDiscard,
+            });
+        }
     }
 
     /// Puts RES or ADAPT into the queue of a port; `false` if there is no room.
@@ -216,8 +228,7 @@ impl Switch {
             Carriage::Datagrams => LinkPdu::Adapter(message),
         };
         let cells = pdu.cells();
-        port.queue.advance(now);
-        if !port.queue.room(cells) {
+        if !port.queue.admit_message(now, cells) {
             port.queue.stats.adapter_dropped += 1;
             obs.on(now, subject(&self.config), || TraceEvent::Lost {
                 flow: message.flow,

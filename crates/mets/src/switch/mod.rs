@@ -38,7 +38,8 @@ pub use stats::{FilterStats, RejectedPdus, RejectedSignals, SwitchStats};
 use std::collections::VecDeque;
 
 use layercast_core::{
-    CellRate, FlowId, Level, Machine, Observer, PortId, Span, Stream, Subject, Time, earliest,
+    CellRate, FlowId, Layer, Level, Machine, Observer, PortId, Span, Stream, Subject, Time,
+    earliest,
 };
 use layercast_protect::WallClock;
 use layercast_qos::{Demand, Grant};
@@ -79,6 +80,8 @@ pub struct Switch {
     /// Kept to save an allocation for each division of a link.
     demands: Vec<Demand>,
     grants: Vec<Grant>,
+    /// Kept likewise: slots and layers of units that one that arrived took the place of.
+    removed: Vec<(u32, Layer)>,
     /// Ports that admit by measurement and have been asked for a flow.
     measured: Vec<PortId>,
 }
@@ -105,6 +108,7 @@ impl Switch {
             fast_wake: None,
             demands: Vec::new(),
             grants: Vec::new(),
+            removed: Vec::new(),
             measured: Vec::new(),
         };
         let inside = PortConfig {

@@ -61,6 +61,13 @@ impl Ports {
         self.slots.iter().filter_map(Option::as_deref)
     }
 
+    /// A flow is gone; its number is that of another one from now on.
+    pub fn forget(&mut self, flow: u32) {
+        for port in self.slots.iter_mut().flatten() {
+            port.queue.forget(flow);
+        }
+    }
+
     /// Gives the line of a port another rate.
     pub fn set_rate(&mut self, now: Time, id: PortId, rate: Option<Rate>) {
         if let Some(port) = self.get_mut(id) {

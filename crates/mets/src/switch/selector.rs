@@ -1,4 +1,4 @@
-use layercast_core::{FlowId, FlowSpec, Layer, Level, LevelSet, Serial, aal5_cells};
+use layercast_core::{DataClass, FlowId, FlowSpec, Layer, Level, LevelSet, Serial, aal5_cells};
 use layercast_wire::{
     Cell, Flags, FlowInfo, FrameType, MAX_CELL_PAYLOAD, METS_HEADER, Mark, MetsHeader,
 };
@@ -32,6 +32,8 @@ pub(crate) struct Selector {
     left: u32,
     frame: Option<Serial>,
     layer: Layer,
+    /// What the packet at hand is to its picture.
+    class: DataClass,
     /// The packet at hand is of a frame that goes with every level.
     common: bool,
     /// The packet at hand is a parity.
@@ -109,6 +111,7 @@ impl Selector {
             left: 0,
             frame: None,
             layer: Layer::Base,
+            class: DataClass::System,
             common: false,
             parity: false,
             unknown_types: 0,
@@ -207,6 +210,13 @@ impl Selector {
         self.unknown_types += u64::from(frame_start && !known);
         let gop_start = header.is_some_and(|header| header.flags.contains(Flags::GOP_START));
         let picture = known && !common;
+        let class = match picture {
+            true => class_of(layer, gop_start, self.groups.is_none()),
+            false => DataClass::System,
+        };
+        if !late {
+            self.class = class;
+        }
         let choice = self.groups.as_mut().map(|groups| {
             let place = seq.filter(|_| late && picture);
             let place = place.map(|seq| groups.late(layer, gop_start, seq));
@@ -224,6 +234,10 @@ impl Selector {
                 frame_start,
                 packet_start: true,
                 delimiter: false,
+                class,
+                is_key: gop_start,
+                frame: seq.map_or(0, |seq| seq.0),
+                flow: 0,
             },
             gop_start,
             late,
@@ -237,10 +251,9 @@ impl Selector {
     fn of_parity(&self, starts: bool) -> Step {
         Step {
             unit: Unit {
-                layer: Layer::Base,
                 frame_start: starts,
                 packet_start: starts,
-                delimiter: false,
+                ..Unit::MESSAGE
             },
             gop_start: false,
             late: true,
@@ -257,9 +270,10 @@ impl Selector {
         Step {
             unit: Unit {
                 layer: self.layer,
-                frame_start: false,
                 packet_start: false,
-                delimiter: false,
+                class: self.class,
+                frame: self.frame.map_or(0, |seq| seq.0),
+                ..Unit::MESSAGE
             },
             gop_start: false,
             late: false,
@@ -277,6 +291,18 @@ impl Selector {
             common,
             offered: LevelSet::EMPTY,
         })
+    }
+}
+
+/// What a picture of a layer is to the others: layers that add to each other are those of I, P and B pictures; of alternative ones
+/// each has its own key pictures.
+pub(super) fn class_of(layer: Layer, gop_start: bool, is_additive: bool) -> DataClass {
+    match (layer, is_additive) {
+        (Layer::Base, true) => DataClass::Intra,
+        (Layer::E1, true) => DataClass::Predicted,
+        (Layer::E2, true) => DataClass::Bidirectional,
+        (_, false) if gop_start => DataClass::Intra,
+        (_, false) => DataClass::Predicted,
     }
 }
 

@@ -396,6 +396,9 @@ impl Switch {
         reason: &'static str,
         obs: &mut O,
     ) {
+        if let Some(slot) = self.flows.slot_of(id) {
+            self.ports.forget(slot as u32);
+        }
         let Some(flow) = self.flows.remove(id) else {
             return;
         };

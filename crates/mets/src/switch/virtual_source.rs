@@ -1,4 +1,5 @@
 use layercast_core::{FilterKind, FlowId, Layer, Observer, PortId, Time, earliest};
+use layercast_link::Unit;
 use layercast_media::FilterRule;
 use layercast_wire::{Carriage, LinkPdu, Member, Signal};
 
@@ -246,7 +247,10 @@ impl Switch {
 
     /// Puts what left a filter into the queue of its port.
     fn emerge(&mut self, now: Time, id: FlowId, to: PortId, out: Out) {
-        let Some(flow) = self.flows.by_id(id) else {
+        let Some(slot) = self.flows.slot_of(id) else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(slot) else {
             return;
         };
         let carriage = flow.carriage;
@@ -256,6 +260,10 @@ impl Switch {
         let (pdu, cells, base) = match out {
             Out::Unit(pdu, unit) => {
                 let cells = pdu.cells();
+                let unit = Unit {
+                    flow: slot as u32,
+                    ..unit
+                };
                 self.stats.copies += 1;
                 if port
                     .queue
@@ -274,8 +282,7 @@ impl Switch {
                     _ => LinkPdu::Adapter(message),
                 };
                 let cells = pdu.cells();
-                port.queue.advance(now);
-                if !port.queue.room(cells) {
+                if !port.queue.admit_message(now, cells) {
                     port.queue.stats.adapter_dropped += 1;
                     return;
                 }

@@ -522,6 +522,7 @@ fn selective_discard_saves_every_base_frame_at_twice_the_line_rate() {
         let plain = Discard {
             selective: false,
             partial: false,
+            ..Discard::default()
         };
         let (got, offered) = overload(carriage, plain, 30);
         assert!(

@@ -12,9 +12,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use layercast_atm::{
-    SharedBuffer, SharedBufferConfig, SharedBufferError, SharedClassStats, SharedPolicy, Taken,
+    Cell, CellContract, Conformance, ExclpAction, ExclpError, FramePolicing, Peak, SharedBuffer,
+    SharedBufferConfig, SharedBufferError, SharedPolicy, Sustained, Taken, Upc, Verdict,
 };
-use layercast_core::{CELL_BITS, DataClass};
+use layercast_core::{CELL_BITS, Span, Time};
 use layercast_fec::MatrixError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -44,34 +45,51 @@ pub enum Smoothing {
     Gop,
 }
 
-/// Policies by their names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PolicyName {
-    /// [`SharedPolicy::Fifo`].
-    Fifo,
-    /// [`SharedPolicy::Clp`].
-    Clp,
-    /// [`SharedPolicy::ExClp`].
-    Exclp,
-    /// [`SharedPolicy::ExClpEpd`].
-    ExclpEpd,
-    /// [`SharedPolicy::Thresholds`].
-    Thresholds,
-    /// [`SharedPolicy::Dedicated`].
-    Dedicated,
+/// A policer of each video, whose contract is less than the video sends (Q5).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Police {
+    /// What happens to the cells above the contract.
+    pub action: PoliceAction,
+    /// The rate of the video in parts of that of the contract, above 1.
+    pub excess: f64,
+    /// Cells that may come at once.
+    pub burst: u32,
 }
 
-impl PolicyName {
-    fn policy(self) -> SharedPolicy {
-        match self {
-            PolicyName::Fifo => SharedPolicy::Fifo,
-            PolicyName::Clp => SharedPolicy::Clp,
-            PolicyName::Exclp => SharedPolicy::ExClp,
-            PolicyName::ExclpEpd => SharedPolicy::ExClpEpd,
-            PolicyName::Thresholds => SharedPolicy::Thresholds,
-            PolicyName::Dedicated => SharedPolicy::Dedicated,
-        }
+/// What happens to cells above a contract.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoliceAction {
+    /// [`ExclpAction::Discard`].
+    Discard,
+    /// [`ExclpAction::DemoteOne`].
+    DemoteOne,
+    /// [`ExclpAction::Tag`], although that conflicts with ExCLP.
+    Tag,
+}
+
+impl Police {
+    fn policer(self, bps: f64) -> Result<Upc, SettingError> {
+        let period = CELL_BITS as f64 / bps;
+        let contract = CellContract::Vbr {
+            // A smoothed video sends at its mean rate; four times that is never exceeded.
+            peak: Peak {
+                period: Span::from_secs_f64(period / 4.0),
+                tolerance: Span::ZERO,
+            },
+            sustained: Sustained {
+                period: Span::from_secs_f64(period * self.excess),
+                burst: self.burst,
+            },
+            conformance: Conformance::C,
+        };
+        let action = match self.action {
+            PoliceAction::Discard => ExclpAction::Discard,
+            PoliceAction::DemoteOne => ExclpAction::DemoteOne,
+            PoliceAction::Tag => ExclpAction::Tag { allow: true },
+        };
+        Ok(Upc::exclp(&contract, FramePolicing::Cells, action)?)
     }
 }
 
@@ -87,7 +105,7 @@ pub struct Setting {
     /// Their rate in parts of that of the link.
     pub load: f64,
     /// Which cells a full buffer discards.
-    pub policy: PolicyName,
+    pub policy: SharedPolicy,
     /// How sources spread their cells.
     pub smoothing: Smoothing,
     /// Cells of the buffer.
@@ -96,6 +114,12 @@ pub struct Setting {
     pub thresholds: [u8; 4],
     /// How far below its threshold a class is taken again, in percent of the buffer.
     pub hysteresis: u8,
+    /// Cells in the buffer from which on a whole GOP is refused, in percent of it.
+    pub gop_threshold: u8,
+    /// Class B is refused altogether (Q3).
+    pub refuse_b: bool,
+    /// A policer of each video.
+    pub police: Option<Police>,
     /// Standard deviation of the sizes of pictures, in parts of the mean.
     pub deviation: f64,
     /// Time that is counted.
@@ -111,11 +135,14 @@ impl Default for Setting {
             sources: 100,
             bps: 2e6,
             load: 1.05,
-            policy: PolicyName::ExclpEpd,
+            policy: SharedPolicy::ExClpEpd,
             smoothing: Smoothing::Gop,
             buffer: buffer.size,
             thresholds: buffer.thresholds,
             hysteresis: buffer.hysteresis,
+            gop_threshold: buffer.gop_threshold,
+            refuse_b: false,
+            police: None,
             deviation: 0.2,
             seconds: 10.0,
             seed: 1,
@@ -140,8 +167,10 @@ pub struct Run {
     pub delay_us: [f64; 2],
     /// Mean number of cells that a cell finds in the buffer.
     pub mean_occupancy: f64,
-    /// Cells that arrived.
+    /// Cells that sources sent.
     pub cells: u64,
+    /// Cells of them that came to the buffer: the others were policed.
+    pub offered: u64,
 }
 
 /// Reason why a setting cannot be run.
@@ -163,6 +192,9 @@ pub enum SettingError {
     /// The stream does not go into cells.
     #[error(transparent)]
     Stream(#[from] Aal5PlusError),
+    /// The policer cannot be.
+    #[error(transparent)]
+    Police(#[from] ExclpError),
     /// The parity matrix cannot be.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
@@ -177,12 +209,13 @@ impl Setting {
         self.validate()?;
         let buffer = SharedBuffer::new(SharedBufferConfig {
             size: self.buffer,
-            policy: self.policy.policy(),
+            policy: self.policy,
             thresholds: self.thresholds,
             hysteresis: self.hysteresis,
+            gop_threshold: self.gop_threshold,
             ..SharedBufferConfig::default()
         })?;
-        Ok(World::new(self, buffer).run())
+        Ok(World::new(self, buffer)?.run())
     }
 
     fn validate(&self) -> Result<(), SettingError> {
@@ -212,6 +245,12 @@ impl Setting {
             "more than 0, at most 3600",
         )?;
         check(
+            "excess of a policer",
+            self.police.map_or(1.0, |it| it.excess),
+            &|it| (1.0..=100.0).contains(&it),
+            "1 to 100",
+        )?;
+        check(
             "deviation",
             self.deviation,
             &|it| (0.0..=1.0).contains(&it),
@@ -233,10 +272,19 @@ struct World<'a> {
     free: f64,
     /// Cells that an arriving one finds, by number.
     found: Vec<u64>,
+    /// One for each source, if they are policed.
+    policers: Vec<Upc>,
+    /// Cells that sources sent, and those that were lost, by the class that the source gave them.
+    received: [u64; 4],
+    lost: [u64; 4],
+    sent: u64,
+    /// Cells that came to the buffer.
+    offered: u64,
 }
 
 impl World<'_> {
-    fn new(setting: &Setting, buffer: SharedBuffer) -> World<'_> {
+    fn new(setting: &Setting, mut buffer: SharedBuffer) -> Result<World<'_>, SettingError> {
+        buffer.force_refusal(setting.refuse_b);
         let link = f64::from(setting.sources) * setting.bps / setting.load;
         let sources = (0..setting.sources).map(|number| Source::new(setting, number));
         let sources: Vec<Source> = sources.collect();
@@ -244,7 +292,16 @@ impl World<'_> {
             .iter()
             .zip(0..)
             .map(|(it, number)| Reverse((it.next(), number)));
-        World {
+        let policers = { setting.police.iter() }.flat_map(|it| {
+            let of = |_| it.policer(setting.bps);
+            (0..setting.sources).map(of)
+        });
+        Ok(World {
+            policers: policers.collect::<Result<_, _>>()?,
+            received: [0; 4],
+            lost: [0; 4],
+            sent: 0,
+            offered: 0,
             next: next.collect(),
             decoding: sources.iter().map(|_| Decoding::default()).collect(),
             sources,
@@ -253,37 +310,34 @@ impl World<'_> {
             free: 0.0,
             found: vec![0; setting.buffer as usize + 1],
             setting,
-        }
+        })
     }
 
     fn run(mut self) -> Run {
         let warm = (WARM_UP * source::GOP_SECONDS * SECOND) as u64;
         let end = warm + (self.setting.seconds * SECOND) as u64;
-        let mut before: Option<[SharedClassStats; 4]> = None;
         while let Some(Reverse((at, number))) = self.next.pop() {
             if at >= end {
                 break;
             }
             let is_counted = at >= warm;
-            if is_counted && before.is_none() {
-                before = Some(*self.buffer.stats());
-            }
-            self.serve(at as f64);
+            self.serve(at as f64, is_counted);
             self.arrive(at, number, is_counted);
             let source = &mut self.sources[usize::from(number)];
             source.advance();
             self.next.push(Reverse((source.next(), number)));
         }
-        self.report(before.unwrap_or_default())
+        self.report()
     }
 
     /// The link sends until `now`.
-    fn serve(&mut self, now: f64) {
+    fn serve(&mut self, now: f64, is_counted: bool) {
         while self.free <= now {
             if self.buffer.dequeue().is_none() {
                 self.free = now;
                 return;
             }
+            self.sent += u64::from(is_counted);
             self.free += self.cell_time;
         }
     }
@@ -291,29 +345,40 @@ impl World<'_> {
     fn arrive(&mut self, at: u64, number: u16, is_counted: bool) {
         let source = &self.sources[usize::from(number)];
         let decoding = &mut self.decoding[usize::from(number)];
-        let cell = source.cell(number);
+        let mut cell = source.cell(number);
+        let class = source::class_of_frame(cell.frame);
         decoding.sent(source.picture(), is_counted);
+        self.received[class.index()] += u64::from(is_counted);
+        if let Some(policer) = self.policers.get_mut(usize::from(number))
+            && let Verdict::Discard(_) = policer.police(Time::from_ps(at), &mut cell)
+        {
+            self.lose(cell, is_counted);
+            return;
+        }
         if is_counted {
+            self.offered += 1;
             self.found[self.buffer.len() as usize] += 1;
         }
         debug_assert!(self.free >= at as f64 || self.buffer.is_empty());
         match self.buffer.enqueue(cell) {
             Taken::Queued => {}
-            Taken::Discarded => decoding.lost(source::picture_of(cell.frame)),
-            Taken::PushedOut(victim) => {
-                let decoding = &mut self.decoding[usize::from(victim.vc.0)];
-                decoding.lost(source::picture_of(victim.frame));
-            }
+            Taken::Discarded => self.lose(cell, is_counted),
+            Taken::PushedOut(victim) => self.lose(victim, is_counted),
+        }
+        for place in 0..self.buffer.purged().len() {
+            self.lose(self.buffer.purged()[place], is_counted);
         }
     }
 
-    fn report(self, before: [SharedClassStats; 4]) -> Run {
-        let after = self.buffer.stats();
-        let each = |of: fn(&SharedClassStats) -> u64| {
-            DataClass::ALL.map(|class| of(&after[class.index()]) - of(&before[class.index()]))
-        };
-        let (received, sent) = (each(|it| it.received), each(|it| it.sent));
-        let lost = each(|it| it.discarded + it.pushed_out);
+    /// A cell is lost: it counts for the class that its source gave it.
+    fn lose(&mut self, cell: Cell, is_counted: bool) {
+        let class = source::class_of_frame(cell.frame);
+        self.lost[class.index()] += u64::from(is_counted);
+        self.decoding[usize::from(cell.vc.0)].lost(source::picture_of(cell.frame));
+    }
+
+    fn report(self) -> Run {
+        let (received, lost) = (self.received, self.lost);
         let cells: u64 = received.iter().sum();
         let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
         let pictures = self
@@ -343,10 +408,11 @@ impl World<'_> {
             share_percent: received.map(|count| percent(count, cells)),
             decodable_percent: percent(pictures[1], pictures[0]),
             pictures: pictures[0],
-            goodput_percent: percent(pictures[2], sent.iter().sum()),
+            goodput_percent: percent(pictures[2], self.sent),
             delay_us: [quantile(0.5), quantile(0.99)],
             mean_occupancy: occupied / taken.max(1) as f64,
             cells,
+            offered: self.offered,
         }
     }
 }

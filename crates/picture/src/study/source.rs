@@ -31,6 +31,14 @@ pub(super) fn class_of(picture: u32) -> DataClass {
     }
 }
 
+/// The class that a source gives the cells of a frame.
+pub(super) fn class_of_frame(frame: FrameId) -> DataClass {
+    match frame.0.is_multiple_of(2) {
+        true => DataClass::System,
+        false => class_of(picture_of(frame)),
+    }
+}
+
 /// A video as cells.
 #[derive(Debug)]
 pub(super) struct Source {

@@ -32,25 +32,25 @@ fn sources_have_the_shares_of_the_paper() {
 fn overload_is_lost_by_the_class_that_the_policy_says() {
     // Sizes of pictures vary: with equal ones each round of the phases is the same, and few videos lose all.
     let of = |policy| run(|it| (it.load, it.policy, it.seconds) = (1.05, policy, 10.0));
-    let fifo = of(PolicyName::Fifo);
+    let fifo = of(SharedPolicy::Fifo);
     // 1 - 1/1.05, the same of all classes.
     for loss in fifo.loss_percent {
         assert!(near(loss, 4.76, 1.5), "{fifo:?}");
     }
-    let clp = of(PolicyName::Clp);
+    let clp = of(SharedPolicy::Clp);
     assert_eq!(clp.loss_percent[..2], [0.0, 0.0]);
     // 4.76 % in the 42 % that have CLP = 1.
     assert!(
         near(clp.loss_percent[2], 11.3, 3.0) && near(clp.loss_percent[3], 11.3, 3.0),
         "{clp:?}"
     );
-    let exclp = of(PolicyName::Exclp);
+    let exclp = of(SharedPolicy::ExClp);
     assert_eq!(exclp.loss_percent[..2], [0.0, 0.0]);
     assert!(
         exclp.loss_percent[2] < 0.5 && near(exclp.loss_percent[3], 36.6, 3.0),
         "{exclp:?}"
     );
-    let epd = of(PolicyName::ExclpEpd);
+    let epd = of(SharedPolicy::ExClpEpd);
     assert_eq!(epd.loss_percent[..2], [0.0, 0.0]);
     assert!(near(epd.loss_percent[3], 36.6, 3.0), "{epd:?}");
     let decodable = [&epd, &exclp, &clp, &fifo].map(|run| run.decodable_percent);

@@ -143,6 +143,7 @@ fn port_config(
             ..QueueConfig::of_limit(cells as u32)
         },
         delay: link.delay,
+        discard: link.discard.discard(),
         adapt_capacity: link.adapt_capacity,
         measured: scenario.promise.promise(scenario.admission)?,
         bl_permille: (fraction("bl_share", link.bl_share)? * 1_000.0).round() as u16,

@@ -28,9 +28,9 @@ pub use layercast_core::quantity as units;
 pub use network::{Asked, Fault, Flow, NetLink, Network, Node, Port, Receiver, Request};
 pub use repair::LinkRepair;
 pub use schema::{
-    ClipSpec, FaultKind, FaultSpec, FilterSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec,
-    LinkSpec, LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec,
-    Scenario, SecuritySpec, ShapingSpec,
+    ClipSpec, DiscardSpec, FaultKind, FaultSpec, FilterSpec, FitSpec, FlowEntry, GilbertSpec,
+    JitterSpec, LinkSpec, LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec,
+    RequestSpec, Scenario, SecuritySpec, ShapingSpec,
 };
 pub use warnings::Warning;
 

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use layercast_atm::SharedPolicy;
 use layercast_core::{CellRate, Composition, Level, QosPolicy, Rate, Span};
+use layercast_link::Discard;
 use layercast_media::{FilterRule, Synthetic};
 use layercast_mets::switch::Lowering;
 use layercast_mets::{ParityConfig, PlayoutConfig};
@@ -178,6 +180,10 @@ pub struct LinkSpec {
     #[serde(default = "defaults::efci")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub efci: f64,
+    /// What a full queue discards: whole frames of high layers early (`layers`), or by class, as the policies of a shared buffer
+    /// do: the base layer is class I, E1 class P, E2 class B.
+    #[serde(default, skip_serializing_if = "DiscardSpec::is_default")]
+    pub discard: DiscardSpec,
     /// Fraction of the rate that base layers may reserve.
     #[serde(default = "defaults::bl_share")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
@@ -211,6 +217,62 @@ pub struct LinkSpec {
     /// delays it and loses it on its own. `b` is a host of receivers. Datagrams only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicast: Option<String>,
+}
+
+/// What a full queue discards.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DiscardSpec {
+    /// New frames of E2 above half of the queue, of E1 above three quarters, and the rest of frames that lost a unit.
+    #[default]
+    Layers,
+    /// The unit that arrives.
+    Fifo,
+    /// The youngest unit of E1 and E2, for one of the base layer.
+    Clp,
+    /// The youngest unit of the lowest class below that of the one that arrives.
+    Exclp,
+    /// The same; and frames from the threshold of their class on.
+    ExclpEpd,
+    /// The same; and what refers to a frame that lost a unit.
+    Dependent,
+    /// The same; and before frames of E2, whole GOPs of each flow in turn.
+    WholeGops,
+    /// The unit that arrives, from the threshold of its class on.
+    Thresholds,
+    /// The unit that arrives, if the part of its class is full.
+    Dedicated,
+}
+
+impl DiscardSpec {
+    /// For `serde`: whether it is left out of files.
+    pub fn is_default(&self) -> bool {
+        *self == DiscardSpec::Layers
+    }
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        self.discard().classes.map_or("layers", SharedPolicy::name)
+    }
+
+    /// As a port takes it.
+    pub fn discard(self) -> Discard {
+        let classes = match self {
+            DiscardSpec::Layers => None,
+            DiscardSpec::Fifo => Some(SharedPolicy::Fifo),
+            DiscardSpec::Clp => Some(SharedPolicy::Clp),
+            DiscardSpec::Exclp => Some(SharedPolicy::ExClp),
+            DiscardSpec::ExclpEpd => Some(SharedPolicy::ExClpEpd),
+            DiscardSpec::Dependent => Some(SharedPolicy::Dependent),
+            DiscardSpec::WholeGops => Some(SharedPolicy::WholeGops),
+            DiscardSpec::Thresholds => Some(SharedPolicy::Thresholds),
+            DiscardSpec::Dedicated => Some(SharedPolicy::Dedicated),
+        };
+        Discard {
+            classes,
+            ..Discard::default()
+        }
+    }
 }
 
 /// The rate of a link: a figure, or what a flow needs.

@@ -142,13 +142,14 @@ impl Topology {
         let alike = first.rate == link.rate
             && first.queue == link.queue
             && first.efci == link.efci
+            && first.discard == link.discard
             && first.bl_share == link.bl_share
             && first.adapt_capacity == link.adapt_capacity
             && first.repair == link.repair;
         match alike {
             true => Ok(()),
             false => {
-                let accepted = "with the rate, queue, efci, bl_share, adapt_capacity and repair of the first link of the group: \
+                let accepted = "with the rate, queue, efci, discard, bl_share, adapt_capacity and repair of the first link of the group: \
                                 they have one port";
                 Err(ScenarioError::value(field("multicast"), group, accepted))
             }

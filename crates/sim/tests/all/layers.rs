@@ -13,6 +13,8 @@ const ORDER: &[&str] = &[
     "ties",
     "calendar",
     "kernel",
+    // Copies of a stream at one port.
+    "overload",
     // METS nodes, as they are written and as they run.
     "scenario",
     "summary",

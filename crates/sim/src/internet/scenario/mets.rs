@@ -25,8 +25,9 @@ use crate::scenario::form::{self, time_to};
 use crate::scenario::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
 use crate::scenario::units::{Quantity, QueueSize, text, text_opt};
 use crate::scenario::{
-    self as layered, FaultSpec, FilterSpec, FitSpec, FlowEntry, HostChoice, LinkRepair, LinkSpec,
-    NodeKind, NodeSpec, RateSpec, ReceiverSpec, RequestSpec, SecuritySpec, defaults,
+    self as layered, DiscardSpec, FaultSpec, FilterSpec, FitSpec, FlowEntry, HostChoice,
+    LinkRepair, LinkSpec, NodeKind, NodeSpec, RateSpec, ReceiverSpec, RequestSpec, SecuritySpec,
+    defaults,
 };
 use crate::text::{Text, among};
 
@@ -121,6 +122,9 @@ pub struct PeeringSpec {
     #[serde(default = "defaults::efci")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub efci: f64,
+    /// What a full queue discards: whole frames of high layers early (`layers`), or by class.
+    #[serde(default, skip_serializing_if = "DiscardSpec::is_default")]
+    pub discard: DiscardSpec,
     /// Fraction of the rate that base layers may reserve.
     #[serde(default = "defaults::bl_share")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
@@ -404,6 +408,7 @@ impl PeeringSpec {
             delay: Span::ZERO,
             queue: self.queue,
             efci: self.efci,
+            discard: self.discard,
             bl_share: self.bl_share,
             adapt_capacity: self.adapt_capacity,
             loss: None,
