@@ -176,7 +176,7 @@ impl<'a> World<'a> {
             copy.number += 1;
             if copy.number == self.stream.datagrams.len() {
                 (copy.number, copy.pass) = (0, copy.pass + 1);
-                // Copies go on as load of the others.
+                // Copies continue as load of the others.
                 counting -= usize::from(copy.pass == COUNTED + 1);
             }
             self.expect(number);
@@ -284,7 +284,7 @@ impl<'a> World<'a> {
 }
 
 /// How many pictures can be decoded: an I picture alone, a P picture with the reference before it, a B picture with the two before
-/// it. What stands before the first reference counts as there.
+/// it. Pictures before the first reference count as if they had theirs.
 pub fn decodable_of(classes: &[DataClass], is_whole: &[bool]) -> u64 {
     let mut references = [true; 2];
     let mut count = 0;

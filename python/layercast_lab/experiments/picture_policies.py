@@ -1,4 +1,4 @@
-"""Picture quality on ATM: groups as units of discard, policers (specs/mpeg-picture-quality.md 4, Q3 to Q5)."""
+"""Picture quality on ATM: units of discard, and policers (specs/mpeg-picture-quality.md 4, Q3 to Q5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ B_SHARE, GOP_PICTURES, B_PICTURES = 13.0, 12, 8
 EXCESS = (1.1, 1.2, 1.3, 1.4, 1.5)
 ACTIONS = {"discard": "Discard", "demote_one": "DemoteOne", "tag": "Tag"}
 BURST = 40
-"""Cells that may come at once: two header cells and the frames between them."""
+"""Cells that may come immediately after each other: two header cells and the frames between them."""
 
 
 @experiment("mpeg-picture-quality/q3", title="A buffer without the cells of B pictures", paper=PAPER)
