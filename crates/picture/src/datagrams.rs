@@ -207,7 +207,7 @@ fn muxed(packets: &[[u8; PACKET]]) -> Option<Vec<u64>> {
         let time = match clocks.last() {
             None => 0,
             Some(&(at, time)) => match (clock + WRAP - before) % WRAP {
-                // A discontinuity: as if the mean rate went on.
+                // A discontinuity: as if the mean rate continued.
                 step if step == 0 || step > MOST_APART => match (number as u64 * time, at as u64) {
                     (_, 0) => time,
                     (product, at) => product / at,

@@ -93,7 +93,7 @@ impl Default for Circuit {
 /// of datagrams the queue of a port.
 ///
 /// For each unit: [`arrive`](ClassDiscipline::arrive); if it is taken and there is no room, units of
-/// [`victims`](ClassDiscipline::victims) are removed, each told to [`pushed_out`](ClassDiscipline::pushed_out); then
+/// [`victims`](ClassDiscipline::victims) are removed, each reported to [`pushed_out`](ClassDiscipline::pushed_out); then
 /// [`settle`](ClassDiscipline::settle).
 #[derive(Debug)]
 pub struct ClassDiscipline {

@@ -53,7 +53,7 @@ pub struct Police {
     pub action: PoliceAction,
     /// The rate of the video in parts of that of the contract, above 1.
     pub excess: f64,
-    /// Cells that may come at once.
+    /// Cells that may follow each other without a pause.
     pub burst: u32,
 }
 
