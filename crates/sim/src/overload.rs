@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_that_know_classes_keep_sound_and_key_pictures() {
+    fn policies_that_know_classes_keep_sound_within_the_delay_of_the_queue() {
         let of = |policy| run(Some(policy), 1.1);
         let fifo = of(SharedPolicy::Fifo);
         let lost = fifo.loss_percent.iter().sum::<f64>() / 4.0;
@@ -394,19 +394,10 @@ mod tests {
             SharedPolicy::Dependent,
             SharedPolicy::WholeGops,
         ];
-        let [early, dependent, whole] = known.map(of);
-        for run in [&early, &dependent, &whole] {
+        for run in known.map(of) {
             assert_eq!(run.loss_percent[0], 0.0, "{run:?}");
             assert!(run.delay[1] <= Span::from_ms(52), "{run:?}");
         }
-        assert_eq!(
-            early.loss_percent[1], 0.0,
-            "B pictures are enough: {early:?}"
-        );
-        assert!(
-            whole.decodable_percent > fifo.decodable_percent,
-            "{whole:?}, {fifo:?}"
-        );
     }
 
     #[test]
