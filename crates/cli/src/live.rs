@@ -323,8 +323,8 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
         LiveEvent::Silent | LiveEvent::Back => "pauses of the encoder",
         LiveEvent::Restart(_) => "restarts of the timeline",
         LiveEvent::Pace(_) => "changes of the pace of the source",
-        LiveEvent::Lost(loss) if loss.packets == 0 => "pictures that are not whole",
-        LiveEvent::Lost(_) => "packets lost on the way in",
+        LiveEvent::Lost { loss, .. } if loss.packets == 0 => "pictures that are not whole",
+        LiveEvent::Lost { .. } => "packets lost on the way in",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::Stream(_) => "streams that stop",
         LiveEvent::Rendition(_) => "renditions that do not align or stop",
@@ -358,7 +358,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
             by.as_secs_f64()
         ),
         LiveEvent::Pace(change) => pace(change),
-        LiveEvent::Lost(loss) => lost(loss),
+        LiveEvent::Lost { loss, is_pipe } => lost(loss, *is_pipe),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Stream(change) => stream(change),
         LiveEvent::Rendition(note) => note.to_string(),
@@ -416,13 +416,16 @@ pub fn slow(ratio: f64) -> String {
     format!("the source delivers {ratio:.2} s of media per second: {TOO_SLOW}")
 }
 
+/// Why packets are missing in a stream that comes through a pipe, such as that of SRT.
+const LOST_IN_PIPE: &str = "its sender broke off or was started again, or packets were missing in it already when it was sent";
+
 /// Why packets are lost before they come to the source, and what helps.
-const LOST_BEFORE: &str = "the network between the encoder and serve loses them, or the receive buffer of the host of serve is full \
+const LOST_BEFORE: &str = "the encoder was started again, the network between the encoder and serve loses them, or the receive buffer of the host of serve is full \
                            (Linux: nstat -az UdpRcvbufErrors counts that; sysctl net.core.rmem_max=4194304 before serve starts \
                            makes room). Over a network that loses packets, send by SRT: serve 'srt://:PORT?mode=listener'";
 
 /// That packets were lost on the way in, and what helps; or that pictures are not whole without that.
-fn lost(loss: &InputLoss) -> String {
+fn lost(loss: &InputLoss, is_pipe: bool) -> String {
     if loss.packets == 0 {
         return format!(
             "warning: {} not whole: the input ends or breaks off inside, or marks packets as damaged; receivers \
@@ -441,7 +444,11 @@ fn lost(loss: &InputLoss) -> String {
             count(pictures, "picture")
         ),
     };
-    format!("warning: {packets} of the input were lost on the way in{pictures}: {LOST_BEFORE}")
+    let why = match is_pipe {
+        true => LOST_IN_PIPE,
+        false => LOST_BEFORE,
+    };
+    format!("warning: {packets} of the input were lost on the way in{pictures}: {why}")
 }
 
 /// That pictures of a flow are damaged since packets were lost on the way to its source, and what helps.
@@ -502,7 +509,11 @@ mod tests {
             packets: 0,
             pictures: 1,
         };
-        let said = in_words(&LiveEvent::Lost(loss)).expect("a warning");
+        let said = in_words(&LiveEvent::Lost {
+            loss,
+            is_pipe: false,
+        })
+        .expect("a warning");
         assert!(
             said.contains("1 picture of the input is not whole"),
             "{said}"
@@ -516,7 +527,11 @@ mod tests {
             packets: 7,
             pictures: 1,
         };
-        let said = in_words(&LiveEvent::Lost(loss)).expect("a warning");
+        let event = LiveEvent::Lost {
+            loss,
+            is_pipe: false,
+        };
+        let said = in_words(&event).expect("a warning");
         for part in [
             "7 packets",
             "1 picture ",
@@ -527,7 +542,18 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        assert!(kind(&LiveEvent::Lost(loss)).is_some(), "a few in a minute");
+        assert!(kind(&event).is_some(), "a few in a minute");
+        // What comes through a pipe, as that of SRT, is not lost between two hosts.
+        let event = LiveEvent::Lost {
+            loss,
+            is_pipe: true,
+        };
+        let said = in_words(&event).expect("a warning");
+        assert!(said.contains("started again"), "{said}");
+        assert!(
+            !said.contains("srt://") && !said.contains("receive buffer"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -289,13 +289,15 @@ fn why(limit: Limit, member: &MemberStats) -> String {
             available.rate(),
             needed.rate()
         ),
-        (Limit::Upstream { level }, _) => {
-            let upstream = match &member.upstream {
-                Some(upstream) => format!("{upstream}, the node upstream,"),
-                None => "the node upstream".to_owned(),
-            };
-            format!("{upstream} gives {level}: see layercast stats there")
-        }
+        (Limit::Upstream { level }, _) => match &member.upstream {
+            Some(upstream) => {
+                format!("{upstream}, the node upstream, gives {level}: see layercast stats there")
+            }
+            None => format!(
+                "the source of the flow gives {level}: pictures of higher levels do not come to it, as of a rendition that \
+                     stopped (the messages of serve tell which)"
+            ),
+        },
     }
 }
 
@@ -732,6 +734,12 @@ mod tests {
                 Some("top"),
                 None,
                 ["top, the node upstream, gives BL", "stats there"],
+            ),
+            (
+                Limit::Upstream { level },
+                None,
+                None,
+                ["the source of the flow gives BL", "messages of serve"],
             ),
             (
                 Limit::Link { needed, available },

@@ -142,7 +142,12 @@ pub enum LiveEvent {
     /// The source became slower than real time, or keeps it again.
     Pace(PaceChange),
     /// Packets were lost on the way here, and pictures with them, since the last such event.
-    Lost(InputLoss),
+    Lost {
+        /// How much since the last time.
+        loss: InputLoss,
+        /// The input is a pipe: no datagrams of it are lost between its sender and this host.
+        is_pipe: bool,
+    },
     /// Frames found no room, up to a frame to start at.
     Dropped {
         /// How many.

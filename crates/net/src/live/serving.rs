@@ -165,7 +165,8 @@ impl Serving {
             pictures: loss.pictures.saturating_sub(before.pictures),
         };
         if new != InputLoss::default() {
-            self.tell(LiveEvent::Lost(new));
+            let is_pipe = self.is_pipe;
+            self.tell(LiveEvent::Lost { loss: new, is_pipe });
         }
     }
 
