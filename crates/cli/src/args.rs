@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use layercast_core::quantity::QueueSize;
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_fec::SmpteConfig;
 use layercast_link::{Jitter, RateSchedule};
 use layercast_media::Map;
 use layercast_mets::switch::FilterPlace;
@@ -355,6 +356,10 @@ pub struct Serve {
     /// Live RTP: the session description of the sender, with the parameter sets that its stream lacks
     #[arg(long, value_name = "FILE")]
     pub sdp: Option<PathBuf>,
+    /// Live RTP: bring lost packets back with the parities of SMPTE 2022-1 (Pro-MPEG) that come to the ports 2 and 4 above
+    /// that of the media
+    #[arg(long)]
+    pub rtp_fec: bool,
     /// Live: start this shell command, and write a line to its standard input with the rate at which to encode, in whole bit/s,
     /// all media of the stream together: at the start, and when what the links to the receivers carry changes it by more than
     /// 5 %, once a second at most. Links with the rate auto (--rate) follow their path
@@ -838,6 +843,10 @@ pub struct Join {
     /// With --out rtp://: the session description with which players open it [default: FLOW.sdp]
     #[arg(long, value_name = "FILE", requires = "out")]
     pub sdp: Option<PathBuf>,
+    /// With --out rtp://: parities of SMPTE 2022-1 (Pro-MPEG) for blocks of L columns and D rows of packets, to the ports 2
+    /// and 4 above that of the media; with :columns to the first of them alone
+    #[arg(long, value_name = "LxD[:columns]", requires = "out", value_parser = units::rtp_fec)]
+    pub rtp_fec: Option<SmpteConfig>,
     /// What becomes of a picture in the output that refers to a lost one
     #[arg(long, value_name = "HOW", default_value = "drop", requires = "out")]
     pub undecodable: Undecodable,

@@ -280,6 +280,9 @@ fn output(args: &args::Join, flow: &str) -> Result<(Output, Option<Drain>), Fail
         if args.sdp.is_some() {
             return Err(no_session());
         }
+        if args.rtp_fec.is_some() {
+            return Err(no_parities());
+        }
         let target = Target::new(out);
         let (is_player, form) = (target.is_player, target.form);
         let drain = Drain::new(target)?;
@@ -287,6 +290,12 @@ fn output(args: &args::Join, flow: &str) -> Result<(Output, Option<Drain>), Fail
         return Ok((Output::Stream(stream), Some(drain)));
     }
     own_output(args, flow, out).map(|output| (output, None))
+}
+
+fn no_parities() -> Failure {
+    Failure::Usage(
+        "--rtp-fec protects an output of RTP: join URL --out rtp://HOST:PORT --rtp-fec 5x5".into(),
+    )
 }
 
 fn no_session() -> Failure {
@@ -322,6 +331,9 @@ fn own_output(args: &args::Join, flow: &str, out: &Path) -> Result<Output, Failu
     if args.sdp.is_some() && !matches!(form, Some((_, true))) {
         return Err(no_session());
     }
+    if args.rtp_fec.is_some() && !matches!(form, Some((_, true))) {
+        return Err(no_parities());
+    }
     Ok(match form {
         None if is_stdout => Output::Stdout,
         None => Output::File(out.to_owned()),
@@ -329,7 +341,11 @@ fn own_output(args: &args::Join, flow: &str, out: &Path) -> Result<Output, Failu
         Some((to, true)) => {
             let named = flow.replace(['/', '\\'], "_") + ".sdp";
             let sdp = args.sdp.clone().unwrap_or_else(|| named.into());
-            Output::Rtp { to, sdp: Some(sdp) }
+            Output::Rtp {
+                to,
+                sdp: Some(sdp),
+                parities: args.rtp_fec,
+            }
         }
     })
 }

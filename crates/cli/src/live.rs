@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
+use layercast_fec::SmpteReceiverStats;
 use layercast_media::{
     Advice, Clip, InputLoss, PaceChange, Restart, RtpSession, StoredRenditions, StreamChange,
     TOO_SLOW,
@@ -56,7 +57,11 @@ pub fn open(path: &Path, args: &args::Serve) -> Result<Input, Failure> {
         return through(source::Input::new(path), None, args, None);
     }
     if let Some((url, address)) = path.to_str().and_then(|it| Some((it, address_of(it)?))) {
-        let from = LiveFrom::Udp(listen_address(url, address)?);
+        let address = listen_address(url, address)?;
+        let from = match args.rtp_fec {
+            true => LiveFrom::Protected(address),
+            false => LiveFrom::Udp(address),
+        };
         return Ok(Input::Live(from, None));
     }
     if !input::is_stream(path) {
@@ -325,6 +330,7 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
         LiveEvent::Pace(_) => "changes of the pace of the source",
         LiveEvent::Lost { loss, .. } if loss.packets == 0 => "pictures that are not whole",
         LiveEvent::Lost { .. } => "packets lost on the way in",
+        LiveEvent::Repaired(_) => "packets that parities brought back",
         LiveEvent::Source(_) => "sources on the port",
         LiveEvent::Stream(_) => "streams that stop",
         LiveEvent::Rendition(_) => "renditions that do not align or stop",
@@ -359,6 +365,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         ),
         LiveEvent::Pace(change) => pace(change),
         LiveEvent::Lost { loss, is_pipe } => lost(loss, *is_pipe),
+        LiveEvent::Repaired(stats) => repaired(stats),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Stream(change) => stream(change),
         LiveEvent::Rendition(note) => note.to_string(),
@@ -449,6 +456,17 @@ fn lost(loss: &InputLoss, is_pipe: bool) -> String {
         false => LOST_BEFORE,
     };
     format!("warning: {packets} of the input were lost on the way in{pictures}: {why}")
+}
+
+/// What parities of RTP brought back so far.
+fn repaired(stats: &SmpteReceiverStats) -> String {
+    let back = count(stats.recovered, "packet");
+    match stats.lost {
+        0 => format!("{back} of the input that were lost came back by their parities, all of them"),
+        lost => format!(
+            "{back} of the input that were lost came back by their parities, and {lost} did not: larger blocks survive longer bursts, smaller ones more losses"
+        ),
+    }
 }
 
 /// That pictures of a flow are damaged since packets were lost on the way to its source, and what helps.

@@ -108,6 +108,12 @@ pub fn run(args: &args::Serve) -> Outcome {
             "--sdp describes a live RTP stream: serve rtp://HOST:PORT --sdp FILE".into(),
         ));
     }
+    let is_rtp = path.to_str().is_some_and(|it| it.starts_with("rtp://"));
+    if args.rtp_fec && !is_rtp {
+        return Err(Failure::Usage(
+            "--rtp-fec takes parities of a live RTP stream: serve rtp://HOST:PORT --rtp-fec".into(),
+        ));
+    }
     let flow = match &args.flow {
         Some(name) => name.clone(),
         None if is_live && !path.is_file() => "live".to_owned(),

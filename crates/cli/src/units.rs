@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_fec::SmpteConfig;
 use layercast_link::{Discard, Jitter, RateSchedule, RateStep};
 use layercast_media::{FilterRule, Map, MapError, RuleError};
 use layercast_mets::ParityConfigError;
@@ -531,6 +532,27 @@ pub fn protect_base(text: &str) -> Result<ProtectBase, String> {
             parities.map(|parities| ProtectBase(Some(parities)))
         }
     }
+}
+
+/// Columns and rows of a block of RTP packets with parities.
+pub fn rtp_fec(text: &str) -> Result<SmpteConfig, String> {
+    let (size, with_rows) = match text.strip_suffix(":columns") {
+        Some(size) => (size, false),
+        None => (text, true),
+    };
+    let sides = size
+        .split_once('x')
+        .map(|(columns, rows)| (columns.parse(), rows.parse()));
+    let Some((Ok(columns), Ok(rows))) = sides else {
+        return Err("columns and rows, such as 5x5, or 10x10:columns".to_owned());
+    };
+    let config = SmpteConfig {
+        columns,
+        rows,
+        with_rows,
+    };
+    config.validate().map_err(|error| error.to_string())?;
+    Ok(config)
 }
 
 /// How pictures are distributed over the layers.

@@ -1,5 +1,6 @@
 mod ahead;
 mod growth;
+mod protected;
 mod serving;
 mod source;
 
@@ -9,6 +10,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{Composition, FlowSpec, PerLayer, Rate, Span, Status};
+use layercast_fec::SmpteReceiverStats;
 use layercast_media::{
     GopWatch, Ingest, IngestStats, InputLoss, LevelSummary, LiveClock, LiveLoad, LongGop, Map,
     MediaTimeline, Overload, PaceChange, Rendition, RenditionNote, Restart, RtpNote, RtpSession,
@@ -21,6 +23,7 @@ use crate::clock::Clock;
 use crate::error::NetError;
 use crate::frames::Frames;
 use ahead::Ahead;
+use protected::Protected;
 use serving::Serving;
 use source::{Source, bind, read_pipe, several};
 
@@ -46,6 +49,8 @@ const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub enum LiveFrom {
     /// Datagrams to an address of this machine or to a multicast group: MPEG-TS or RTP.
     Udp(SocketAddr),
+    /// RTP packets to an address, with parities of SMPTE 2022-1 to the ports 2 and 4 above it, which bring back lost ones.
+    Protected(SocketAddr),
     /// An MPEG transport stream from a pipe, or IVF.
     Pipe {
         /// Name of the pipe in messages.
@@ -65,6 +70,7 @@ impl fmt::Debug for LiveFrom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LiveFrom::Udp(address) => f.debug_tuple("Udp").field(address).finish(),
+            LiveFrom::Protected(address) => f.debug_tuple("Protected").field(address).finish(),
             LiveFrom::Pipe { name, .. } => f.debug_tuple("Pipe").field(name).finish(),
             LiveFrom::Several(all) => f.debug_list().entries(all).finish(),
         }
@@ -148,6 +154,8 @@ pub enum LiveEvent {
         /// The input is a pipe: no datagrams of it are lost between its sender and this host.
         is_pipe: bool,
     },
+    /// Parities of SMPTE 2022-1 brought packets back, or could not, since the last such event; what they did so far.
+    Repaired(SmpteReceiverStats),
     /// Frames found no room, up to a frame to start at.
     Dropped {
         /// How many.
@@ -223,7 +231,7 @@ impl LiveInput {
         let mut inputs = 1;
         let mut is_live = matches!(
             from,
-            LiveFrom::Udp(_) | LiveFrom::Pipe { is_live: true, .. }
+            LiveFrom::Udp(_) | LiveFrom::Protected(_) | LiveFrom::Pipe { is_live: true, .. }
         );
         let (name, bytes, ingest) = match from {
             LiveFrom::Several(all) => {
@@ -244,6 +252,14 @@ impl LiveInput {
                     // The port that the system chose, if none was named.
                     socket.local_addr().unwrap_or(address).to_string(),
                     Source::Udp(socket, buffer),
+                    Ingest::new(),
+                )
+            }
+            LiveFrom::Protected(address) => {
+                let input = Protected::open(address)?;
+                (
+                    input.local_addr().unwrap_or(address).to_string(),
+                    Source::Protected(Box::new(input)),
                     Ingest::new(),
                 )
             }
@@ -524,11 +540,12 @@ impl LiveInput {
             lost: 0,
             ahead: Ahead::new(options.lead),
             resyncs: self.clock.resyncs(),
+            repaired: self.bytes.repaired(),
             meter: self.meter.take(),
             media: self.ingest.media(),
             is_pipe: match self.bytes {
                 Source::Pipe(_) => true,
-                Source::Udp(..) => false,
+                Source::Udp(..) | Source::Protected(_) => false,
                 Source::Several(_) => !self.is_live,
             },
         };

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::Serial;
+use layercast_fec::SmpteConfig;
 use layercast_media::{OutputForm, Undecodable, WriterStats};
 use layercast_mets::PlayedFrame;
 use layercast_wire::FlowInfo;
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::error::NetError;
 use crate::file_out::FileOut;
-use crate::writing::{DatagramOut, Item, Outlet, write_stream};
+use crate::writing::{DatagramOut, Item, Outlet, Parities, write_stream};
 
 /// Frames that wait for a slow reader, some seconds of video; more are dropped.
 const QUEUE: usize = 256;
@@ -45,6 +46,8 @@ pub enum Output {
         to: SocketAddr,
         /// The file of the description, written when the first picture is.
         sdp: Option<PathBuf>,
+        /// Parities of SMPTE 2022-1, to the ports 2 and 4 above that of the media.
+        parities: Option<SmpteConfig>,
     },
     /// A stream into a writer, in the form that it names.
     Stream(StreamOut),
@@ -191,12 +194,15 @@ impl FrameOut {
             }
             Output::Udp(to) => (
                 OutputForm::Transport,
-                Outlet::Datagrams(DatagramOut::open(*to, None)?),
+                Outlet::Datagrams(DatagramOut::open(*to, None, None)?),
             ),
-            Output::Rtp { to, sdp } => (
-                OutputForm::Rtp(seed),
-                Outlet::Datagrams(DatagramOut::open(*to, sdp.clone())?),
-            ),
+            Output::Rtp { to, sdp, parities } => {
+                let parities = parities
+                    .map(|it| Parities::new(*to, it, seed))
+                    .transpose()?;
+                let out = DatagramOut::open(*to, sdp.clone(), parities)?;
+                (OutputForm::Rtp(seed), Outlet::Datagrams(out))
+            }
         };
         FrameOut::spawn((form, undecodable), outlet, Ended(ended))
     }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::{Composition, FrameRate, Media, Serial, Span};
+use layercast_fec::{SmpteConfig, SmpteSender, SmpteStream};
 use layercast_media::{FlowWriter, OutputForm, Received, Undecodable, session_description};
 use layercast_mets::PlayedFrame;
 use layercast_wire::Payload;
@@ -52,6 +53,62 @@ pub(crate) struct DatagramOut {
     socket: UdpSocket,
     to: SocketAddr,
     sdp: Option<PathBuf>,
+    parities: Option<Parities>,
+}
+
+/// Parities of SMPTE 2022-1 for what a socket sends.
+pub(crate) struct Parities {
+    sender: SmpteSender,
+    columns: SocketAddr,
+    rows: SocketAddr,
+}
+
+impl Parities {
+    /// Parities for media that go to `media`; `seed` gives their first numbers.
+    pub fn new(media: SocketAddr, config: SmpteConfig, seed: u64) -> Result<Parities, NetError> {
+        let refused = |problem: String| NetError::System {
+            what: "sending parities",
+            source: io::Error::new(io::ErrorKind::InvalidInput, problem),
+        };
+        let sender = SmpteSender::new(config, seed).map_err(|error| refused(error.to_string()))?;
+        let beside = |stream: SmpteStream| {
+            let port = media.port().checked_add(stream.port_offset());
+            let port = port.ok_or_else(|| {
+                let problem =
+                    "they go to the ports 2 and 4 above the media: choose a port up to 65531";
+                refused(problem.to_owned())
+            });
+            port.map(|port| SocketAddr::new(media.ip(), port))
+        };
+        Ok(Parities {
+            sender,
+            columns: beside(SmpteStream::Columns)?,
+            rows: beside(SmpteStream::Rows)?,
+        })
+    }
+
+    /// Sends the parities that are ready.
+    fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        while let Some(packet) = self.sender.poll() {
+            let to = match packet.stream {
+                SmpteStream::Columns => self.columns,
+                SmpteStream::Rows => self.rows,
+            };
+            socket.send_to(&packet.octets, to)?;
+            self.sender.give_back(packet);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DatagramOut {
+    fn drop(&mut self) {
+        if let Some(parities) = &mut self.parities {
+            parities.sender.finish();
+            // The media are over: nothing depends on whether the last parities come.
+            let _ = parities.send(&self.socket);
+        }
+    }
 }
 
 impl Outlet {
@@ -71,14 +128,23 @@ impl Outlet {
 
 impl DatagramOut {
     /// A socket towards `to`, a player or a multicast group.
-    pub fn open(to: SocketAddr, sdp: Option<PathBuf>) -> Result<DatagramOut, NetError> {
+    pub fn open(
+        to: SocketAddr,
+        sdp: Option<PathBuf>,
+        parities: Option<Parities>,
+    ) -> Result<DatagramOut, NetError> {
         let here: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         // Not connected: a missing listener is no error.
         let socket = UdpSocket::bind(here).map_err(|source| NetError::bind(here, source))?;
-        Ok(DatagramOut { socket, to, sdp })
+        Ok(DatagramOut {
+            socket,
+            to,
+            sdp,
+            parities,
+        })
     }
 
     fn send(&mut self, bytes: &[u8], ends: &[usize]) -> io::Result<()> {
@@ -88,7 +154,12 @@ impl DatagramOut {
                 thread::sleep(BREATH);
             }
             sent += 1;
-            self.socket.send_to(datagram, self.to).map(|_| ())
+            self.socket.send_to(datagram, self.to)?;
+            let Some(parities) = &mut self.parities else {
+                return Ok(());
+            };
+            parities.sender.push(datagram);
+            parities.send(&self.socket)
         };
         if ends.is_empty() {
             return bytes.chunks(TS_DATAGRAM).try_for_each(one);

@@ -1,6 +1,7 @@
 //! A live stream on its way into a flow.
 
 use layercast_core::{FlowSpec, Layer, Media, Span, Time};
+use layercast_fec::SmpteReceiverStats;
 use layercast_media::{
     GopWatch, IngestStats, InputLoss, LiveClock, LiveLoad, LoadReport, MediaTimeline, Restart,
     SpecMeter, TimedFrame,
@@ -58,6 +59,8 @@ pub(super) struct Serving {
     pub ahead: Ahead,
     /// How often the timeline began again while the stream was looked at.
     pub resyncs: u64,
+    /// What parities of the input did so far.
+    pub repaired: Option<SmpteReceiverStats>,
     /// Of a stream whose rates are estimated, until a whole GOP was seen.
     pub meter: Option<SpecMeter>,
     pub media: Option<Media>,
@@ -115,6 +118,7 @@ impl Serving {
                 }
                 self.report_loss(stats.loss());
                 self.tell(LiveEvent::Counted { stats });
+                self.report_repair(input.bytes.repaired());
             }
             if let Some(change) = input.ingest.poll_pace().filter(|_| live) {
                 self.tell(LiveEvent::Pace(change));
@@ -167,6 +171,17 @@ impl Serving {
         if new != InputLoss::default() {
             let is_pipe = self.is_pipe;
             self.tell(LiveEvent::Lost { loss: new, is_pipe });
+        }
+    }
+
+    /// Reports what parities brought back since the last time, or could not.
+    fn report_repair(&mut self, now: Option<SmpteReceiverStats>) {
+        let before = std::mem::replace(&mut self.repaired, now);
+        let (Some(now), Some(before)) = (now, before) else {
+            return;
+        };
+        if (now.recovered, now.lost) != (before.recovered, before.lost) {
+            self.tell(LiveEvent::Repaired(now));
         }
     }
 

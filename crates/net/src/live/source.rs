@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 
 use bytes::Bytes;
+use layercast_fec::SmpteReceiverStats;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
+use super::protected::Protected;
 use crate::error::NetError;
 use crate::taken::Taken;
 
@@ -23,6 +25,8 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 pub(super) enum Source {
     Udp(UdpSocket, Vec<u8>),
     Pipe(mpsc::Receiver<io::Result<Bytes>>),
+    /// RTP with parities.
+    Protected(Box<Protected>),
     /// Several of them, with their numbers.
     Several(mpsc::Receiver<(usize, Option<Bytes>)>),
 }
@@ -31,6 +35,14 @@ impl Source {
     /// Whether what cannot be read now cannot be read later either.
     pub fn is_pipe(&self) -> bool {
         matches!(self, Source::Pipe(_))
+    }
+
+    /// What parities did, if it has some.
+    pub fn repaired(&self) -> Option<SmpteReceiverStats> {
+        match self {
+            Source::Protected(input) => Some(input.stats()),
+            _ => None,
+        }
     }
 
     /// The next bytes, and of which input they are; without bytes this one is over. `None` at the end of all.
@@ -48,6 +60,7 @@ impl Source {
                 let (len, _) = socket.recv_from(buffer).await?;
                 Ok(Some(Bytes::copy_from_slice(&buffer[..len])))
             }
+            Source::Protected(input) => input.next().await.map(Some),
             Source::Pipe(pieces) => pieces.recv().await.transpose(),
             // A source of several is one of a list, not a list itself.
             Source::Several(_) => Ok(None),
