@@ -12,6 +12,8 @@ mod encoder;
 mod failures;
 #[path = "live/latency.rs"]
 mod latency;
+#[path = "live/parities.rs"]
+mod parities;
 #[path = "live/restarts.rs"]
 mod restarts;
 #[path = "live/sync.rs"]

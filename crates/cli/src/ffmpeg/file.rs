@@ -7,7 +7,7 @@ use std::time::Duration;
 use layercast_media::{MediaError, Way};
 
 use super::input::Input;
-use super::{Control, Feed, Ffmpeg, Plan, mp4};
+use super::{Control, Feed, Ffmpeg, Plan};
 use crate::args::Via;
 use crate::failure::Failure;
 use crate::{input, scheme};
@@ -63,9 +63,6 @@ pub fn open(path: &Path, via: Via) -> Result<File, Failure> {
             remedy.codec.unwrap_or("of another codec"),
             remedy.has_sound,
         );
-    }
-    if let Some(angle) = mp4::turned(path) {
-        eprintln!("{}", turned(&name, angle));
     }
     let (read, control) = remuxed(path, ffmpeg.clone(), input.clone());
     match (control.failure(), own) {
@@ -156,15 +153,6 @@ fn tell_silence(name: &str, codec: &str, may_sound: bool) {
     if may_sound {
         eprintln!("{}", silence(name, codec));
     }
-}
-
-/// That receivers show the pictures of an input as they are stored.
-fn turned(name: &str, angle: u16) -> String {
-    format!(
-        "warning: {name}: its header says to turn the pictures by {angle} degrees when they are shown (a phone held upright), \
-         which no transport stream carries: receivers show them as they are stored. Turned, encoded: {}",
-        encoding(name)
-    )
 }
 
 /// What encodes an input and serves it.

@@ -8,7 +8,6 @@ mod drain;
 mod feed;
 pub mod file;
 pub mod input;
-mod mp4;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
