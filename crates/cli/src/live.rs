@@ -561,7 +561,7 @@ mod tests {
             assert!(said.contains(part), "{part}: {said}");
         }
         assert!(kind(&event).is_some(), "a few in a minute");
-        // What comes through a pipe, as that of SRT, is not lost between two hosts.
+        // Packets in a pipe, as that of SRT, are not lost between two hosts.
         let event = LiveEvent::Lost {
             loss,
             is_pipe: true,

@@ -45,8 +45,6 @@ pub(super) struct Assembly {
     scrambled: bool,
     /// A packet of it is missing, or one behind it, which may be of it.
     lossy: bool,
-    /// Octets are missing in it, or behind it.
-    torn: bool,
     /// When the last packet of what is gathered came.
     came: Time,
     /// The PES packet that came last.
@@ -81,8 +79,6 @@ pub(super) enum Damage {
     None,
     /// Something of it is missing, or may be.
     Lossy,
-    /// Octets of it are missing, or may be.
-    Torn,
     /// The stream ends inside it.
     Cut,
 }
@@ -122,7 +118,6 @@ impl Assembly {
             headless: false,
             scrambled: false,
             lossy: false,
-            torn: false,
             came: Time::ZERO,
             pes: Pes::default(),
             cut: false,
@@ -174,12 +169,6 @@ impl Assembly {
             self.finish();
         }
         true
-    }
-
-    /// Octets of what is gathered are missing, or some behind it, which may be of it.
-    pub fn tear(&mut self) {
-        let is_open = !self.heads.is_empty();
-        (self.lossy, self.torn) = (self.lossy | is_open, self.torn | is_open);
     }
 
     /// A PES packet begins, with `payload` as the first bytes of its elementary stream.
@@ -260,12 +249,9 @@ impl Assembly {
         // The unit that stays may be the one.
         let lossy = self.lossy;
         self.lossy &= open;
-        let torn = self.torn;
-        self.torn &= open;
         let cut = self.cut;
         let damage = |is_last: bool| match (lossy, cut && is_last) {
             (_, true) => Damage::Cut,
-            (true, false) if torn => Damage::Torn,
             (true, false) => Damage::Lossy,
             (false, false) => Damage::None,
         };

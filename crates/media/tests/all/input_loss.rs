@@ -338,49 +338,6 @@ fn a_lost_packet_of_a_key_frame_costs_its_gop_and_no_more() {
     }
 }
 
-/// Datagrams cut short, and holes in a file.
-#[test]
-fn receivers_show_no_picture_of_a_stream_with_octets_missing() {
-    if !have_ffmpeg() {
-        return;
-    }
-    for (name, options) in SOURCES {
-        let data = transport_stream(name, options);
-        let original = decode("mpegts", &data);
-        let (mut seen, mut left_out) = (0, 0);
-        let mut look = |what: &str, frames: &[Frame]| {
-            let (out, stats) = written(Media::MpegTs, frames, Undecodable::LeaveOut);
-            let shown = decode_anyway("mpegts", &out);
-            for (at, picture) in shown.iter().enumerate() {
-                assert!(original.contains(picture), "{name} {what} {at}: {stats:?}");
-            }
-            (seen, left_out) = (seen + shown.len(), left_out + stats.damaged);
-        };
-        for seed in 0..4 {
-            let mut random = Stream::new(seed, "cut");
-            let datagrams: Vec<&[u8]> = data.chunks(7 * 188).collect();
-            let cut = datagrams.iter().enumerate().map(|(at, it)| match at {
-                30.. if random.below(20) == 0 => &it[..random.below(it.len() as u64) as usize],
-                _ => it,
-            });
-            let cut: Vec<&[u8]> = cut.filter(|it| !it.is_empty()).collect();
-            look("datagrams", &taken(cut.iter().copied()).0);
-            // Some of 16 packets and a part of one, so that no counter shows them.
-            for packets in [16, random.below(30) as usize] {
-                let hole = packets * 188 + 1 + random.below(187) as usize;
-                let from = data.len() / 3 + random.below(data.len() as u64 / 3) as usize;
-                let file = [&data[..from], &data[from + hole..]].concat();
-                let clip = Clip::parse(Bytes::from(file)).expect("a clip");
-                look("hole", &clip.frames);
-            }
-        }
-        assert!(
-            seen > 6 * FRAMES && left_out > 20,
-            "{name}: {seen} {left_out}"
-        );
-    }
-}
-
 /// The clip as RTP datagrams.
 fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
     let rate = clip.info.frame_rate;
