@@ -53,7 +53,7 @@ pub(crate) struct DatagramOut {
     socket: UdpSocket,
     to: SocketAddr,
     sdp: Option<PathBuf>,
-    parities: Option<Parities>,
+    parities: Option<Box<Parities>>,
 }
 
 /// Parities of SMPTE 2022-1 for what a socket sends.
@@ -143,7 +143,7 @@ impl DatagramOut {
             socket,
             to,
             sdp,
-            parities,
+            parities: parities.map(Box::new),
         })
     }
 
