@@ -3,7 +3,6 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -229,12 +228,11 @@ fn end(mut writer: FlowWriter, outlet: &mut Outlet, stats: &mut OutputStats) -> 
     Ok(())
 }
 
-/// Writes frames until there are no more, or the output is gone. `known` has what was written so far.
+/// Writes frames until there are no more, or the output is gone.
 pub(crate) fn write_stream(
     queue: &Receiver<Item>,
     (form, undecodable): (OutputForm, Undecodable),
     mut outlet: Outlet,
-    known: &Mutex<OutputStats>,
 ) -> OutputStats {
     let mut stats = OutputStats::default();
     let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE, Span::ZERO);
@@ -314,12 +312,6 @@ pub(crate) fn write_stream(
             break;
         }
         stats.bytes += bytes.len() as u64;
-        stats.frames += 1;
-        let stream = stats.stream.plus(writer.stats());
-        *known.lock().unwrap_or_else(PoisonError::into_inner) = OutputStats {
-            stream,
-            ..stats.clone()
-        };
     }
     match writer {
         Some(ended) if written.is_ok() => written = end(ended, &mut outlet, &mut stats),

@@ -61,31 +61,6 @@ async fn cells_reach_two_unequal_receivers() {
     two_receivers(Carriage::Cells).await;
 }
 
-/// Before the first receiver comes, a server runs its timers in a few wake-ups, and none of its frames is late. A receiver that comes
-/// then gets frames as ever.
-#[real_time(tokio)]
-async fn a_server_without_a_receiver_seldom_wakes_and_is_not_late() {
-    let running = start(server(Carriage::Datagrams, 4)).await;
-    let addr = running.addr;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let early = join(join_config(addr, sink("early", 11, Carriage::Datagrams)));
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let early = early.end().await.unwrap();
-    assert!(early.receiver.frames.base > 8, "{:#?}", early.receiver);
-    assert_eq!((early.receiver.lost.base, early.receiver.late_base), (0, 0));
-    assert_eq!(running.stop().await.sources["film"].missed_deadlines, 0);
-
-    let running = start(server(Carriage::Datagrams, 4)).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let alone = running.stop().await;
-    let film = &alone.sources["film"];
-    assert_eq!(film.missed_deadlines, 0, "{film:#?}");
-    let handled = film.sent.total() + film.masked.total();
-    assert!(handled > 120, "{film:#?}");
-    // 48 frames a second, each with several packets; 10 looks a second, and what the end takes.
-    assert!(alone.timers.fired < 60, "{:#?}", alone.timers);
-}
-
 #[real_time(tokio)]
 async fn a_server_takes_receivers_without_a_switch() {
     let mut config = server(Carriage::Datagrams, 2);
