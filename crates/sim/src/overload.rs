@@ -1,5 +1,5 @@
 //! Copies of a transport stream that share the queue of a port and offer it more than its line carries
-//! (specs/mpeg-picture-quality.md 8): which pictures can still be decoded, by what the queue discards.
+//! (specs/mpeg-picture-quality.md 2.5): which pictures can still be decoded, by what the queue discards.
 //!
 //! The queue is that of a port of a switch.
 

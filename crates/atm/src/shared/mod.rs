@@ -34,7 +34,7 @@ pub enum SharedPolicy {
     /// The one that arrives, if the part of the buffer that its class has for itself is full.
     Dedicated,
     /// As `ExClpEpd`; and of a picture that lost a part, the rest goes, with all that refers to it
-    /// (specs/mpeg-picture-quality.md 8).
+    /// (specs/mpeg-picture-quality.md 2.5).
     Dependent,
     /// As `Dependent`; and before B pictures are refused, an I picture is, with all that refers to it: the videos of the buffer
     /// in turn lose a whole GOP instead of all of them some pictures.

@@ -1,7 +1,7 @@
 //! Runs settings of the study of the shared buffer: a list of settings as JSON on standard input, in which keys may be missing,
 //! a list of runs as JSON on standard output.
 //!
-//! `echo '[{"policy": "fifo"}, {"policy": "exclp_epd", "load": 1.1}]' | cargo run -p layercast-picture --example switch`
+//! `echo '[{"policy": "fifo"}, {"policy": "exclp_epd", "load": 1.1}]' | cargo run -p layercast-picture --example buffer`
 
 use std::io::{Read, Write};
 
