@@ -739,6 +739,32 @@ fn ports_that_share_a_line_keep_their_base_layers() {
     }
 }
 
+/// Ports whose paths become longer at the same moment, as by another route of their node, on a line that none of them fills.
+#[test]
+fn ports_whose_paths_become_longer_together_keep_their_base_layers() {
+    for step in [50, 100, 200] {
+        for count in [2, 3, 4] {
+            let spans: Vec<(f64, f64)> = (0..count).map(|n| (f64::from(n), 60.0)).collect();
+            let streams = vec![BASIC; spans.len()];
+            let mut shared = Shared::new(&streams, &spans, (100.0, 600), 1, true);
+            shared.run(20);
+            for run in &mut shared.runs {
+                run.hop.forward.delay_by(Span::from_ms(step));
+            }
+            shared.run(30);
+            let base = shared.base(0.0, 49.0);
+            let levels = shared.levels(20.0, 30.0);
+            let after = shared.levels(32.0, 49.0);
+            println!(
+                "{count} ports, {step} ms: base {base:.4?}, levels {levels:.2?}, from 12 s after it on {after:.2?}, changes {:?}",
+                shared.changes(),
+            );
+            assert!(base.iter().all(|it| *it >= 0.999), "{base:?}");
+            assert!(after.iter().all(|it| *it >= 1.9), "{after:?}");
+        }
+    }
+}
+
 /// What the reports of a path that is measured cost, beside those of a link whose rate is known.
 #[test]
 fn reports_of_a_measured_path_are_few_beside_its_media() {

@@ -12,6 +12,8 @@ const COMPARED: u64 = 24;
 const FEWEST: usize = 8;
 /// A queue that moves by less than this standard deviation, in milliseconds, shows nothing.
 const MOVES: f64 = 8.0;
+/// Delays that move by less than this, but for one step, are those of a path that became longer or shorter: a queue grows and drains.
+const STEADY: f64 = 4.0;
 /// From the first correlation on delays are those of one line, and below the second they are not. Variances differ by this factor at most.
 const SAME: f64 = 0.8;
 const APART: f64 = 0.4;
@@ -195,7 +197,7 @@ impl PathSeen {
             over(&|_, b| b * b),
             over(&|a, b| a * b),
         );
-        if aa.max(bb) < MOVES * MOVES {
+        if aa.max(bb) < MOVES * MOVES || is_step(&both) {
             return Alike::Unknown;
         }
         let correlation = ab / (aa * bb).sqrt().max(f64::MIN_POSITIVE);
@@ -206,6 +208,21 @@ impl PathSeen {
             _ => Alike::Unknown,
         }
     }
+}
+
+/// Whether the delays of both ports are constant before a moment, and constant after it.
+fn is_step(both: &[(f64, f64)]) -> bool {
+    let is_steady = |part: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
+        let mean = part.iter().map(of).sum::<f64>() / part.len().max(1) as f64;
+        let squares = part.iter().map(|it| (of(it) - mean).powi(2)).sum::<f64>();
+        squares < STEADY * STEADY * part.len() as f64 || part.is_empty()
+    };
+    (1..both.len()).any(|at| {
+        let (before, after) = both.split_at(at);
+        [before, after]
+            .iter()
+            .all(|part| is_steady(part, |it| it.0) && is_steady(part, |it| it.1))
+    })
 }
 
 fn ms(delay: Span) -> f64 {
