@@ -277,12 +277,7 @@ fn output(args: &args::Join, flow: &str) -> Result<(Output, Option<Drain>), Fail
         return Ok((Output::Discard, None));
     };
     if is_through(out, args.via) {
-        if args.sdp.is_some() {
-            return Err(no_session());
-        }
-        if args.rtp_fec.is_some() {
-            return Err(no_parities());
-        }
+        refuse_options_of_rtp(args)?;
         let target = Target::new(out);
         let (is_player, form) = (target.is_player, target.form);
         let drain = Drain::new(target)?;
@@ -292,16 +287,16 @@ fn output(args: &args::Join, flow: &str) -> Result<(Output, Option<Drain>), Fail
     own_output(args, flow, out).map(|output| (output, None))
 }
 
-fn no_parities() -> Failure {
-    Failure::Usage(
-        "--rtp-fec protects an output of RTP: join URL --out rtp://HOST:PORT --rtp-fec 5x5".into(),
-    )
-}
-
-fn no_session() -> Failure {
-    Failure::Usage(
-        "--sdp describes an output of RTP: join URL --out rtp://HOST:PORT --sdp FILE".into(),
-    )
+/// Refuses the options of an output of RTP for another one.
+fn refuse_options_of_rtp(args: &args::Join) -> Outcome {
+    let refused = match (args.sdp.is_some(), args.rtp_fec.is_some()) {
+        (true, _) => "--sdp describes an output of RTP: join URL --out rtp://HOST:PORT --sdp FILE",
+        (false, true) => {
+            "--rtp-fec protects an output of RTP: join URL --out rtp://HOST:PORT --rtp-fec 5x5"
+        }
+        (false, false) => return Ok(()),
+    };
+    Err(Failure::Usage(refused.into()))
 }
 
 /// Whether ffmpeg writes the output.
@@ -328,11 +323,8 @@ fn own_output(args: &args::Join, flow: &str, out: &Path) -> Result<Output, Failu
             live::output(out)?
         }
     };
-    if args.sdp.is_some() && !matches!(form, Some((_, true))) {
-        return Err(no_session());
-    }
-    if args.rtp_fec.is_some() && !matches!(form, Some((_, true))) {
-        return Err(no_parities());
+    if !matches!(form, Some((_, true))) {
+        refuse_options_of_rtp(args)?;
     }
     Ok(match form {
         None if is_stdout => Output::Stdout,

@@ -62,27 +62,35 @@ pub(crate) struct Parities {
     rows: SocketAddr,
 }
 
+/// Where parities of SMPTE 2022-1 go whose media go to `media`; `what` fails otherwise.
+pub(crate) fn beside(
+    media: SocketAddr,
+    stream: SmpteStream,
+    what: &'static str,
+) -> Result<SocketAddr, NetError> {
+    let port = media.port().checked_add(stream.port_offset());
+    let port = port.ok_or_else(|| {
+        let problem = "parities have the ports 2 and 4 above the media: choose a port up to 65531";
+        NetError::System {
+            what,
+            source: io::Error::new(io::ErrorKind::InvalidInput, problem),
+        }
+    })?;
+    Ok(SocketAddr::new(media.ip(), port))
+}
+
 impl Parities {
     /// Parities for media that go to `media`; `seed` gives their first numbers.
     pub fn new(media: SocketAddr, config: SmpteConfig, seed: u64) -> Result<Parities, NetError> {
-        let refused = |problem: String| NetError::System {
-            what: "sending parities",
-            source: io::Error::new(io::ErrorKind::InvalidInput, problem),
-        };
-        let sender = SmpteSender::new(config, seed).map_err(|error| refused(error.to_string()))?;
-        let beside = |stream: SmpteStream| {
-            let port = media.port().checked_add(stream.port_offset());
-            let port = port.ok_or_else(|| {
-                let problem =
-                    "they go to the ports 2 and 4 above the media: choose a port up to 65531";
-                refused(problem.to_owned())
-            });
-            port.map(|port| SocketAddr::new(media.ip(), port))
-        };
+        let what = "sending parities";
+        let sender = SmpteSender::new(config, seed).map_err(|error| NetError::System {
+            what,
+            source: io::Error::new(io::ErrorKind::InvalidInput, error.to_string()),
+        })?;
         Ok(Parities {
             sender,
-            columns: beside(SmpteStream::Columns)?,
-            rows: beside(SmpteStream::Rows)?,
+            columns: beside(media, SmpteStream::Columns, what)?,
+            rows: beside(media, SmpteStream::Rows, what)?,
         })
     }
 

@@ -70,6 +70,12 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// That the input ends or breaks off inside a packet, if the program said so.
+    fn torn(&self, name: &str) -> Option<String> {
+        let said = self.state().said.clone();
+        complaint::torn(name, &said?.lines())
+    }
 }
 
 /// The owner's end of a feed.
@@ -100,8 +106,7 @@ impl Control {
 
     /// That the input ends or breaks off inside a packet, if the program said so; to be asked when the feed is over.
     pub fn torn(&self, name: &str) -> Option<String> {
-        let said = self.shared.state().said.clone();
-        complaint::torn(name, &said?.lines())
+        self.shared.torn(name)
     }
 
     /// The process that is stopped by a signal (SIGSTOP, Ctrl-Z), if one is.
@@ -341,9 +346,7 @@ impl Feed {
         };
         match self.plan.input.kind {
             Kind::Stored => {
-                let said = self.shared.state().said.clone();
-                let torn = said.and_then(|it| complaint::torn(name, &it.lines()));
-                if let Some(torn) = torn {
+                if let Some(torn) = self.shared.torn(name) {
                     self.tell(torn);
                 }
                 self.fail_if(failed)

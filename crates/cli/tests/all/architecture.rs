@@ -82,8 +82,8 @@ fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Every room with its direct dependencies (without those of its tests).
-fn dependencies() -> BTreeMap<String, Vec<String>> {
+/// What cargo knows of the workspace.
+fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
         .current_dir(workspace())
@@ -94,7 +94,12 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}
+
+/// Every room with its direct dependencies (without those of its tests).
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let metadata = metadata();
     let room = |name: &str| match name {
         "layercast" => Some("api".to_owned()),
         name => name.strip_prefix("layercast-").map(str::to_owned),
@@ -122,6 +127,24 @@ fn storey(room: &str) -> usize {
     found.unwrap_or_else(|| {
         panic!("room {room} stands on no storey: add it here and to docs/src/explanation/architecture.md")
     })
+}
+
+/// All examples are built into one folder: of two with one name, the last one built is the one that runs.
+#[test]
+fn examples_have_names_of_their_own() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let targets = packages
+        .iter()
+        .flat_map(|it| it["targets"].as_array().expect("targets"));
+    let examples = targets.filter(|it| it["kind"][0] == "example");
+    let mut names: Vec<&str> = examples
+        .map(|it| it["name"].as_str().expect("a name"))
+        .collect();
+    names.sort_unstable();
+    assert!(names.len() > 10, "{names:?}");
+    let twice = names.windows(2).find(|it| it[0] == it[1]);
+    assert_eq!(twice, None);
 }
 
 #[test]

@@ -140,8 +140,8 @@ impl Assembly {
         std::mem::take(&mut self.units)
     }
 
-    /// Takes a packet of the stream, which stands at this offset, that came `now`; `lost` tells that packets before it are missing. `false` if nothing of it is
-    /// used: it continues a PES packet whose beginning is missing.
+    /// Takes a packet of the stream that arrives at `now`. `at` is its byte offset in the stream; `lost` is true if packets before it are missing.
+    /// Returns `false` if the packet is not used, because it continues a PES packet whose beginning is missing.
     pub fn push(&mut self, now: Time, (at, packet): (u64, &Packet), lost: bool) -> bool {
         let mut payload = packet.payload();
         self.pes.take(at, packet);

@@ -11,6 +11,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 use super::source::bind;
 use crate::clock::Clock;
 use crate::error::NetError;
+use crate::writing::beside;
 
 const LONGEST: usize = 65_536;
 /// Longer than anything is waited for.
@@ -30,24 +31,17 @@ impl Protected {
         let media = bind(address)?;
         // The port that the system chose, if none was named.
         let port = media.local_addr().map_or(address.port(), |it| it.port());
-        let beside = |stream: SmpteStream| {
-            let port = port.checked_add(stream.port_offset());
-            let port = port.ok_or_else(|| NetError::System {
-                what: "listening for parities",
-                source: io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "they come to the ports 2 and 4 above the media: choose a port up to 65531",
-                ),
-            })?;
-            bind(SocketAddr::new(address.ip(), port))
+        let listen = |stream: SmpteStream| {
+            let media = SocketAddr::new(address.ip(), port);
+            bind(beside(media, stream, "listening for parities")?)
         };
         let config = SmpteReceiverConfig {
             steady: true,
             ..SmpteReceiverConfig::default()
         };
         Ok(Protected {
-            columns: beside(SmpteStream::Columns)?,
-            rows: beside(SmpteStream::Rows)?,
+            columns: listen(SmpteStream::Columns)?,
+            rows: listen(SmpteStream::Rows)?,
             media,
             buffers: std::array::from_fn(|_| vec![0; LONGEST]),
             receiver: SmpteReceiver::new(config),

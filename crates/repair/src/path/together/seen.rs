@@ -212,17 +212,43 @@ impl PathSeen {
 
 /// Whether the delays of both ports are constant before a moment, and constant after it.
 fn is_step(both: &[(f64, f64)]) -> bool {
-    let is_steady = |part: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
-        let mean = part.iter().map(of).sum::<f64>() / part.len().max(1) as f64;
-        let squares = part.iter().map(|it| (of(it) - mean).powi(2)).sum::<f64>();
-        squares < STEADY * STEADY * part.len() as f64 || part.is_empty()
-    };
-    (1..both.len()).any(|at| {
-        let (before, after) = both.split_at(at);
-        [before, after]
-            .iter()
-            .all(|part| is_steady(part, |it| it.0) && is_steady(part, |it| it.1))
+    let all = both.iter().fold(Sums::default(), |sums, it| sums.with(it));
+    let mut before = Sums::default();
+    both.split_last().is_some_and(|(_, but_last)| {
+        but_last.iter().any(|it| {
+            before = before.with(it);
+            before.is_steady() && all.without(before).is_steady()
+        })
     })
+}
+
+/// Of the delays of two ports: how many, their sums, and those of their squares.
+#[derive(Clone, Copy, Default)]
+struct Sums([f64; 5]);
+
+impl Sums {
+    fn with(self, (a, b): &(f64, f64)) -> Sums {
+        let [count, sum_a, sum_b, squares_a, squares_b] = self.0;
+        Sums([
+            count + 1.0,
+            sum_a + a,
+            sum_b + b,
+            squares_a + a * a,
+            squares_b + b * b,
+        ])
+    }
+
+    fn without(self, part: Sums) -> Sums {
+        Sums(std::array::from_fn(|at| self.0[at] - part.0[at]))
+    }
+
+    /// Whether the delays of neither port vary by [`STEADY`].
+    fn is_steady(self) -> bool {
+        let [count, sum_a, sum_b, squares_a, squares_b] = self.0;
+        let varies = |sum: f64, squares: f64| squares - sum * sum / count;
+        let most = STEADY * STEADY * count;
+        varies(sum_a, squares_a) < most && varies(sum_b, squares_b) < most
+    }
 }
 
 fn ms(delay: Span) -> f64 {

@@ -1,7 +1,7 @@
 //! AAL5+ beside classical AAL5 on one transport stream: what losses of cells cost, or speed on one core, with that of the
 //! classifier and of the shared buffer, beside a copy of the same octets and a plain queue.
 //!
-//! Prints JSON. Usage: `cells speed FILE.ts`; `cells loss FILE.ts RATE BURST SEED`, with the mean length of a burst of lost
+//! Prints JSON. Usage: `aal5_plus speed FILE.ts`; `aal5_plus loss FILE.ts RATE BURST SEED`, with the mean length of a burst of lost
 //! cells (1: independent losses).
 
 use std::collections::VecDeque;
