@@ -95,7 +95,7 @@ docs: venv ## The documentation site with the API docs: target/site/index.html
 .PHONY: reference
 reference: venv ## The generated pages of docs/src/reference, and the JSON Schemas of scenarios
 	LAYERCAST_WRITE_SCHEMA=1 cargo test -q -p layercast-sim -p layercast-fec schema_in_the_repository
-	LAYERCAST_WRITE_REFERENCE=1 cargo test -q -p layercast-cli --bin layercast the_pages_of_commands
+	LAYERCAST_WRITE_REFERENCE=1 cargo test -q -p layercast-cli --bin layercast the_pages_of
 	$(PY) scripts/reference.py
 
 # Also those that take long; of all of them the places (README.md:22) that are not run, with the reasons.

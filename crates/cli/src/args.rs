@@ -18,6 +18,7 @@ use layercast_qos::Merge;
 
 use layercast_mets::ParityConfig;
 
+use crate::metrics::MetricsArgs;
 use crate::renditions::{self, Renditions};
 use crate::scenario::ProtectBase;
 use crate::units;
@@ -241,6 +242,9 @@ pub struct Sim {
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, requires = "out",
           conflicts_with_all = ["seed", "check", "pcap", "trace"])]
     pub seeds: Option<RangeInclusive<u64>>,
+    /// With --seeds: serve the progress for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1
+    #[arg(long, value_name = "ADDR", requires = "seeds", value_parser = crate::metrics::address)]
+    pub metrics: Option<std::net::SocketAddr>,
     /// Number of parallel runs of --seeds [default: number of processors]
     #[arg(long, value_name = "N", requires = "seeds", conflicts_with_all = ["seed", "check", "pcap", "trace"],
           value_parser = units::whole(1..=1024_u16))]
@@ -403,6 +407,8 @@ pub struct Serve {
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write every event of the protocol machines to this file (JSON text sequence)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -773,6 +779,8 @@ pub struct Switch {
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write every event of the protocol machines to this file (JSON text sequence)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -894,6 +902,8 @@ pub struct Join {
     /// Print one JSON object per second and a summary at the end (on standard error with --out -)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write every event of the receiver to this file (JSON-SEQ)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -1017,6 +1027,8 @@ pub struct Emulate {
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 /// `layercast policer-probe`.

@@ -1,13 +1,15 @@
 //! Running a server or switch: reporting its events to the user, and its end in order.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use layercast_core::{Level, PerLayer, Time};
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::SwitchEvent;
-use layercast_net::{Clock, LayerRepairs, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_net::{
+    Bearer, Clock, LayerRepairs, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary, Remote, Trust,
+};
 use layercast_protect::{Control, JoinUrl};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, interval};
@@ -17,6 +19,7 @@ use crate::encoder::{self, Guided};
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
 use crate::live::{self, Through};
+use crate::metrics::Metrics;
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
 use crate::offered::Offered;
 use crate::output::{Lines, Table, count as count_of};
@@ -49,7 +52,7 @@ pub struct Drive {
 pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let reporter = Reporter::new(true, Lines::Stdout);
+        let reporter = Reporter::new(true, Lines::Stdout, Metrics::default());
         let begun = parent(&stop);
         let trace = Trace::open(trace, name)?;
         // Now is the time to find out that the address is taken.
@@ -94,6 +97,14 @@ impl Drive {
             source: self.signed_by,
             ..url_of(address, own, control, self.flow.as_deref())
         };
+        let local = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let bearer = Bearer::new(own.map(Trust::Node), control);
+        let local = SocketAddr::new(local, address.port());
+        reporter.metrics().ask_node(Remote::new(local, bearer));
         let mut offered = Offered::of(config, self.live.is_some());
         let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
         reporter.callable(&name, address, &url, &greeting)?;

@@ -13,6 +13,7 @@ use layercast_net::{
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::line::{EdgeStatus, Line};
+use crate::metrics::{Metrics, MetricsArgs};
 use crate::node::{Stop, runtime};
 use crate::output::Lines;
 use crate::reporter::Reporter;
@@ -75,6 +76,8 @@ pub struct FecEdge {
     /// Print JSON lines (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 /// Longest `--flush` and `--order`: datagrams are kept for that long.
@@ -120,7 +123,7 @@ pub fn run(args: &FecEdge) -> Outcome {
             },
         };
         let tunnel = FecTunnel::bind(&config).map_err(not_opened)?;
-        let reporter = Reporter::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(args.json, Lines::Stdout, Metrics::open(&args.metrics, "fec edge")?);
         let (addr, inside) = (tunnel.local_addr(), tunnel.inside_addr());
         let greeting = format!(
             "tunnel from {addr} to {peer}; send to {inside}, answers come from there; stop it with Ctrl-C"

@@ -10,6 +10,7 @@ use crate::args;
 use crate::emulation;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, PathStatus};
+use crate::metrics::Metrics;
 use crate::node::{Stop, runtime};
 use crate::output::{Lines, Table, count};
 use crate::reporter::Reporter;
@@ -41,7 +42,11 @@ pub fn run(args: &args::Emulate) -> Outcome {
     };
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let reporter = Reporter::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(
+            args.json,
+            Lines::Stdout,
+            Metrics::open(&args.metrics, "emulate")?,
+        );
         let relay = Relay::bind(config).await.map_err(Failure::net)?;
         let address = relay.local_addr();
         let greeting = format!("path from {address} to {to}; stop it with Ctrl-C");

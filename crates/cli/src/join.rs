@@ -25,6 +25,7 @@ use crate::failure::{Failure, Outcome};
 use crate::ffmpeg::{Drain, Target};
 use crate::line::{Line, ReceiverStatus};
 use crate::live;
+use crate::metrics::Metrics;
 use crate::name;
 use crate::node::{Place, Stop, Trace, after, check_output, parent, runtime, wait_until};
 use crate::output::{Lines, are, complain, count};
@@ -86,7 +87,7 @@ pub fn run(args: &args::Join) -> Outcome {
             let node = address::resolve(&url, args.ca.as_deref()).await?;
             return stats::list(node, args.json).await;
         }
-        let reporter = reporter(args);
+        let reporter = reporter(args)?;
         let clock = Clock::get();
         let mut start = Start::new(args, &reporter);
         let mut upstream = start.resolve(&url, args.ca.as_deref()).await?;
@@ -250,13 +251,14 @@ impl<'a> Start<'a> {
     }
 }
 
-fn reporter(args: &args::Join) -> Reporter {
+fn reporter(args: &args::Join) -> Result<Reporter, Failure> {
     // With --out - standard output is the stream.
     let lines = match args.out.as_deref() {
         Some(out) if out == Path::new("-") => Lines::Stderr,
         _ => Lines::Stdout,
     };
-    Reporter::new(args.json, lines)
+    let metrics = Metrics::open(&args.metrics, "join")?;
+    Ok(Reporter::new(args.json, lines, metrics))
 }
 
 /// Checks before anything starts that all outputs can be written.
@@ -413,7 +415,7 @@ fn named(url: &JoinUrl, flow: &str) -> JoinUrl {
 fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let reporter = reporter(args);
+        let reporter = reporter(args)?;
         let begun = parent(&stop);
         reporter.ready(name, None, "")?;
         let Ok(epoch) = begun.await else {

@@ -24,6 +24,7 @@ mod join;
 mod line;
 mod line_out;
 mod live;
+mod metrics;
 mod multicast;
 mod name;
 mod negative;

@@ -10,11 +10,18 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
 use crate::line_out::LineOut;
+use crate::metrics::Metrics;
 use crate::output::{Lines, complain, print};
 use crate::progress::style;
 
 /// Reports events of a running node.
-pub enum Reporter {
+pub struct Reporter {
+    to: To,
+    metrics: Metrics,
+}
+
+/// Where events go.
+enum To {
     /// One JSON object a line.
     Json(LineOut),
     /// A terminal: events as lines, and one line that moves, on standard error.
@@ -24,15 +31,26 @@ pub enum Reporter {
 }
 
 impl Reporter {
-    /// A reporter; JSON is written to `lines`.
-    pub fn new(json: bool, lines: Lines) -> Reporter {
-        if json {
-            return Reporter::Json(LineOut::new(lines));
-        }
-        if !stderr().is_terminal() {
-            return Reporter::Plain(LineOut::new(Lines::Stderr));
-        }
-        Reporter::Terminal(ProgressBar::new_spinner().with_style(style("{msg}")))
+    /// A reporter; JSON is written to `lines`, and each status to `metrics` too.
+    pub fn new(json: bool, lines: Lines, metrics: Metrics) -> Reporter {
+        let to = if json {
+            To::Json(LineOut::new(lines))
+        } else if !stderr().is_terminal() {
+            To::Plain(LineOut::new(Lines::Stderr))
+        } else {
+            To::Terminal(ProgressBar::new_spinner().with_style(style("{msg}")))
+        };
+        Reporter { to, metrics }
+    }
+
+    /// Whether it prints JSON.
+    pub fn is_json(&self) -> bool {
+        matches!(self.to, To::Json(_))
+    }
+
+    /// Where values for `--metrics` go.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The node runs.
@@ -54,9 +72,9 @@ impl Reporter {
             url: Some(url.to_string()),
         };
         self.line(&line, human)?;
-        match self {
+        match &self.to {
             // If the pipe is closed, the URL is not needed. The node serves in any case.
-            Reporter::Terminal(_) | Reporter::Plain(_) if !stdout().is_terminal() => {
+            To::Terminal(_) | To::Plain(_) if !stdout().is_terminal() => {
                 if let Err(failure @ Failure::Failed { .. }) = print(&format!("{url}\n")) {
                     complain(&format!("{failure}\n  the node runs, and its URL is {url}"));
                 }
@@ -68,9 +86,9 @@ impl Reporter {
 
     /// A line for programs alone.
     pub fn json(&self, line: &Line) -> Outcome {
-        match self {
-            Reporter::Json(lines) => lines.json(line),
-            Reporter::Terminal(_) | Reporter::Plain(_) => Ok(()),
+        match &self.to {
+            To::Json(lines) => lines.json(line),
+            To::Terminal(_) | To::Plain(_) => Ok(()),
         }
     }
 
@@ -85,13 +103,14 @@ impl Reporter {
 
     /// How things stand; in words for a terminal.
     pub fn status(&self, line: &Line, human: impl FnOnce() -> String) -> Outcome {
-        match self {
-            Reporter::Json(lines) => lines.json(line),
-            Reporter::Terminal(bar) => {
+        self.metrics.line(line);
+        match &self.to {
+            To::Json(lines) => lines.json(line),
+            To::Terminal(bar) => {
                 bar.set_message(human());
                 Ok(())
             }
-            Reporter::Plain(_) => Ok(()),
+            To::Plain(_) => Ok(()),
         }
     }
 
@@ -101,26 +120,26 @@ impl Reporter {
     /// The output cannot be written, or its reader has stalled for some seconds.
     pub fn summary(&self, summary: &impl Serialize, human: &str) -> Outcome {
         let value = serde_json::to_value(summary).map_err(Failure::new)?;
-        match self {
-            Reporter::Json(lines) => lines.end_with_json(&Line::Summary(value)),
-            Reporter::Terminal(bar) => {
+        match &self.to {
+            To::Json(lines) => lines.end_with_json(&Line::Summary(value)),
+            To::Terminal(bar) => {
                 bar.finish_and_clear();
                 bar.println(human);
                 Ok(())
             }
-            Reporter::Plain(lines) => lines.end_with(human),
+            To::Plain(lines) => lines.end_with(human),
         }
     }
 
     /// A line of JSON, or in words.
     pub fn line(&self, line: &Line, human: &str) -> Outcome {
-        match self {
-            Reporter::Json(lines) => lines.json(line),
-            Reporter::Terminal(bar) => {
+        match &self.to {
+            To::Json(lines) => lines.json(line),
+            To::Terminal(bar) => {
                 bar.println(human);
                 Ok(())
             }
-            Reporter::Plain(lines) => lines.text(human),
+            To::Plain(lines) => lines.text(human),
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::failure::{Failure, Outcome};
 use crate::ffmpeg::file;
 use crate::input;
 use crate::live::{self, Input, Through};
+use crate::metrics::Metrics;
 use crate::name;
 use crate::node::{Place, Stop, Trace, check_output, runtime};
 use crate::output::Lines;
@@ -125,7 +126,11 @@ pub fn run(args: &args::Serve) -> Outcome {
     })?;
     runtime.block_on(async {
         let stop = Stop::listen()?;
-        let reporter = Reporter::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(
+            args.json,
+            Lines::Stdout,
+            Metrics::open(&args.metrics, "serve")?,
+        );
         let clock = Clock::get();
         let epoch = clock.now();
         let command = args.encoder_cmd.as_deref();
@@ -408,7 +413,7 @@ fn input_in_use(error: NetError, path: &Path) -> Failure {
 
 /// The same of a file that ends inside a picture.
 fn tell_end(clip: &Clip, reporter: &Reporter) {
-    if let (Reporter::Json(_), Some(offset)) = (reporter, clip.info.truncated) {
+    if let (true, Some(offset)) = (reporter.is_json(), clip.info.truncated) {
         let text = ends_inside(clip.info.container, offset);
         let _ = reporter.event(0.0, &format!("warning: {text}"));
     }
@@ -416,7 +421,7 @@ fn tell_end(clip: &Clip, reporter: &Reporter) {
 
 /// Programs get as events what people read in the greeting.
 fn tell_advice(advice: &[Advice], reporter: &Reporter) {
-    if let Reporter::Json(_) = reporter {
+    if reporter.is_json() {
         for advice in advice {
             // If it cannot be printed, the final result still is.
             let text = match advice.is_warning() {

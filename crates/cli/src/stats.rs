@@ -7,6 +7,7 @@ use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
 use layercast_wire::{ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::address;
 use crate::args;
@@ -28,9 +29,7 @@ pub fn run(args: &args::Stats) -> Outcome {
     let url = address::parse(&args.address)?;
     let (flows, members, links) = runtime()?.block_on(async {
         let node = address::resolve(&url, args.ca.as_deref()).await?;
-        let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
-        let (members, links) = get_node_stats(node, None).await.map_err(Failure::net)?;
-        Ok::<_, Failure>((flows, members, links))
+        ask(node).await
     })?;
     if args.json {
         return print_json(&node_flows(&flows, &members, &links));
@@ -45,6 +44,19 @@ pub fn run(args: &args::Stats) -> Outcome {
         print(&format!("\n{}", link_table(&links).fit(width)))?;
     }
     print(&flow_notes(&flows))
+}
+
+/// What a node says of its flows, their members and its links.
+async fn ask(node: Remote) -> Result<(Vec<FlowInfo>, Vec<MemberStats>, Vec<LinkReport>), Failure> {
+    let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
+    let (members, links) = get_node_stats(node, None).await.map_err(Failure::net)?;
+    Ok((flows, members, links))
+}
+
+/// What `layercast stats --json` prints of a node.
+pub async fn of_node(node: Remote) -> Result<Value, Failure> {
+    let (flows, members, links) = ask(node).await?;
+    serde_json::to_value(node_flows(&flows, &members, &links)).map_err(Failure::new)
 }
 
 /// Runs `join --list`.

@@ -11,6 +11,7 @@ use crate::args;
 use crate::drive::{self, Drive};
 use crate::encoder::Guided;
 use crate::failure::{Failure, Outcome};
+use crate::metrics::Metrics;
 use crate::name;
 use crate::node::{self, Place, Stop, Trace, runtime};
 use crate::output::Lines;
@@ -35,7 +36,11 @@ pub fn run(args: &args::Switch) -> Outcome {
     }
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
-        let reporter = Reporter::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(
+            args.json,
+            Lines::Stdout,
+            Metrics::open(&args.metrics, "switch")?,
+        );
         let unique = |identity: Option<&Identity>| {
             name::unique("switch", identity.filter(|_| args.own.is_kept()))
         };

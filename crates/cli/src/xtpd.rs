@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::time::Duration;
 
 use crate::failure::{Failure, Outcome};
+use crate::metrics::{Metrics, MetricsArgs};
 use crate::node::{Stop, runtime};
 use crate::output::{Lines, Table, count, print, print_json};
 use crate::reporter::Reporter;
@@ -76,6 +77,8 @@ pub struct Xtpd {
     /// Print JSON lines (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 /// Runs the command.
@@ -89,7 +92,11 @@ pub fn run(args: &Xtpd) -> Outcome {
             memory: u64::from(args.memory) << 20,
         };
         let daemon = XtpDaemon::bind(&args.path, node, limits).map_err(not_served)?;
-        let reporter = Reporter::new(args.json, Lines::Stdout);
+        let reporter = Reporter::new(
+            args.json,
+            Lines::Stdout,
+            Metrics::open(&args.metrics, "xtpd")?,
+        );
         let (address, path) = (daemon.local_addr(), args.path.display());
         let carrier = match args.raw_ip {
             Some(_) => "IP, protocol 36",
@@ -97,6 +104,7 @@ pub fn run(args: &Xtpd) -> Outcome {
         };
         let greeting =
             format!("XTP over {carrier} at {address}, for clients at xtp+daemon://{path}");
+        reporter.metrics().ask_xtpd(args.path.clone());
         reporter.ready("xtpd", Some(address), &greeting)?;
         let clock = Clock::get();
         let start = clock.now();
@@ -114,6 +122,15 @@ pub fn run(args: &Xtpd) -> Outcome {
 
 /// Runs `layercast stats xtp+daemon://PATH`.
 pub fn stats(path: &Path, as_json: bool) -> Outcome {
+    let stats = runtime()?.block_on(ask(path))?;
+    match as_json {
+        true => print_json(&json!(stats)),
+        false => print(&in_words(&stats)),
+    }
+}
+
+/// What the daemon at `path` says of its clients and its endpoint.
+pub async fn ask(path: &Path) -> Result<ServerStats, Failure> {
     let place = XtpPlace::Daemon(path.to_owned());
     let unreachable = |error: XtpCallError| match error {
         // It says where, and what helps.
@@ -124,16 +141,10 @@ pub fn stats(path: &Path, as_json: bool) -> Outcome {
                 .hint(format!("start it: layercast xtpd {path}"))
         }
     };
-    let stats = runtime()?.block_on(async {
-        let host = XtpHost::open(&place).await.map_err(unreachable)?;
-        host.daemon_stats().await.map_err(unreachable)
-    })?;
+    let host = XtpHost::open(&place).await.map_err(unreachable)?;
+    let stats = host.daemon_stats().await.map_err(unreachable)?;
     // A daemon has them.
-    let stats = stats.ok_or_else(|| Failure::new("no answer"))?;
-    match as_json {
-        true => print_json(&json!(stats)),
-        false => print(&in_words(&stats)),
-    }
+    stats.ok_or_else(|| Failure::new("no answer"))
 }
 
 fn node(args: &Xtpd) -> Result<XtpNode, Failure> {

@@ -28,6 +28,7 @@ use crate::failure::{Failure, Outcome};
 use crate::internet::capture::Capture;
 use crate::internet::{Override, load, table};
 use crate::line::Line;
+use crate::metrics::Metrics;
 use crate::output::{Lines, Table, count};
 use crate::reporter::Reporter;
 use crate::scenario;
@@ -114,7 +115,11 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
     // By default the kernel wakes sleepers up to 50 us late to save power.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let ports = Ports::open(&attachments, &network, args.namespaces)?;
-    let reporter = Reporter::new(args.json, Lines::Stdout);
+    let reporter = Reporter::new(
+        args.json,
+        Lines::Stdout,
+        Metrics::open(&args.metrics, "emulate")?,
+    );
     reporter.ready("emulation", None, &greeting(&network, &ports))?;
     let mut emulation = Emulation {
         internet,

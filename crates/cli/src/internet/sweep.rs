@@ -13,12 +13,14 @@ use indicatif::ProgressBar;
 use layercast_sim::file;
 use layercast_sim::internet::{Internet, Network, Stopped};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::figures::Figures;
 use super::run::{Run, processors, steps};
 use super::{RAISE, load, ready};
 use crate::args;
 use crate::failure::{Failure, Outcome};
+use crate::metrics::{Metrics, MetricsArgs};
 use crate::output::{count, print, print_json};
 use crate::progress;
 use crate::scenario::Override;
@@ -37,6 +39,10 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
     let _lock = claim(folder, &Stamp::new(&name, &network)?)?;
     let missing: Vec<u64> = seeds.clone().filter(|&n| !done(folder, n)).collect();
     let jobs = args.jobs.map_or_else(processors, usize::from);
+    let measured = MetricsArgs {
+        metrics: args.metrics,
+    };
+    let metrics = Metrics::open(&measured, "sim --seeds")?;
     let stop = on_interrupt()?;
     let template = "{bar:40} {msg}, {eta} left";
     let sweep = Sweep {
@@ -49,6 +55,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
         finished: AtomicUsize::new(0),
         stop: &stop,
         bar: progress::bar(steps(&network) * missing.len() as u64, template),
+        metrics,
     };
     drop(network);
     sweep.show_progress();
@@ -95,6 +102,7 @@ struct Sweep<'a> {
     finished: AtomicUsize,
     stop: &'a AtomicBool,
     bar: ProgressBar,
+    metrics: Metrics,
 }
 
 impl Sweep<'_> {
@@ -169,6 +177,8 @@ impl Sweep<'_> {
         let all = self.missing.len();
         self.bar
             .set_message(format!("{finished} of {}", count(all, "seed")));
+        self.metrics.keep("campaign", "done", json!(finished));
+        self.metrics.keep("campaign", "of", json!(all));
     }
 }
 

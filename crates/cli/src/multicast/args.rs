@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use layercast_core::{Rate, Span};
 use layercast_multicast::Completion;
 
+use crate::metrics::MetricsArgs;
 use crate::units;
 
 /// Port of receivers that are named without one.
@@ -123,6 +124,8 @@ pub struct Send {
     /// Print JSON lines instead of a progress bar (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write every packet and decision of the machines to this file (JSON-SEQ)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -193,6 +196,8 @@ pub struct Receive {
     /// Print JSON lines instead of a progress bar (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write every packet and decision of the machines to this file (JSON-SEQ)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

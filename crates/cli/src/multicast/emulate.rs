@@ -7,6 +7,7 @@ use super::args::EmulateReceivers;
 use super::line::EmulatedLine;
 use super::{Say, key};
 use crate::failure::{Failure, Outcome};
+use crate::metrics::Metrics;
 use crate::node::{Stop, runtime};
 use crate::output::count;
 
@@ -44,7 +45,7 @@ pub fn run(args: &EmulateReceivers) -> Outcome {
             count(counts.lost, "packet"),
             counts.sent
         );
-        let say = Say::new(args.json);
+        let say = Say::new(args.json, Metrics::default(), "");
         say.event(&line, &human)?;
         say.close()?;
         stop.outcome()?;

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::line_out::LineOut;
+use crate::metrics::Metrics;
 use crate::output::Lines;
 use crate::progress::style;
 use crate::secret;
@@ -107,16 +108,26 @@ struct Say {
     json: bool,
     lines: LineOut,
     bar: Option<ProgressBar>,
+    metrics: Metrics,
+    /// The part of the metrics that its progress is.
+    part: &'static str,
 }
 
 impl Say {
-    fn new(json: bool) -> Say {
+    /// Progress goes to `metrics` too, as `part`.
+    fn new(json: bool, metrics: Metrics, part: &'static str) -> Say {
         let bar = (!json && stderr().is_terminal()).then(bar);
         let lines = LineOut::new(match json {
             true => Lines::Stdout,
             false => Lines::Stderr,
         });
-        Say { json, lines, bar }
+        Say {
+            json,
+            lines,
+            bar,
+            metrics,
+            part,
+        }
     }
 
     /// Something happened.
@@ -146,6 +157,7 @@ impl Say {
         done: (u64, u64),
         human: String,
     ) -> Outcome {
+        self.metrics.line_of(self.part, line);
         if self.json {
             return self.lines.json(line);
         }
@@ -247,6 +259,8 @@ mod tests {
             json: false,
             lines: LineOut::new(Lines::Stderr),
             bar: Some(bar),
+            metrics: Metrics::default(),
+            part: "",
         };
         let human = "1067.3 Mbit/s, 10 of 60 receivers have it, repair 12, file 100 of 20000";
         let name = "a-very-long-name-of-a-file-that-is-sent-to-many.mp4";

@@ -12,6 +12,7 @@ use layercast_net::{
     ReceivedFile, Reception, member_of, printable, receiver_identity,
 };
 use layercast_wire::multicast::Reason;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::args::{PORT, Receive};
@@ -19,6 +20,7 @@ use super::line::{self, ReceiveLine};
 use super::summary::{FEW, rate};
 use super::{Say, check_side, digest, key, octets, words};
 use crate::failure::{Failure, Outcome};
+use crate::metrics::Metrics;
 use crate::node::{Stop, Trace, runtime};
 use crate::output::{are, count};
 
@@ -67,12 +69,18 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
             }
         })?;
         let mut reporter = Reporter {
-            say: Say::new(args.json),
+            say: Say::new(
+                args.json,
+                Metrics::open(&args.metrics, "receive")?,
+                "receive",
+            ),
             last: (Instant::now(), 0),
             files: 0,
             is_verbose: args.verbose,
+            ended: (0, 0),
             out: args.out.clone(),
         };
+        reporter.measure();
         let from = match args.group {
             Some(group) => format!("group {group}"),
             None => receiver.local_addr().to_string(),
@@ -218,6 +226,8 @@ struct Reporter {
     /// Files of the transfer.
     files: u32,
     is_verbose: bool,
+    /// Files that are complete, and those that failed.
+    ended: (u32, u32),
     /// The folder of the files.
     out: PathBuf,
 }
@@ -349,6 +359,11 @@ impl Reporter {
                 ),
             ),
             ReceiveEvent::Done(file) => {
+                match file.path {
+                    Some(_) => self.ended.0 += 1,
+                    None => self.ended.1 += 1,
+                }
+                self.measure();
                 let line = ReceiveLine::File(about(&file));
                 match &file.path {
                     Some(path) => {
@@ -366,6 +381,13 @@ impl Reporter {
                 }
             }
         }
+    }
+
+    /// How many files ended, for `--metrics`.
+    fn measure(&self) {
+        let (complete, failed) = self.ended;
+        let files = json!({ "complete": complete, "failed": failed });
+        self.say.metrics.keep("receive", "files", files);
     }
 
     /// One at the end, whatever came of it.

@@ -27,6 +27,7 @@ use super::summary::{self, FEW, Summary};
 use super::{Say, check_side, estimate, hex, key, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
+use crate::metrics::Metrics;
 use crate::node::{Stop, Trace, runtime};
 use crate::output::{are, count, terminal_width};
 
@@ -53,7 +54,7 @@ pub fn run(args: &Send) -> Outcome {
     runtime()?.block_on(async {
         let config = config(args).await?;
         let plan = SendPlan::of(&args.files, options).map_err(|it| faulty(&it))?;
-        let say = Say::new(args.json);
+        let say = Say::new(args.json, Metrics::open(&args.metrics, "send")?, "send");
         tell_plan(&say, &plan)?;
         if args.dry_run {
             estimate::print(args, &config, &plan, &say)?;
@@ -71,6 +72,7 @@ pub fn run(args: &Send) -> Outcome {
             last: (Instant::now(), 0),
             done: (0, plan.files()),
         };
+        reporter.measure();
         let telling = tokio::spawn(async move {
             let mut reporter = reporter;
             while let Some(event) = events.recv().await {

@@ -20,6 +20,7 @@ use super::IndexStatus;
 use super::args::Recv;
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
+use crate::metrics::Metrics;
 use crate::node::{Stop, runtime};
 use crate::output::{self, Lines, count};
 use crate::reporter::Reporter;
@@ -39,7 +40,7 @@ pub struct PathReceived {
 pub fn run(args: &Recv) -> Outcome {
     let config = super::config(&args.estimation)?;
     let services = super::services(args.services.as_deref())?;
-    let reporter = Reporter::new(args.json, Lines::Stdout);
+    let reporter = Reporter::new(args.json, Lines::Stdout, Metrics::default());
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let over = stop.token.child_token();

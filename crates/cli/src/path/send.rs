@@ -16,6 +16,7 @@ use super::IndexStatus;
 use super::args::Send;
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
+use crate::metrics::Metrics;
 use crate::node::{Stop, runtime};
 use crate::output::{Lines, count};
 use crate::reporter::Reporter;
@@ -48,7 +49,7 @@ pub fn run(args: &Send) -> Outcome {
         .as_deref()
         .map(|it| gate(it, &services))
         .transpose()?;
-    let reporter = Reporter::new(args.json, Lines::Stdout);
+    let reporter = Reporter::new(args.json, Lines::Stdout, Metrics::default());
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let to = super::resolve(&args.to).await?;

@@ -1,5 +1,7 @@
 //! The messages of `layercast send` while it runs.
 
+use serde_json::json;
+
 use super::*;
 
 /// Prints the events of a transfer.
@@ -98,6 +100,7 @@ impl Reporter {
             ),
             SendEvent::Withheld(file) => {
                 self.done.0 += 1;
+                self.measure();
                 self.say.event(
                     &SendLine::Withheld(WithheldFile {
                         file: &file.name,
@@ -110,9 +113,17 @@ impl Reporter {
             SendEvent::Done(file) => {
                 // A file whose content failed is reported as withheld.
                 self.done.0 += u32::from(!matches!(file.failure, Some(Unsent::Content(_))));
+                self.measure();
                 Ok(())
             }
         }
+    }
+
+    /// How many files are over, for `--metrics`.
+    pub(super) fn measure(&self) {
+        let (done, of) = self.done;
+        let files = json!({ "done": done, "of": of });
+        self.say.metrics.keep("send", "files", files);
     }
 
     /// Bits per second since it was asked last.
@@ -159,7 +170,7 @@ mod tests {
     #[test]
     fn the_rate_of_each_file_counts_from_its_own_beginning() {
         let mut reporter = Reporter {
-            say: Say::new(false),
+            say: Say::new(false, Metrics::default(), ""),
             names: BTreeMap::new(),
             last: (Instant::now(), 1_000_000),
             done: (0, 2),

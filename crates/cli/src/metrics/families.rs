@@ -1,0 +1,293 @@
+//! The metrics of all commands: their names, and where their values are in what a command prints with `--json`.
+//!
+//! Names and units are those of the Prometheus conventions: seconds and bytes, never milliseconds and bits.
+
+use super::place::Step::{self, Each, Items, Key, Keys, Text};
+
+/// A metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Its name; that of a counter without `_total`, which the format appends.
+    pub name: &'static str,
+    /// What it says, in one sentence without its full stop.
+    pub help: &'static str,
+    /// Whether it only increases while the command runs.
+    pub is_counter: bool,
+    /// By what the value in the JSON is multiplied.
+    pub scale: f64,
+    /// Where the value is, in parts that metrics share.
+    pub at: &'static [&'static [Step]],
+}
+
+/// Metrics of one kind of command.
+pub struct Group {
+    /// The commands, and what the metrics describe.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "a heading of the reference page, which a test writes"
+        )
+    )]
+    pub title: &'static str,
+    /// The metrics.
+    pub families: &'static [Family],
+}
+
+const fn counter(name: &'static str, at: &'static [&'static [Step]], help: &'static str) -> Family {
+    Family {
+        name,
+        help,
+        is_counter: true,
+        scale: 1.0,
+        at,
+    }
+}
+
+const fn gauge(name: &'static str, at: &'static [&'static [Step]], help: &'static str) -> Family {
+    Family {
+        is_counter: false,
+        ..counter(name, at, help)
+    }
+}
+
+impl Family {
+    /// The value in the JSON is in other units.
+    const fn scaled(self, scale: f64) -> Family {
+        Family { scale, ..self }
+    }
+
+    /// The name as scraped.
+    #[cfg(test)]
+    pub fn full_name(&self) -> String {
+        format!(
+            "{}{}",
+            self.name,
+            if self.is_counter { "_total" } else { "" }
+        )
+    }
+}
+
+const MS: f64 = 1e-3;
+const US: f64 = 1e-6;
+const NS: f64 = 1e-9;
+const BITS: f64 = 0.125;
+
+const FLOW: &[Step] = &[
+    Key("stats"),
+    Key("flows"),
+    Each(&[("flow", &["name"]), ("source", &["source"])]),
+];
+const MEMBER: &[Step] = &[
+    Key("members"),
+    Each(&[("member", &["member", "name"]), ("node", &["node"])]),
+];
+const REPORT: &[Step] = &[Key("report")];
+const LINK: &[Step] = &[
+    Key("stats"),
+    Key("links"),
+    Each(&[("neighbour", &["neighbour"])]),
+];
+const LAYER: Step = Keys("layer");
+const LEVELS: Step = Items("level", &["BL", "BL+E1", "BL+E1+E2"]);
+const NODE: &[Step] = &[Key("node")];
+const INPUT: &[Step] = &[Key("node"), Key("input")];
+const RECEIVER: &[Step] = &[Key("receiver")];
+const REPAIR: &[Step] = &[Key("receiver"), Key("link_repair"), Key("receiving")];
+const EDGE_SENT: &[Step] = &[Key("edge"), Key("sent")];
+const EDGE_GOT: &[Step] = &[Key("edge"), Key("received")];
+const PATH: &[Step] = &[Key("path"), Keys("direction")];
+const EMULATION: &[Step] = &[Key("emulation")];
+const SENDING: &[Step] = &[Key("send"), Key("progress")];
+const SENT: &[Step] = &[Key("send"), Key("files")];
+const RECEIVING: &[Step] = &[Key("receive"), Key("progress")];
+const RECEIVED: &[Step] = &[Key("receive"), Key("files")];
+const XTP: &[Step] = &[Key("xtpd")];
+const ENDPOINT: &[Step] = &[Key("xtpd"), Key("endpoint")];
+const CAMPAIGN: &[Step] = &[Key("campaign")];
+
+/// All metrics, in the order of the reference page.
+pub const GROUPS: &[Group] = &[
+    Group {
+        title: "All commands",
+        families: &[
+            gauge("layercast_start_time_seconds", &[&[Key("command"), Key("start_s")]], "Start of the command, in seconds since 1970"),
+        ],
+    },
+    Group {
+        title: "`serve`, `switch`: the node",
+        families: &[
+            gauge("layercast_node_neighbours", &[NODE, &[Key("neighbours")]], "Neighbours with a session channel"),
+            gauge("layercast_node_branches", &[NODE, &[Key("branches")]], "Branches to which media are sent"),
+        ],
+    },
+    Group {
+        title: "`serve`: the live input",
+        families: &[
+            counter("layercast_input_lost_packets", &[INPUT, &[Keys("format"), Key("lost")]], "Packets of the transport stream (ts) or of RTP (rtp) that were lost before they came here"),
+            counter("layercast_input_dropped_packets", &[INPUT, &[Keys("format"), Key("dropped")]], "Duplicate, damaged or late packets of the input that were dropped"),
+            counter("layercast_input_foreign_datagrams", &[INPUT, &[Key("foreign")]], "Datagrams that are neither a transport stream nor RTP"),
+            counter("layercast_input_damaged_pictures", &[INPUT, &[Key("ts"), Key("damaged")]], "Pictures of a transport stream of which something was lost before it came here"),
+            counter("layercast_input_incomplete_pictures", &[INPUT, &[Key("rtp"), Key("incomplete")]], "Pictures left out because a packet of RTP was lost before it came here"),
+            gauge("layercast_input_speed_ratio", &[INPUT, &[Key("media_ms_per_s")]], "Media time that arrived for each second of time in the last 10 s; below 1 the encoder is too slow").scaled(MS),
+            gauge("layercast_input_slow", &[INPUT, &[Key("slow")]], "Whether the input is slower than real time"),
+            counter("layercast_input_restarts", &[INPUT, &[Key("restarts")]], "Times that the timeline of the input began again"),
+            counter("layercast_input_dropped_frames", &[INPUT, &[Key("dropped")]], "Frames that were not sent since they came faster than real time or than the flow takes them"),
+        ],
+    },
+    Group {
+        title: "`serve`, `switch`: flows",
+        families: &[
+            gauge("layercast_flow_level_bytes_per_second", &[FLOW, &[Key("level_bps"), LEVELS]], "Rate of the flow at each level on a link, with all headers").scaled(BITS),
+            gauge("layercast_flow_frames_per_second", &[FLOW, &[Key("fps")]], "Pictures per second of the flow"),
+            gauge("layercast_flow_delay_bound_seconds", &[FLOW, &[Key("delay_max_ms")]], "Delay bound of the flow").scaled(MS),
+            gauge("layercast_flow_source_speed_ratio", &[FLOW, &[Key("media_ms_per_s")]], "Media time that the source delivers for each second, if it is slower than real time").scaled(MS),
+            counter("layercast_flow_input_damaged_pictures", &[FLOW, &[Key("input_damaged")]], "Pictures that cannot be shown since packets were lost on the way to the source"),
+        ],
+    },
+    Group {
+        title: "`serve`, `switch`: members (receivers)",
+        families: &[
+            gauge("layercast_member_level", &[FLOW, MEMBER, &[Key("level")]], "Level granted: 0 is the base layer alone, 2 all layers"),
+            gauge("layercast_member_level_wanted", &[FLOW, MEMBER, &[Key("wanted")]], "Level that the member selected"),
+            gauge("layercast_member_limited", &[FLOW, MEMBER, &[Key("limit"), Key("kind"), Text("by")]], "Why the member is below the highest level of the flow; 1 for the reason that holds"),
+            gauge("layercast_member_report_age_seconds", &[FLOW, MEMBER, &[Key("report_age_ms")]], "Age of the last report of the member").scaled(MS),
+            counter("layercast_member_frames", &[FLOW, MEMBER, REPORT, &[Key("frames"), LAYER]], "Frames played"),
+            counter("layercast_member_lost_frames", &[FLOW, MEMBER, REPORT, &[Key("lost"), LAYER]], "Frames of granted layers that were lost"),
+            counter("layercast_member_late_frames", &[FLOW, MEMBER, REPORT, &[Key("late")]], "Frames that arrived after their playout time"),
+            counter("layercast_member_outage_seconds", &[FLOW, MEMBER, REPORT, &[Key("outage_ms")]], "Time without a picture that can be decoded").scaled(MS),
+            counter("layercast_member_marked_packets", &[FLOW, MEMBER, REPORT, &[Key("marked")]], "Packets or cells with the congestion mark"),
+            gauge("layercast_member_delay_p50_seconds", &[FLOW, MEMBER, REPORT, &[Key("delay_ms_p50")]], "Median one-way delay").scaled(MS),
+            gauge("layercast_member_delay_p99_seconds", &[FLOW, MEMBER, REPORT, &[Key("delay_ms_p99")]], "99th percentile of the one-way delay").scaled(MS),
+            gauge("layercast_member_playout_delay_seconds", &[FLOW, MEMBER, REPORT, &[Key("playout_ms")]], "Playout delay").scaled(MS),
+            gauge("layercast_member_end_to_end_p50_seconds", &[FLOW, MEMBER, REPORT, &[Key("end_to_end_ms"), Key("p50")]], "Median delay of live frames from the source's input to the hand-over").scaled(MS),
+            gauge("layercast_member_end_to_end_p99_seconds", &[FLOW, MEMBER, REPORT, &[Key("end_to_end_ms"), Key("p99")]], "99th percentile of the delay of live frames from the source's input to the hand-over").scaled(MS),
+        ],
+    },
+    Group {
+        title: "`serve`, `switch`: links to neighbours",
+        families: &[
+            counter("layercast_link_sent_datagrams", &[LINK, &[Key("sent"), LAYER]], "Datagrams sent for the first time"),
+            counter("layercast_link_lost_datagrams", &[LINK, &[Key("lost"), LAYER]], "Datagrams sent and lost, repairs included"),
+            counter("layercast_link_repairs", &[LINK, &[Key("repairs"), LAYER]], "Repairs sent"),
+            counter("layercast_link_too_late", &[LINK, &[Key("too_late"), LAYER]], "Losses not repaired because a repair would arrive after the deadline of the frame"),
+            counter("layercast_link_over_grant", &[LINK, &[Key("over_grant"), LAYER]], "Losses not repaired because the rate for repairs was used up"),
+            counter("layercast_link_repaired_datagrams", &[LINK, &[Key("repaired"), LAYER]], "Datagrams of the neighbour that arrived as a repair"),
+            counter("layercast_link_requested_datagrams", &[LINK, &[Key("requested")]], "Datagrams requested from the neighbour"),
+            counter("layercast_link_spurious_repairs", &[LINK, &[Key("spurious")]], "Repairs of the neighbour whose content had arrived, or arrived later"),
+            gauge("layercast_link_round_trip_seconds", &[LINK, &[Key("rtt_us")]], "Smoothed round trip; 0: not known").scaled(US),
+            gauge("layercast_link_path_bytes_per_second", &[LINK, &[Key("path"), Key("rate_bps")]], "Estimated rate of the path, of ports with --rate auto; absent until the path has been full").scaled(BITS),
+            gauge("layercast_link_path_queue_seconds", &[LINK, &[Key("path"), Key("queue_us")]], "Time that packets wait in queues of the path").scaled(US),
+            gauge("layercast_link_path_competes", &[LINK, &[Key("path"), Key("competes")]], "Whether other flows keep a queue on the path"),
+            counter("layercast_link_path_cuts", &[LINK, &[Key("path"), Key("cuts")]], "Times that the rate was cut because of a queue"),
+            gauge("layercast_link_delay_seconds", &[LINK, &[Key("clock"), Key("delay_us")]], "One-way delay to the neighbour").scaled(US),
+            gauge("layercast_link_delay_back_seconds", &[LINK, &[Key("clock"), Key("delay_back_us")]], "One-way delay from the neighbour").scaled(US),
+            gauge("layercast_link_clock_ahead_seconds", &[LINK, &[Key("clock"), Key("ahead_us")]], "By how much the clock of the neighbour is ahead").scaled(US),
+            gauge("layercast_link_clock_drift_ratio", &[LINK, &[Key("clock"), Key("drift_ppb")]], "By how much the clock of the neighbour gains").scaled(NS),
+            gauge("layercast_link_clock_bound_seconds", &[LINK, &[Key("clock"), Key("bound_us")]], "Most error of what is known of that clock").scaled(US),
+        ],
+    },
+    Group {
+        title: "`join`: the receiver",
+        families: &[
+            gauge("layercast_receiver_joined", &[RECEIVER, &[Key("joined")]], "Whether the receiver is a member of the flow"),
+            gauge("layercast_receiver_level", &[RECEIVER, &[Key("level")]], "Level granted: 0 is the base layer alone, 2 all layers"),
+            gauge("layercast_receiver_bytes_per_second", &[RECEIVER, &[Key("rate_bps")]], "Media played in the last second").scaled(BITS),
+            counter("layercast_receiver_frames", &[RECEIVER, &[Key("frames"), LAYER]], "Frames played"),
+            counter("layercast_receiver_lost_frames", &[RECEIVER, &[Key("lost"), LAYER]], "Frames of granted layers that were lost"),
+            counter("layercast_receiver_late_frames", &[RECEIVER, &[Key("late")]], "Frames dropped because they arrived after their deadline"),
+            counter("layercast_receiver_outage_seconds", &[RECEIVER, &[Key("outage_ms")]], "Time without a picture that can be decoded").scaled(MS),
+            gauge("layercast_receiver_delay_seconds", &[RECEIVER, &[Key("delay_ms")]], "Largest delay from emission to arrival in the last second").scaled(MS),
+            gauge("layercast_receiver_end_to_end_seconds", &[RECEIVER, &[Key("end_to_end_ms"), Keys("part")]], "Mean delay of the live frames of the last second (mean), and its parts").scaled(MS),
+            counter("layercast_receiver_datagrams", &[REPAIR, &[Key("received")]], "Numbered datagrams received, repairs included"),
+            counter("layercast_receiver_requested_datagrams", &[REPAIR, &[Key("requested")]], "Datagrams reported missing"),
+            counter("layercast_receiver_repaired_datagrams", &[REPAIR, &[Key("repaired"), LAYER]], "Datagrams that arrived in spite of their loss"),
+            counter("layercast_receiver_given_up_datagrams", &[REPAIR, &[Key("given_up")]], "Datagrams given up: neither they nor a repair arrived in time"),
+            gauge("layercast_receiver_source_clock_ahead_seconds", &[RECEIVER, &[Key("source_clock"), Key("ahead_us")]], "By how much the clock of the source is ahead").scaled(US),
+            gauge("layercast_receiver_source_clock_bound_seconds", &[RECEIVER, &[Key("source_clock"), Key("bound_us")]], "Most error of what is known of that clock").scaled(US),
+        ],
+    },
+    Group {
+        title: "`send`",
+        families: &[
+            gauge("layercast_send_files", &[SENT, &[Key("of")]], "Files of the transfer"),
+            counter("layercast_send_files_done", &[SENT, &[Key("done")]], "Files whose session is over"),
+            gauge("layercast_send_file_sent_bytes", &[SENDING, &[Key("octets")]], "Bytes of content sent in the session of the current file"),
+            gauge("layercast_send_bytes_per_second", &[SENDING, &[Key("rate_bps")]], "Bytes of content sent per second since the last report").scaled(BITS),
+            gauge("layercast_send_receivers", &[SENDING, &[Key("receivers")]], "Receivers of the session"),
+            gauge("layercast_send_receivers_complete", &[SENDING, &[Key("delivered")]], "Receivers that have the whole file"),
+            gauge("layercast_send_pass", &[SENDING, &[Key("pass")]], "Pass of the current file: 0 for the first, then that of the repair"),
+        ],
+    },
+    Group {
+        title: "`receive`",
+        families: &[
+            counter("layercast_receive_files", &[RECEIVED, &[Keys("outcome")]], "Files that ended, by outcome"),
+            gauge("layercast_receive_received_bytes", &[RECEIVING, &[Key("octets")]], "Bytes received of the whole transfer"),
+            gauge("layercast_receive_expected_bytes", &[RECEIVING, &[Key("of_octets")]], "Bytes of the whole transfer"),
+            gauge("layercast_receive_bytes_per_second", &[RECEIVING, &[Key("rate_bps")]], "Bytes received per second since the last report").scaled(BITS),
+        ],
+    },
+    Group {
+        title: "`xtpd`",
+        families: &[
+            counter("layercast_xtpd_clients_served", &[XTP, &[Key("served")]], "Clients since the start"),
+            counter("layercast_xtpd_clients_expelled", &[XTP, &[Key("expelled")]], "Clients whose messages were not valid or exceeded a limit"),
+            counter("layercast_xtpd_contexts_orphaned", &[XTP, &[Key("orphaned")]], "Contexts whose client ended without closing them"),
+            gauge("layercast_xtpd_contexts", &[XTP, &[Key("contexts")]], "Contexts of the endpoint"),
+            counter("layercast_xtpd_received_packets", &[ENDPOINT, &[Key("received")]], "Packets received"),
+            counter("layercast_xtpd_sent_packets", &[ENDPOINT, &[Key("sent")]], "Packets sent"),
+            counter("layercast_xtpd_retransmitted_packets", &[ENDPOINT, &[Key("retransmitted")]], "Data packets sent again"),
+            counter("layercast_xtpd_damaged_packets", &[ENDPOINT, &[Key("damaged")]], "Packets with a wrong checksum"),
+            counter("layercast_xtpd_malformed_packets", &[ENDPOINT, &[Key("malformed")]], "Packets that do not decode for other reasons"),
+            counter("layercast_xtpd_stray_packets", &[ENDPOINT, &[Key("stray")]], "Packets for unknown contexts"),
+            counter("layercast_xtpd_refused_packets", &[ENDPOINT, &[Key("refused")]], "FIRST packets refused"),
+        ],
+    },
+    Group {
+        title: "`fec edge`",
+        families: &[
+            counter("layercast_edge_sent_packets", &[EDGE_SENT, &[Key("packets")]], "Packets of the user that were protected"),
+            counter("layercast_edge_sent_bytes", &[EDGE_SENT, &[Key("octets")]], "Bytes of these packets"),
+            counter("layercast_edge_sent_parities", &[EDGE_SENT, &[Key("parities")]], "Parities made"),
+            counter("layercast_edge_tunnel_bytes", &[EDGE_SENT, &[Key("tunnel_octets")]], "Bytes of all datagrams of the tunnel"),
+            counter("layercast_edge_unprotected_packets", &[EDGE_SENT, &[Key("unprotected")]], "Packets sent unprotected because their parities would not fit"),
+            counter("layercast_edge_refused_packets", &[EDGE_SENT, &[Key("refused")]], "Packets dropped because they are too long for the tunnel"),
+            gauge("layercast_edge_peer_loss_ratio", &[EDGE_SENT, &[Key("peer_loss")]], "Share lost before decoding that the peer reports"),
+            counter("layercast_edge_received_packets", &[EDGE_GOT, &[Key("packets")]], "Packets delivered to the user, recovered ones included"),
+            counter("layercast_edge_received_bytes", &[EDGE_GOT, &[Key("octets")]], "Bytes of these packets"),
+            counter("layercast_edge_recovered_packets", &[EDGE_GOT, &[Key("recovered")]], "Packets recovered from parities"),
+            counter("layercast_edge_lost_packets", &[EDGE_GOT, &[Key("lost")]], "Packets that were not recovered"),
+            gauge("layercast_edge_raw_loss_ratio", &[EDGE_GOT, &[Key("raw_loss")]], "Share lost before decoding"),
+            gauge("layercast_edge_residual_loss_ratio", &[EDGE_GOT, &[Key("residual_loss")]], "Share lost after decoding"),
+            counter("layercast_edge_strangers", &[&[Key("edge"), Key("strangers")]], "Datagrams from other addresses than that of the peer; dropped"),
+            counter("layercast_edge_send_failures", &[&[Key("edge"), Key("send_failed")]], "Datagrams that this host could not send"),
+        ],
+    },
+    Group {
+        title: "`emulate`",
+        families: &[
+            counter("layercast_path_offered_datagrams", &[PATH, &[Key("offered")]], "Datagrams that entered the path"),
+            counter("layercast_path_queue_full_datagrams", &[PATH, &[Key("queue_full")]], "Datagrams dropped because the queue was full"),
+            counter("layercast_path_marked_datagrams", &[PATH, &[Key("marked")]], "Datagrams marked with congestion experienced"),
+            counter("layercast_path_delivered_datagrams", &[PATH, &[Key("link"), Key("delivered")]], "Datagrams that arrived, duplicates included"),
+            counter("layercast_path_lost_datagrams", &[PATH, &[Key("link"), Key("lost")]], "Datagrams lost at random"),
+            counter("layercast_path_duplicated_datagrams", &[PATH, &[Key("link"), Key("duplicated")]], "Datagrams that arrived twice"),
+            counter("layercast_emulation_injected_packets", &[EMULATION, &[Key("injected")]], "Packets that programs sent into the emulated network"),
+            counter("layercast_emulation_delivered_packets", &[EMULATION, &[Key("delivered")]], "Packets that arrived at programs"),
+            gauge("layercast_emulation_behind_seconds", &[EMULATION, &[Key("behind_ms")]], "How far the simulator is behind the clock").scaled(MS),
+        ],
+    },
+    Group {
+        title: "`sim --seeds`",
+        families: &[
+            gauge("layercast_campaign_runs", &[CAMPAIGN, &[Key("of")]], "Runs that were missing at the start"),
+            counter("layercast_campaign_runs_done", &[CAMPAIGN, &[Key("done")]], "Runs made since the start"),
+        ],
+    },
+];
+
+/// All metrics.
+pub fn all() -> impl Iterator<Item = &'static Family> {
+    GROUPS.iter().flat_map(|group| group.families)
+}
