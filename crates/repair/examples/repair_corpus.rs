@@ -33,6 +33,7 @@ fn marker(hi: u32) -> Head {
     Head::Marker {
         session: SESSION,
         hi: Serial(hi),
+        every_ms: 0,
         rtt_us: 40_000,
         asks: hi % 2 == 1,
     }

@@ -23,6 +23,7 @@ mod repairer;
 mod requester;
 mod seen;
 mod stats;
+mod way_back;
 
 pub use clock::HopClock;
 pub use group::{

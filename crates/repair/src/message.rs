@@ -67,7 +67,9 @@ pub enum Head {
         session: u16,
         /// The counter of the newest datagram.
         hi: Serial,
-        /// Round trip of the link in microseconds as the sender sees it; 0: unknown.
+        /// The least time between two reports that the way back carries, in milliseconds; 0: nothing is known to limit them.
+        every_ms: u8,
+        /// Round trip of the link in microseconds as the sender sees it, less than 2^24; 0: unknown.
         rtt_us: u32,
         /// Feedback is overdue: the other end reports.
         asks: bool,
@@ -249,13 +251,16 @@ impl Head {
             Head::Marker {
                 session,
                 hi,
+                every_ms,
                 rtt_us,
                 asks,
             } => {
+                debug_assert!(*rtt_us <= MAX_24);
                 out.push(first(MARKER, u8::from(*asks)));
                 out.extend_from_slice(&session.to_be_bytes());
                 out.extend_from_slice(&hi.0.to_be_bytes());
-                out.extend_from_slice(&rtt_us.to_be_bytes());
+                out.push(*every_ms);
+                out.extend_from_slice(&rtt_us.to_be_bytes()[1..]);
             }
             Head::Feedback(feedback) => {
                 out.push(first(FEEDBACK, 0));
@@ -323,7 +328,8 @@ impl Head {
             MARKER => Head::Marker {
                 session: input.u16()?,
                 hi: input.serial()?,
-                rtt_us: input.serial()?.0,
+                every_ms: input.u8()?,
+                rtt_us: input.u24()?,
                 asks: layer == Layer::E1,
             },
             SHARED => Head::Shared {

@@ -14,6 +14,7 @@ use crate::parity::{Carried, Codec, Restore, Restored};
 use crate::repairer::QUIET;
 use crate::seen::SPAN;
 use crate::stats::RequestStats;
+use crate::way_back::not_before;
 
 /// Most gaps that are remembered; beyond, the oldest is given up.
 pub const MAX_GAPS: usize = 512;
@@ -82,6 +83,8 @@ pub struct Requester<T> {
     reported: Option<Time>,
     /// From the last report to the next one.
     period: Span,
+    /// The way back carries no more than one report in this time.
+    every: Span,
     calm: Calm,
     /// The other end measures its path by the reports.
     prompt: bool,
@@ -119,6 +122,7 @@ impl<T: Clone> Requester<T> {
             news: false,
             reported: None,
             period: PERIOD,
+            every: Span::ZERO,
             calm: Calm::default(),
             prompt: false,
             scheduled: VecDeque::new(),
@@ -290,6 +294,7 @@ impl<T: Clone> Requester<T> {
         let Head::Marker {
             session,
             hi,
+            every_ms,
             rtt_us,
             asks,
         } = *head
@@ -303,6 +308,7 @@ impl<T: Clone> Requester<T> {
                 if rtt_us > 0 {
                     self.rtt = Some(Span::from_us(rtt_us.into()));
                 }
+                self.every = Span::from_ms(every_ms.into());
                 // A marker of what is known is no news.
                 self.news |= counter >= self.counters.next;
                 if asks {
@@ -443,7 +449,8 @@ impl<T: Clone> Requester<T> {
 
     /// When the next report is due.
     fn due(&self) -> Option<Time> {
-        earliest(self.periodic(), self.scheduled.front().copied())
+        let due = earliest(self.periodic(), self.scheduled.front().copied());
+        not_before(due, self.reported, self.every)
     }
 
     /// Forgets what restores no contents any more.
@@ -552,6 +559,10 @@ impl<T: Clone> Machine for Requester<T> {
             true => Span::from_ps(self.period.as_ps() / 4),
             false => Span::ZERO,
         };
+        let free = not_before(Some(now), self.reported, self.every);
+        if free.is_some_and(|at| at > now) {
+            return None;
+        }
         let soon = now.saturating_add(early);
         let periodic = self.periodic().is_some_and(|at| at <= soon);
         let mut scheduled = false;
@@ -564,10 +575,11 @@ impl<T: Clone> Machine for Requester<T> {
         self.news = false;
         self.reported = Some(now);
         let path = (self.budget, self.rtt);
-        self.period = match self.prompt {
+        let period = match self.prompt {
             true => self.calm.wait(now, PERIOD, CALM_PART, path).min(PROMPT),
             false => self.calm.wait(now, PERIOD, CALM_PART, path),
         };
+        self.period = period.max(self.every);
         self.stats.feedback += 1;
         Some(self.feedback(now))
     }

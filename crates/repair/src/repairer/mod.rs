@@ -23,6 +23,7 @@ use crate::path::{
     Beside, Needs, PathEstimate, PathEstimator, PathSeen, QUEUE_GROWTH, Report, TRAIN,
 };
 use crate::stats::RepairStats;
+use crate::way_back::WayBack;
 use ahead::Ahead;
 use history::{Content, Departure, History, Of, What};
 pub use history::{MAX_HISTORY, MAX_HISTORY_OCTETS};
@@ -171,6 +172,8 @@ pub struct Repairer<T> {
     tail: Option<Tail>,
     /// When a marker last asked for feedback.
     asked: Time,
+    /// The way of the reports.
+    back: WayBack,
     calm: Calm,
     /// Originals below were looked at for want of feedback.
     unheard: u64,
@@ -241,6 +244,7 @@ impl<T: Clone> Repairer<T> {
             there: Hearing::new(),
             tail: None,
             asked: Time::ZERO,
+            back: WayBack::default(),
             calm: Calm::default(),
             unheard: 0,
             stats: RepairStats::default(),
@@ -302,6 +306,7 @@ impl<T: Clone> Repairer<T> {
             return;
         };
         self.stats.feedback += 1;
+        self.back.hear(now, feedback.tx_us, self.there.period);
         if !feedback.missing.is_empty() {
             self.calm.on_gap(now);
         }
@@ -513,12 +518,18 @@ impl<T: Clone> Repairer<T> {
         Some(due.max(self.asked.saturating_add(ASK)))
     }
 
+    /// When a marker is due that tells how often reports may come.
+    fn tell_at(&self) -> Option<Time> {
+        self.back.tell_at().filter(|_| self.history.next() > 0)
+    }
+
     fn marker(&mut self, now: Time) -> Option<Outgoing<Carried<T>>> {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         let (tail, ask) = (is_due(self.marker_at()), is_due(self.ask_at()));
-        if !tail && !ask {
+        if !tail && !ask && !is_due(self.tell_at()) {
             return None;
         }
+        self.back.tells(now);
         if let Some(tail) = self.tail.as_mut().filter(|_| tail) {
             tail.sent += 1;
             tail.marker = tail.marker.saturating_add(MARKER_AGAIN);
@@ -531,7 +542,8 @@ impl<T: Clone> Repairer<T> {
         let head = Head::Marker {
             session: self.config.session,
             hi: Serial((self.history.next() - 1) as u32),
-            rtt_us: u32::try_from(rtt_us).unwrap_or(u32::MAX),
+            every_ms: u8::try_from(self.back.every().as_ms()).unwrap_or(u8::MAX),
+            rtt_us: rtt_us as u32,
             asks: ask,
         };
         Some(Outgoing {
@@ -820,7 +832,7 @@ impl<T: Clone> Machine for Repairer<T> {
         let later = self.later.peek().map(|it| it.0.0);
         let planned = earliest(later, self.ahead.next_close());
         let queued = earliest(self.pacer.next_start(), planned);
-        let marker = earliest(self.marker_at(), self.ask_at());
+        let marker = earliest(self.marker_at(), earliest(self.ask_at(), self.tell_at()));
         earliest(queued, earliest(marker, self.unheard_at()))
     }
 }

@@ -64,6 +64,8 @@ pub fn unit(layer: Layer, stamp_us: u32, last: bool) -> Unit {
 pub const OCTETS: u32 = 1_228;
 /// What a parity is longer.
 const PARITY_EXTRA: u32 = 19;
+/// UDP, IP and the seal of a protected link.
+const FRAMING: u32 = 8 + 20 + 25;
 pub const SESSION: u16 = 7;
 
 /// What a channel does to datagrams.
@@ -254,7 +256,7 @@ pub struct Hop {
     pub repairer: Repairer<Item>,
     pub requester: Requester<Item>,
     pub forward: Channel<(Head, Option<Carried<Item>>)>,
-    back: Channel<Feedback>,
+    pub back: Channel<Feedback>,
     /// Longer datagrams do not pass.
     pub longest: Option<u32>,
     /// The clocks of the sending end and the receiving one.
@@ -352,6 +354,11 @@ impl Hop {
         self.forward.line.borrow_mut().limits = Some((rate, queue));
     }
 
+    /// The same of the way back.
+    pub fn narrow_back(&mut self, rate: Rate, queue: Span) {
+        self.back.line.borrow_mut().limits = Some((rate, queue));
+    }
+
     /// Somebody else sends `octets` octets over the line now; gives when they have left, `None` if they are dropped.
     pub fn disturb(&mut self, now: Time, octets: u64) -> Option<Time> {
         self.forward.pass(now, octets)
@@ -396,7 +403,7 @@ impl Hop {
             self.feedback_octets += wire.len() as u64;
             let (head, _) = Head::decode(&wire).expect("what is encoded decodes");
             assert_eq!(head, Head::Feedback(feedback.clone()));
-            self.back.send(now, 100, feedback);
+            self.back.send(now, wire.len() as u32 + FRAMING, feedback);
         }
     }
 

@@ -79,10 +79,11 @@ fn head() -> impl Strategy<Value = Head> {
                 back,
             }
         ),
-        (any::<u16>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
-            |(session, hi, rtt_us, asks)| Head::Marker {
+        (any::<(u16, u32, u8, bool)>(), 0..1_u32 << 24).prop_map(
+            |((session, hi, every_ms, asks), rtt_us)| Head::Marker {
                 session,
                 hi: Serial(hi),
+                every_ms,
                 rtt_us,
                 asks,
             }

@@ -765,6 +765,41 @@ fn ports_whose_paths_become_longer_together_keep_their_base_layers() {
     }
 }
 
+/// Reports leave room for others on a way back that is narrower than all of them, whether or not the path is measured, and the stream stays.
+#[test]
+fn reports_fit_a_narrow_way_back() {
+    for kbps in [32, 64, 128] {
+        for (measured, loss) in [(true, 0.0), (false, 0.0), (true, 0.02), (false, 0.02)] {
+            let mut run = Run::new(how(loss), STREAM);
+            if !measured {
+                run.hop = Hop::new(how(loss), None, 1, "path", layercast_repair::Means::Auto);
+            }
+            let rate = Rate::from_bps(kbps * 1_000);
+            run.hop.narrow_back(rate, Span::from_ms(400));
+            // The first second finds out.
+            run.run(2.0);
+            let before = run.hop.back.dropped;
+            let (mut queues, mut longest) = (0.0, Span::ZERO);
+            for _ in 0..2_800 {
+                run.run(0.01);
+                let queue = run.hop.back.queue(run.now);
+                queues += queue.as_secs_f64() / 2_800.0;
+                longest = longest.max(queue);
+            }
+            let [base, e1] = [0, 1].map(|layer| run.complete(layer, 1.0, 29.0).0);
+            println!(
+                "{kbps} kbit/s, measured {measured}, loss {loss}: queue of reports {:.0} ms in the mean, {longest} at most, {} dropped; BL {base}, E1 {e1}, changes {}",
+                queues * 1e3,
+                run.hop.back.dropped,
+                run.changes,
+            );
+            assert_eq!(run.hop.back.dropped, before);
+            assert!(queues < 0.06 && longest < Span::from_ms(300));
+            assert!(base >= 0.999 && e1 >= 0.99, "{base} {e1}");
+        }
+    }
+}
+
 /// What the reports of a path that is measured cost, beside those of a link whose rate is known.
 #[test]
 fn reports_of_a_measured_path_are_few_beside_its_media() {

@@ -145,6 +145,7 @@ fn any_head() -> impl Strategy<Value = Head> {
             _ => Head::Marker {
                 session: session.into(),
                 hi: Serial(counter),
+                every_ms: back as u8,
                 rtt_us: back.into(),
                 asks: back % 2 == 1,
             },
@@ -633,6 +634,7 @@ fn one_forged_marker_hides_no_datagram() {
                 let marker = Head::Marker {
                     session: SESSION,
                     hi: Serial(counter + ahead),
+                    every_ms: 0,
                     rtt_us: 0,
                     asks: true,
                 };
@@ -671,6 +673,7 @@ fn a_marker_that_asks_is_answered_by_one_report() {
             let asks = Head::Marker {
                 session: SESSION,
                 hi: Serial(199),
+                every_ms: 0,
                 rtt_us: 40_000,
                 asks: true,
             };
