@@ -3,9 +3,10 @@ use std::ops::RangeInclusive;
 
 use layercast_core::{Serial, Span, Time};
 
+use super::steps::{Seen, Steps};
 use crate::estimate::LeastOf;
 use crate::hearing::one_way;
-use crate::message::{Arrival, Feedback};
+use crate::message::{Arrival, Feedback, MAX_ARRIVALS};
 
 /// For how long the least delay holds; after that the drift of the clocks shows.
 const BASE: Span = Span::from_secs(10);
@@ -53,6 +54,8 @@ pub(crate) struct Arrived {
     pub delay: Option<Span>,
     /// When the newest of them left.
     pub left: Option<Time>,
+    /// The path has become longer, by this.
+    pub longer: Option<Span>,
 }
 
 /// What arrived, by the clock of the other end.
@@ -69,8 +72,10 @@ pub(crate) struct Arrivals {
     total: u64,
     /// Arrivals while the path is busy, and the octets up to them.
     run: VecDeque<(i64, u64)>,
-    /// Delay that is no queue, in microseconds.
+    /// Delay that is no queue, in microseconds, and jitter.
     foreign: i64,
+    jitter: Span,
+    steps: Steps,
 }
 
 impl Arrivals {
@@ -83,12 +88,20 @@ impl Arrivals {
             total: 0,
             run: VecDeque::with_capacity(MAX_RUN),
             foreign: 0,
+            jitter: Span::ZERO,
+            steps: Steps::default(),
         }
     }
 
-    /// This delay is no queue of what is sent here: a datagram that waited no longer saw no busy path.
-    pub fn set_foreign(&mut self, delay: Span) {
+    /// This delay is no queue of what is sent here: a datagram that waited no longer saw no busy path. Delays vary by `jitter`.
+    pub fn set_foreign(&mut self, delay: Span, jitter: Span) {
         self.foreign = delay.as_us() as i64;
+        self.jitter = jitter;
+    }
+
+    /// The delay has become longer at one moment, and it is not known yet whether the path has.
+    pub fn is_in_doubt(&self) -> bool {
+        self.steps.is_open()
     }
 
     /// Takes a report; `None` if no datagram arrived since the last one.
@@ -111,12 +124,14 @@ impl Arrivals {
         let (lost, lost_octets) = missing(report, last + 1..=counter);
         let octets = octets.saturating_sub(lost_octets);
         self.total += octets;
+        let (delay, longer) = self.delay(now, report, last);
         Some(Arrived {
             octets,
             datagrams: u32::try_from(counter - last).unwrap_or(u32::MAX),
             lost,
-            delay: self.delay(now, report, last),
+            delay,
             left: sent.at,
+            longer,
         })
     }
 
@@ -135,15 +150,26 @@ impl Arrivals {
         }
     }
 
-    /// Notes the delays of the datagrams of a report, the last of the former one among them; gives that of the newest beyond the least.
-    fn delay(&mut self, now: Time, report: &Report<'_>, last: u64) -> Option<Span> {
-        let (newest, newest_at) = self.newest?;
-        let sum = (report.sent)(newest)?.total;
+    /// Notes the delays of the datagrams of a report, the last of the former one among them; gives that of the newest beyond the least, and
+    /// by how much the path has become longer.
+    fn delay(
+        &mut self,
+        now: Time,
+        report: &Report<'_>,
+        last: u64,
+    ) -> (Option<Span>, Option<Span>) {
+        let newest = self.newest;
+        let Some(((newest, newest_at), sum)) =
+            newest.and_then(|it| Some((it, (report.sent)(it.0)?.total)))
+        else {
+            return (None, None);
+        };
+        let mut seen = [None; MAX_ARRIVALS];
         let mut least: Option<i64> = None;
         // The oldest datagram since which all, up to the newest, saw a busy path.
         let mut busy_from: Option<(i64, u64)> = None;
         let mut is_busy = true;
-        for arrival in &report.feedback.arrivals {
+        for (arrival, seen) in report.feedback.arrivals.iter().zip(&mut seen) {
             let Some(counter) = report.hi.checked_sub(arrival.back.into()) else {
                 continue;
             };
@@ -166,13 +192,19 @@ impl Arrivals {
             if counter <= last {
                 break;
             }
+            let total = sent.total;
+            *seen = Some(Seen { at, delay, total });
+        }
+        let mut longer = None;
+        for seen in seen.into_iter().rev().flatten() {
+            longer = self.steps.saw(seen, self.jitter).or(longer);
         }
         match busy_from {
             Some(from) => self.extend(from, is_busy, newest_at),
             None if least.is_some() => self.run.clear(),
             None => {}
         }
-        least.map(|us| Span::from_us(us.max(0) as u64))
+        (least.map(|us| Span::from_us(us.max(0) as u64)), longer)
     }
 
     /// How much later than the fastest a datagram came, in microseconds; `None` if it is not fit to say.

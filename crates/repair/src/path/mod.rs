@@ -4,6 +4,7 @@ mod arrivals;
 mod base;
 mod drops;
 mod foreign;
+mod steps;
 mod together;
 mod trains;
 
@@ -296,6 +297,10 @@ impl PathEstimator {
             let octets = arrived.octets as f64 / (1.0 - self.loss.0.min(0.5));
             self.together.see().saw(left, arrived.delay, octets);
         }
+        if let Some(delay) = arrived.longer {
+            self.foreign.lengthen(delay);
+            self.starts_anew();
+        }
         if let Some(delay) = arrived.delay {
             self.note_delay(now, delay);
         }
@@ -332,7 +337,8 @@ impl PathEstimator {
     fn note_delay(&mut self, now: Time, delay: Span) {
         self.in_a_row.saw(now, delay);
         self.foreign.saw(now, delay, self.in_a_row.drains(now));
-        self.arrivals.set_foreign(self.foreign.delay());
+        self.arrivals
+            .set_foreign(self.foreign.delay(), self.foreign.jitter());
         // Jitter has pauses: what is there without one is a queue.
         let steady = self
             .in_a_row
@@ -407,7 +413,8 @@ impl PathEstimator {
             .is_some_and(|(_, earlier)| self.queue <= earlier.saturating_sub(FALLING));
         let is_long = self.queue > VERY_LONG || stands(self.long_since, TWICE) && !falls;
         if is_long {
-            if now >= self.guard && self.in_a_row.may_cut(now, self.queue) {
+            let may = now >= self.guard && !self.arrivals.is_in_doubt();
+            if may && self.in_a_row.may_cut(now, self.queue) {
                 self.cut(now, rtt, is_alone);
             }
         } else if self.queue < SHORT {
@@ -515,6 +522,11 @@ impl PathEstimator {
         let rate = before.rate.unwrap_or(ABOVE * before.delivered);
         self.rate = self.rate.map(|low| rate.clamp(low, MOST));
         self.cap = None;
+        self.starts_anew();
+    }
+
+    /// What was a queue is none.
+    fn starts_anew(&mut self) {
         (self.long_since, self.standing, self.earlier) = (None, None, None);
     }
 

@@ -472,7 +472,7 @@ fn a_path_that_becomes_longer_takes_no_layers_for_long() {
             run.changes
         );
         assert_eq!(base, 1.0);
-        assert!(e1 >= 425 && e2 >= 325, "{e1} {e2}");
+        assert!(e1 == 475 && e2 == 475, "{e1} {e2}");
     }
 }
 
