@@ -4,7 +4,7 @@ use bytes::Bytes;
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Serial, Span, Time};
 use layercast_repair::{
     Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, MAX_BLOCKS,
-    MAX_GAPS, MAX_HISTORY, MAX_HOLES, MAX_KEPT, MAX_OPEN, MAX_QUEUED, Means, MemberConfig,
+    MAX_GAPS, MAX_HISTORY, MAX_HOLES, MAX_KEPT, MAX_OPEN, MAX_QUEUED, Means, MemberConfig, Parts,
     RepairConfig, Repairer, RepairerInput, Requester, RequesterInput, SPAN, Unit,
 };
 
@@ -45,6 +45,7 @@ pub fn repair(data: &[u8]) {
     let joined = Time::ZERO + Span::from_secs(1);
     group.handle(joined, GroupInput::Join(1), &mut Off);
     let mut repairer = Repairer::new(config);
+    let mut parts = Parts::default();
     let mut requester = Requester::new("fuzz", SESSION, codec);
     let mut now = Time::ZERO + Span::from_secs(1);
     let mut rest = data;
@@ -105,6 +106,9 @@ pub fn repair(data: &[u8]) {
                     let input = RequesterInput::Datagram(head.clone(), carried.clone());
                     requester.handle(now, input, &mut Off);
                     member.handle(now, RequesterInput::Datagram(head, carried), &mut Off);
+                }
+                Head::Part { .. } => {
+                    let _ = parts.take(&head, Bytes::copy_from_slice(content));
                 }
                 Head::Beacon(_) => member.handle(now, RequesterInput::Marker(head), &mut Off),
             }

@@ -5,7 +5,7 @@ use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
 use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkStats, RepairEnd, carried};
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
-use layercast_repair::{CONTENT_HEAD, Head, HeadError, MemberId, PARITY_HEAD};
+use layercast_repair::{CONTENT_HEAD, Head, HeadError, MemberId, PARITY_HEAD, PART_HEAD, Parts, split};
 use layercast_wire::{DATAGRAM_CELLS, DATAGRAM_PAYLOAD, LinkPdu, METS_HEADER};
 
 use crate::outbox::Outbox;
@@ -33,6 +33,9 @@ pub(crate) struct Egress {
     /// Repairs losses, if it is on.
     pub repair: RepairEnd<Bytes>,
     cells: Vec<u8>,
+    /// A datagram that leaves in parts, and those that come so.
+    whole: Vec<u8>,
+    parts: Parts,
     /// `None`: in the clear.
     sealer: Option<LinkSealer>,
     /// Whether a former neighbour knows the key.
@@ -57,6 +60,8 @@ impl Egress {
             link: wanted.then(|| Link::new(link, seed, name)),
             repair: RepairEnd::new(name, rate),
             cells: Vec::new(),
+            whole: Vec::new(),
+            parts: Parts::default(),
             sealer: None,
             stale_key: false,
             outbox: to.map(Outbox::new),
@@ -107,7 +112,15 @@ impl Egress {
         if bare || !self.repair.is_on() {
             return Ok(Some(datagram));
         }
-        let (head, content) = Head::decode(&datagram)?;
+        let (mut head, mut content) = Head::decode(&datagram)?;
+        if let Head::Part { .. } = head {
+            let part = datagram.slice_ref(content);
+            let Some(whole) = self.parts.take(&head, part) else {
+                return Ok(None);
+            };
+            datagram = whole;
+            (head, content) = Head::decode(&datagram)?;
+        }
         let len = datagram.len() - content.len();
         datagram.advance(len);
         let content = carried(&head, datagram);
@@ -167,9 +180,25 @@ impl Egress {
             }
         } else {
             let congestion = item.pdu().is_some_and(LinkPdu::congestion);
-            let write = |out: &mut Vec<u8>| item.encode_into(out);
-            self.push(item.encoded_len(), congestion, write);
+            match &item.head {
+                Some(head) if item.parts > 1 => self.push_parts(head.number(), congestion, item),
+                _ => self.push(item.encoded_len(), congestion, |out| item.encode_into(out)),
+            }
         }
+    }
+
+    /// Puts a datagram into the box whose path carries its parts only.
+    fn push_parts(&mut self, number: (u16, u16), congestion: bool, item: &Framed) {
+        let mut whole = std::mem::take(&mut self.whole);
+        whole.clear();
+        item.encode_into(&mut whole);
+        for (head, part) in split(&whole, number, item.parts) {
+            self.push(PART_HEAD + part.len(), congestion, |out| {
+                head.encode_into(out);
+                out.extend_from_slice(part);
+            });
+        }
+        self.whole = whole;
     }
 
     /// Puts a datagram of `len` bytes that `write` appends into the box, sealed if need be.

@@ -18,6 +18,7 @@ mod hearing;
 mod message;
 mod nominal;
 mod parity;
+mod parts;
 mod path;
 mod repairer;
 mod requester;
@@ -32,9 +33,10 @@ pub use group::{
 };
 pub use message::{
     Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES,
-    Missing, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
+    Missing, PARITY_HEAD, PART_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
 pub use parity::{Carried, Codec, MAX_BLOCKS, MAX_CONTENTS, MAX_KEPT, MAX_KEPT_OCTETS, MAX_OPEN};
+pub use parts::{MAX_PARTS, Parts, split};
 pub use path::{Beside, Needs, PathEstimate, PathSeen, Trunks};
 pub use repairer::{
     MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Means, Outgoing, RepairConfig, Repairer,

@@ -1,12 +1,16 @@
 use layercast_core::{Layer, Serial};
 use thiserror::Error;
 
+use crate::parts::MAX_PARTS;
+
 /// Most ranges of missing counters in one feedback.
 pub const MAX_RANGES: usize = 48;
 /// Most arrival times in one feedback.
 pub const MAX_ARRIVALS: usize = 16;
 /// Octets of the header of a datagram with content.
 pub const CONTENT_HEAD: usize = 1 + 2 + 4;
+/// Octets of the header of a part of a datagram.
+pub const PART_HEAD: usize = 1 + 2 + 2 + 1 + 1;
 /// Octets of the header of a datagram with content to a group.
 pub const SHARED_HEAD: usize = CONTENT_HEAD + 1;
 /// Octets of the longest header of a parity.
@@ -18,6 +22,7 @@ pub const MAX_HEAD: usize = FEEDBACK_FIXED + MAX_RANGES * RANGE + MAX_ARRIVALS *
 
 /// Upper three bits of the first octet of every datagram on a link with repair.
 const MARK: u8 = 0xE0;
+const PART: u8 = 0;
 const DATA: u8 = 1;
 const REPAIR: u8 = 2;
 const MARKER: u8 = 3;
@@ -91,6 +96,17 @@ pub enum Head {
     Parity(Parity),
     /// All counters up to `hi` have been sent to a group. Kind 7.
     Beacon(Beacon),
+    /// A part of a datagram follows that is too long for the path: its header, or some of its content. Kind 0.
+    Part {
+        /// Session of the counters.
+        session: u16,
+        /// The counter of the datagram, modulo 2^16.
+        number: u16,
+        /// Which part this is, from 0.
+        index: u8,
+        /// How many there are, 2 to [`MAX_PARTS`].
+        count: u8,
+    },
 }
 
 /// The header of a parity: an octet string that restores any one of several contents.
@@ -209,10 +225,28 @@ impl Head {
         bytes.first().is_some_and(|first| first & MARK == MARK)
     }
 
+    /// The session of the counters, and the last 16 bits of the counter; zero where there is none.
+    pub fn number(&self) -> (u16, u16) {
+        match self {
+            Head::Data {
+                session, counter, ..
+            }
+            | Head::Shared {
+                session, counter, ..
+            } => (*session, counter.0 as u16),
+            Head::Repair {
+                session, counter, ..
+            } => (u16::from(*session), *counter as u16),
+            Head::Parity(parity) => (parity.session, parity.counter.0 as u16),
+            _ => (0, 0),
+        }
+    }
+
     /// Octets of the header.
     pub fn encoded_len(&self) -> usize {
         match self {
             Head::Data { .. } | Head::Repair { .. } => CONTENT_HEAD,
+            Head::Part { .. } => PART_HEAD,
             Head::Shared { .. } => SHARED_HEAD,
             Head::Parity(parity) => PARITY_HEAD - SPREAD / 8 + parity.mask_len(),
             Head::Marker { .. } => 11,
@@ -247,6 +281,17 @@ impl Head {
                 out.push(*session);
                 out.extend_from_slice(&counter.to_be_bytes()[1..]);
                 out.extend_from_slice(&back.to_be_bytes());
+            }
+            Head::Part {
+                session,
+                number,
+                index,
+                count,
+            } => {
+                out.push(first(PART, 0));
+                out.extend_from_slice(&session.to_be_bytes());
+                out.extend_from_slice(&number.to_be_bytes());
+                out.extend_from_slice(&[*index, *count]);
             }
             Head::Marker {
                 session,
@@ -302,9 +347,9 @@ impl Head {
         let mut input = Input { rest: bytes, len };
         let [first] = input.take()?;
         let (kind, layer) = ((first & !MARK) >> 2, first & 3);
-        let carries = matches!(kind, DATA | REPAIR | SHARED | PARITY);
-        let known = (DATA..=BEACON).contains(&kind);
-        if first & MARK != MARK || !known || (!carries && layer > u8::from(kind == MARKER)) {
+        let carries = matches!(kind, DATA | REPAIR | SHARED | PARITY | PART);
+        let has_layer = carries && kind != PART;
+        if first & MARK != MARK || (!has_layer && layer > u8::from(kind == MARKER)) {
             return Err(HeadError::Kind(first));
         }
         let layer = *Layer::ALL
@@ -340,6 +385,19 @@ impl Head {
             },
             PARITY => Head::Parity(Parity::read(&mut input, layer)?),
             BEACON => Head::Beacon(Beacon::read(&mut input)?),
+            PART => {
+                let (session, number) = (input.u16()?, input.u16()?);
+                let (index, count) = (input.u8()?, input.u8()?);
+                if !(2..=MAX_PARTS).contains(&count) || index >= count {
+                    return Err(HeadError::Field("number of parts"));
+                }
+                Head::Part {
+                    session,
+                    number,
+                    index,
+                    count,
+                }
+            }
             _ => Head::Feedback(Feedback::read(&mut input)?),
         };
         match input.rest.len() {

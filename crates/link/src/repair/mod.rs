@@ -87,6 +87,8 @@ pub struct Framed {
     pub head: Option<Head>,
     /// The content; `None` in markers and feedback.
     pub content: Option<Carried<LinkPdu>>,
+    /// In how many parts it leaves, since the path carries no longer ones.
+    pub parts: u8,
 }
 
 /// The repair of lost datagrams on one link.
@@ -104,6 +106,7 @@ impl Framed {
         Framed {
             head: None,
             content: Some(Carried::Item(pdu)),
+            parts: 1,
         }
     }
 
@@ -143,7 +146,7 @@ pub fn carried(head: &Head, item: Bytes) -> Option<Carried<Bytes>> {
     match head {
         Head::Parity(_) => Some(Carried::Parity(item)),
         Head::Data { .. } | Head::Repair { .. } | Head::Shared { .. } => Some(Carried::Item(item)),
-        Head::Marker { .. } | Head::Beacon(_) | Head::Feedback(_) => None,
+        Head::Marker { .. } | Head::Beacon(_) | Head::Feedback(_) | Head::Part { .. } => None,
     }
 }
 
@@ -290,20 +293,21 @@ impl<T: Clone> LinkRepair<T> {
 
     /// The next datagram to put on the link, feedback excepted, and when its last bit leaves.
     pub fn poll_sent<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<(Framed, Time)> {
-        let (head, content, ready) = match &mut self.ends {
+        let (head, content, parts, ready) = match &mut self.ends {
             Ends::Two(repairer, _) => {
                 let out = repairer.poll_transmit(now, obs)?;
-                (out.head, out.item, out.ready)
+                (out.head, out.item, out.parts, out.ready)
             }
             Ends::Group(group) => {
                 let out = group.poll_transmit(now, obs)?;
-                (out.head, out.item, out.ready)
+                (out.head, out.item, out.parts, out.ready)
             }
             Ends::Member(_) => return None,
         };
         let framed = Framed {
             head: Some(head),
             content,
+            parts,
         };
         Some((framed, ready))
     }
@@ -323,6 +327,7 @@ impl<T: Clone> LinkRepair<T> {
         let framed = Framed {
             head: Some(Head::Feedback(feedback)),
             content: None,
+            parts: 1,
         };
         Some((framed, now))
     }

@@ -499,6 +499,7 @@ impl<T: Clone> GroupRepairer<T> {
             begun: now,
             at: now.max(ready),
             held: Span::ZERO,
+            parts: 1,
         };
         let charged = waiting.unit().octets;
         let (head, item, tail) = match waiting {
@@ -560,6 +561,7 @@ impl<T: Clone> GroupRepairer<T> {
         Some(Outgoing {
             head,
             item: Some(item),
+            parts: 1,
             ready,
         })
     }
@@ -589,6 +591,7 @@ impl<T: Clone> GroupRepairer<T> {
         Some(Outgoing {
             head,
             item: None,
+            parts: 1,
             ready: now,
         })
     }

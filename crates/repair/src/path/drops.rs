@@ -26,6 +26,9 @@ pub(super) enum Verdict {
 pub(super) struct Drops {
     datagrams: u32,
     lost: u32,
+    /// Octets that arrived of them, and since when.
+    octets: u64,
+    since: Option<Time>,
     /// Share of losses that has other reasons.
     other: f64,
     /// A lower rate is tried: since when, the share of losses before, and the rate before.
@@ -34,16 +37,33 @@ pub(super) struct Drops {
 
 impl Drops {
     /// Takes what became of datagrams.
-    pub fn note(&mut self, now: Time, datagrams: u32, lost: u32) {
+    pub fn note(&mut self, now: Time, (datagrams, lost): (u32, u32), octets: u64) {
         if self.tried.is_some_and(|it| now.since(it.0) < AFTER) {
             return;
         }
+        let Some(since) = self.since else {
+            self.since = Some(now);
+            return;
+        };
         self.datagrams += datagrams;
         self.lost += lost.min(datagrams);
+        self.octets += octets;
         if self.datagrams >= 2 * OVER {
             self.datagrams /= 2;
             self.lost /= 2;
+            self.octets /= 2;
+            self.since = Some(since.saturating_add(now.since(since).mul_div(1, 2)));
         }
+    }
+
+    /// The rate at which datagrams arrived while losses were counted, in bit/s.
+    pub fn arrives(&self, now: Time) -> Option<f64> {
+        let passed = now.since(self.since?).as_secs_f64();
+        (passed > 0.0).then(|| self.octets as f64 * 8.0 / passed)
+    }
+
+    fn begin(&mut self) {
+        (self.datagrams, self.lost, self.octets, self.since) = (0, 0, 0, None);
     }
 
     /// What the losses say, once.
@@ -58,7 +78,7 @@ impl Drops {
             Some((_, before, rate)) => {
                 self.tried = None;
                 let was_in_vain = share > self.other + IN_VAIN * (before - self.other);
-                (self.datagrams, self.lost) = (0, 0);
+                self.begin();
                 was_in_vain.then(|| {
                     self.other = share;
                     Verdict::Other(rate)
@@ -71,7 +91,7 @@ impl Drops {
     pub fn tries(&mut self, now: Time, rate: f64) {
         let share = f64::from(self.lost) / f64::from(self.datagrams.max(1));
         self.tried = Some((now, share, rate));
-        (self.datagrams, self.lost) = (0, 0);
+        self.begin();
     }
 }
 
@@ -84,10 +104,21 @@ mod tests {
     }
 
     #[test]
+    fn what_arrives_is_measured_over_the_time_in_which_losses_are_counted() {
+        let mut drops = Drops::default();
+        // 1 kB each 4 ms, 2 Mbit/s, beyond the number of datagrams that are remembered.
+        for n in 0..2_000 {
+            drops.note(at(4 * n), (1, 0), 1_000);
+        }
+        let bps = drops.arrives(at(7_996)).unwrap();
+        assert!((1.95e6..2.05e6).contains(&bps), "{bps}");
+    }
+
+    #[test]
     fn losses_that_a_lower_rate_ends_show_a_full_path_and_others_do_not() {
         let mut drops = Drops::default();
         let mut note = |from: u64, lost| {
-            (0..10).for_each(|n| drops.note(at(from + n), 32, lost));
+            (0..=10).for_each(|n| drops.note(at(from + n), (32, lost), 40_000));
             let verdict = drops.judge();
             if verdict == Some(Verdict::Full) {
                 drops.tries(at(from + 10), 2e6);

@@ -135,6 +135,8 @@ pub(crate) struct PathEstimator {
     /// Loss of the link without a queue, and loss of now.
     loss: (f64, f64),
     drops: Drops,
+    /// The last limit was found by losses: the path has no queue for a train.
+    by_losses: bool,
     cuts: u64,
 }
 
@@ -175,6 +177,7 @@ impl PathEstimator {
             most: LeastOf::default(),
             loss: (0.0, 0.0),
             drops: Drops::default(),
+            by_losses: false,
             cuts: 0,
         }
     }
@@ -227,6 +230,7 @@ impl PathEstimator {
     /// Whether the next [`TRAIN`] datagrams may leave without a pause, to see how far apart they arrive.
     pub fn wants_train(&self, now: Time) -> bool {
         self.rate.is_some()
+            && !self.by_losses
             && self.queue < SHORT
             && now >= self.guard
             && self.trains.is_due(now)
@@ -374,7 +378,8 @@ impl PathEstimator {
         if arrived.datagrams == 0 {
             return;
         }
-        self.drops.note(now, arrived.datagrams, arrived.lost);
+        let datagrams = (arrived.datagrams, arrived.lost);
+        self.drops.note(now, datagrams, arrived.octets);
         let count = f64::from(arrived.datagrams);
         let share = f64::from(arrived.lost) / count;
         let blend = |old: f64, over: f64| old + (share - old) * (count / over).min(1.0);
@@ -464,6 +469,7 @@ impl PathEstimator {
             false if known.is_some() => self.hold,
             false => HOLD.0,
         };
+        self.by_losses = false;
         self.rate = Some(rate.clamp(LEAST, MOST));
         let share = rate / capacity;
         self.in_a_row.cut(now, rtt, self.queue, share, before);
@@ -486,8 +492,19 @@ impl PathEstimator {
             None => {}
             Some(Verdict::Full) => {
                 let before = self.rate.unwrap_or(ABOVE * self.delivered());
+                let lately = self.together.seen().arrives_at();
+                let arrives = self.drops.arrives(now).unwrap_or(lately);
                 self.drops.tries(now, before);
-                let arrives = self.together.seen().arrives_at();
+                self.by_losses = true;
+                // It carries what it carried before more was tried: the next try waits twice as long.
+                let is_known = self
+                    .cap
+                    .is_some_and(|cap| (1.0 / OTHER..OTHER).contains(&(arrives / cap.bps)));
+                self.hold = match is_known && self.raised.take().is_some() {
+                    true => self.hold.max(REMEMBERED).times(2).min(HOLD.1),
+                    false if is_known => self.hold,
+                    false => HOLD.0,
+                };
                 let least = self.base.least(now, self.rate.unwrap_or(MOST), arrives);
                 let wanted = ((1.0 - CUT.0) * arrives).max(least).clamp(LEAST, MOST);
                 self.rate = Some(self.rate.map_or(wanted, |rate| wanted.min(rate)));
@@ -502,6 +519,7 @@ impl PathEstimator {
             Some(Verdict::Other(rate)) => {
                 self.rate = self.rate.map(|low| rate.clamp(low, MOST));
                 self.cap = None;
+                self.by_losses = false;
             }
         }
     }

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use layercast_core::{Layer, Span, Time};
 
 use super::Unit;
+use crate::message::PART_HEAD;
 use crate::path::Left;
 
 /// Most counters that are remembered.
@@ -31,6 +32,8 @@ struct Sent<T> {
     /// When it was handed to the line, and when its last bit left.
     begun: Time,
     at: Time,
+    /// Octets of its longest part.
+    part: u32,
     /// Its octets, and those of all counters up to and including it.
     octets: u32,
     total: u64,
@@ -49,6 +52,8 @@ pub(crate) struct Departure {
     pub at: Time,
     /// It may pass the narrowest line as if it had left up to this later.
     pub held: Span,
+    /// In how many parts it leaves.
+    pub parts: u8,
 }
 
 #[derive(Debug)]
@@ -104,6 +109,14 @@ impl<T> Content<T> {
     }
 }
 
+/// The octets of the longest of `parts` parts of a datagram of `octets` octets.
+pub(crate) fn part_of(octets: u32, parts: u8) -> u32 {
+    match parts {
+        0 | 1 => octets,
+        _ => octets.div_ceil(parts.into()) + PART_HEAD as u32,
+    }
+}
+
 /// A counter whose fate became known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fate {
@@ -111,9 +124,9 @@ pub(crate) struct Fate {
     pub layer: Layer,
     /// It was a copy or a parity.
     pub is_repair: bool,
-    /// When it was sent, and its octets.
+    /// When it was sent, and the octets of its longest part.
     pub sent: Time,
-    pub octets: u32,
+    pub part: u32,
 }
 
 /// What a counter was of.
@@ -160,7 +173,12 @@ impl<T> History<T> {
 
     /// Notes a datagram of `octets` octets.
     pub fn push(&mut self, departure: Departure, octets: u32, what: What<T>) {
-        let Departure { begun, at, held } = departure;
+        let Departure {
+            begun,
+            at,
+            held,
+            parts,
+        } = departure;
         if let What::Original(content) = &what {
             self.octets += content.octets();
         }
@@ -168,6 +186,7 @@ impl<T> History<T> {
         self.sent.push_back(Sent {
             begun,
             at: at.saturating_add(held),
+            part: part_of(octets, parts),
             octets,
             total: self.total,
             is_vague: held > Span::ZERO,
@@ -315,7 +334,7 @@ impl<T> History<T> {
             layer,
             is_repair,
             sent: sent.at,
-            octets: sent.octets,
+            part: sent.part,
         })
     }
 

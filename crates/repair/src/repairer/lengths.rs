@@ -1,19 +1,24 @@
 use layercast_core::{Span, Time};
 
+use super::history::part_of;
+use crate::parts::MAX_PARTS;
+
 /// Lengths are distinguished by this number of octets: a parity is longer than its contents by more.
 const CLASS: u32 = 8;
 /// Longer datagrams are of the last class.
 const CLASSES: usize = 256;
-/// This number of lost datagrams is too large for chance, if shorter ones arrived at least this number of times in between.
-const LOST: u32 = 64;
-const TURNS: u32 = 8;
-/// For how long repairs of a length are not tried again.
+/// This number of lost datagrams may be too large for chance.
+const LOST: u32 = 16;
+/// Shorter ones alone arrive by chance less often than once in e to this: a millionth.
+const CHANCE: f64 = 13.8;
+/// After this time a datagram of a length that did not pass is tried again (RFC 8899 waits ten times as long, for the sake of others).
 const HOLDS: Span = Span::from_secs(60);
 
 /// Whether the path carries datagrams up to a length only.
 ///
-/// It does if many datagrams were lost, at several times between which others arrived, and each of those others was shorter. It no
-/// longer does once a longer one arrives, or after some time.
+/// It does if many datagrams were lost, at several times between which others arrived, and each of those others was shorter, which chance does
+/// not explain: if lengths made no difference, each of these times the short ones would have arrived with the share that they have of all. It no
+/// longer does once a longer one arrives. As RFC 8899 has it, without packets of its own.
 #[derive(Debug)]
 pub(super) struct Lengths {
     /// Lost datagrams by class since one of their class or of a longer one arrived, and their sum.
@@ -24,8 +29,22 @@ pub(super) struct Lengths {
     /// How often an arrival followed such a loss, and whether one would do so now.
     turns: u32,
     turn: bool,
-    /// Datagrams of this class and longer ones do not arrive, since then.
-    limit: Option<(usize, Time)>,
+    /// Datagrams that were shorter, whatever became of them.
+    shorter: u32,
+    /// The longest class of them that arrived.
+    longest: usize,
+    limit: Option<Limit>,
+}
+
+/// What the path is known to carry.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    /// Shorter datagrams than those of this class arrive.
+    from: usize,
+    /// Those of this class did not.
+    lost: usize,
+    /// When that was last found out.
+    since: Time,
 }
 
 impl Default for Lengths {
@@ -36,6 +55,8 @@ impl Default for Lengths {
             shortest: CLASSES,
             turns: 0,
             turn: false,
+            shorter: 0,
+            longest: 0,
             limit: None,
         }
     }
@@ -56,23 +77,55 @@ impl Lengths {
             self.turn = true;
             return;
         }
-        self.limit = self.limit.filter(|(limit, _)| class < *limit);
+        if let Some(limit) = self.limit.as_mut().filter(|limit| class >= limit.from) {
+            limit.from = class + 1;
+            self.limit = self.limit.filter(|limit| class < limit.lost);
+        }
         while self.shortest <= class {
-            self.lost_in_all -= std::mem::take(&mut self.lost[self.shortest]);
+            let lost = std::mem::take(&mut self.lost[self.shortest]);
+            self.lost_in_all -= lost;
+            self.shorter = self.shorter.saturating_add(lost);
             self.shortest += 1;
         }
         if self.lost_in_all == 0 {
-            (self.turns, self.turn) = (0, false);
+            (self.turns, self.turn, self.shorter, self.longest) = (0, false, 0, 0);
             return;
         }
+        self.shorter = self.shorter.saturating_add(1);
+        self.longest = self.longest.max(class);
         self.turns += u32::from(std::mem::take(&mut self.turn));
-        if self.lost_in_all >= LOST && self.turns >= TURNS {
-            self.limit = Some((self.shortest_lost(), now));
+        if self.lost_in_all >= LOST && self.is_no_chance() {
+            // Lengths between those that arrived and those that did not are unknown, and rare: they are left out, down to a half.
+            let lost = self.shortest_lost();
+            self.limit = Some(Limit {
+                from: (self.longest + 1).max(lost / 2).min(lost),
+                lost,
+                since: now,
+            });
             *self = Lengths {
                 limit: self.limit,
                 ..Lengths::default()
             };
         }
+    }
+
+    /// Whether chance does not explain that shorter ones alone arrived.
+    fn is_no_chance(&self) -> bool {
+        let (shorter, lost) = (f64::from(self.shorter), f64::from(self.lost_in_all));
+        f64::from(self.turns) * ((shorter + lost) / shorter).ln() >= CHANCE
+    }
+
+    /// In how many parts a datagram of this length leaves. Now and then one that is too long leaves whole, to see whether it passes.
+    pub fn parts(&mut self, now: Time, octets: u32) -> u8 {
+        let Some(limit) = self.limit.as_mut().filter(|it| class(octets) >= it.from) else {
+            return 1;
+        };
+        if class(octets) >= limit.lost && now.since(limit.since) >= HOLDS {
+            limit.since = now;
+            return 1;
+        }
+        let fits = |parts: &u8| class(part_of(octets, *parts)) < limit.from;
+        (2..=MAX_PARTS).find(fits).unwrap_or(1)
     }
 
     fn shortest_lost(&self) -> usize {
@@ -82,8 +135,7 @@ impl Lengths {
 
     /// Whether datagrams of this length do not arrive.
     pub fn blocks(&self, now: Time, octets: u32) -> bool {
-        let holds =
-            |(limit, since): (usize, Time)| class(octets) >= limit && now.since(since) < HOLDS;
+        let holds = |it: Limit| class(octets) >= it.from && now.since(it.since) < HOLDS;
         self.limit.is_some_and(holds)
     }
 }

@@ -140,6 +140,8 @@ pub struct Outgoing<T> {
     pub head: Head,
     /// Its content; `None` in a marker.
     pub item: Option<T>,
+    /// In how many parts of about the same length it leaves: the path carries no longer ones ([`split`](crate::split)).
+    pub parts: u8,
     /// When its last bit leaves.
     pub ready: Time,
 }
@@ -148,7 +150,7 @@ pub struct Outgoing<T> {
 ///
 /// It numbers datagrams, paces them at the granted rate strictly by layer, and repairs what the feedback reports
 /// lost, as long as the repair arrives before the deadline of its frame. The fate of each counter is handled once. While the path
-/// carries datagrams up to a length only, longer ones are not repaired.
+/// carries datagrams up to a length only, longer ones leave in parts.
 ///
 /// State is bounded: [`MAX_HISTORY`] counters and [`MAX_HISTORY_OCTETS`] octets of content sent, [`MAX_QUEUED`]
 /// datagrams in the queues of the pacer.
@@ -386,7 +388,7 @@ impl<T: Clone> Repairer<T> {
         };
         self.there.line.outcome(lost, fate.is_repair);
         self.losses.outcome(now, (counter, fate.sent), lost);
-        self.lengths.outcome(now, fate.octets, lost);
+        self.lengths.outcome(now, fate.part, lost);
         if lost {
             self.stats.layers[fate.layer].lost += 1;
             self.calm.on_gap(now);
@@ -549,6 +551,7 @@ impl<T: Clone> Repairer<T> {
         Some(Outgoing {
             head,
             item: None,
+            parts: 1,
             ready: now,
         })
     }
@@ -564,12 +567,14 @@ impl<T: Clone> Repairer<T> {
         let session = self.config.session;
         let wire = Serial(counter as u32);
         // Delays count from the last bit: on a slow line the first one is several milliseconds earlier in large datagrams.
+        let charged = waiting.unit().octets;
+        let parts = self.lengths.parts(now, charged);
         let sent = Departure {
             begun: now,
             at: now.max(ready),
             held,
+            parts,
         };
-        let charged = waiting.unit().octets;
         let (head, item, tail) = match waiting {
             Waiting::Original {
                 unit,
@@ -637,6 +642,7 @@ impl<T: Clone> Repairer<T> {
         Some(Outgoing {
             head,
             item: Some(item),
+            parts,
             ready,
         })
     }
@@ -778,11 +784,6 @@ impl<T: Clone> Machine for Repairer<T> {
     ) -> Option<Outgoing<Carried<T>>> {
         self.begin_train(now);
         while let Some((start, waiting)) = self.pacer.next(now) {
-            let is_repair = !matches!(waiting, Waiting::Original { .. });
-            if is_repair && self.lengths.blocks(now, waiting.unit().octets) {
-                self.unsent(now, waiting, Cause::LinkLoss, obs);
-                continue;
-            }
             if self.is_vain(start, &waiting) {
                 if !self.is_needless(&waiting) {
                     self.unsent(now, waiting, Cause::Late, obs);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Stream, Time, earliest};
 use layercast_repair::{
-    Carried, Codec, Feedback, Head, LayerRepairs, Means, RepairConfig, RepairStats, Repairer,
+    Carried, Codec, Feedback, Head, LayerRepairs, Means, PART_HEAD, RepairConfig, RepairStats, Repairer,
     RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 
@@ -259,6 +259,9 @@ pub struct Hop {
     pub back: Channel<Feedback>,
     /// Longer datagrams do not pass.
     pub longest: Option<u32>,
+    /// Datagrams that left in parts, and whether the last long one did.
+    pub parts_sent: u64,
+    pub in_parts: bool,
     /// The clocks of the sending end and the receiving one.
     pub clocks: [Skewed; 2],
     session: u16,
@@ -279,6 +282,8 @@ impl Hop {
             forward: Channel::new(how, seed, &format!("{name}/forward")),
             back: Channel::new(how, seed, &format!("{name}/back")),
             longest: None,
+            parts_sent: 0,
+            in_parts: false,
             clocks: [Skewed::default(); 2],
             session: SESSION,
             former: Default::default(),
@@ -388,9 +393,15 @@ impl Hop {
             };
             let parity = matches!(out.item, Some(Carried::Parity(_)));
             let longer = if parity { PARITY_EXTRA } else { 0 };
-            if self
-                .longest
-                .is_some_and(|longest| octets + longer > longest)
+            let part = match out.parts {
+                0 | 1 => octets + longer,
+                parts => (octets + longer).div_ceil(parts.into()) + PART_HEAD as u32,
+            };
+            self.parts_sent += u64::from(out.parts > 1);
+            if octets > 1_000 {
+                self.in_parts = out.parts > 1;
+            }
+            if self.longest.is_some_and(|longest| part > longest)
             {
                 continue;
             }

@@ -1,7 +1,7 @@
 use layercast_core::{Layer, Serial};
 use layercast_repair::{
     Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES,
-    Missing, PARITY_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
+    MAX_PARTS, Missing, PARITY_HEAD, PART_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
 use proptest::prelude::*;
 
@@ -89,6 +89,12 @@ fn head() -> impl Strategy<Value = Head> {
             }
         ),
         feedback().prop_map(Head::Feedback),
+        (any::<(u16, u16)>(), 2..=MAX_PARTS).prop_map(|((session, number), count)| Head::Part {
+            session,
+            number,
+            index: (number % u16::from(count)) as u8,
+            count,
+        }),
         (any::<u16>(), any::<u32>(), layer(), any::<u8>()).prop_map(
             |(session, counter, layer, parities)| Head::Shared {
                 session,
@@ -116,6 +122,7 @@ proptest! {
     fn what_is_encoded_decodes(head in head(), content in prop::collection::vec(any::<u8>(), 0..50)) {
         let most = match head {
             Head::Data { .. } | Head::Repair { .. } => CONTENT_HEAD,
+            Head::Part { .. } => PART_HEAD,
             Head::Shared { .. } => SHARED_HEAD,
             Head::Parity(_) => PARITY_HEAD,
             _ => MAX_HEAD,

@@ -412,6 +412,11 @@ fn a_path_that_drops_without_a_queue_is_found_by_its_losses() {
             run.changes
         );
         assert!(base >= 0.99 && below >= 0.8, "{base} {below}");
+        // More is tried once a minute at most, and each time in vain.
+        let before = run.changes;
+        run.run(120.0);
+        println!("changes in two minutes more: {}", run.changes - before);
+        assert!(run.changes - before <= 6, "{}", run.changes - before);
     }
 }
 
@@ -583,6 +588,12 @@ impl Shared {
                 compare(trunks, &mut self.runs);
             }
         }
+    }
+
+    /// The line has another rate.
+    fn narrow(&mut self, mbps: f64, queue: u64) {
+        let rate = Rate::from_bps((mbps * 1e6) as u64);
+        self.runs[0].hop.narrow(rate, Span::from_ms(queue));
     }
 
     /// Of each receiver the share of base frames in time, of those sent in a time.
@@ -797,6 +808,41 @@ fn reports_fit_a_narrow_way_back() {
             assert!(queues < 0.06 && longest < Span::from_ms(300));
             assert!(base >= 0.999 && e1 >= 0.99, "{base} {e1}");
         }
+    }
+}
+
+/// Many receivers behind one line, and receivers behind one that falls: what a port is granted is sent, and arrives.
+#[test]
+fn what_is_granted_on_a_shared_line_is_sent() {
+    for (count, stream, from, to) in [
+        (20, SMALLER, 8.0, 8.0),
+        (20, SMALL, 8.0, 8.0),
+        (3, SMALL, 4.0, 1.6),
+        (3, SMALL, 4.0, 2.0),
+        (3, BASIC, 8.0, 3.0),
+    ] {
+        let spans: Vec<(f64, f64)> = (0..count).map(|n| (f64::from(n) * 0.4, 60.0)).collect();
+        let streams = vec![stream; spans.len()];
+        let mut shared = Shared::new(&streams, &spans, (from, 400), 1, true);
+        shared.run(20);
+        shared.narrow(to, 400);
+        shared.run(40);
+        let base = shared.base(20.0, 59.0);
+        let e1: Vec<(f64, usize)> = shared.runs.iter().map(|it| it.complete(1, 24.0, 59.0)).collect();
+        let worst = base.iter().copied().fold(1.0, f64::min);
+        let sent: usize = e1.iter().map(|it| it.1).sum();
+        let came: f64 = e1.iter().map(|it| it.0 * it.1 as f64).sum();
+        println!(
+            "{count} ports, {from} -> {to} Mbit/s: base {worst:.4}, E1 {:.3} of {sent}, each {:.2?}, levels {:.2?}, used {:.2}, changes {:?}",
+            came / sent.max(1) as f64,
+            e1.iter().map(|it| it.0).collect::<Vec<_>>(),
+            shared.levels(24.0, 59.0),
+            shared.used(24.0, 59.0, to),
+            shared.changes(),
+        );
+        let after = shared.base(24.0, 59.0);
+        assert!(after.iter().all(|it| *it == 1.0), "{after:?}");
+        assert!(came >= 0.7 * sent as f64, "{came} of {sent}");
     }
 }
 

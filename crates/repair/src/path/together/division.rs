@@ -4,7 +4,7 @@ use layercast_core::Rate;
 const USED: f64 = 0.93;
 /// What a level needs beyond its rate, for whole cells.
 const MARGIN: f64 = 1.02;
-/// A port keeps a level for which this share of the line is missing: an estimate varies.
+/// Ports keep levels for which this share of the line is missing, for all of them together: an estimate varies.
 const KEPT: f64 = 0.04;
 
 /// What the flows of a port need, all together: the base layers, and at each level what its receivers want of it.
@@ -76,11 +76,11 @@ pub(super) fn divide(carries: f64, ports: &[Port]) -> Vec<Part> {
     };
     while let Some((_, _, at, level, more)) = next(&levels, left) {
         levels[at] = level;
-        left = (left - more).max(0.0);
+        left -= more;
     }
     let wants = |at: usize| ports[at].next(levels[at]).is_some();
     let open = (0..ports.len()).filter(|at| wants(*at)).count();
-    let each = left / if open == 0 { ports.len() } else { open } as f64;
+    let each = left.max(0.0) / if open == 0 { ports.len() } else { open } as f64;
     let rates: Vec<f64> = (0..ports.len())
         .map(|at| {
             let more = if open == 0 || wants(at) { each } else { 0.0 };
@@ -196,5 +196,9 @@ mod tests {
         assert_eq!(of(1_510.0, &held).1, [1, 1]);
         assert_eq!(of(1_510.0, &new).1, [1, 0]);
         assert_eq!(of(1_400.0, &held).1, [1, 0]);
+        // Twenty levels that are each smaller than what may be missing.
+        let held = [port([330, 580, 1_070], 1); 20];
+        let kept = of(8_000.0, &held).1.iter().filter(|it| **it > 0).count();
+        assert!((2..=4).contains(&kept), "{kept}");
     }
 }
