@@ -123,8 +123,8 @@ pub fn renewal(
 }
 
 /// The line of a file that holds the URL, and whether its end is there: the first with a scheme, since a node whose messages
-/// go to the same file prints some before; or the first line, if it is one word, such as `HOST:PORT/FLOW`. Empty if there is
-/// none.
+/// go to the same file prints some before; or the URL in the first JSON object that has one, of a node with `--json`; or the first line, if it is
+/// one word, such as `HOST:PORT/FLOW`. Empty if there is none.
 fn url_line(file: &Path) -> io::Result<(String, bool)> {
     let mut octets = Vec::new();
     File::open(file)?.take(MAX_READ).read_to_end(&mut octets)?;
@@ -136,8 +136,12 @@ fn url_line(file: &Path) -> io::Result<(String, bool)> {
     let text =
         std::str::from_utf8(&octets).map_err(|it| io::Error::new(ErrorKind::InvalidData, it))?;
     let mut lines = text.split_inclusive('\n');
+    let is_json = |line: &&str| line.starts_with('{');
+    if let Some(url) = lines.clone().filter(is_json).find_map(url_of_json) {
+        return Ok((url, true));
+    }
     let is_url = |line: &&str| scheme::is_taken(line.trim(), scheme::Place::Node);
-    let is_word = |line: &&str| !line.trim().contains(char::is_whitespace);
+    let is_word = |line: &&str| !is_json(line) && !line.trim().contains(char::is_whitespace);
     let line = lines
         .clone()
         .find(is_url)
@@ -146,6 +150,12 @@ fn url_line(file: &Path) -> io::Result<(String, bool)> {
         .filter(|line| line.len() <= MAX_URL)
         .unwrap_or_default();
     Ok((line.trim().to_owned(), line.ends_with('\n')))
+}
+
+/// The URL in a JSON object, such as the one that a node with `--json` prints when it is ready.
+fn url_of_json(line: &str) -> Option<String> {
+    let object: serde_json::Value = serde_json::from_str(line).ok()?;
+    Some(object.get("url")?.as_str()?.to_owned())
 }
 
 /// The line of a file that holds the URL, once it is complete; waits for the file for the first of two times, for the line for the
@@ -340,6 +350,14 @@ mod tests {
         std::fs::write(&file, all).unwrap();
         let url = parse(&format!("@{}", file.display())).unwrap();
         assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/live");
+        // A node with --json prints objects.
+        let object = r#"{"report":"ready","node":"s","url":"layercast://127.0.0.1:7400/json"}"#;
+        std::fs::write(&file, &object[..40]).unwrap();
+        let error = wait_for_line(&file, (Duration::ZERO, Duration::ZERO)).unwrap_err();
+        assert!(error.to_string().contains("holds no URL"), "{error}");
+        std::fs::write(&file, format!("{object}\n{{\"report\":\"node\"}}\n")).unwrap();
+        let url = parse(&format!("@{}", file.display())).unwrap();
+        assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/json");
         std::fs::write(&file, "nonsense\n").unwrap();
         let error = parse(&format!("@{}", file.display())).unwrap_err();
         assert!(error.to_string().contains("server.url"), "{error}");
