@@ -5,7 +5,9 @@ use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Span, Time, earliest};
 use layercast_link::{Framed, Link, LinkConfig, LinkInput, LinkStats, RepairEnd, carried};
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
-use layercast_repair::{CONTENT_HEAD, Head, HeadError, MemberId, PARITY_HEAD, PART_HEAD, Parts, split};
+use layercast_repair::{
+    CONTENT_HEAD, Head, HeadError, MemberId, PARITY_HEAD, PART_HEAD, Parts, split,
+};
 use layercast_wire::{DATAGRAM_CELLS, DATAGRAM_PAYLOAD, LinkPdu, METS_HEADER};
 
 use crate::outbox::Outbox;

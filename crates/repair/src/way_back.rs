@@ -24,14 +24,14 @@ const OFTEN: Span = Span::from_ms(15);
 const HOLD: (Span, Span) = (Span::from_secs(10), Span::from_secs(160));
 /// A shorter time is this part of the one before.
 const SHORTER: (u64, u64) = (3, 4);
-/// The other end is told of a change this often, and again as long as it does not follow.
+/// The other end is notified of a change this often, and again as long as it does not follow.
 const TELL: u32 = 2;
 const TELL_EVERY: Span = Span::from_ms(50);
 
 /// How often reports may come, by what the way back carries.
 ///
 /// Reports that wait for a line show it as delay beyond the least one, which does not end. They arrive at the rate that the line has
-/// for them then. The other end is told to send half as many, and more again after a time.
+/// for them then. The other end is asked for half as many, and more again after a time.
 #[derive(Default, Debug)]
 pub(crate) struct WayBack {
     /// Zero of delays.
@@ -48,9 +48,9 @@ pub(crate) struct WayBack {
     /// When the time was last changed, and for how long that holds.
     changed: Time,
     hold: Option<Span>,
-    /// How often the other end is told of it yet, and when it was told.
+    /// How often the other end is notified of it yet, and when it was.
     tell: u32,
-    told: Time,
+    notified: Time,
 }
 
 impl WayBack {
@@ -129,15 +129,15 @@ impl WayBack {
         self.changed = now;
     }
 
-    /// When the other end is to be told.
+    /// When the other end is to be notified.
     pub fn tell_at(&self) -> Option<Time> {
-        (self.tell > 0).then(|| self.told.saturating_add(TELL_EVERY))
+        (self.tell > 0).then(|| self.notified.saturating_add(TELL_EVERY))
     }
 
-    /// The other end is told now.
+    /// The other end is notified now.
     pub fn tells(&mut self, now: Time) {
         self.tell = self.tell.saturating_sub(1);
-        self.told = now;
+        self.notified = now;
     }
 }
 

@@ -152,12 +152,7 @@ impl Arrivals {
 
     /// Notes the delays of the datagrams of a report, the last of the former one among them; gives that of the newest beyond the least, and
     /// by how much the path has become longer.
-    fn delay(
-        &mut self,
-        now: Time,
-        report: &Report<'_>,
-        last: u64,
-    ) -> (Option<Span>, Option<Span>) {
+    fn delay(&mut self, now: Time, report: &Report<'_>, last: u64) -> (Option<Span>, Option<Span>) {
         let newest = self.newest;
         let Some(((newest, newest_at), sum)) =
             newest.and_then(|it| Some((it, (report.sent)(it.0)?.total)))

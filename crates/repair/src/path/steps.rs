@@ -9,7 +9,7 @@ const SLOTS: usize = 3;
 const SLOT: i64 = 40_000;
 /// A delay whose least values in the slots differ by no more than this and jitter is flat. The others are those of a frame behind its own datagrams.
 const FLAT: i64 = 10_000;
-/// What arrives is no queue from this multiple of the most on that a line with that queue could carry.
+/// From this multiple of the rate of a line with that queue on, the datagrams behind the step show that there is none.
 const TOO_FAST: f64 = 2.0;
 
 /// A datagram that arrived, by the clock of the other end in microseconds.
@@ -126,7 +126,13 @@ mod tests {
             assert_eq!(found((0..100).map(|n| (n - 50).max(0) * each)), None);
         }
         // A burst of others, or a pause of the line, that drains.
-        let drains = (0..100).map(|n| if n < 50 { 0 } else { (200 - (n - 50) * 2).max(0) });
+        let drains = (0..100).map(|n| {
+            if n < 50 {
+                0
+            } else {
+                (200 - (n - 50) * 2).max(0)
+            }
+        });
         assert_eq!(found(drains), None);
         // A slow line that one datagram takes 200 ms for: so does the next one, and the queue of it stays.
         let mut steps = Steps::default();

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Stream, Time, earliest};
 use layercast_repair::{
-    Carried, Codec, Feedback, Head, LayerRepairs, Means, PART_HEAD, RepairConfig, RepairStats, Repairer,
-    RepairerInput, RequestStats, Requester, RequesterInput, Unit,
+    Carried, Codec, Feedback, Head, LayerRepairs, Means, PART_HEAD, RepairConfig, RepairStats,
+    Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 
 /// A packet: frame, place in the frame, packets of the frame.
@@ -401,8 +401,7 @@ impl Hop {
             if octets > 1_000 {
                 self.in_parts = out.parts > 1;
             }
-            if self.longest.is_some_and(|longest| part > longest)
-            {
+            if self.longest.is_some_and(|longest| part > longest) {
                 continue;
             }
             let ready = self.clocks[0].when(out.ready).max(now);

@@ -1,7 +1,7 @@
 use layercast_core::{Layer, Serial};
 use layercast_repair::{
-    Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES,
-    MAX_PARTS, Missing, PARITY_HEAD, PART_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
+    Arrival, Beacon, CONTENT_HEAD, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_PARTS,
+    MAX_RANGES, Missing, PARITY_HEAD, PART_HEAD, Parity, SHARED_HEAD, SPREAD, expand,
 };
 use proptest::prelude::*;
 

@@ -828,7 +828,11 @@ fn what_is_granted_on_a_shared_line_is_sent() {
         shared.narrow(to, 400);
         shared.run(40);
         let base = shared.base(20.0, 59.0);
-        let e1: Vec<(f64, usize)> = shared.runs.iter().map(|it| it.complete(1, 24.0, 59.0)).collect();
+        let e1: Vec<(f64, usize)> = shared
+            .runs
+            .iter()
+            .map(|it| it.complete(1, 24.0, 59.0))
+            .collect();
         let worst = base.iter().copied().fold(1.0, f64::min);
         let sent: usize = e1.iter().map(|it| it.1).sum();
         let came: f64 = e1.iter().map(|it| it.0 * it.1 as f64).sum();

@@ -447,10 +447,7 @@ fn what_is_too_long_for_the_path_leaves_in_parts_until_it_passes_again() {
         }
         let all = 2_000 / every;
         println!("every {every} ms: {:?} of {all}", &seconds[..14]);
-        assert!(
-            seconds[5..].iter().all(|it| *it + 4 >= all),
-            "{seconds:?}"
-        );
+        assert!(seconds[5..].iter().all(|it| *it + 4 >= all), "{seconds:?}");
         // One that leaves whole after a minute shows that all pass again.
         assert!(!hop.in_parts && hop.parts_sent > 0);
     }
