@@ -57,6 +57,8 @@ pub enum Command {
     Sim(Sim),
     /// Find out which discard policy keeps a stream watchable when more comes than a line carries
     Overload(Overload),
+    /// Explain what a user's wish costs on the network, and what a rate pays for
+    Explain(crate::explain::Explain),
     /// Offer a clip or a live stream as a layered flow
     Serve(Serve),
     /// Run a software switch between servers and receivers: each branch gets the layers that fit
@@ -384,6 +386,10 @@ pub struct Serve {
     /// Promised end-to-end delay, from capture of a frame to its playout; 0 promises none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
+    /// Promise the delay of an application, in place of --delay-max: broadcasting, playback, control, conferencing, collaboration, or
+    /// a file; `layercast explain PROFILE` says what it is
+    #[arg(long, value_name = "PROFILE", conflicts_with = "delay_max", value_parser = crate::explain::bound)]
+    pub profile: Option<Span>,
     /// Core switch, through which all receivers join; auto is this node [default: none]
     #[arg(long, value_name = "NODE", value_parser = units::Name)]
     pub core: Option<String>,

@@ -12,6 +12,7 @@ mod edge;
 mod emulate;
 mod emulation;
 mod encoder;
+mod explain;
 mod failure;
 mod fec;
 mod ffmpeg;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         Command::Filter(args) => filter::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Overload(args) => overload::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Switch(args) => switch::run(args),
         Command::Join(args) => join::run(args),

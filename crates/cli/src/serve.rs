@@ -639,7 +639,8 @@ fn source(
     let id = node_id(name);
     let id_of_flow = FlowInfo::id_of(name, key, flow);
     spec.flow_id = id_of_flow;
-    spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
+    let bound = args.profile.unwrap_or(args.delay_max);
+    spec.delay_max_ms = u32::try_from(bound.as_ms()).unwrap_or(u32::MAX);
     let policy = QosPolicy {
         max_level,
         adapt: args.adapt,

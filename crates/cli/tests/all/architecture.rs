@@ -13,6 +13,7 @@ const STOREYS: &[&[&str]] = &[
     &[
         "wire",
         "qos",
+        "profile",
         "media",
         "protect",
         "atm",
@@ -34,6 +35,7 @@ const SANS_IO: &[&str] = &[
     "core",
     "wire",
     "qos",
+    "profile",
     "media",
     "protect",
     "atm",

@@ -1,0 +1,333 @@
+//! What a user wants: words, and what follows from the kind of application.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ProfileError;
+
+/// Streams of a profile at most.
+const MOST_STREAMS: usize = 64;
+
+/// Names and texts of the profiles that come with the program, one for each category of the paper's table 1.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("broadcasting", include_str!("../data/broadcasting.toml")),
+    ("playback", include_str!("../data/playback.toml")),
+    ("control", include_str!("../data/control.toml")),
+    ("conferencing", include_str!("../data/conferencing.toml")),
+    ("collaboration", include_str!("../data/collaboration.toml")),
+];
+
+/// What a user wants of an application, as a file in TOML.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// The kind of application.
+    pub category: Category,
+    /// Time from the wish to the first data that a user waits for, in milliseconds.
+    pub setup_ms: f64,
+    /// By how much the second stream of a pair may be early (negative) and late against the first one.
+    #[serde(default)]
+    pub skew: Vec<Skew>,
+    /// Its streams.
+    pub stream: Vec<Stream>,
+}
+
+/// Categories of applications (the paper's table 1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Category {
+    /// Television and radio: asymmetric, isochronous.
+    Broadcasting,
+    /// Films and lessons on demand: asymmetric, isochronous, with interaction.
+    Playback,
+    /// Traditional real time, such as tele-robotics: asymmetric, interactive, with a guaranteed reaction time.
+    Control,
+    /// Talks of several people: symmetric, isochronous, interactive.
+    Conferencing,
+    /// Joint editing and games: symmetric, interactive, isochronous.
+    Collaboration,
+}
+
+/// How far two streams may be apart.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skew {
+    /// Names of the two streams.
+    pub streams: [String; 2],
+    /// Limits of the second against the first, in milliseconds.
+    pub ms: [f64; 2],
+}
+
+/// Which way a stream goes, seen from the user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// To the user.
+    Down,
+    /// From the user.
+    Up,
+    /// Both ways.
+    Both,
+}
+
+/// How firmly the network is to keep what it promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Commitment {
+    /// Always.
+    Guaranteed,
+    /// But for a stated share.
+    Statistical,
+    /// As it can.
+    BestEffort,
+}
+
+/// A stream that a user wants.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// What it is to look or sound like.
+    #[serde(flatten)]
+    pub wish: Wish,
+    /// Delay from the capture to the presentation in milliseconds: the worst that is accepted, and the one that is wanted.
+    pub delay_ms: [f64; 2],
+    /// Share of lost data units: the worst that is accepted, and the one that is wanted.
+    pub loss: [f64; 2],
+    /// Jitter of the network in milliseconds: the worst that is accepted, and the one that is wanted. Only streams with a clock have it.
+    #[serde(default)]
+    pub jitter_ms: Option<[f64; 2]>,
+    /// How firmly it is promised.
+    pub commitment: Commitment,
+}
+
+/// What a stream is to look or sound like.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Wish {
+    /// Pictures.
+    Video {
+        /// Their size, a word of the tables.
+        size: String,
+        /// Their rate, a word of the tables.
+        fluency: String,
+        /// Whether they have colours.
+        #[serde(default = "yes")]
+        colour: bool,
+        /// How they are compressed, a name of the tables.
+        codec: String,
+    },
+    /// Sound.
+    Audio {
+        /// Its quality, a word of the tables.
+        sound: String,
+        /// How it is compressed, a name of the tables.
+        codec: String,
+    },
+    /// Other data of a steady rate, such as commands or positions.
+    Data {
+        /// Octets of a data unit.
+        octets: u64,
+        /// Data units per second.
+        per_second: u64,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Wish {
+    /// Its name in profiles.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Wish::Video { .. } => "video",
+            Wish::Audio { .. } => "audio",
+            Wish::Data { .. } => "data",
+        }
+    }
+}
+
+impl Category {
+    /// Its data flow and its timing, in words (the paper's table 1).
+    pub fn describe(self) -> &'static str {
+        match self {
+            Category::Broadcasting => "asymmetric, isochronous",
+            Category::Playback => "asymmetric, isochronous with interaction",
+            Category::Control => "asymmetric, interactive with a guaranteed reaction time",
+            Category::Conferencing => "symmetric, isochronous and interactive",
+            Category::Collaboration => "symmetric, interactive and isochronous",
+        }
+    }
+}
+
+impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// The text is no TOML, a field is missing or unknown, or a value is not possible: the error names it.
+    pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile =
+            toml::from_str(text).map_err(|error| ProfileError::Text(error.to_string()))?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// The profile of this name that comes with the program.
+    pub fn preset(name: &str) -> Option<Profile> {
+        let (_, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
+        Some(Profile::from_toml(text).expect("a test reads the presets"))
+    }
+
+    /// The delay bound of its pictures, or of all its streams if it has none, in milliseconds: the shortest one.
+    pub fn delay_ms(&self) -> f64 {
+        let is_video = |it: &&Stream| matches!(it.wish, Wish::Video { .. });
+        let shortest = |bounds: &mut dyn Iterator<Item = &Stream>| {
+            bounds
+                .map(|it| it.delay_ms[0])
+                .fold(f64::INFINITY, f64::min)
+        };
+        let of_video = shortest(&mut self.stream.iter().filter(is_video));
+        match of_video.is_finite() {
+            true => of_video,
+            false => shortest(&mut self.stream.iter()),
+        }
+    }
+
+    fn check(&self) -> Result<(), ProfileError> {
+        let whole = |field: &str, what: &str| {
+            Err(ProfileError::Value {
+                field: field.into(),
+                what: what.into(),
+            })
+        };
+        if !(self.setup_ms.is_finite() && self.setup_ms > 0.0) {
+            return whole("setup_ms", "a positive time");
+        }
+        if self.stream.is_empty() || self.stream.len() > MOST_STREAMS {
+            return whole("stream", &format!("1 to {MOST_STREAMS} streams"));
+        }
+        for (index, stream) in self.stream.iter().enumerate() {
+            if self.stream[..index].iter().any(|it| it.name == stream.name) {
+                return Err(ProfileError::value(
+                    &stream.name,
+                    "name",
+                    "another stream has it",
+                ));
+            }
+            stream.check()?;
+        }
+        for skew in &self.skew {
+            let [early, late] = skew.ms;
+            if !(early.is_finite() && late.is_finite() && early <= late) {
+                return whole("skew", "the first limit is at most the second");
+            }
+            for name in &skew.streams {
+                if !self.stream.iter().any(|it| it.name == *name) {
+                    return whole("skew", &format!("there is no stream {name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn check(&self) -> Result<(), ProfileError> {
+        let interval = |field, [worst, target]: [f64; 2], most: f64| {
+            let is_sound = worst.is_finite() && target >= 0.0 && target <= worst && worst <= most;
+            match is_sound {
+                true => Ok(()),
+                false => Err(ProfileError::value(
+                    &self.name,
+                    field,
+                    format!(
+                        "[{worst}, {target}]: the worst that is accepted, at most {most}, then the one that is wanted, between 0 and the worst"
+                    ),
+                )),
+            }
+        };
+        interval("delay_ms", self.delay_ms, 3_600_000.0)?;
+        interval("loss", self.loss, 1.0)?;
+        if let Some(jitter) = self.jitter_ms {
+            interval("jitter_ms", jitter, 3_600_000.0)?;
+        }
+        if let Wish::Data { octets: 0, .. } | Wish::Data { per_second: 0, .. } = self.wish {
+            return Err(ProfileError::value(
+                &self.name,
+                "octets, per_second",
+                "at least 1",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_preset_for_each_category() {
+        for (name, _) in PRESETS {
+            let profile = Profile::preset(name).unwrap();
+            assert_eq!(profile.name, *name);
+            let category = toml::Value::try_from(profile.category).unwrap();
+            assert_eq!(category.as_str(), Some(*name));
+        }
+        assert_eq!(Profile::preset("nothing"), None);
+        let bound = |name| Profile::preset(name).unwrap().delay_ms();
+        assert_eq!(bound("conferencing"), 250.0);
+        assert_eq!(bound("collaboration"), 100.0);
+    }
+
+    #[test]
+    fn what_is_not_possible_is_refused_with_its_field() {
+        let text = include_str!("../data/conferencing.toml");
+        for (old, new, names) in [
+            ("setup_ms = 2000", "setup_ms = 0", "setup_ms"),
+            (
+                "delay_ms = [150, 100]",
+                "delay_ms = [100, 150]",
+                "stream speech, delay_ms",
+            ),
+            (
+                "delay_ms = [150, 100]",
+                "delay_ms = [inf, 100]",
+                "stream speech, delay_ms",
+            ),
+            (
+                "delay_ms = [150, 100]",
+                "delay_ms = [150, nan]",
+                "stream speech, delay_ms",
+            ),
+            (
+                "delay_ms = [150, 100]",
+                "delay_ms = [150, -1]",
+                "stream speech, delay_ms",
+            ),
+            ("loss = [0.01,", "loss = [1.01,", "stream speech, loss"),
+            (
+                "name = \"camera\"",
+                "name = \"speech\"",
+                "another stream has it",
+            ),
+            (
+                "streams = [\"speech\", \"camera\"]",
+                "streams = [\"speech\", \"lips\"]",
+                "there is no stream lips",
+            ),
+            ("kind = \"audio\"", "kind = \"smell\"", "smell"),
+            ("setup_ms = 2000", "set_up = 2", "set_up"),
+        ] {
+            assert!(text.contains(old), "{old}");
+            let error = Profile::from_toml(&text.replacen(old, new, 1))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(names), "{error}");
+        }
+    }
+}
