@@ -195,7 +195,20 @@ pub fn describe(clip: &Clip) -> String {
     if let Some(offset) = summary.truncated {
         text.push_str(&format!("\n  {}\n", ends_inside(summary.container, offset)));
     }
+    if let Some(told) = damaged(summary.damaged) {
+        text.push_str(&format!("\n  {told}\n"));
+    }
     text
+}
+
+/// That packets of a clip are missing or damaged.
+pub fn damaged(pictures: u64) -> Option<String> {
+    let told = format!(
+        "packets of the file are missing or damaged; receivers leave out {} and what refers to them (remedy: copy the file \
+         again from its source)",
+        count(pictures, "picture"),
+    );
+    (pictures > 0).then_some(told)
 }
 
 /// That a clip is cut off at its end.

@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::name;
 use crate::node::{Place, Stop, Trace, check_output, runtime};
 use crate::output::Lines;
-use crate::probe::{describe, ends_inside, notes};
+use crate::probe::{damaged, describe, ends_inside, notes};
 use crate::renditions::{self, Renditions};
 use crate::reporter::Reporter;
 use crate::scheme;
@@ -323,7 +323,7 @@ async fn offer(
         Input::Clip(clip) => {
             let advice = clip.advice();
             tell_advice(&advice, reporter);
-            tell_end(&clip, reporter);
+            tell_damage(&clip, reporter);
             let greeting = format!("{name}\n{}{}", describe(&clip), notes(&advice));
             return Ok(Some(Offer {
                 spec: clip.flow_spec(),
@@ -411,11 +411,14 @@ fn input_in_use(error: NetError, path: &Path) -> Failure {
     }
 }
 
-/// The same of a file that ends inside a picture.
-fn tell_end(clip: &Clip, reporter: &Reporter) {
-    if let (true, Some(offset)) = (reporter.is_json(), clip.info.truncated) {
-        let text = ends_inside(clip.info.container, offset);
-        let _ = reporter.event(0.0, &format!("warning: {text}"));
+/// The same of a file that ends inside a picture, or has damaged ones.
+fn tell_damage(clip: &Clip, reporter: &Reporter) {
+    if reporter.is_json() {
+        let end = clip.info.truncated;
+        let end = end.map(|offset| ends_inside(clip.info.container, offset));
+        for text in damaged(clip.damaged()).into_iter().chain(end) {
+            let _ = reporter.event(0.0, &format!("warning: {text}"));
+        }
     }
 }
 

@@ -3,6 +3,7 @@ use layercast_core::{Composition, FrameRate, Layer, Media, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::mpeg::{es, ps, sniff};
+use crate::ts::packet;
 use crate::ts::{self, Rendition, RenditionNote, VideoCodec};
 use crate::{Map, MediaError};
 use crate::{h264, h265, ivf};
@@ -172,6 +173,22 @@ impl Clip {
     /// Anything else: what it looks like, where it breaks, and what was expected there.
     pub fn parse(data: Bytes) -> Result<Clip, MediaError> {
         Clip::of_program(data, None, Map::Auto)
+    }
+
+    /// Pictures of a transport stream that are marked, because packets or octets of them, or before them, are missing. Receivers leave
+    /// them out.
+    pub fn damaged(&self) -> u64 {
+        let data = |frame: &Frame| frame.data.clone().filter(|_| !frame.sound);
+        let is_marked = |data: &Bytes| data.as_chunks().0.iter().any(packet::has_error);
+        match self.info.codec {
+            Media::MpegTs => self
+                .frames
+                .iter()
+                .filter_map(data)
+                .filter(is_marked)
+                .count() as u64,
+            _ => 0,
+        }
     }
 
     /// Reads what [`Clip::parse`] reads, with layers as `map` says; of a transport stream the program with this number

@@ -54,6 +54,13 @@ pub struct Summary {
     /// Byte offset of an incomplete last picture; of a transport stream, of the picture or packet that it ends inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
+    /// Pictures of a transport stream of which packets or octets are missing, or before which pictures may be missing.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub damaged: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Pictures by type.
@@ -406,6 +413,7 @@ impl Clip {
             advice: self.advice().iter().map(ToString::to_string).collect(),
             renditions: Vec::new(),
             truncated: self.info.truncated,
+            damaged: self.damaged(),
         }
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Machines {
     malformed: u64,
     /// Where the wall clock is read.
     wall_clock: fn() -> WallClock,
+    /// When the timers ran last.
+    ran: Time,
 }
 
 /// The machines while datagrams come in.
@@ -111,6 +113,14 @@ fn needs(switch: &Switch, port: PortId) -> Needs {
     }
 }
 
+/// How often a node that no neighbour is connected to looks at its timers.
+const ALONE_TICK: Span = Span::from_ms(100);
+/// What was put off for longer was not put off by it: the host did not run.
+const ALONE_MOST: Span = Span::from_secs(1);
+/// Most timers that one look runs, and those that do not advance.
+const ALONE_STEPS: usize = 4_096;
+const SAME_STEPS: usize = 8;
+
 impl Machines {
     /// The machines of a node at the start: the sources advertise their flows.
     pub fn new<O: Observer>(
@@ -139,6 +149,7 @@ impl Machines {
             events,
             malformed: 0,
             wall_clock,
+            ran: now,
         };
         for source in sources {
             let (running, source) = Running::new(now, source)?;
@@ -162,8 +173,39 @@ impl Machines {
         self.flows.push(running);
     }
 
+    /// Whether no neighbour is connected: no packet of a flow has a receiver.
+    pub fn is_alone(&self) -> bool {
+        self.ports.iter().next().is_none() && self.host.is_none()
+    }
+
+    /// When to look at a timer that is due at `at`, while the node is alone: several are run in one look.
+    pub fn put_off(at: Time) -> Time {
+        let tick = ALONE_TICK.as_ps();
+        Time::from_ps(at.as_ps().div_ceil(tick).saturating_mul(tick))
+    }
+
+    /// Runs the timers that were put off while the node was alone, each at its own time, so that none is late.
+    pub fn make_up<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if now.since(self.ran) > ALONE_MOST {
+            return;
+        }
+        let mut same = 0;
+        for _ in 0..ALONE_STEPS {
+            let due = self.next_timeout().map(|at| at.max(self.ran));
+            let Some(at) = due.filter(|at| *at < now && self.is_alone()) else {
+                return;
+            };
+            same = if at == self.ran { same + 1 } else { 0 };
+            if same > SAME_STEPS {
+                return;
+            }
+            self.on_timeout(at, obs);
+        }
+    }
+
     /// Runs the timers of all machines.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.ran = now;
         self.set_wall_clock();
         for (place, running) in self.flows.iter_mut().enumerate() {
             if let Some(source) = self.station.source_mut(place) {
@@ -414,3 +456,6 @@ impl Machines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

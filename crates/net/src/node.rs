@@ -257,6 +257,7 @@ impl Actor for Runtime {
     type Command = NodeCommand;
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.machines.make_up(now, obs);
         self.machines.on_timeout(now, obs);
     }
 
@@ -315,7 +316,11 @@ impl Actor for Runtime {
         if self.stop_at.is_some_and(|at| at <= now) {
             return Ok(Iteration::Over);
         }
-        let wake = earliest(self.machines.next_timeout(), self.stop_at);
+        let mut next = self.machines.next_timeout();
+        if !ending && self.machines.is_alone() {
+            next = next.map(Machines::put_off);
+        }
+        let wake = earliest(next, self.stop_at);
         Ok(Iteration::Next(wake))
     }
 

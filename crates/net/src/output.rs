@@ -98,6 +98,9 @@ impl fmt::Debug for StreamOut {
 pub struct OutputStats {
     /// Bytes written.
     pub bytes: u64,
+    /// Frames written; with those that are dropped, all that were played.
+    #[serde(skip)]
+    pub frames: u64,
     /// Frames dropped because the reader was too slow, or gone.
     pub dropped: u64,
     /// The stream as written.
@@ -112,6 +115,8 @@ pub struct OutputStats {
 /// Passes on played frames without waiting for their consumer.
 pub(crate) struct FrameOut {
     taker: Taker,
+    /// Frames that were to be written, and those of them that found no room.
+    offered: u64,
     dropped: u64,
     broken: bool,
     /// Frames of a fast start are not for this output.
@@ -122,9 +127,17 @@ enum Taker {
     Nobody,
     /// Writes a video stream, on a thread of its own so that a slow reader never stalls the
     /// protocol.
-    Writer(SyncSender<Item>, oneshot::Receiver<OutputStats>, Ended),
+    Writer(
+        SyncSender<Item>,
+        oneshot::Receiver<OutputStats>,
+        Ended,
+        Written,
+    ),
     Program(mpsc::Sender<PlayedFrame>),
 }
+
+/// What a writer has written so far: it may never come to its end.
+pub(crate) type Written = Arc<Mutex<OutputStats>>;
 
 /// Tells the writer, when it is dropped, that no more frames come.
 struct Ended(Arc<AtomicBool>);
@@ -201,19 +214,22 @@ impl FrameOut {
     ) -> Result<FrameOut, NetError> {
         let (frames, queue) = sync_channel(QUEUE);
         let (done, stats) = oneshot::channel();
+        let written = Written::default();
+        let known = Arc::clone(&written);
         thread::Builder::new()
             .name("output".into())
             .spawn(move || {
                 // There is no waiter any more if the reader took too long to take the end.
-                let _ = done.send(write_stream(&queue, form, outlet));
+                let _ = done.send(write_stream(&queue, form, outlet, &known));
             })
             .map_err(NetError::system("starting the output thread"))?;
-        Ok(FrameOut::new(Taker::Writer(frames, stats, ended)))
+        Ok(FrameOut::new(Taker::Writer(frames, stats, ended, written)))
     }
 
     fn new(taker: Taker) -> FrameOut {
         FrameOut {
             taker,
+            offered: 0,
             dropped: 0,
             broken: false,
             skips_again: false,
@@ -249,6 +265,7 @@ impl FrameOut {
                 .try_send(frame.clone())
                 .map_err(|error| matches!(error, mpsc::error::TrySendError::Closed(_))),
         };
+        self.offered += 1;
         if let Err(gone) = gone {
             self.dropped += 1;
             self.broken |= gone;
@@ -275,9 +292,12 @@ impl FrameOut {
 
     /// Ends the stream so that what was written is whole, and says what was written.
     pub async fn finish(self) -> OutputStats {
-        let dropped = self.dropped;
-        let Taker::Writer(frames, stats, ended) = self.taker else {
+        let FrameOut {
+            offered, dropped, ..
+        } = self;
+        let Taker::Writer(frames, stats, ended, written) = self.taker else {
             return OutputStats {
+                frames: offered - dropped,
                 dropped,
                 ..OutputStats::default()
             };
@@ -288,9 +308,15 @@ impl FrameOut {
             Ok(Ok(stats)) => stats,
             _ => OutputStats {
                 error: Some("the reader of the output stopped reading".into()),
-                ..OutputStats::default()
+                ..written
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone()
             },
         };
+        // Frames in the queue of a reader that does not come are dropped, too.
+        debug_assert!(stats.frames <= offered, "what is written was offered");
+        let dropped = offered.saturating_sub(stats.frames);
         OutputStats { dropped, ..stats }
     }
 }
@@ -409,6 +435,7 @@ mod tests {
         drop(go);
         let stats = out.finish().await;
         assert_eq!((stats.dropped, stats.error), (dropped, None));
+        assert_eq!(stats.frames, 1_000 - dropped);
         assert_eq!(*flushed.lock().unwrap(), 1_000 - dropped + 1);
     }
 
@@ -421,7 +448,61 @@ mod tests {
         let stats = out.finish().await;
         assert!(stats.error.is_some());
         assert_eq!(stats.error_kind, Some(io::ErrorKind::BrokenPipe));
-        assert!(stats.dropped > 0);
+        assert_eq!((stats.frames, stats.dropped), (0, 1_000));
+    }
+
+    /// Takes some frames, and then fails or takes no more.
+    struct Limited {
+        frames: u32,
+        stalls: bool,
+        end: mpsc::Receiver<()>,
+    }
+
+    impl Write for Limited {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            if self.frames == 0 && self.stalls {
+                let _ = self.end.recv();
+            }
+            let left = self.frames.checked_sub(1);
+            self.frames = left.ok_or(io::ErrorKind::BrokenPipe)?;
+            Ok(())
+        }
+    }
+
+    /// Each frame that is offered is written or dropped, whenever the reader stalls or goes.
+    #[tokio::test]
+    async fn each_frame_is_written_or_dropped() {
+        for (offered, frames, stalls) in [
+            (0, 5_000, false),
+            (1, 0, false),
+            (10, 4, false),
+            (10, 4, true),
+            (100, 5_000, false),
+            (600, 7, false),
+            (600, 100, true),
+            (600, 5_000, false),
+        ] {
+            let (_end, end) = mpsc::channel();
+            let mut out = spawn(Limited {
+                frames,
+                stalls,
+                end,
+            });
+            for seq in 0..offered {
+                out.write(&frame(seq));
+            }
+            let stats = out.finish().await;
+            let told = format!("{offered} {frames} {stalls}: {stats:?}");
+            assert_eq!(stats.frames + stats.dropped, u64::from(offered), "{told}");
+            assert!(stats.frames <= u64::from(frames), "{told}");
+            assert_eq!(stats.error.is_some(), frames < offered, "{told}");
+            if offered <= 256 {
+                assert_eq!(stats.frames, u64::from(frames.min(offered)), "{told}");
+            }
+        }
     }
 
     struct Full;

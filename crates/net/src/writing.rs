@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -236,11 +237,12 @@ fn end(mut writer: FlowWriter, outlet: &mut Outlet, stats: &mut OutputStats) -> 
     Ok(())
 }
 
-/// Writes frames until there are no more, or the output is gone.
+/// Writes frames until there are no more, or the output is gone. `known` has what was written so far.
 pub(crate) fn write_stream(
     queue: &Receiver<Item>,
     (form, undecodable): (OutputForm, Undecodable),
     mut outlet: Outlet,
+    known: &Mutex<OutputStats>,
 ) -> OutputStats {
     let mut stats = OutputStats::default();
     let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE, Span::ZERO);
@@ -320,6 +322,12 @@ pub(crate) fn write_stream(
             break;
         }
         stats.bytes += bytes.len() as u64;
+        stats.frames += 1;
+        let stream = stats.stream.plus(writer.stats());
+        *known.lock().unwrap_or_else(PoisonError::into_inner) = OutputStats {
+            stream,
+            ..stats.clone()
+        };
     }
     match writer {
         Some(ended) if written.is_ok() => written = end(ended, &mut outlet, &mut stats),

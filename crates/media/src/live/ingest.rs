@@ -145,7 +145,8 @@ impl Ingest {
         self.now = now;
         match &mut self.form {
             Some(Form::Renditions(renditions)) => renditions.push(Some(now), input, data),
-            Some(Form::Transport(splitter)) => splitter.push_at(now, data),
+            Some(Form::Transport(splitter)) if self.pipe.is_some() => splitter.push_at(now, data),
+            Some(Form::Transport(splitter)) => splitter.push_datagram_at(now, data),
             Some(Form::Ivf(reader)) => reader.push(data),
             Some(Form::Rtp(receiver)) => {
                 receiver.push(now, data);

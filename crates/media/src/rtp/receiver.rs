@@ -359,7 +359,7 @@ impl RtpReceiver {
         }
         let out = &mut self.scratch;
         match &mut self.content {
-            Some(Content::Transport(splitter)) => splitter.push_at(now, packet.payload),
+            Some(Content::Transport(splitter)) => splitter.push_datagram_at(now, packet.payload),
             Some(Content::Mpeg(pictures)) => pictures.packet(packet, missing > 0, out),
             Some(Content::H264(pictures)) => pictures.packet(now, packet, missing, out),
             Some(Content::H265(pictures)) => pictures.packet(now, packet, missing, out),

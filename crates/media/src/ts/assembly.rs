@@ -43,8 +43,10 @@ pub(super) struct Assembly {
     /// `payload` begins inside a unit.
     headless: bool,
     scrambled: bool,
-    /// A packet of it is missing, or one behind it, which may be of it.
-    lossy: bool,
+    /// Octets of it are missing, or may be.
+    torn: bool,
+    /// Packets before it are missing, and it may refer to what was in them.
+    behind_gap: bool,
     /// When the last packet of what is gathered came.
     came: Time,
     /// The PES packet that came last.
@@ -77,10 +79,10 @@ pub(super) struct Cut {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Damage {
     None,
-    /// Something of it is missing, or may be.
-    Lossy,
-    /// The stream ends inside it.
-    Cut,
+    /// Pictures before it may be missing.
+    BehindGap,
+    /// Octets of it are missing, or may be.
+    Torn,
 }
 
 /// The beginning of a PES packet.
@@ -117,7 +119,8 @@ impl Assembly {
             exact: true,
             headless: false,
             scrambled: false,
-            lossy: false,
+            torn: false,
+            behind_gap: false,
             came: Time::ZERO,
             pes: Pes::default(),
             cut: false,
@@ -144,15 +147,19 @@ impl Assembly {
     /// Returns `false` if the packet is not used, because it continues a PES packet whose beginning is missing.
     pub fn push(&mut self, now: Time, (at, packet): (u64, &Packet), lost: bool) -> bool {
         let mut payload = packet.payload();
+        if lost && !(packet.starts() && self.has_end()) {
+            self.tear();
+        }
         self.pes.take(at, packet);
-        // What is gathered may lack its end, or this packet what came before it.
-        self.lossy |= lost && !self.heads.is_empty();
         if packet.starts() {
             let header = PesHeader::parse(payload);
             if let Some(header) = &header {
                 payload = payload.get(header.len..).unwrap_or_default();
             }
             self.begin(packet, header, payload);
+            let continues = self.heads.len() > 1;
+            self.torn |= lost && continues;
+            self.behind_gap |= lost && !continues;
         } else if self.heads.is_empty() {
             return false;
         }
@@ -169,6 +176,20 @@ impl Assembly {
             self.finish();
         }
         true
+    }
+
+    /// Octets of what is gathered are missing, or some behind it, which may be of it.
+    pub fn tear(&mut self) {
+        self.torn |= !self.heads.is_empty();
+    }
+
+    /// The PES packet that came last is whole, as far as its packets say. One without a length ends with a packet that it does not fill,
+    /// unless its octets fit exactly.
+    fn has_end(&self) -> bool {
+        match self.pes.left {
+            Some(left) => left == 0,
+            None => !self.pes.is_full || self.codec.syntax().is_ended(&self.payload),
+        }
     }
 
     /// A PES packet begins, with `payload` as the first bytes of its elementary stream.
@@ -226,9 +247,7 @@ impl Assembly {
             (Some(left), _) => left > 0,
             (None, Some(cut)) if cut.pid.is_some() => !cut.starts,
             // Inside a packet of another stream, or one that does not say which.
-            (None, _) if cut.is_some() => {
-                self.pes.is_full && !self.codec.syntax().is_ended(&self.payload)
-            }
+            (None, _) if cut.is_some() => !self.has_end(),
             (None, _) => false,
         };
         self.cut = is_cut;
@@ -247,13 +266,14 @@ impl Assembly {
         let headless = std::mem::take(&mut self.headless) && !self.scrambled;
         let scrambled = std::mem::take(&mut self.scrambled);
         // The unit that stays may be the one.
-        let lossy = self.lossy;
-        self.lossy &= open;
+        let torn = self.torn;
+        self.torn &= open;
+        let behind_gap = std::mem::take(&mut self.behind_gap);
         let cut = self.cut;
-        let damage = |is_last: bool| match (lossy, cut && is_last) {
-            (_, true) => Damage::Cut,
-            (true, false) => Damage::Lossy,
-            (false, false) => Damage::None,
+        let damage = |is_first: bool, is_last: bool| match torn || cut && is_last {
+            true => Damage::Torn,
+            false if behind_gap && is_first => Damage::BehindGap,
+            false => Damage::None,
         };
 
         let mut starts = starts.to_vec();
@@ -309,7 +329,7 @@ impl Assembly {
                 }),
             }
         }
-        if exact && !headless && !open && (pieces.len() == 1 || lossy) {
+        if exact && !headless && !open && (pieces.len() == 1 || torn) {
             // What is missing must show, so that units cannot be distinguished.
             let key = pieces.iter().position(|piece| piece.coded.gop_start);
             if !pieces.is_empty() {
@@ -321,7 +341,7 @@ impl Assembly {
                     packets,
                     stamp,
                     came: self.came,
-                    damage: damage(true),
+                    damage: damage(true, true),
                 });
             }
         } else {
@@ -343,7 +363,7 @@ impl Assembly {
                     packets,
                     stamp,
                     came: self.came,
-                    damage: damage(index == last),
+                    damage: damage(index == 0, index == last),
                 });
             }
         }

@@ -9,6 +9,11 @@ const STRIDES: [usize; 3] = [TS_PACKET, 192, 204];
 const WANTED: usize = 4;
 /// Octets from a sync byte to the last one that is looked at.
 const LOOK: usize = (WANTED - 1) * STRIDES[2] + 1 + ARRIVAL_TIME;
+/// Datagrams of whole packets in a row after which each is taken for one, and others from which on they are not.
+const ALIGNED: u8 = 8;
+const ODD: u8 = 16;
+/// Octets of packets with all values of the continuity counter.
+const ALL_COUNTERS: usize = 16 * TS_PACKET;
 /// Bytes of the arrival time before each packet of an m2ts file.
 const ARRIVAL_TIME: usize = 4;
 
@@ -47,10 +52,21 @@ fn stride_at(data: &[u8], wanted: usize) -> Option<usize> {
         .find(|&stride| holds(0, stride) && !is_time(stride))
 }
 
+/// Where a packet stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    /// Of its first byte in the stream.
+    pub offset: u64,
+    /// Any number of packets may be missing before it, and the one before it is cut: it begins in that one or less than a packet behind
+    /// it. Or there is room for packets of all counters between them. Between, the one before is whole, and counters say what is missing.
+    pub is_broken: bool,
+}
+
 /// Cuts a byte stream into packets of 188 bytes, whatever stands between them.
 ///
 /// Packets are taken after [`WANTED`] sync bytes in a row, and then as long as each one begins with a
-/// sync byte. The result does not depend on how the bytes are cut.
+/// sync byte. The result does not depend on how the bytes are cut. Where a sync byte is missing, the last packet may hold what came
+/// behind it: packets that begin in it are taken again, and the first one is reported to be behind a break.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
     /// Less than a packet, or bytes in which no packets were found yet.
@@ -63,6 +79,19 @@ pub(crate) struct Framing {
     skipped: u64,
     /// Bytes taken before `rest`.
     taken: u64,
+    /// The last packet, in which others may begin if no sync byte follows it.
+    last: Vec<u8>,
+    /// Bytes of it at the front of `rest`.
+    again: usize,
+    /// A sync byte was missing since the last packet.
+    is_broken: bool,
+    /// Octets behind the last packet that belong to none.
+    between: usize,
+    /// Datagrams of whole packets in a row; and others, once there are many.
+    aligned: u8,
+    odd: u8,
+    /// The packet that the last datagram ended inside, and its offset.
+    tail: Option<(u64, Vec<u8>)>,
 }
 
 impl Framing {
@@ -71,8 +100,48 @@ impl Framing {
         self.skipped
     }
 
-    /// Takes bytes; `packet` gets each packet of [`TS_PACKET`] bytes, and the offset of its first byte.
-    pub fn push(&mut self, mut bytes: &[u8], mut packet: impl FnMut(u64, &[u8])) {
+    /// Takes a datagram. Once they hold whole packets, a packet that is cut ends with its datagram, and a datagram without packets
+    /// is left out; until then this is [`push`](Framing::push).
+    pub fn push_datagram(&mut self, data: &[u8], mut packet: impl FnMut(At, &[u8])) {
+        let begins = |it: &(usize, &[u8])| it.1[0] == SYNC;
+        let packets = || data.chunks_exact(TS_PACKET).enumerate().filter(begins);
+        let (wanted, found) = (data.len() / TS_PACKET, packets().count());
+        let is_bare = self.stride == Some(TS_PACKET) && self.rest.is_empty();
+        if self.aligned >= ALIGNED && is_bare && self.odd < ODD {
+            let from = self.taken;
+            self.taken += data.len() as u64;
+            let whole = wanted * TS_PACKET;
+            let cut = data.get(whole..).filter(|it| it.first() == Some(&SYNC));
+            self.tail = cut.map(|it| (from + whole as u64, it.to_vec()));
+            if found == 0 || 2 * found < wanted {
+                self.skipped += data.len() as u64;
+                self.odd += 1;
+                return;
+            }
+            self.skipped += (data.len() - found * TS_PACKET) as u64;
+            self.odd = 0;
+            return packets()
+                .for_each(|(at, it)| self.give(from + (at * TS_PACKET) as u64, it, &mut packet));
+        }
+        let is_whole = found > 0 && found * TS_PACKET == data.len();
+        (self.aligned, self.odd) = match is_whole {
+            true => (self.aligned.saturating_add(1), 0),
+            false => (0, 0),
+        };
+        self.tail = None;
+        self.push(data, packet);
+    }
+
+    /// Passes on a packet.
+    fn give(&mut self, offset: u64, bytes: &[u8], packet: &mut impl FnMut(At, &[u8])) {
+        self.last.clear();
+        self.last.extend_from_slice(bytes);
+        let is_broken = std::mem::take(&mut self.is_broken);
+        packet(At { offset, is_broken }, bytes);
+    }
+
+    /// Takes bytes; `packet` gets each packet of [`TS_PACKET`] bytes, and where it stands.
+    pub fn push(&mut self, mut bytes: &[u8], mut packet: impl FnMut(At, &[u8])) {
         while !bytes.is_empty() {
             if let Some(stride) = self.stride
                 && self.rest.is_empty()
@@ -83,7 +152,7 @@ impl Framing {
                 bytes = &bytes[gap..];
                 if bytes.len() >= TS_PACKET && bytes[0] == SYNC {
                     let (now, after) = bytes.split_at(TS_PACKET);
-                    packet(self.taken, now);
+                    self.give(self.taken, now, &mut packet);
                     self.taken += TS_PACKET as u64;
                     (bytes, self.gap) = (after, stride - TS_PACKET);
                     continue;
@@ -101,16 +170,20 @@ impl Framing {
     }
 
     /// Takes packets out of the rest as far as they are recognisable.
-    fn settle(&mut self, packet: &mut impl FnMut(u64, &[u8])) {
-        let rest = std::mem::take(&mut self.rest);
+    fn settle(&mut self, packet: &mut impl FnMut(At, &[u8])) {
+        let mut rest = std::mem::take(&mut self.rest);
         let mut at = 0;
         loop {
             let Some(stride) = self.stride else {
                 match rest.get(at..).filter(|bytes| bytes.len() >= LOOK) {
                     Some(bytes) => match stride_at(bytes, WANTED) {
-                        Some(stride) => self.stride = Some(stride),
+                        Some(stride) => {
+                            let is_whole = TS_PACKET..ALL_COUNTERS;
+                            self.is_broken &= !is_whole.contains(&self.between);
+                            (self.stride, self.again) = (Some(stride), 0);
+                        }
                         None => {
-                            self.skipped += 1;
+                            self.skip();
                             at += 1;
                         }
                     },
@@ -123,9 +196,16 @@ impl Framing {
             at += gap;
             let Some(&first) = rest.get(at) else { break };
             if first != SYNC {
-                self.stride = None;
+                (self.stride, self.is_broken) = (None, true);
+                self.between = ALL_COUNTERS;
+                if stride == TS_PACKET {
+                    self.between = 0;
+                    self.again = self.last.len().saturating_sub(1);
+                    self.taken = self.taken.wrapping_sub(self.again as u64);
+                    rest.splice(at..at, self.last.drain(..).skip(1));
+                }
             } else if let Some(bytes) = rest.get(at..at + TS_PACKET) {
-                packet(self.taken + at as u64, bytes);
+                self.give(self.taken.wrapping_add(at as u64), bytes, packet);
                 at += TS_PACKET;
                 self.gap = stride - TS_PACKET;
             } else {
@@ -134,20 +214,36 @@ impl Framing {
         }
         self.rest = rest;
         self.rest.drain(..at);
-        self.taken += at as u64;
+        self.taken = self.taken.wrapping_add(at as u64);
+    }
+
+    /// A byte belongs to no packet, or was in the last one.
+    fn skip(&mut self) {
+        match self.again.checked_sub(1) {
+            Some(left) => self.again = left,
+            None => {
+                self.skipped += 1;
+                self.between = self.between.saturating_add(1);
+            }
+        }
     }
 
     /// The stream is over: packets at its end are taken even if fewer sync bytes follow them. Returns the packet that it ends inside,
     /// and its offset.
-    pub fn finish(&mut self, mut packet: impl FnMut(u64, &[u8])) -> Option<(u64, Vec<u8>)> {
+    pub fn finish(&mut self, mut packet: impl FnMut(At, &[u8])) -> Option<(u64, Vec<u8>)> {
         let mut rest = std::mem::take(&mut self.rest);
+        let again = std::mem::take(&mut self.again).min(rest.len());
+        rest.drain(..again);
+        self.taken += again as u64;
         let mut at = 0;
         while at + TS_PACKET <= rest.len() {
             let bytes = &rest[at..];
             let to_the_end = |&stride: &usize| bytes.iter().step_by(stride).all(|&b| b == SYNC);
             match STRIDES.into_iter().find(to_the_end) {
                 Some(stride) => {
-                    packet(self.taken + at as u64, &bytes[..TS_PACKET]);
+                    let offset = self.taken + at as u64;
+                    let is_broken = std::mem::take(&mut self.is_broken);
+                    packet(At { offset, is_broken }, &bytes[..TS_PACKET]);
                     at += stride;
                     self.stride = Some(stride);
                 }
@@ -164,7 +260,7 @@ impl Framing {
         self.taken = offset + tail.len() as u64;
         self.gap = 0;
         let is_packet = self.stride.take().is_some() && tail.first() == Some(&SYNC);
-        is_packet.then_some((offset, tail))
+        is_packet.then_some((offset, tail)).or(self.tail.take())
     }
 }
 
@@ -237,6 +333,89 @@ mod tests {
             );
         }
         assert_eq!(packets(&[SYNC; 100], 9).0.len(), 0);
+    }
+
+    #[test]
+    fn packets_behind_one_that_is_cut_are_found_and_told() {
+        let (plain, bytes) = stream(30, <[u8]>::to_vec);
+        for cut in [1, 40, 187] {
+            let torn = [&bytes[..10 * 188 + cut], &bytes[15 * 188..]].concat();
+            for piece in [1, 188, 1_316, usize::MAX] {
+                let (mut framing, mut found) = (Framing::default(), Vec::new());
+                for piece in torn.chunks(piece) {
+                    framing.push(piece, |at, it| found.push((it.to_vec(), at.is_broken)));
+                }
+                framing.finish(|at, it| found.push((it.to_vec(), at.is_broken)));
+                // The one that is cut ends with the octets behind it.
+                let cut_one = [&plain[10][..cut], &plain[15][..188 - cut]].concat();
+                let before = plain[..10].iter().map(|it| (it.clone(), false));
+                let behind = plain[15..].iter().map(|it| (it.clone(), false));
+                let mut expected: Vec<_> = before.chain([(cut_one, false)]).chain(behind).collect();
+                expected[11].1 = true;
+                assert_eq!(found, expected, "{cut} {piece}");
+                assert_eq!(framing.skipped(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_cut_ends_with_its_datagram() {
+        let (plain, bytes) = stream(210, <[u8]>::to_vec);
+        let (mut framing, mut found) = (Framing::default(), Vec::new());
+        let mut expected = Vec::new();
+        for (index, datagram) in bytes.chunks(7 * 188).enumerate() {
+            let len = if index % 5 == 4 && index > 8 {
+                2 * 188 + 50
+            } else {
+                datagram.len()
+            };
+            let of = 7 * index..7 * index + len / 188;
+            expected.extend(plain[of].iter().map(|it| (it.clone(), false)));
+            framing.push_datagram(&datagram[..len], |at, it| {
+                found.push((it.to_vec(), at.is_broken))
+            });
+            if index > 8 {
+                framing.push_datagram(&[9; 700], |_, _| panic!("no packet is in it"));
+            }
+        }
+        framing.finish(|at, it| found.push((it.to_vec(), at.is_broken)));
+        assert_eq!(found, expected);
+        assert_eq!(framing.skipped(), 5 * 50 + 21 * 700);
+    }
+
+    #[test]
+    fn octets_of_a_packet_or_more_break_nothing_unless_there_is_room_for_all_counters() {
+        let (plain, bytes) = stream(60, <[u8]>::to_vec);
+        for (between, breaks) in [
+            (1, true),
+            (187, true),
+            (188, false),
+            (700, false),
+            (16 * 188, true),
+        ] {
+            let garbage = vec![9; between];
+            let data = [&bytes[..20 * 188], &garbage, &bytes[20 * 188..]].concat();
+            let (mut framing, mut found) = (Framing::default(), Vec::new());
+            framing.push(&data, |at, it| found.push((it.to_vec(), at.is_broken)));
+            framing.finish(|at, it| found.push((it.to_vec(), at.is_broken)));
+            let expected = plain.iter().enumerate();
+            let expected = expected.map(|(at, it)| (it.clone(), breaks && at == 20));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{between}");
+            assert_eq!(framing.skipped(), between as u64);
+        }
+    }
+
+    #[test]
+    fn datagrams_that_no_longer_hold_whole_packets_are_bytes_again() {
+        let (plain, bytes) = stream(250, <[u8]>::to_vec);
+        let (mut framing, mut found) = (Framing::default(), Vec::new());
+        let (whole, other) = bytes.split_at(70 * 188);
+        let datagrams = whole.chunks(7 * 188).chain(other.chunks(1_000));
+        for datagram in datagrams {
+            framing.push_datagram(datagram, |_, it| found.push(it.to_vec()));
+        }
+        framing.finish(|_, it| found.push(it.to_vec()));
+        assert_eq!(found[found.len() - 60..], plain[190..]);
     }
 
     proptest! {

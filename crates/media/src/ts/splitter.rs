@@ -6,7 +6,7 @@ use layercast_core::{Media, Time};
 use super::assembly::{Assembly, Cut, Damage, MAX_FRAME, Unit};
 use super::beside::Beside;
 use super::codec::VideoCodec;
-use super::framing::Framing;
+use super::framing::{At, Framing};
 use super::headers::with_headers;
 use super::packet::{NULL, PAT, PCR_HZ, Packet, TS_PACKET, set_error};
 use super::silence::{SilenceWatch, StreamChange};
@@ -50,9 +50,9 @@ pub struct TsStats {
 /// it as a frame of the base layer. If no picture comes, the other streams continue alone, in frames of 50 ms of their time. A frame that
 /// receivers can start at begins with PAT and PMT.
 ///
-/// A picture of a live stream of which packets are lost is marked: its packets have the transport error indicator, and no receiver
-/// starts at it. [`TsWriter`](super::TsWriter) leaves it out, and what refers to it.
-/// So is the last picture of any stream that ends inside it.
+/// A picture of which packets or octets are missing is marked: its packets have the transport error indicator, and no receiver
+/// starts at it. [`TsWriter`](super::TsWriter) leaves it out, and what refers to it. So is the last picture if the stream ends inside it, and
+/// one behind missing packets that is no key frame. A picture is whole as far as its packets say.
 /// Packets may be 188, 192 or 204 bytes apart; frames hold packets of 188 bytes.
 #[derive(Debug)]
 pub struct TsSplitter {
@@ -81,6 +81,8 @@ pub struct TsSplitter {
     seen: Box<[Seen]>,
     /// Which of the last packets of the video came behind a gap, the latest in the lowest bit.
     gaps: u32,
+    /// Places at which packets do not follow one another.
+    breaks: u32,
     frames: VecDeque<TimedFrame>,
     /// Where the picture or the packet begins that the stream ends inside.
     ends_inside: Option<u64>,
@@ -93,6 +95,8 @@ struct Seen {
     counter: u8,
     /// Of its payload.
     hash: u64,
+    /// Breaks of the stream before it.
+    breaks: u32,
 }
 
 const NO_COUNTER: u8 = 0xFF;
@@ -125,6 +129,7 @@ impl TsSplitter {
         let none = Seen {
             counter: NO_COUNTER,
             hash: 0,
+            breaks: 0,
         };
         TsSplitter {
             framing: Framing::default(),
@@ -144,6 +149,7 @@ impl TsSplitter {
             start_at: None,
             seen: vec![none; 8_192].into_boxed_slice(),
             gaps: 0,
+            breaks: 0,
             frames: VecDeque::new(),
             ends_inside: None,
             stats: TsStats::default(),
@@ -166,6 +172,15 @@ impl TsSplitter {
     pub fn push(&mut self, bytes: &[u8]) {
         let mut framing = std::mem::take(&mut self.framing);
         framing.push(bytes, |at, packet| self.packet(at, packet));
+        self.framing = framing;
+    }
+
+    /// Takes a datagram of a stream that arrives live, at `now`. What is cut in it does not continue in the next one, if these hold whole
+    /// packets.
+    pub fn push_datagram_at(&mut self, now: Time, data: &[u8]) {
+        (self.now, self.is_live) = (now, true);
+        let mut framing = std::mem::take(&mut self.framing);
+        framing.push_datagram(data, |at, packet| self.packet(at, packet));
         self.framing = framing;
     }
 
@@ -276,7 +291,12 @@ impl TsSplitter {
         })
     }
 
-    fn packet(&mut self, at: u64, bytes: &[u8]) {
+    /// Takes a packet. Before one behind a break anything may be missing, and the packet before it may be damaged.
+    fn packet(&mut self, at: At, bytes: &[u8]) {
+        if at.is_broken {
+            self.breaks = self.breaks.wrapping_add(1);
+            self.tear();
+        }
         let Some(packet) = Packet::new(bytes) else {
             return;
         };
@@ -285,6 +305,7 @@ impl TsSplitter {
             return;
         }
         self.stats.packets += 1;
+        let is_behind_break = self.seen[usize::from(packet.pid())].breaks != self.breaks;
         let follows = self.follows(&packet);
         if follows == Follows::Repeated {
             self.stats.dropped += 1;
@@ -310,8 +331,8 @@ impl TsSplitter {
                     self.beside.on_video(self.now);
                     self.gaps = self.gaps << 1 | u32::from(gap);
                 }
-                let lost = gap && self.gaps.count_ones() < NO_COUNT;
-                let taken = video.push(self.now, (at, &packet), lost);
+                let lost = gap && (is_behind_break || self.gaps.count_ones() < NO_COUNT);
+                let taken = video.push(self.now, (at.offset, &packet), lost);
                 // The clock in a packet of a picture whose beginning is missing is still of use.
                 if !taken && packet.pcr().is_some() && !packet.has_payload() {
                     self.on_other(&packet);
@@ -356,6 +377,7 @@ impl TsSplitter {
         let now = Seen {
             counter: packet.continuity(),
             hash: hash(packet),
+            breaks: self.breaks,
         };
         let last = std::mem::replace(&mut self.seen[usize::from(packet.pid())], now);
         if last.counter == NO_COUNTER || packet.discontinuity() {
@@ -363,11 +385,18 @@ impl TsSplitter {
         }
         match now.counter.wrapping_sub(last.counter) & 15 {
             0 if now.hash == last.hash => Follows::Repeated,
-            1 => Follows::Directly,
+            1 if last.breaks == self.breaks => Follows::Directly,
             step => {
                 self.stats.lost += u64::from(step.wrapping_sub(1) & 15);
                 Follows::Lost
             }
+        }
+    }
+
+    /// Something of the picture at hand is missing for certain.
+    fn tear(&mut self) {
+        if let Some(video) = &mut self.video {
+            video.tear();
         }
     }
 
@@ -411,11 +440,11 @@ impl TsSplitter {
             came,
             damage,
         } = unit;
-        // Otherwise a file is served as it is.
         let is_marked = match damage {
             Damage::None => false,
-            Damage::Lossy => self.is_live,
-            Damage::Cut => true,
+            // Where streams are joined, the second one begins with a key frame.
+            Damage::BehindGap => !coded.gop_start,
+            Damage::Torn => true,
         };
         if is_marked {
             coded.gop_start = false;
@@ -560,6 +589,8 @@ impl TsSplitter {
             tables.settle();
         }
         self.on_map();
+        // A file shows that it counts its packets before its counters are believed.
+        self.gaps = u32::MAX;
     }
 }
 

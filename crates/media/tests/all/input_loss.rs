@@ -12,7 +12,7 @@ use layercast_media::{
 use crate::common::mux::{Mux, Times, VIDEO, pictures, times};
 use crate::common::{decode, decode_anyway, encode, have_ffmpeg};
 
-const FRAMES: usize = 100;
+pub const FRAMES: usize = 100;
 
 /// Name and ffmpeg options of the video.
 const SOURCES: [(&str, &str); 5] = [
@@ -41,7 +41,7 @@ fn transport_stream(name: &str, options: &str) -> Vec<u8> {
 }
 
 /// What a source passes on of the datagrams that come, and what it says was lost.
-fn taken<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Frame>, InputLoss) {
+pub fn taken<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Frame>, InputLoss) {
     let mut ingest = Ingest::new();
     let mut frames: Vec<TimedFrame> = Vec::new();
     for (at, datagram) in datagrams.into_iter().enumerate() {
@@ -55,7 +55,7 @@ fn taken<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Frame>, Inpu
 }
 
 /// What a receiver writes that gets all of them.
-fn written(media: Media, frames: &[Frame], undecodable: Undecodable) -> (Vec<u8>, WriterStats) {
+pub fn written(media: Media, frames: &[Frame], undecodable: Undecodable) -> (Vec<u8>, WriterStats) {
     let rate = layercast_core::FrameRate { num: 25, den: 1 };
     let mut writer = FlowWriter::new(media, rate, OutputForm::Native);
     writer.set_undecodable(undecodable);
@@ -338,8 +338,110 @@ fn a_lost_packet_of_a_key_frame_costs_its_gop_and_no_more() {
     }
 }
 
+/// Datagrams cut short, and holes in a file.
+#[test]
+fn receivers_show_no_picture_of_a_stream_with_octets_missing() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in SOURCES {
+        let data = transport_stream(name, options);
+        let original = decode("mpegts", &data);
+        let (mut seen, mut left_out) = (0, 0);
+        let mut look = |what: &str, frames: &[Frame]| {
+            let (out, stats) = written(Media::MpegTs, frames, Undecodable::LeaveOut);
+            let shown = decode_anyway("mpegts", &out);
+            for (at, picture) in shown.iter().enumerate() {
+                assert!(original.contains(picture), "{name} {what} {at}: {stats:?}");
+            }
+            (seen, left_out) = (seen + shown.len(), left_out + stats.damaged);
+        };
+        for seed in 0..4 {
+            let mut random = Stream::new(seed, "cut");
+            let datagrams: Vec<&[u8]> = data.chunks(7 * 188).collect();
+            let cut = datagrams.iter().enumerate().map(|(at, it)| match at {
+                30.. if random.below(20) == 0 => &it[..random.below(it.len() as u64) as usize],
+                _ => it,
+            });
+            let cut: Vec<&[u8]> = cut.filter(|it| !it.is_empty()).collect();
+            look("datagrams", &taken(cut.iter().copied()).0);
+            // Some of 16 packets and a part of one, so that no counter shows them.
+            for packets in [16, random.below(30) as usize] {
+                let hole = packets * 188 + 1 + random.below(187) as usize;
+                let from = data.len() / 3 + random.below(data.len() as u64 / 3) as usize;
+                let file = [&data[..from], &data[from + hole..]].concat();
+                let clip = Clip::parse(Bytes::from(file)).expect("a clip");
+                look("hole", &clip.frames);
+            }
+        }
+        assert!(
+            seen > 6 * FRAMES && left_out > 20,
+            "{name}: {seen} {left_out}"
+        );
+    }
+}
+
+/// Packets that are damaged in a file, or not there. What is joined to it, and a file that does not count, is whole.
+#[test]
+fn a_file_with_damaged_packets_shows_no_picture_that_is_damaged() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in SOURCES {
+        let data = transport_stream(name, options);
+        let original = decode("mpegts", &data);
+        let parse = |data: Vec<u8>| Clip::parse(Bytes::from(data)).expect("a clip");
+        let (mut seen, mut left_out) = (0, 0);
+        for seed in 0..8 {
+            let mut random = Stream::new(seed, "damage");
+            let mut damaged = Vec::new();
+            let mut missing = 0;
+            for (at, packet) in data.chunks(188).enumerate() {
+                let mut packet = packet.to_vec();
+                if missing == 0 && at > 200 && random.below(150) == 0 {
+                    missing = 1 + random.below(12);
+                }
+                match missing.checked_sub(1) {
+                    Some(left) => missing = left,
+                    None => {
+                        damaged.extend_from_slice(&packet);
+                        continue;
+                    }
+                }
+                // The error indicator of ISO/IEC 13818-1, 2.4.3.3: the octets of the packet are wrong.
+                if seed % 2 == 0 {
+                    packet[1] |= 0x80;
+                    packet[4..].fill(0x5A);
+                    damaged.extend_from_slice(&packet);
+                }
+            }
+            let clip = parse(damaged);
+            let (out, stats) = written(Media::MpegTs, &clip.frames, Undecodable::LeaveOut);
+            assert_eq!(clip.damaged(), stats.damaged, "{name} {seed}");
+            let shown = decode_anyway("mpegts", &out);
+            for (at, picture) in shown.iter().enumerate() {
+                assert!(original.contains(picture), "{name} {seed} {at}: {stats:?}");
+            }
+            (seen, left_out) = (seen + shown.len(), left_out + stats.damaged);
+        }
+        assert!(seen > FRAMES && left_out > 20, "{name}: {seen} {left_out}");
+
+        let joined = parse([&data[..], &data[..]].concat());
+        let mut silent = data.clone();
+        silent.chunks_mut(188).for_each(|packet| packet[3] &= 0xF0);
+        for (what, clip, pictures) in [
+            ("joined", joined, 2 * FRAMES),
+            ("silent", parse(silent), FRAMES),
+        ] {
+            let out = written(Media::MpegTs, &clip.frames, Undecodable::LeaveOut).0;
+            let shown = decode_anyway("mpegts", &out).len();
+            assert_eq!((clip.damaged(), shown), (0, pictures), "{name} {what}");
+        }
+    }
+}
+
 /// The clip as RTP datagrams.
-fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
+pub fn datagrams(clip: &Clip) -> Vec<Vec<u8>> {
     let rate = clip.info.frame_rate;
     let mut writer = FlowWriter::new(clip.info.codec, rate, OutputForm::Rtp(7));
     let (mut out, mut ends) = (Vec::new(), Vec::new());

@@ -7,6 +7,7 @@ mod closing;
 mod codecs;
 mod common;
 mod ffmpeg;
+mod field;
 mod filter;
 mod h264;
 mod input_loss;

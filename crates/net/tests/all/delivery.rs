@@ -61,6 +61,29 @@ async fn cells_reach_two_unequal_receivers() {
     two_receivers(Carriage::Cells).await;
 }
 
+/// Before the first receiver comes, a server runs several timers in each wake-up, and a receiver that comes then gets frames as ever.
+/// That none is late is tested where time is virtual: `machines::tests`.
+#[real_time(tokio)]
+async fn a_server_without_a_receiver_runs_several_timers_in_each_wake_up() {
+    let running = start(server(Carriage::Datagrams, 30)).await;
+    let addr = running.addr;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let early = join(join_config(addr, sink("early", 11, Carriage::Datagrams)));
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let early = early.stop().await;
+    assert!(early.receiver.frames.base > 0, "{:#?}", early.receiver);
+    running.stop().await;
+
+    let running = start(server(Carriage::Datagrams, 30)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let alone = running.stop().await;
+    let film = &alone.sources["film"];
+    let handled = film.sent.total() + film.masked.total();
+    // 48 frames a second, each with several packets, and 10 looks; the end of the flow takes some more.
+    assert!(handled > 100, "{film:#?}");
+    assert!(alone.timers.fired < handled, "{:#?}", alone.timers);
+}
+
 #[real_time(tokio)]
 async fn a_server_takes_receivers_without_a_switch() {
     let mut config = server(Carriage::Datagrams, 2);

@@ -82,6 +82,16 @@ pub(crate) struct Content<T> {
     pub block: Option<u64>,
 }
 
+impl<T> What<T> {
+    /// It is content that may still be on its way, or be repaired by a block.
+    fn is_open(&self) -> bool {
+        let What::Original(content) = self else {
+            return false;
+        };
+        !content.delivered && (content.in_flight > 0 || content.block.is_some())
+    }
+}
+
 impl<T> Content<T> {
     /// A content of which no datagram is under way.
     pub fn new(unit: Unit, item: T, nominal: Time) -> Content<T> {
@@ -171,6 +181,11 @@ impl<T> History<T> {
         self.sent.len()
     }
 
+    /// Contents whose fate is not known.
+    pub fn open(&self) -> usize {
+        self.sent.iter().filter(|sent| sent.what.is_open()).count()
+    }
+
     /// Notes a datagram of `octets` octets.
     pub fn push(&mut self, departure: Departure, octets: u32, what: What<T>) {
         let Departure {
@@ -200,10 +215,9 @@ impl<T> History<T> {
 
     fn pop(&mut self) {
         if let Some(sent) = self.sent.pop_front() {
+            self.unresolved += u64::from(sent.what.is_open());
             if let What::Original(content) = &sent.what {
                 self.octets -= content.octets();
-                let open = content.in_flight > 0 || content.block.is_some();
-                self.unresolved += u64::from(!content.delivered && open);
             }
             self.base += 1;
             self.unhandled = self.unhandled.max(self.base);

@@ -290,6 +290,11 @@ impl<T: Clone> Repairer<T> {
         (self.history.len(), self.pacer.len(), self.blocks.len())
     }
 
+    /// Contents of which it is not known yet whether they arrive: they wait, are under way, or are to be repaired.
+    pub fn open(&self) -> usize {
+        self.pacer.len() + self.later.len() + self.history.open()
+    }
+
     /// Whether nothing waits for the line, and nothing that was sent may still be repaired: its fate is known, or its
     /// deadline is over.
     pub fn is_idle(&self, now: Time) -> bool {

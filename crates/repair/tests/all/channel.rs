@@ -267,8 +267,6 @@ pub struct Hop {
     session: u16,
     /// What former ends counted.
     former: (RepairStats, RequestStats),
-    /// Packets that entered and have not been given, with the time stamp of their frame.
-    inside: BTreeMap<Packet, u32>,
     /// Octets that left, with the end of their transmission.
     pub octets: u64,
     pub feedback_octets: u64,
@@ -287,15 +285,15 @@ impl Hop {
             clocks: [Skewed::default(); 2],
             session: SESSION,
             former: Default::default(),
-            inside: BTreeMap::new(),
             octets: 0,
             feedback_octets: 0,
         }
     }
 
-    /// Both ends start again at `now`, with another session; gives how many packets had come in, had not been given, and were of
-    /// use for `budget` after their time. What is on its way arrives, and belongs to the former session.
-    pub fn restart(&mut self, config: &RepairConfig<Item>, (now, budget): (Time, Span)) -> u64 {
+    /// Both ends start again, with another session; gives of how many packets the sending end did not know yet whether they
+    /// arrive: no cause is counted for these. What is on its way arrives, and belongs to the former session.
+    pub fn restart(&mut self, config: &RepairConfig<Item>) -> u64 {
+        let open = self.repairer.open() as u64;
         self.former = self.stats();
         self.session += 1;
         self.requester = Requester::new(&config.name, self.session, codec());
@@ -303,12 +301,7 @@ impl Hop {
             session: self.session,
             ..config.clone()
         });
-        let (now_us, budget_us) = (now.as_us() as u32, budget.as_us() as u32);
-        let inside = std::mem::take(&mut self.inside);
-        let of_use = inside
-            .values()
-            .filter(|stamp| now_us - **stamp <= budget_us);
-        of_use.count() as u64
+        open
     }
 
     /// What the ends counted, and those before them.
@@ -321,8 +314,6 @@ impl Hop {
 
     pub fn send(&mut self, now: Time, unit: Unit, packet: Packet) {
         let here = self.clocks[0].read(now);
-        self.inside
-            .insert(packet, unit.stamp_us.unwrap_or_default());
         let input = RepairerInput::Send {
             at: here,
             unit,
@@ -436,11 +427,7 @@ impl Hop {
         self.repairer.on_timeout(here, &mut Off);
         self.requester.on_timeout(there, &mut Off);
         self.drain(now);
-        let given: Vec<Item> = std::iter::from_fn(|| self.requester.poll_event()).collect();
-        for (_, packet) in &given {
-            self.inside.remove(packet);
-        }
-        given
+        std::iter::from_fn(|| self.requester.poll_event()).collect()
     }
 
     pub fn next(&self) -> Option<Time> {
@@ -503,7 +490,7 @@ pub struct Outcome {
     pub feedback_rate: u64,
     /// Packets of the source, and those that arrived, in time or not.
     pub packets: (u64, u64),
-    /// Packets that were in a hop when it was restarted, and not too late.
+    /// Packets whose fate was not known to a hop when it was restarted.
     pub cut: u64,
 }
 
@@ -571,10 +558,7 @@ pub fn run(setup: &Setup) -> Outcome {
                 && frame % every == 0
             {
                 let at = (frame / every) as usize % hops.len();
-                cut += hops[at].restart(
-                    &config(&name(at), setup.rate, setup.means),
-                    (now, setup.budget),
-                );
+                cut += hops[at].restart(&config(&name(at), setup.rate, setup.means));
             }
         }
         for at in 0..hops.len() {
