@@ -70,6 +70,10 @@ def output_of(words: list[str], printed: str) -> str:
             return "stats"
         case "stats" if any(word.startswith("xtp+daemon:") for word in rest):
             return "xtpd-stats"
+        case "explain":
+            keys = json.loads(printed)
+            kinds = {"pictures": "explain-rate", "units": "explain-units"}
+            return next((name for key, name in kinds.items() if key in keys), "explain")
         case "emulate" if any(word.split("=")[0] == "--to" for word in rest):
             return "emulate-path"
         case "path" if "--idle" in rest:
