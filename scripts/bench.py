@@ -90,6 +90,19 @@ def cells() -> dict:
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
+def picture() -> dict:
+    """Classifier, AAL5+ and shared buffer on ten seconds of MPEG-2 with sound, beside memcpy and a plain queue."""
+    say("cells of a transport stream")
+    (target / "bench").mkdir(exist_ok=True)
+    stream = target / "bench" / "picture.ts"
+    words = f"-v error -nostdin -y -i {target}/demo/clip.m1v -f lavfi -i sine=r=48000 -map 0:v -map 1:a -t 10"
+    words += f" -c:v mpeg2video -b:v 4M -maxrate 6M -bufsize 2M -g 12 -bf 2 -c:a mp2 -b:a 192k -f mpegts {stream}"
+    subprocess.run(["ffmpeg", *words.split()], check=True)
+    command = ["cargo", "run", "--quiet", "--release", "-p", "layercast-picture", "--example", "aal5_plus"]
+    done = subprocess.run([*command, "speed", stream], check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
 def urgent() -> list[str]:
     """How to run before all others on a busy machine (BENCH_URGENT=1, as root)."""
     return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
@@ -119,6 +132,7 @@ result = {
     "load": os.getloadavg(),
     "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
     "cells": cells(),
+    "picture": picture(),
     "soft_switch": forwarding(),
     "sockets": {what: sockets(what) for what in ("latency", "pacing", "capacity")},
     "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},

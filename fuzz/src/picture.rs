@@ -2,7 +2,8 @@
 
 use layercast_core::{DataClass, Span, Time};
 use layercast_picture::{
-    Aal5Plus, Aal5PlusConfig, Aal5PlusReceiver, MarkedCell, Mode, OnLoss, ReceiverConfig,
+    Aal5Plus, Aal5PlusConfig, Aal5PlusReceiver, CELL_FILE_HEADER, CELL_RECORD, CellDatagram,
+    CellFileHeader, MarkedCell, Mode, OnLoss, ReceiverConfig,
 };
 use layercast_wire::{Cell, OneCell, Pti};
 
@@ -89,4 +90,28 @@ fn cells(data: &[u8]) {
     let stats = receiver.stats();
     assert_eq!(stats.packets + stats.damaged_packets, count);
     assert!(count <= 15 * (data.len() / CELL) as u64);
+}
+
+/// A file of cells, and a datagram of them: the header, then what a receiver with its parities makes of the cells.
+pub fn cell_file(data: &[u8]) {
+    if let Ok(datagram) = CellDatagram::parse(data) {
+        assert!(datagram.cells().count() <= data.len() / 53);
+    }
+    let Ok(header) = CellFileHeader::decode(data) else {
+        return;
+    };
+    assert_eq!(header.encode()[..15], data[..15]);
+    let Ok(mut receiver) = header.receiver(ReceiverConfig::default()) else {
+        return;
+    };
+    let mut now = Time::ZERO;
+    for cell in CellFileHeader::cells(&data[CELL_FILE_HEADER..]) {
+        let Ok((at, cell)) = cell else { continue };
+        assert_eq!(CellFileHeader::record(at, &cell.cell).len(), CELL_RECORD);
+        now = now.max(Time::ZERO + Span::from_ps(at.as_ps() % (1 << 50)));
+        receiver.on_timeout(now);
+        receiver.on_cell(now, &cell);
+        while receiver.poll_packet().is_some() {}
+    }
+    receiver.finish();
 }

@@ -33,6 +33,7 @@ RUNS = {
     "profile": ("explain", "explain conferencing --json"),
     "rate": ("explain-rate", "explain 2Mbit/s --json"),
     "data units": ("explain-units", "explain 50x160 --factor 2:1 --json"),
+    "cells": ("prepacketize", "prepacketize fuzz/corpus/ts/mpeg2 {out}/a.cells --json"),
     "filter": ("filter", "filter --low-pass 10 {clip} -o {out}/soft.m1v --json"),
     "live flows": ("sim", "sim scenarios/quickstart.toml --json"),
     "faults": ("sim", "sim scenarios/lossy.toml --json"),

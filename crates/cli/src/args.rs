@@ -15,6 +15,7 @@ use layercast_mets::switch::FilterPlace;
 use layercast_net::Means;
 use layercast_protect::Control;
 use layercast_qos::Merge;
+use layercast_sim::scenario::DiscardSpec;
 
 use layercast_mets::ParityConfig;
 
@@ -59,6 +60,12 @@ pub enum Command {
     Overload(Overload),
     /// Explain what a user's wish costs on the network, and what a rate pays for
     Explain(crate::explain::Explain),
+    /// Put a transport stream into a file of ATM cells with classes and times
+    Prepacketize(crate::cells::args::Prepacketize),
+    /// Send the cells of a file, each at its time
+    PlayCells(crate::cells::args::PlayCells),
+    /// Make a transport stream of cells, from a file or as they arrive
+    ReceiveCells(crate::cells::args::ReceiveCells),
     /// Offer a clip or a live stream as a layered flow
     Serve(Serve),
     /// Run a software switch between servers and receivers: each branch gets the layers that fit
@@ -539,14 +546,14 @@ pub struct Overload {
     #[arg(long, value_name = "LOAD", default_value = "1.1", value_parser = units::load)]
     pub load: f64,
     /// Compare these policies only; repeat for each
-    #[arg(long, value_enum, ignore_case = true)]
-    pub policy: Vec<QueuePolicy>,
+    #[arg(long, value_name = "POLICY", value_parser = units::policy)]
+    pub policy: Vec<DiscardSpec>,
     /// Longest wait in the queue
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
     pub queue: Span,
-    /// When packets are sent: as the clock of the stream says, or evenly from one I picture to the next
-    #[arg(long, value_enum, ignore_case = true, default_value = "muxed")]
-    pub pace: PaceArg,
+    /// Over what packets are spread evenly
+    #[arg(long, value_enum, ignore_case = true, default_value = "none")]
+    pub smooth: crate::cells::args::Smooth,
     /// Seed of the times of begin
     #[arg(long, value_name = "N", default_value = "1", value_parser = units::whole(0..=u64::MAX))]
     pub seed: u64,
@@ -559,47 +566,6 @@ pub struct Overload {
     /// Print one JSON object (docs/src/reference/json-media.md)
     #[arg(long)]
     pub json: bool,
-}
-
-/// Values of `--policy` of `overload`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum QueuePolicy {
-    /// The datagram that arrives
-    Fifo,
-    /// New frames of high layers
-    Layers,
-    /// The youngest of P and B
-    Clp,
-    /// The youngest of the lowest class
-    Exclp,
-    /// Whole groups early
-    ExclpEpd,
-    /// What refers to a lost picture
-    Dependent,
-    /// Whole GOPs in turn
-    WholeGops,
-    /// Above thresholds
-    Thresholds,
-    /// Parts of the queue
-    Dedicated,
-}
-
-/// Values of `--pace` of `overload`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum PaceArg {
-    /// As the clock of the stream says
-    Muxed,
-    /// Evenly from one I picture to the next
-    Smooth,
-}
-
-impl From<PaceArg> for layercast_picture::Pace {
-    fn from(pace: PaceArg) -> layercast_picture::Pace {
-        match pace {
-            PaceArg::Muxed => layercast_picture::Pace::Muxed,
-            PaceArg::Smooth => layercast_picture::Pace::Smooth,
-        }
-    }
 }
 
 /// Values of `--via`.

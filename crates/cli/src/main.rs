@@ -3,6 +3,7 @@
 mod address;
 mod args;
 mod below;
+mod cells;
 mod check;
 mod child;
 mod classes;
@@ -84,6 +85,9 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(args),
         Command::Overload(args) => overload::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Prepacketize(args) => cells::prepare::run(args),
+        Command::PlayCells(args) => cells::play::run(args),
+        Command::ReceiveCells(args) => cells::receive::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Switch(args) => switch::run(args),
         Command::Join(args) => join::run(args),

@@ -5,18 +5,17 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use clap::ValueEnum;
 use layercast_core::Span;
 use layercast_picture::TsDatagrams;
 use layercast_sim::overload::{Overload, Overloaded};
 use layercast_sim::scenario::DiscardSpec;
 use serde::Serialize;
 
-use crate::args::{self, QueuePolicy};
+use crate::args;
 use crate::demo::{PSNR_EQUAL, ffmpeg, psnr};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
-use crate::probe;
+use crate::{probe, units};
 
 /// Octets of a packet of a transport stream.
 const PACKET: usize = 188;
@@ -61,13 +60,11 @@ struct PolicyReport {
 pub fn run(args: &args::Overload) -> Outcome {
     let data = probe::read_bytes(&args.file, false, args::Via::None)?;
     let packets = data.as_chunks::<PACKET>().0;
-    let stream = TsDatagrams::of(packets, args.pace.into())
+    let stream = TsDatagrams::of(packets, args.smooth.into())
         .map_err(|error| Failure::of(&args.file, error))?;
-    let all = QueuePolicy::value_variants();
-    let policies = if args.policy.is_empty() {
-        all
-    } else {
-        &args.policy
+    let policies = match args.policy.is_empty() {
+        true => &DiscardSpec::ALL,
+        false => args.policy.as_slice(),
     };
     let mut report = Report {
         copies: args.copies,
@@ -78,11 +75,10 @@ pub fn run(args: &args::Overload) -> Outcome {
         policies: Vec::new(),
     };
     for &policy in policies {
-        let spec = DiscardSpec::from(policy);
         let setting = Overload {
             copies: args.copies,
             load: args.load,
-            discard: spec.discard(),
+            discard: policy.discard(),
             queue: args.queue,
             seed: args.seed,
             watched: args.watch,
@@ -99,7 +95,7 @@ pub fn run(args: &args::Overload) -> Outcome {
         let values = values.filter(|values| !values.is_empty());
         (report.line_bps, report.pictures) = (run.line.as_bps(), run.pictures);
         report.policies.push(PolicyReport {
-            policy: spec,
+            policy,
             loss_percent: run.loss_percent,
             decodable_percent: run.decodable_percent,
             worst_percent: run.worst_percent,
@@ -128,10 +124,10 @@ fn watched(run: &Overloaded, stream: &TsDatagrams, packets: &[[u8; PACKET]]) -> 
     run.watched.iter().map(octets).collect()
 }
 
-fn write(folder: &Path, policy: QueuePolicy, streams: &[Vec<u8>]) -> Outcome {
+fn write(folder: &Path, policy: DiscardSpec, streams: &[Vec<u8>]) -> Outcome {
     fs::create_dir_all(folder).map_err(|error| Failure::file(folder, "write", &error))?;
     for (number, octets) in streams.iter().enumerate() {
-        let path = folder.join(format!("{}-{number}.ts", name(policy)));
+        let path = folder.join(format!("{}-{number}.ts", units::word(policy)));
         fs::write(&path, octets).map_err(|error| Failure::file(&path, "write", &error))?;
     }
     Ok(())
@@ -171,11 +167,6 @@ fn picture_quality(received: &[u8], original: &Path, stream: &TsDatagrams) -> Op
         child.wait_with_output()
     });
     psnr(&String::from_utf8_lossy(&output.ok()?.stderr)).map(|it| it.min(PSNR_EQUAL))
-}
-
-fn name(policy: QueuePolicy) -> String {
-    let value = policy.to_possible_value();
-    value.map_or_else(String::new, |it| it.get_name().to_owned())
 }
 
 /// The report as a table, the policy with the most decodable pictures last.
@@ -229,20 +220,4 @@ fn describe(path: &Path, report: &Report) -> String {
         report.pictures,
         table.render()
     )
-}
-
-impl From<QueuePolicy> for DiscardSpec {
-    fn from(policy: QueuePolicy) -> DiscardSpec {
-        match policy {
-            QueuePolicy::Fifo => DiscardSpec::Fifo,
-            QueuePolicy::Layers => DiscardSpec::Layers,
-            QueuePolicy::Clp => DiscardSpec::Clp,
-            QueuePolicy::Exclp => DiscardSpec::Exclp,
-            QueuePolicy::ExclpEpd => DiscardSpec::ExclpEpd,
-            QueuePolicy::Dependent => DiscardSpec::Dependent,
-            QueuePolicy::WholeGops => DiscardSpec::WholeGops,
-            QueuePolicy::Thresholds => DiscardSpec::Thresholds,
-            QueuePolicy::Dedicated => DiscardSpec::Dedicated,
-        }
-    }
 }

@@ -7,21 +7,21 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use clap::ValueEnum;
 use clap::builder::TypedValueParser;
 use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_fec::MatrixCode;
 use layercast_fec::SmpteConfig;
 use layercast_link::{Discard, Jitter, RateSchedule, RateStep};
 use layercast_media::{FilterRule, Map, MapError, RuleError};
 use layercast_mets::ParityConfigError;
 use layercast_mets::switch::FilterPlace;
 use layercast_net::{Fingerprint, FingerprintError, check_name};
+use layercast_picture::VodFastStart;
 use layercast_protect::{Control, UrlError};
 use layercast_qos::Merge;
 use layercast_sim::scenario::DiscardSpec;
 
-use crate::args::QueuePolicy;
 use crate::host_port;
 use crate::scenario::ProtectBase;
 
@@ -335,7 +335,10 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
                 port.queue = Some(queue);
             }
             "loss" => port.loss = probability(value)?,
-            "discard" => port.discard = discard(value)?,
+            "discard" => {
+                let policy = policy(value).map_err(|error| format!("discard={value}: {error}"))?;
+                port.discard = policy.discard();
+            }
             "schedule" => step_texts.push(value),
             other => {
                 return Err(format!(
@@ -363,15 +366,52 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
     Ok(port)
 }
 
-/// Reads what a full queue discards, such as `whole-gops`.
-fn discard(text: &str) -> Result<Discard, String> {
-    let policy = QueuePolicy::from_str(text.trim(), true).map_err(|_| {
-        let names = QueuePolicy::value_variants().iter();
-        let names = names.filter_map(ValueEnum::to_possible_value);
-        let names: Vec<String> = names.map(|it| it.get_name().to_owned()).collect();
-        format!("discard={text}: one of {}", names.join(", "))
+/// Reads what a full queue discards, such as `whole-gops`; scenarios write `whole_gops`.
+pub fn policy(text: &str) -> Result<DiscardSpec, String> {
+    let wanted = text.trim().to_ascii_lowercase().replace('_', "-");
+    let mut all = DiscardSpec::ALL.into_iter();
+    all.find(|it| word(*it) == wanted)
+        .ok_or_else(|| format!("it is one of {}", DiscardSpec::ALL.map(word).join(", ")))
+}
+
+/// A policy as words of a command line.
+pub fn word(policy: DiscardSpec) -> String {
+    policy.name().replace('_', "-")
+}
+
+/// Reads a fast start such as `120M,3s,4M`.
+pub fn fast_start(text: &str) -> Result<VodFastStart, String> {
+    let [first, time, then] = text.split(',').collect::<Vec<_>>()[..] else {
+        return Err("it has three parts, such as 120M,3s,4M".into());
+    };
+    let start = VodFastStart {
+        first_bps: short_rate(first)?.as_bps(),
+        first_seconds: duration(time)?.as_secs_f64(),
+        then_bps: short_rate(then)?.as_bps(),
+    };
+    start.validate().map_err(|error| error.to_string())?;
+    Ok(start)
+}
+
+/// Reads parities such as `4x4` or `even-odd:10x10`.
+pub fn parity(text: &str) -> Result<(MatrixCode, usize, usize), String> {
+    let (code, size) = text.split_once(':').unwrap_or(("columns", text));
+    let codes = MatrixCode::ALL.map(|it| (it.name(), it));
+    let code = codes.iter().find(|(name, _)| *name == code);
+    let (_, code) = code.ok_or_else(|| {
+        let names: Vec<&str> = codes.iter().map(|(name, _)| *name).collect();
+        format!("its code is one of {}", names.join(", "))
     })?;
-    Ok(DiscardSpec::from(policy).discard())
+    let (rows, columns) = size
+        .split_once('x')
+        .and_then(|(rows, columns)| Some((rows.parse().ok()?, columns.parse().ok()?)))
+        .ok_or("rows and columns are missing: write 4x4")?;
+    Ok((*code, rows, columns))
+}
+
+/// Reads host and port of `receive-cells`.
+pub fn cells_end(text: &str) -> Result<String, String> {
+    host(text, 5_006)
 }
 
 /// Reads a probability such as `0.03` or `3%`.

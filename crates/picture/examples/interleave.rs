@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::{env, fs};
 
-use layercast_core::Stream;
+use layercast_picture::study::BlockSetting;
 use layercast_picture::{BlockOrder, GROUP_CELLS, Raster};
 use serde_json::json;
 
@@ -24,20 +24,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before = files.get(1).map(read).transpose()?;
     let mut rows = Vec::new();
     for burst in 1..=GROUP_CELLS {
-        let psnr = [BlockOrder::Scan, BlockOrder::Interleaved].map(|order| {
-            let mut random = Stream::new(1, "bursts");
-            let mut damaged = whole.clone();
-            for group in (0..whole.groups() - 1).step_by(10) {
-                // A burst may continue in the next group.
-                let begin = random.below(GROUP_CELLS as u64) as usize;
-                for place in begin..begin + burst {
-                    damaged.lose(order, group + place / GROUP_CELLS, place % GROUP_CELLS);
-                }
-            }
-            damaged.conceal(before.as_ref());
-            damaged.psnr(&whole)
-        });
-        rows.push(json!({ "burst": burst, "scan_db": psnr[0], "interleaved_db": psnr[1] }));
+        let psnr = |order| {
+            let setting = BlockSetting {
+                order,
+                burst,
+                seed: 1,
+            };
+            Ok::<_, Box<dyn Error>>(setting.run(&whole, before.as_ref())?.0.psnr_db)
+        };
+        rows.push(json!({
+            "burst": burst,
+            "scan_db": psnr(BlockOrder::Scan)?,
+            "interleaved_db": psnr(BlockOrder::Interleaved)?,
+        }));
     }
     println!("{}", serde_json::to_string_pretty(&rows)?);
     Ok(())

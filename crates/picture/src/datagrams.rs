@@ -6,6 +6,7 @@ use layercast_media::{ClassifierConfig, TsClassifier};
 use thiserror::Error;
 
 use crate::FrameMarking;
+use crate::Smoothing;
 use crate::group::PACKET;
 
 /// Packets of a datagram at most: 1316 octets.
@@ -63,16 +64,6 @@ pub enum TsDatagramsError {
     NoClock,
 }
 
-/// When packets are sent.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub enum Pace {
-    /// As the clock of the stream says.
-    #[default]
-    Muxed,
-    /// Evenly from one I picture to the next.
-    Smooth,
-}
-
 /// The datagrams of a transport stream of one program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TsDatagrams {
@@ -92,19 +83,24 @@ struct Place {
 }
 
 impl TsDatagrams {
-    /// Reads a stream.
+    /// Reads a stream, whose packets are sent as its clock says, or evenly over these pictures.
     ///
     /// # Errors
     /// It has no video, or no clock.
-    pub fn of(packets: &[[u8; PACKET]], pace: Pace) -> Result<TsDatagrams, TsDatagramsError> {
+    pub fn of(
+        packets: &[[u8; PACKET]],
+        smoothing: Smoothing,
+    ) -> Result<TsDatagrams, TsDatagramsError> {
         let (places, pictures) = places(packets);
         if pictures.is_empty() {
             return Err(TsDatagramsError::NoVideo);
         }
         let mut times = muxed(packets).ok_or(TsDatagramsError::NoClock)?;
         let length = times.pop().ok_or(TsDatagramsError::NoClock)?;
-        if pace == Pace::Smooth {
-            smooth(&mut times, length, &places, &pictures);
+        if smoothing != Smoothing::None {
+            smooth(&mut times, length, |number| {
+                begun(&places[number], &pictures).is_some_and(|class| smoothing.begins(class))
+            });
         }
         let mut stream = TsDatagrams {
             datagrams: Vec::new(),
@@ -250,14 +246,15 @@ fn clock(packet: &[u8; PACKET]) -> Option<(u16, u64)> {
     })
 }
 
-/// Spreads the packets from each I picture to the next evenly over their time.
-fn smooth(times: &mut [u64], length: u64, places: &[Place], classes: &[DataClass]) {
-    let is_key = |place: &Place| {
-        let class = place.picture.map(|it| classes[it as usize]);
-        place.begins && class == Some(DataClass::Intra)
-    };
-    let keys = places.iter().enumerate().filter(|(_, place)| is_key(place));
-    let mut edges: Vec<usize> = keys.map(|(number, _)| number).collect();
+/// The class of the picture that begins with a packet.
+fn begun(place: &Place, classes: &[DataClass]) -> Option<DataClass> {
+    let picture = place.picture.filter(|_| place.begins)?;
+    classes.get(picture as usize).copied()
+}
+
+/// Spreads the packets from each beginning to the next evenly over their time.
+fn smooth(times: &mut [u64], length: u64, begins: impl Fn(usize) -> bool) {
+    let mut edges: Vec<usize> = (0..times.len()).filter(|&number| begins(number)).collect();
     edges.push(times.len());
     for pair in edges.windows(2) {
         let (from, to) = (pair[0], pair[1]);
@@ -266,6 +263,29 @@ fn smooth(times: &mut [u64], length: u64, places: &[Place], classes: &[DataClass
         for (step, time) in times[from..to].iter_mut().enumerate() {
             *time = begin + step as u64 * end.saturating_sub(begin) / (to - from) as u64;
         }
+    }
+}
+
+/// When each packet of a stream is sent, the class of the picture that begins with it, and the time of the whole stream.
+pub(crate) struct Timeline {
+    pub packets: Vec<(Span, Option<DataClass>)>,
+    pub length: Span,
+}
+
+impl Timeline {
+    /// Reads a stream.
+    ///
+    /// # Errors
+    /// It has no clock.
+    pub fn of(packets: &[[u8; PACKET]]) -> Result<Timeline, TsDatagramsError> {
+        let mut times = muxed(packets).ok_or(TsDatagramsError::NoClock)?;
+        let length = times.pop().ok_or(TsDatagramsError::NoClock)?;
+        let (places, pictures) = places(packets);
+        let of = |(time, place)| (ticks(time), begun(place, &pictures));
+        Ok(Timeline {
+            packets: times.into_iter().zip(&places).map(of).collect(),
+            length: ticks(length),
+        })
     }
 }
 

@@ -121,8 +121,12 @@ impl Layout {
 
     /// The parts of packets that a range of the data is: packet and octets.
     pub fn parts(&self, range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
-        self.regions
+        // The last packet whose data begin at the range or before it.
+        let first = { &self.regions }.partition_point(|&(_, _, before)| before <= range.start);
+        let regions = &self.regions[first.saturating_sub(1)..];
+        regions
             .iter()
+            .take_while(move |&&(_, _, before)| before < range.end)
             .filter_map(move |&(packet, at, before)| {
                 let from = range.start.max(before);
                 let to = range.end.min(before + PACKET - at);

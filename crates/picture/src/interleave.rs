@@ -2,6 +2,7 @@
 //! neighbours replace them.
 
 use layercast_core::CELL_PAYLOAD;
+use serde::{Deserialize, Serialize};
 
 /// Blocks of a group: two macroblocks.
 pub const GROUP_BLOCKS: usize = 8;
@@ -21,7 +22,8 @@ const STEP: usize = 15;
 pub const SAFE_BURST: usize = 7;
 
 /// In which order the pixels of a group are sent.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BlockOrder {
     /// Block by block, each in rows: a cell is two rows of a block.
     Scan,

@@ -28,6 +28,7 @@
 //! assert_eq!(receiver.poll_packet(), Some(null));
 //! ```
 
+mod carried;
 mod config;
 mod datagrams;
 mod exclp;
@@ -35,14 +36,19 @@ mod group;
 mod interleave;
 mod marking;
 mod parity;
+mod prepared;
 mod receiver;
 mod sender;
+mod smoother;
 pub mod study;
 #[cfg(test)]
 mod tests;
 
+pub use carried::{
+    CellBurst, CellDatagram, CellDatagramError, CellWriter, MOST_CELLS, cell_bursts,
+};
 pub use config::{Aal5PlusConfig, Aal5PlusError, Mode};
-pub use datagrams::{MOST_PACKETS, Pace, TsDatagram, TsDatagrams, TsDatagramsError};
+pub use datagrams::{MOST_PACKETS, TsDatagram, TsDatagrams, TsDatagramsError};
 pub use exclp::{ExclpMapping, MarkedCell};
 pub use interleave::{
     BLOCK_PIXELS, BlockOrder, GROUP_BLOCKS, GROUP_CELLS, GROUP_OCTETS, PIXEL, Raster, SAFE_BURST,
@@ -53,5 +59,9 @@ pub use parity::{
     FecControl, FecControlError, FecController, FecControllerConfig, ParityConfig, ParityError,
     ParityStats,
 };
+pub use prepared::{
+    CELL_FILE_HEADER, CELL_RECORD, CellFileError, CellFileHeader, CellPace, Prepared, PreparedError,
+};
 pub use receiver::{Aal5PlusReceiver, OnLoss, ReceiverConfig, ReceiverStats};
 pub use sender::{Aal5Plus, SenderStats};
+pub use smoother::{Smoother, Smoothing, VodFastStart, VodFastStartError};

@@ -82,15 +82,21 @@ fn without_loss_the_stream_is_the_same() {
     }
 }
 
-/// Tables that name one video, and packets of it that are scrambled: data of one class.
-fn scrambled(count: usize) -> Packets {
+/// Tables that name one video.
+pub(crate) fn tables() -> Packets {
     let tables = &corpus("mpeg2")[..];
     let is_table = |packet: &&[u8; PACKET]| {
         let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
         pid == 0 || pid == 0x1000
     };
-    let mut packets: Packets = tables.iter().filter(is_table).take(2).copied().collect();
+    let packets: Packets = tables.iter().filter(is_table).take(2).copied().collect();
     assert_eq!(packets.len(), 2, "a PAT and a PMT");
+    packets
+}
+
+/// Tables, and packets of the video that are scrambled: data of one class.
+fn scrambled(count: usize) -> Packets {
+    let mut packets = tables();
     for number in 0..count {
         let mut packet = [number as u8; PACKET];
         packet[..4].copy_from_slice(&[0x47, 0x01, 0x00, 0x90 | number as u8 & 15]);

@@ -7,5 +7,8 @@ mod corpus;
 
 #[test]
 fn every_file_of_the_corpus_is_carried_without_harm() {
-    corpus::replay(&[("aal5_plus", checks::aal5_plus)]);
+    corpus::replay(&[
+        ("aal5_plus", checks::aal5_plus),
+        ("cell_file", checks::cell_file),
+    ]);
 }

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use layercast_media::{ClassCensus, ClassifierConfig};
-use layercast_picture::study::{LossSetting, MatrixSetting, Setting};
+use layercast_picture::study::{
+    AdaptiveSetting, BlockGeometry, BlockSetting, CarriedSetting, LossSetting, MatrixSetting,
+    Setting,
+};
+use layercast_picture::{BlockOrder, CELL_FILE_HEADER, CellFileHeader, GROUP_CELLS, Raster};
 use layercast_sim::file;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -23,6 +27,30 @@ enum Question {
     },
     /// Cells behind a parity matrix.
     Matrix { settings: Vec<MatrixSetting> },
+    /// A transport stream whose parities follow the loss of its path.
+    Adaptive {
+        file: PathBuf,
+        settings: Vec<AdaptiveSetting>,
+    },
+    /// A raw picture of three octets a pixel of which cells are lost, concealed with the help of the one before; what is shown
+    /// goes to `out`.
+    Blocks {
+        size: (usize, usize),
+        file: PathBuf,
+        before: PathBuf,
+        out: PathBuf,
+        setting: BlockSetting,
+    },
+    /// A file of cells in datagrams of which some are lost; the stream that comes out goes to `out`.
+    Carried {
+        file: PathBuf,
+        out: PathBuf,
+        rate: f64,
+        burst: f64,
+        seed: u64,
+    },
+    /// What bursts of each length cost a group of blocks.
+    Geometry { order: BlockOrder },
     /// How much of a file is of each class.
     Classes { file: PathBuf },
 }
@@ -39,6 +67,49 @@ pub fn picture_json(py: Python<'_>, question: &str) -> PyResult<String> {
             json(&all(settings.iter().map(|it| it.run(packets)))?)
         }
         Question::Matrix { settings } => json(&all(settings.iter().map(MatrixSetting::run))?),
+        Question::Adaptive { file, settings } => {
+            let data = read(&file)?;
+            let packets = data.as_chunks().0;
+            json(&all(settings.iter().map(|it| it.run(packets)))?)
+        }
+        Question::Blocks {
+            size,
+            file,
+            before,
+            out,
+            setting,
+        } => {
+            let picture = |path: &Path| {
+                let picture = Raster::new(size.0, size.1, &read(path)?);
+                picture.ok_or_else(|| failed(format!("{}: not of {size:?}", path.display())))
+            };
+            let (whole, before) = (picture(&file)?, picture(&before)?);
+            let (run, shown) = setting.run(&whole, Some(&before)).map_err(failed)?;
+            std::fs::write(&out, shown.pixels().as_flattened()).map_err(failed)?;
+            json(&run)
+        }
+        Question::Carried {
+            file,
+            out,
+            rate,
+            burst,
+            seed,
+        } => {
+            let data = read(&file)?;
+            let header = CellFileHeader::decode(&data).map_err(failed)?;
+            let cells = CellFileHeader::cells(&data[CELL_FILE_HEADER..]);
+            let cells: Vec<_> = cells.collect::<Result<_, _>>().map_err(failed)?;
+            let setting = CarriedSetting { rate, burst, seed };
+            let (run, packets) = setting.run(&header, &cells).map_err(failed)?;
+            std::fs::write(&out, packets.as_flattened()).map_err(failed)?;
+            json(&run)
+        }
+        Question::Geometry { order } => {
+            let all: Vec<BlockGeometry> = (1..=GROUP_CELLS)
+                .map(|burst| BlockGeometry::of(order, burst))
+                .collect();
+            json(&all)
+        }
         Question::Classes { file } => {
             let report = ClassCensus::of(&read(&file)?, ClassifierConfig::default());
             json(&report.map_err(failed)?)

@@ -1,10 +1,10 @@
 use bytes::{Bytes, BytesMut};
-use crc::{CRC_32_BZIP2, Crc, Digest, Table};
 use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, aal5_cells};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::adapter::ADAPTER_LEN;
+use crate::frame_crc::{self, BEFORE_CRC, FrameCrc};
 use crate::{
     ADAPTER_VCI, AdapterError, AdapterMsg, Cell, Flags, FrameType, METS_HEADER, MetsError,
     MetsHeader, MetsPacket, OneCell, Payload, Pti,
@@ -15,9 +15,6 @@ pub const MAX_CELL_PAYLOAD: usize = 32_768;
 
 /// Longest padded AAL5 frame: 65535 bytes and the trailer, in whole cells.
 const MAX_PADDED: usize = aal5_cells(65_535) as usize * CELL_PAYLOAD;
-
-/// The CRC-32 of AAL5 (ITU-T I.363.5): polynomial 0x04c11db7, not reflected, ones in and out.
-pub(crate) static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
 
 /// Which cell of an AAL5 frame has the user-to-user bit set (specs/mets.md 6.2, item 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
@@ -44,7 +41,7 @@ pub struct Segmenter {
     payload: Payload,
     at: usize,
     padded: usize,
-    crc: Digest<'static, u32, Table<16>>,
+    crc: FrameCrc,
 }
 
 /// Why a packet cannot go into one AAL5 frame.
@@ -165,7 +162,7 @@ impl Segmenter {
             payload,
             at: 0,
             padded,
-            crc: CRC32.digest(),
+            crc: FrameCrc::new(),
         }
     }
 }
@@ -193,9 +190,8 @@ impl Iterator for Segmenter {
             let len = (self.head_len + self.payload.len()) as u16;
             bytes[40..42].copy_from_slice(&self.user);
             bytes[42..44].copy_from_slice(&len.to_be_bytes());
-            self.crc.update(&bytes[..44]);
-            let crc = self.crc.clone().finalize();
-            bytes[44..].copy_from_slice(&crc.to_be_bytes());
+            let crc = bytes.first_chunk().map(|last| self.crc.finish(last));
+            bytes[BEFORE_CRC..].copy_from_slice(&crc.unwrap_or_default().to_be_bytes());
         } else {
             self.crc.update(&bytes);
         }
@@ -337,13 +333,12 @@ impl Reassembler {
         };
         let [uu, cpi, ..] = *trailer;
         let len = usize::from(u16::from_be_bytes([trailer[2], trailer[3]]));
-        let crc = u32::from_be_bytes([trailer[4], trailer[5], trailer[6], trailer[7]]);
         let cells = frame.len() / CELL_PAYLOAD;
         // Length zero is an abort (I.363.5), not a frame.
         if len == 0 || aal5_cells(len) as usize != cells || expected.is_some_and(|e| e != len) {
             return Err(ReassemblyError::Length);
         }
-        if dummies == 0 && CRC32.checksum(&frame[..frame.len() - 4]) != crc {
+        if dummies == 0 && !frame_crc::is_whole(&frame) {
             return Err(ReassemblyError::Crc);
         }
         frame.truncate(len);

@@ -26,6 +26,7 @@ mod clock;
 mod direction;
 mod end_to_end;
 mod epoch;
+mod frame_crc;
 mod icmp;
 mod ip;
 mod link;

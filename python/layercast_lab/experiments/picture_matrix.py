@@ -22,6 +22,8 @@ CODES = {
 OVERHEAD = {"columns": 10, "two-diagonals": 12, "diagonals": 20, "both-diagonals": 30, "even-odd": 20}
 """Parities of a block of 10 x 10 in percent of its data cells."""
 LOST = (2, 3, 4, 6, 10)
+SYSTEM_SHARE = 5.0
+"""Share of class S in the stream of the paper, in percent."""
 PROTOTYPE = {
     "columns": (0.904, 0.739, 0.523, 0.165, 0),
     "two-diagonals": (0.941, 0.832, 0.684, 0.348, 0.024),
@@ -165,4 +167,15 @@ def q8(context: Context) -> Report:
                     judge(longest >= guarantee),
                 )
             )
+            if code == "columns":
+                cost = SYSTEM_SHARE * runs[0]["overhead_percent"] / 100
+                rows.append(
+                    Row(
+                        f"{name}, {side} x {side}: cost for a class S of {SYSTEM_SHARE:g} %",
+                        f"{SYSTEM_SHARE:g} % / N = {SYSTEM_SHARE / side:g} % of the stream",
+                        f"{cost:g} %",
+                        "exact",
+                        judge(abs(cost - SYSTEM_SHARE / side) < 1e-9),
+                    )
+                )
     return Report("mpeg-picture-quality/q8", "Bursts that a matrix of parities brings back", rows)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.experiments.picture_switch import PAPER, formula, mean, named, settings
+from layercast_lab.experiments.picture_switch import PAPER, by_load, draw, formula, mean, named, settings
 from layercast_lab.picture import POLICIES, letters
-from layercast_lab.plots import COLOURS, MARKERS
-from layercast_lab.style import plt
 
 LOADS = (1.05, 1.1, 1.149, 1.25, 1.5)
 EARLY = ("exclp", "exclp_epd", "dependent", "whole_gops")
@@ -72,9 +67,7 @@ def bound(load: float) -> float:
 @experiment("mpeg-picture-quality/q4", title="Groups, pictures and GOPs as units of discard", paper=PAPER)
 def q4(context: Context) -> Report:
     """Goodput and decodable pictures of policies that discard cells, frames, dependent pictures, and GOPs."""
-    points = [(load, policy) for load in LOADS for policy in EARLY]
-    wanted = [{"load": load, "policy": policy} for load, policy in points]
-    found = dict(zip(points, settings(context, wanted), strict=True))
+    found = by_load(context, LOADS, EARLY)
     rows = []
     for load in LOADS:
         goodput = [mean(found[load, policy], "goodput_percent")[0] for policy in EARLY]
@@ -124,20 +117,8 @@ def q4(context: Context) -> Report:
     delays = [mean(found[1.05, policy], "delay_us")[1] / 1000 for policy in EARLY]
     pairs = ", ".join(f"{POLICIES[policy]} {value:.2f}" for policy, value in zip(EARLY, delays, strict=True))
     rows.append(Row("load 1.05, 99 % of the delays", "at most the buffer", f"{pairs} ms", "-", "open"))
-    return Report(
-        "mpeg-picture-quality/q4", "Groups, pictures and GOPs as units of discard", rows, draw(context, found)
-    )
-
-
-def draw(context: Context, found: dict[tuple[float, str], list[dict[str, Any]]]) -> str:
-    """Decodable pictures over load, a line for each policy."""
-    figure, axis = plt.subplots(figsize=(6.4, 3.6))
-    for policy, colour, marker in zip(EARLY, COLOURS, MARKERS, strict=False):
-        values = [mean(found[load, policy], "decodable_percent")[0] for load in LOADS]
-        axis.plot(LOADS, values, marker=marker, color=colour, label=POLICIES[policy])
-    axis.set(xlabel="load", ylabel="decodable pictures (%)", ylim=(0, 100))
-    axis.legend()
-    return style.save(figure, context.path("picture-q4"))
+    figure = draw(context, "picture-q4", EARLY, found)
+    return Report("mpeg-picture-quality/q4", "Groups, pictures and GOPs as units of discard", rows, figure)
 
 
 @experiment("mpeg-picture-quality/q5", title="Policers of videos with classes", paper=PAPER)

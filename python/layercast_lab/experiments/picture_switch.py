@@ -87,6 +87,15 @@ def settings(
     return run_all(context, "shared buffer", one, wanted)
 
 
+def by_load(
+    context: Context, loads: Sequence[float], policies: Sequence[str]
+) -> dict[tuple[float, str], list[dict[str, Any]]]:
+    """The runs of each load and policy."""
+    points = [(load, policy) for load in loads for policy in policies]
+    wanted = [{"load": load, "policy": policy} for load, policy in points]
+    return dict(zip(points, settings(context, wanted), strict=True))
+
+
 def row(name: str, expected: tuple[Losses, float | None], runs: list[dict[str, Any]], note: str = "") -> Row:
     """Losses and decodable pictures beside those of the prototype."""
     losses, decodable = mean(runs, "loss_percent"), mean(runs, "decodable_percent")[0]
@@ -102,14 +111,7 @@ def row(name: str, expected: tuple[Losses, float | None], runs: list[dict[str, A
 def q2(context: Context) -> Report:
     """Losses by class and decodable pictures of 100 videos of 2 Mbit/s in a buffer of 1000 cells."""
     loads = sorted({load for load, _ in PROTOTYPE})
-    points = [(load, policy) for load in loads for policy in POLICIES]
-    found = dict(
-        zip(
-            points,
-            settings(context, [{"load": load, "policy": policy} for load, policy in points]),
-            strict=True,
-        )
-    )
+    found = by_load(context, loads, list(POLICIES))
     rows = [
         row(f"load {load:g}, {POLICIES[policy]}", expected, found[load, policy])
         for (load, policy), expected in PROTOTYPE.items()
@@ -155,7 +157,7 @@ def q2(context: Context) -> Report:
     )
     rows += unsmoothed(context)
     title = "Losses of a shared buffer by policy and load"
-    return Report("mpeg-picture-quality/q2", title, rows, draw(context, loads, found))
+    return Report("mpeg-picture-quality/q2", title, rows, draw(context, "picture-q2", list(POLICIES), found))
 
 
 def spread(runs: list[dict[str, Any]]) -> str:
@@ -187,12 +189,18 @@ def unsmoothed(context: Context) -> list[Row]:
     return [*rows, replace(shape, name=f"{shape.name}: the warning")]
 
 
-def draw(context: Context, loads: list[float], found: dict[tuple[float, str], list[dict[str, Any]]]) -> str:
+def draw(
+    context: Context,
+    name: str,
+    policies: Sequence[str],
+    found: dict[tuple[float, str], list[dict[str, Any]]],
+) -> str:
     """Decodable pictures over load, a line for each policy."""
+    loads = sorted({load for load, _ in found})
     figure, axis = plt.subplots(figsize=(6.4, 3.6))
-    for policy, colour, marker in zip(POLICIES, COLOURS, MARKERS, strict=False):
+    for policy, colour, marker in zip(policies, COLOURS, MARKERS, strict=False):
         values = [mean(found[load, policy], "decodable_percent")[0] for load in loads]
         axis.plot(loads, values, marker=marker, color=colour, label=POLICIES[policy])
     axis.set(xlabel="load", ylabel="decodable pictures (%)", ylim=(0, 100))
     axis.legend()
-    return style.save(figure, context.path("picture-q2"))
+    return style.save(figure, context.path(name))

@@ -2,6 +2,7 @@
 //! running most of them.
 
 mod architecture;
+mod cells;
 mod commands;
 mod common;
 mod edge;

@@ -46,6 +46,17 @@ impl MatrixCode {
         MatrixCode::Diagonals,
         MatrixCode::BothDiagonals,
     ];
+
+    /// Its name in files and on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            MatrixCode::Columns => "columns",
+            MatrixCode::EvenOdd => "even-odd",
+            MatrixCode::TwoDiagonals => "two-diagonals",
+            MatrixCode::Diagonals => "diagonals",
+            MatrixCode::BothDiagonals => "both-diagonals",
+        }
+    }
 }
 
 /// The size of a block.

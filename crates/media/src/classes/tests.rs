@@ -421,6 +421,45 @@ fn the_order_of_pictures_is_reported() {
     assert_eq!(video.pictures[0].mean_octets, 24.0);
 }
 
+#[test]
+fn streams_without_b_of_i_alone_of_fields_and_without_slices_are_accepted() {
+    let sequence = [0, 0, 1, 0xB3, 1, 2, 3, 4, 5, 6, 7, 8];
+    let empty = [0, 0, 1, 0, 0, 3 << 3, 0xFF, 0xF8];
+    let of = |kinds: &[u8]| -> Vec<u8> {
+        let pictures = kinds.iter().flat_map(|&kind| match kind {
+            0 => empty.to_vec(),
+            kind => picture(kind),
+        });
+        sequence.into_iter().chain(pictures).collect()
+    };
+    // I, P and B pictures; the longest and the shortest GOP; the distance of references.
+    let cases: [(&[u8], [u64; 3], (u64, u64, u64)); 4] = [
+        (&[1, 2, 2, 2, 1, 2, 2, 2], [2, 6, 0], (4, 4, 1)),
+        (&[1, 1, 1, 1], [4, 0, 0], (1, 1, 1)),
+        // Two fields of each frame: of the first one I and P.
+        (&[1, 2, 3, 3, 2, 2, 1, 2, 3, 3, 2, 2], [2, 6, 4], (6, 6, 3)),
+        // B pictures without a slice.
+        (&[1, 0, 0, 2, 1, 0, 0, 2], [2, 2, 4], (4, 4, 3)),
+    ];
+    for (kinds, counts, (min, max, distance)) in cases {
+        let report = ClassCensus::of(&of(kinds), ClassifierConfig::default()).expect("a stream");
+        let video = &report.videos[0];
+        let count = |class| {
+            let of_class = video.pictures.iter().find(|it| it.class == class);
+            of_class.map_or(0, |it| it.count)
+        };
+        let found = [
+            DataClass::Intra,
+            DataClass::Predicted,
+            DataClass::Bidirectional,
+        ];
+        assert_eq!(found.map(count), counts, "{kinds:?}");
+        let gop = video.gop.as_ref().expect("GOPs");
+        let found = (gop.min_pictures, gop.max_pictures, gop.reference_distance);
+        assert_eq!(found, (min, max, distance), "{kinds:?}");
+    }
+}
+
 const FILES: [&str; 12] = [
     "mpeg_es/mpeg1",
     "mpeg_es/mpeg2",

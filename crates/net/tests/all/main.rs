@@ -2,6 +2,7 @@
 
 mod amplification;
 mod auto_rate;
+mod class_policies;
 mod common;
 mod delivery;
 mod failures;

@@ -40,6 +40,42 @@ pub struct Losses {
     pub missing_packets: u64,
 }
 
+/// Losses at a mean rate, each for itself or in bursts (Gilbert).
+#[derive(Debug)]
+pub(super) struct Losing {
+    random: Stream,
+    begins: f64,
+    ends: f64,
+    is_losing: bool,
+}
+
+impl Losing {
+    pub fn new(rate: f64, burst: f64, seed: u64) -> Result<Losing, SettingError> {
+        let range = |what, value, range| SettingError::Range { what, value, range };
+        if !(0.0..=0.5).contains(&rate) {
+            return Err(range("rate", rate, "0 to 0.5"));
+        }
+        if !(1.0..=1e6).contains(&burst) {
+            return Err(range("burst", burst, "1 to 10^6"));
+        }
+        Ok(Losing {
+            random: Stream::new(seed, "loss"),
+            begins: rate / (burst * (1.0 - rate)),
+            ends: 1.0 / burst,
+            is_losing: false,
+        })
+    }
+
+    /// Whether the next one is lost.
+    pub fn next(&mut self) -> bool {
+        self.is_losing = match self.is_losing {
+            true => !self.random.chance(self.ends),
+            false => self.random.chance(self.begins),
+        };
+        self.is_losing
+    }
+}
+
 /// A stream as cells.
 ///
 /// # Errors
@@ -70,27 +106,15 @@ impl LossSetting {
     /// # Errors
     /// A value is out of range, or a packet does not begin with a sync byte.
     pub fn run(&self, packets: &[[u8; 188]]) -> Result<Losses, SettingError> {
-        let range = |what, value, range| SettingError::Range { what, value, range };
-        if !(0.0..=0.5).contains(&self.rate) {
-            return Err(range("rate", self.rate, "0 to 0.5"));
-        }
-        if !(1.0..=1e6).contains(&self.burst) {
-            return Err(range("burst", self.burst, "1 to 10^6"));
-        }
+        let mut losing = Losing::new(self.rate, self.burst, self.seed)?;
         let (cells, sent) = cells_of(self.mode, self.group, packets)?;
-        let mut random = Stream::new(self.seed, "loss");
         let mut receiver = Aal5PlusReceiver::new(ReceiverConfig {
             mode: self.mode,
             ..ReceiverConfig::default()
         });
-        let begins = self.rate / (self.burst * (1.0 - self.rate));
-        let (mut is_losing, mut lost_cells) = (false, [0; 4]);
+        let mut lost_cells = [0; 4];
         for cell in &cells {
-            is_losing = match is_losing {
-                true => !random.chance(1.0 / self.burst),
-                false => random.chance(begins),
-            };
-            match is_losing {
+            match losing.next() {
                 true => lost_cells[cell.class.index()] += 1,
                 false => receiver.on_cell(Time::ZERO, cell),
             }

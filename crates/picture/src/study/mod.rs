@@ -1,6 +1,9 @@
 //! Videos that share the buffer of a link: what each policy loses, and how many pictures can still be decoded
 //! (specs/mpeg-picture-quality.md 4, Q2 to Q4). Cells that are lost on the way, and those that parities bring back (Q6 to Q8).
 
+mod adaptive;
+mod blocks;
+mod carried;
 mod decode;
 mod loss;
 mod matrix;
@@ -20,10 +23,13 @@ use layercast_fec::MatrixError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::Aal5PlusError;
+use crate::{Aal5PlusError, Smoothing, TsDatagramsError, VodFastStart, VodFastStartError};
 use decode::Decoding;
-use source::Source;
+use source::Sender;
 
+pub use adaptive::{AdaptiveRun, AdaptiveSetting, AdaptiveStep};
+pub use blocks::{BlockGeometry, BlockRun, BlockSetting};
+pub use carried::{CarriedRun, CarriedSetting};
 pub use loss::{LossSetting, Losses, cells_of};
 pub use matrix::{MatrixLoss, MatrixRun, MatrixSetting};
 
@@ -34,16 +40,6 @@ const WARM_UP: f64 = 2.0;
 /// Most sources, and most seconds.
 const MAX_SOURCES: u16 = 1_000;
 const MAX_SECONDS: f64 = 3_600.0;
-
-/// How a source spreads its cells.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Smoothing {
-    /// Each picture over its frame time.
-    None,
-    /// Each GOP evenly over its time.
-    Gop,
-}
 
 /// A policer of each video, whose contract is less than the video sends (Q5).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -120,6 +116,8 @@ pub struct Setting {
     pub refuse_b: bool,
     /// A policer of each video.
     pub police: Option<Police>,
+    /// A stored video beside them, whose session begins when counting begins (Q11).
+    pub fast_start: Option<VodFastStart>,
     /// Standard deviation of the sizes of pictures, in parts of the mean.
     pub deviation: f64,
     /// Time that is counted.
@@ -143,6 +141,7 @@ impl Default for Setting {
             gop_threshold: buffer.gop_threshold,
             refuse_b: false,
             police: None,
+            fast_start: None,
             deviation: 0.2,
             seconds: 10.0,
             seed: 1,
@@ -171,6 +170,21 @@ pub struct Run {
     pub cells: u64,
     /// Cells of them that came to the buffer: the others were policed.
     pub offered: u64,
+    /// The stored video, which is in none of the figures above but the mean occupancy and the delay.
+    pub stored: Option<StoredRun>,
+}
+
+/// What became of a stored video.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct StoredRun {
+    /// Lost cells of each class, in percent: S, I, P, B.
+    pub loss_percent: [f64; 4],
+    /// Pictures that came whole, with all that they refer to, in percent.
+    pub decodable_percent: f64,
+    /// Time from the begin of the session until the first GOP has left the link, in milliseconds.
+    pub first_gop_ms: f64,
+    /// Film that the receiver has in store when the fast start ends, in seconds of the rate of the film.
+    pub ahead_seconds: f64,
 }
 
 /// Reason why a setting cannot be run.
@@ -198,6 +212,12 @@ pub enum SettingError {
     /// The parity matrix cannot be.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
+    /// The stream has no clock.
+    #[error(transparent)]
+    Clock(#[from] TsDatagramsError),
+    /// The fast start cannot be.
+    #[error(transparent)]
+    FastStart(#[from] VodFastStartError),
 }
 
 impl Setting {
@@ -219,6 +239,9 @@ impl Setting {
     }
 
     fn validate(&self) -> Result<(), SettingError> {
+        if let Some(start) = &self.fast_start {
+            start.validate()?;
+        }
         let positive = |most: f64| move |value: f64| value > 0.0 && value <= most;
         let check = |what, value: f64, is_good: &dyn Fn(f64) -> bool, range| match is_good(value) {
             true => Ok(()),
@@ -259,10 +282,19 @@ impl Setting {
     }
 }
 
+/// Cells that one kind of video sent.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// Those that sources sent, and those that were lost, by the class that the source gave them.
+    received: [u64; 4],
+    lost: [u64; 4],
+}
+
 /// Sources, buffer and link.
 struct World<'a> {
     setting: &'a Setting,
-    sources: Vec<Source>,
+    /// The stored video is the last one.
+    sources: Vec<Sender>,
     decoding: Vec<Decoding>,
     /// Next cell of each source.
     next: BinaryHeap<Reverse<(u64, u16)>>,
@@ -274,9 +306,12 @@ struct World<'a> {
     found: Vec<u64>,
     /// One for each source, if they are policed.
     policers: Vec<Upc>,
-    /// Cells that sources sent, and those that were lost, by the class that the source gave them.
-    received: [u64; 4],
-    lost: [u64; 4],
+    /// Of live videos, and of the stored one.
+    live: Counts,
+    stored: Counts,
+    /// When the first GOP of the stored video has left the link, and its cells that came while it was fast.
+    first_gop: Option<f64>,
+    fast_cells: u64,
     sent: u64,
     /// Cells that came to the buffer.
     offered: u64,
@@ -286,10 +321,13 @@ impl World<'_> {
     fn new(setting: &Setting, mut buffer: SharedBuffer) -> Result<World<'_>, SettingError> {
         buffer.force_refusal(setting.refuse_b);
         let link = f64::from(setting.sources) * setting.bps / setting.load;
-        let sources = (0..setting.sources).map(|number| Source::new(setting, number));
-        let sources: Vec<Source> = sources.collect();
+        let sources = (0..setting.sources).map(|number| Sender::live(setting, number));
+        let stored = setting
+            .fast_start
+            .map(|start| Sender::stored(setting, setting.sources, start, warm_up()));
+        let mut sources: Vec<Sender> = sources.chain(stored).collect();
         let next = sources
-            .iter()
+            .iter_mut()
             .zip(0..)
             .map(|(it, number)| Reverse((it.next(), number)));
         let policers = { setting.police.iter() }.flat_map(|it| {
@@ -298,8 +336,10 @@ impl World<'_> {
         });
         Ok(World {
             policers: policers.collect::<Result<_, _>>()?,
-            received: [0; 4],
-            lost: [0; 4],
+            live: Counts::default(),
+            stored: Counts::default(),
+            first_gop: None,
+            fast_cells: 0,
             sent: 0,
             offered: 0,
             next: next.collect(),
@@ -314,7 +354,7 @@ impl World<'_> {
     }
 
     fn run(mut self) -> Run {
-        let warm = (WARM_UP * source::GOP_SECONDS * SECOND) as u64;
+        let warm = warm_up();
         let end = warm + (self.setting.seconds * SECOND) as u64;
         while let Some(Reverse((at, number))) = self.next.pop() {
             if at >= end {
@@ -323,9 +363,8 @@ impl World<'_> {
             let is_counted = at >= warm;
             self.serve(at as f64, is_counted);
             self.arrive(at, number, is_counted);
-            let source = &mut self.sources[usize::from(number)];
-            source.advance();
-            self.next.push(Reverse((source.next(), number)));
+            let next = self.sources[usize::from(number)].next();
+            self.next.push(Reverse((next, number)));
         }
         self.report()
     }
@@ -333,22 +372,29 @@ impl World<'_> {
     /// The link sends until `now`.
     fn serve(&mut self, now: f64, is_counted: bool) {
         while self.free <= now {
-            if self.buffer.dequeue().is_none() {
+            let Some(cell) = self.buffer.dequeue() else {
                 self.free = now;
                 return;
-            }
-            self.sent += u64::from(is_counted);
+            };
+            let is_live = cell.vc.0 < self.setting.sources;
+            self.sent += u64::from(is_counted && is_live);
             self.free += self.cell_time;
         }
     }
 
+    /// The counts of the kind of video of a circuit.
+    fn counts(&mut self, number: u16) -> &mut Counts {
+        match number < self.setting.sources {
+            true => &mut self.live,
+            false => &mut self.stored,
+        }
+    }
+
     fn arrive(&mut self, at: u64, number: u16, is_counted: bool) {
-        let source = &self.sources[usize::from(number)];
-        let decoding = &mut self.decoding[usize::from(number)];
-        let mut cell = source.cell(number);
+        let (mut cell, picture) = self.sources[usize::from(number)].send(at);
         let class = source::class_of_frame(cell.frame);
-        decoding.sent(source.picture(), is_counted);
-        self.received[class.index()] += u64::from(is_counted);
+        self.decoding[usize::from(number)].sent(picture, is_counted);
+        self.counts(number).received[class.index()] += u64::from(is_counted);
         if let Some(policer) = self.policers.get_mut(usize::from(number))
             && let Verdict::Discard(_) = policer.police(Time::from_ps(at), &mut cell)
         {
@@ -356,8 +402,11 @@ impl World<'_> {
             return;
         }
         if is_counted {
-            self.offered += 1;
+            self.offered += u64::from(number < self.setting.sources);
             self.found[self.buffer.len() as usize] += 1;
+        }
+        if number == self.setting.sources {
+            self.watch(at, picture);
         }
         debug_assert!(self.free >= at as f64 || self.buffer.is_empty());
         match self.buffer.enqueue(cell) {
@@ -370,24 +419,31 @@ impl World<'_> {
         }
     }
 
+    /// A cell of the stored video comes.
+    fn watch(&mut self, at: u64, picture: u32) {
+        let since = (at - warm_up()) as f64;
+        if picture < source::GOP {
+            let wait = self.cell_time * f64::from(self.buffer.len() as u32 + 1);
+            self.first_gop = Some(since + wait);
+        }
+        let fast = self.setting.fast_start.map_or(0.0, |it| it.first_seconds);
+        self.fast_cells += u64::from(since <= fast * SECOND);
+    }
+
     /// A cell is lost: it counts for the class that its source gave it.
     fn lose(&mut self, cell: Cell, is_counted: bool) {
         let class = source::class_of_frame(cell.frame);
-        self.lost[class.index()] += u64::from(is_counted);
+        self.counts(cell.vc.0).lost[class.index()] += u64::from(is_counted);
         self.decoding[usize::from(cell.vc.0)].lost(source::picture_of(cell.frame));
     }
 
     fn report(self) -> Run {
-        let (received, lost) = (self.received, self.lost);
+        let Counts { received, .. } = self.live;
         let cells: u64 = received.iter().sum();
-        let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
-        let pictures = self
-            .decoding
-            .iter()
-            .map(Decoding::count)
-            .fold([0; 3], |sum, it| {
-                [sum[0] + it[0], sum[1] + it[1], sum[2] + it[2]]
-            });
+        let (live, stored) = self.decoding.split_at(self.setting.sources.into());
+        let pictures = live.iter().map(Decoding::count).fold([0; 3], |sum, it| {
+            [sum[0] + it[0], sum[1] + it[1], sum[2] + it[2]]
+        });
         let taken: u64 = self.found.iter().sum();
         let quantile = |part: f64| {
             let mut sum = 0;
@@ -403,8 +459,21 @@ impl World<'_> {
             .zip(0..)
             .map(|(&it, at)| it as f64 * f64::from(at))
             .sum();
+        let of_stored = |(decoding, start): (&Decoding, VodFastStart)| {
+            let [pictures, decodable, _] = decoding.count();
+            let lost: u64 = self.stored.lost.iter().sum();
+            let all: u64 = self.stored.received.iter().sum();
+            let came = 1.0 - lost as f64 / all.max(1) as f64;
+            let seconds = (self.fast_cells * CELL_BITS) as f64 * came / start.then_bps as f64;
+            StoredRun {
+                loss_percent: self.stored.loss_percent(),
+                decodable_percent: percent(decodable, pictures),
+                first_gop_ms: self.first_gop.unwrap_or_default() / 1e9,
+                ahead_seconds: seconds - start.first_seconds,
+            }
+        };
         Run {
-            loss_percent: std::array::from_fn(|at| percent(lost[at], received[at])),
+            loss_percent: self.live.loss_percent(),
             share_percent: received.map(|count| percent(count, cells)),
             decodable_percent: percent(pictures[1], pictures[0]),
             pictures: pictures[0],
@@ -413,6 +482,22 @@ impl World<'_> {
             mean_occupancy: occupied / taken.max(1) as f64,
             cells,
             offered: self.offered,
+            stored: stored.first().zip(self.setting.fast_start).map(of_stored),
         }
     }
+}
+
+impl Counts {
+    fn loss_percent(&self) -> [f64; 4] {
+        std::array::from_fn(|at| percent(self.lost[at], self.received[at]))
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// When counting begins, in picoseconds.
+fn warm_up() -> u64 {
+    (WARM_UP * source::GOP_SECONDS * SECOND) as u64
 }

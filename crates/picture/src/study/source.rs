@@ -1,7 +1,8 @@
 use layercast_atm::{Cell, FrameId, Vcid};
-use layercast_core::{CELL_BITS, DataClass, Stream};
+use layercast_core::{CELL_BITS, CELL_SIZE, DataClass, Span, Stream, Time};
 
-use super::{SECOND, Setting, Smoothing};
+use super::{SECOND, Setting};
+use crate::{Smoother, Smoothing, VodFastStart};
 
 /// Pictures of a GOP, in the order in which they are sent: I, B, B, P, B, B, P, ..
 pub(super) const GOP: u32 = 12;
@@ -39,11 +40,10 @@ pub(super) fn class_of_frame(frame: FrameId) -> DataClass {
     }
 }
 
-/// A video as cells.
+/// A video as cells, each picture spread over its frame time.
 #[derive(Debug)]
 pub(super) struct Source {
     random: Stream,
-    smoothing: Smoothing,
     /// Mean cells of a picture of class I, P, B, headers included.
     means: [f64; 3],
     deviation: f64,
@@ -59,9 +59,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn new(setting: &Setting, number: u16) -> Source {
+    pub fn new(setting: &Setting, number: u16, bps: f64) -> Source {
         let mut random = Stream::new(setting.seed, &format!("source/{number}"));
-        let cells = setting.bps * GOP_SECONDS / CELL_BITS as f64;
+        let cells = bps * GOP_SECONDS / CELL_BITS as f64;
         let counts = [
             1.0,
             f64::from(GOP / DISTANCE - 1),
@@ -71,7 +71,6 @@ impl Source {
         let begun = random.unit() * GOP_SECONDS * SECOND;
         let mut source = Source {
             random,
-            smoothing: setting.smoothing,
             means,
             deviation: setting.deviation,
             sizes: [1; GOP as usize],
@@ -123,9 +122,14 @@ impl Source {
             self.begun += GOP_SECONDS * SECOND;
             self.at = self.begun;
             self.begin_gop();
-        } else if self.smoothing == Smoothing::None {
+        } else {
             self.begin_picture();
         }
+    }
+
+    /// The class of the picture that begins with the next cell.
+    fn begins(&self) -> Option<DataClass> {
+        (self.index == 0).then(|| class_of(self.picture))
     }
 
     fn size(&self) -> u32 {
@@ -142,18 +146,92 @@ impl Source {
             let size = mean * (1.0 + self.deviation * self.random.normal());
             self.sizes[place as usize] = size.round().max(2.0) as u32;
         }
-        match self.smoothing {
-            Smoothing::Gop => {
-                let cells: u32 = self.sizes.iter().sum();
-                self.spacing = GOP_SECONDS * SECOND / f64::from(cells);
-            }
-            Smoothing::None => self.begin_picture(),
-        }
+        self.begin_picture();
     }
 
     fn begin_picture(&mut self) {
         let time = SECOND / PICTURES_PER_SECOND;
         self.at = self.begun + f64::from(self.picture % GOP) * time;
         self.spacing = time / f64::from(self.size());
+    }
+}
+
+/// When the cells of a video are sent.
+#[derive(Debug)]
+enum Pacing {
+    /// As they come.
+    AsTheyCome,
+    /// Smoothed; a cell waits with the picture that it is of.
+    Smoothed(Box<Smoother<(Cell, u32)>>),
+    /// By a fast start at this time, in picoseconds, of which so many octets are sent.
+    Fast(VodFastStart, u64, u64),
+}
+
+/// A video that sends its cells on a circuit.
+#[derive(Debug)]
+pub(super) struct Sender {
+    source: Source,
+    number: u16,
+    pacing: Pacing,
+}
+
+impl Sender {
+    /// A live video.
+    pub fn live(setting: &Setting, number: u16) -> Sender {
+        // GOPs end long before.
+        let longest = Span::from_secs(10);
+        let smoothing = setting.smoothing;
+        Sender {
+            source: Source::new(setting, number, setting.bps),
+            number,
+            pacing: match smoothing {
+                Smoothing::None => Pacing::AsTheyCome,
+                _ => Pacing::Smoothed(Box::new(Smoother::new(smoothing, longest))),
+            },
+        }
+    }
+
+    /// A stored video whose session begins at a time.
+    pub fn stored(setting: &Setting, number: u16, start: VodFastStart, at: u64) -> Sender {
+        Sender {
+            source: Source::new(setting, number, start.then_bps as f64),
+            number,
+            pacing: Pacing::Fast(start, at, 0),
+        }
+    }
+
+    /// When the next cell is sent, in picoseconds.
+    pub fn next(&mut self) -> u64 {
+        let (source, number) = (&mut self.source, self.number);
+        match &mut self.pacing {
+            Pacing::AsTheyCome => source.next(),
+            Pacing::Fast(start, at, octets) => at.saturating_add(start.time_of(*octets).as_ps()),
+            Pacing::Smoothed(smoother) => loop {
+                let come = Time::from_ps(source.next());
+                match smoother.next_timeout() {
+                    Some(due) if due < come => return due.as_ps(),
+                    _ => {
+                        let item = (source.cell(number), source.picture());
+                        smoother.push(come, item, source.begins());
+                        source.advance();
+                    }
+                }
+            },
+        }
+    }
+
+    /// The cell that is sent now, and the picture that it is of.
+    pub fn send(&mut self, now: u64) -> (Cell, u32) {
+        if let Pacing::Smoothed(smoother) = &mut self.pacing
+            && let Some(sent) = smoother.poll(Time::from_ps(now))
+        {
+            return sent;
+        }
+        if let Pacing::Fast(_, _, octets) = &mut self.pacing {
+            *octets += CELL_SIZE as u64;
+        }
+        let sent = (self.source.cell(self.number), self.source.picture());
+        self.source.advance();
+        sent
     }
 }

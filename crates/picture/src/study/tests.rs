@@ -58,6 +58,59 @@ fn overload_is_lost_by_the_class_that_the_policy_says() {
 }
 
 #[test]
+fn without_smoothing_i_pictures_are_lost_below_a_load_of_1() {
+    // specs/mpeg-picture-quality.md 5.2, warning.
+    let of = |smoothing, policy| {
+        run(|it| {
+            (it.sources, it.bps, it.load) = (20, 4e6, 0.8);
+            (it.smoothing, it.policy, it.seconds) = (smoothing, policy, 10.0);
+        })
+    };
+    let rough = of(Smoothing::None, SharedPolicy::ExClp);
+    assert!(rough.loss_percent[1] > 0.5, "{rough:?}");
+    assert_eq!(rough.loss_percent[0], 0.0);
+    for smoothing in [Smoothing::References, Smoothing::Gop] {
+        let smooth = of(smoothing, SharedPolicy::ExClp);
+        assert!(smooth.loss_percent[1] < rough.loss_percent[1], "{smooth:?}");
+    }
+    assert_eq!(
+        of(Smoothing::Gop, SharedPolicy::Fifo).loss_percent,
+        [0.0; 4]
+    );
+}
+
+#[test]
+fn a_fast_start_takes_from_others_what_the_policy_gives() {
+    let of = |policy, fast_start| {
+        run(|it| {
+            (it.sources, it.bps, it.load, it.seconds) = (20, 4e6, 80.0 / 149.76, 5.0);
+            (it.policy, it.fast_start) = (policy, fast_start);
+        })
+    };
+    let start = VodFastStart::default();
+    let alone = of(SharedPolicy::Fifo, None);
+    assert_eq!((alone.loss_percent, alone.stored), ([0.0; 4], None));
+    // 80 and 120 of 149.76 Mbit/s: a quarter of all is lost for 3 of 5 s.
+    let fifo = of(SharedPolicy::Fifo, Some(start));
+    assert!(near(fifo.loss_percent[1], 25.1 * 0.6, 2.0), "{fifo:?}");
+    let exclp = of(SharedPolicy::ExClp, Some(start));
+    assert_eq!(exclp.loss_percent[0], 0.0, "{exclp:?}");
+    assert!(exclp.loss_percent[1] < fifo.loss_percent[1], "{exclp:?}");
+    let stored = exclp.stored.expect("a stored video");
+    // A GOP of 1.6 Mbit at 120 Mbit/s, and the buffer.
+    assert!((13.0..20.0).contains(&stored.first_gop_ms), "{stored:?}");
+    assert!((60.0..88.0).contains(&stored.ahead_seconds), "{stored:?}");
+    let refused = Setting {
+        fast_start: Some(VodFastStart {
+            first_bps: 0,
+            ..start
+        }),
+        ..Setting::default()
+    };
+    assert!(matches!(refused.run(), Err(SettingError::FastStart(_))));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_and_another_one_another() {
     let of = |seed| run(|it| it.seed = seed);
     assert_eq!(of(3), of(3));

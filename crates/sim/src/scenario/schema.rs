@@ -245,6 +245,19 @@ pub enum DiscardSpec {
 }
 
 impl DiscardSpec {
+    /// All, from the one that knows least to the one that knows most, and two others.
+    pub const ALL: [DiscardSpec; 9] = [
+        DiscardSpec::Fifo,
+        DiscardSpec::Layers,
+        DiscardSpec::Clp,
+        DiscardSpec::Exclp,
+        DiscardSpec::ExclpEpd,
+        DiscardSpec::Dependent,
+        DiscardSpec::WholeGops,
+        DiscardSpec::Thresholds,
+        DiscardSpec::Dedicated,
+    ];
+
     /// For `serde`: whether it is left out of files.
     pub fn is_default(&self) -> bool {
         *self == DiscardSpec::Layers

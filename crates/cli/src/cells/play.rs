@@ -1,0 +1,128 @@
+//! `layercast play-cells`: sends the cells of a file, each at its time.
+
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use layercast_net::NetError;
+use layercast_picture::{CellWriter, cell_bursts, dscp_of};
+use serde::Serialize;
+use socket2::SockRef;
+
+use super::args::PlayCells;
+use super::{classes, read, tell};
+use crate::failure::{Failure, Outcome};
+use crate::output::count;
+use crate::{address, signals};
+
+/// Longest sleep: a signal is noticed after that.
+const NAP: Duration = Duration::from_millis(50);
+/// The end of the stream is sent so often: a lost datagram does not keep the receiver.
+const ENDS: u32 = 3;
+
+/// What was sent.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Cells of classes S, I, P and B.
+    cells: [u64; 4],
+    /// Datagrams.
+    datagrams: u64,
+    /// Time from the first datagram to the last one.
+    seconds: f64,
+    /// The latest that a datagram was sent after its time, in milliseconds.
+    latest_ms: f64,
+    /// Datagrams that this host refused.
+    refused: u64,
+}
+
+/// Runs the command.
+pub fn run(args: &PlayCells) -> Outcome {
+    let (header, cells) = read(&args.file)?;
+    let to = resolve(&args.to)?;
+    let local: SocketAddr = match to {
+        SocketAddr::V4(_) => ([0; 4], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    let socket =
+        UdpSocket::bind(local).map_err(|error| Failure::net(NetError::bind(local, error)))?;
+    signals::on_first(|| {})?;
+    let mut writer = CellWriter::new(header, std::process::id());
+    let mut report = Report {
+        cells: [0; 4],
+        datagrams: 0,
+        seconds: 0.0,
+        latest_ms: 0.0,
+        refused: 0,
+    };
+    let begun = Instant::now();
+    let (mut datagram, mut marked) = (Vec::new(), None);
+    for burst in cell_bursts(&cells) {
+        let due = Duration::from_nanos(burst.at.as_ns());
+        if !wait(begun, due) {
+            break;
+        }
+        let dscp = dscp_of(burst.class);
+        if marked != Some(dscp) {
+            mark(&socket, to, dscp)?;
+            marked = Some(dscp);
+        }
+        let part = &cells[burst.first..][..burst.count];
+        writer.write(burst.at, part, &mut datagram);
+        // Nobody listens yet, or the queue of the host is full: the time of the cells does not wait.
+        report.refused += u64::from(socket.send_to(&datagram, to).is_err());
+        report.datagrams += 1;
+        report.cells[burst.class.index()] += burst.count as u64;
+        let late = begun.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
+        report.latest_ms = report.latest_ms.max(late);
+        report.seconds = begun.elapsed().as_secs_f64();
+    }
+    let end = cells.last().map_or_else(Default::default, |(at, _)| *at);
+    for _ in 0..ENDS {
+        writer.write(end, &[], &mut datagram);
+        let _ = socket.send_to(&datagram, to);
+    }
+    let text = format!(
+        "{} to {to}\n  {} in {:.1} s: {} cells; at most {:.1} ms late\n",
+        args.file.display(),
+        count(report.datagrams, "datagram"),
+        report.seconds,
+        classes(report.cells),
+        report.latest_ms
+    );
+    tell(None, args.json, &report, &text)?;
+    match signals::is_received() {
+        true => Err(Failure::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// Waits for an instant; `false` if a signal came first.
+fn wait(begun: Instant, due: Duration) -> bool {
+    loop {
+        if signals::is_received() {
+            return false;
+        }
+        match due.checked_sub(begun.elapsed()) {
+            None | Some(Duration::ZERO) => return true,
+            Some(left) => sleep(left.min(NAP)),
+        }
+    }
+}
+
+/// Sets the code point of what is sent next.
+fn mark(socket: &UdpSocket, to: SocketAddr, dscp: u8) -> Outcome {
+    let (socket, octet) = (SockRef::from(socket), u32::from(dscp) << 2);
+    let set = match to {
+        SocketAddr::V4(_) => socket.set_tos_v4(octet),
+        SocketAddr::V6(_) => socket.set_tclass_v6(octet),
+    };
+    set.map_err(|error| Failure::new(format!("cannot set the DSCP {dscp}: {error}")))
+}
+
+fn resolve(to: &str) -> Result<SocketAddr, Failure> {
+    let unresolved = |why: &str| address::unresolved(to, why);
+    let mut found = to
+        .to_socket_addrs()
+        .map_err(|error| unresolved(&error.to_string()))?;
+    found.next().ok_or_else(|| unresolved("it has no address"))
+}
