@@ -91,12 +91,12 @@ def cells() -> dict:
 
 
 def picture() -> dict:
-    """Classifier, AAL5+ and shared buffer on ten seconds of MPEG-2 with sound, beside memcpy and a plain queue."""
+    """Classifier, AAL5+ and shared buffer on ten seconds of MPEG-2, beside memcpy and a plain queue."""
     say("cells of a transport stream")
     (target / "bench").mkdir(exist_ok=True)
     stream = target / "bench" / "picture.ts"
     words = f"-v error -nostdin -y -i {target}/demo/clip.m1v -f lavfi -i sine=r=48000 -map 0:v -map 1:a -t 10"
-    words += f" -c:v mpeg2video -b:v 4M -maxrate 6M -bufsize 2M -g 12 -bf 2 -c:a mp2 -b:a 192k -f mpegts {stream}"
+    words += f" -c:v mpeg2video -b:v 4M -maxrate 6M -bufsize 2M -g 12 -bf 2 -c:a mp2 -f mpegts {stream}"
     subprocess.run(["ffmpeg", *words.split()], check=True)
     command = ["cargo", "run", "--quiet", "--release", "-p", "layercast-picture", "--example", "aal5_plus"]
     done = subprocess.run([*command, "speed", stream], check=True, stdout=subprocess.PIPE)

@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use crc::{CRC_32_BZIP2, Crc, Table};
 use layercast_atm::{Cell, FrameId, SharedBuffer, SharedBufferConfig, SharedPolicy, Vcid};
 use layercast_core::Time;
 use layercast_media::TsClassifier;
 use layercast_picture::study::{LossSetting, cells_of};
 use layercast_picture::{Aal5Plus, Aal5PlusConfig, Aal5PlusReceiver, Mode, ReceiverConfig};
+use layercast_wire::OneCell;
 use serde_json::{Value, json};
 
 const PACKET: usize = 188;
@@ -103,7 +105,53 @@ fn speed(packets: &Packets) -> Value {
     }));
     report["classifier_gbyte_s"] = (classify / 8.0).into();
     report["buffer_mcells_s"] = buffers(packets);
+    report["crc_ns"] = crcs(packets);
     report
+}
+
+/// Nanoseconds of a one-cell frame that is made and read, beside the CRC-32 of its 44 octets by two libraries; that of crc32fast
+/// is reflected, so that it takes octets with their bits turned round.
+fn crcs(packets: &Packets) -> Value {
+    static TABLE: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
+    let pieces: Vec<[u8; 44]> = packets
+        .iter()
+        .flat_map(|packet| packet.as_chunks::<44>().0)
+        .copied()
+        .collect();
+    let frames = pieces.iter().map(|piece| OneCell {
+        octets: std::array::from_fn(|at| piece[at]),
+        uu: piece[40],
+        cpi: 0,
+    });
+    let frames: Vec<OneCell> = frames.collect();
+    let cells: Vec<_> = frames.iter().map(|it| it.to_cell(0, 64)).collect();
+    let best = |work: &mut dyn FnMut()| {
+        let rounds = (0..ROUNDS).map(|_| {
+            let begun = Instant::now();
+            work();
+            begun.elapsed()
+        });
+        let time = rounds.min().unwrap_or_default();
+        time.as_secs_f64() * 1e9 / pieces.len() as f64
+    };
+    json!({
+        "one_cell_made": best(&mut || for it in &frames {
+            black_box(black_box(it).to_cell(0, 64));
+        }),
+        "one_cell_read": best(&mut || for it in &cells {
+            let _ = black_box(OneCell::read(black_box(&it.payload)));
+        }),
+        "crc_44_octets": best(&mut || for it in &pieces {
+            black_box(TABLE.checksum(black_box(it)));
+        }),
+        "crc_48_octets": best(&mut || for it in &cells {
+            black_box(TABLE.checksum(black_box(&it.payload)));
+        }),
+        "crc32fast_44_octets_turned": best(&mut || for it in &pieces {
+            let turned = black_box(it).map(u8::reverse_bits);
+            black_box(crc32fast::hash(&turned).reverse_bits());
+        }),
+    })
 }
 
 /// Millions of cells of the stream per second into a buffer that is full, and every second one out: the plain queue refuses what

@@ -23,7 +23,7 @@ pub enum Smoothing {
 }
 
 impl Smoothing {
-    /// Whether pictures are spread anew from a picture of this class on.
+    /// Whether a picture of this class begins what is spread next.
     pub fn begins(self, class: DataClass) -> bool {
         match self {
             Smoothing::None => false,
@@ -36,7 +36,7 @@ impl Smoothing {
 
 /// Spreads what pictures consist of evenly over their time.
 ///
-/// What comes from one beginning to the next is a window. It is sent evenly, in the time in which it came, from its end on, or
+/// The items from one beginning to the next are a window. It is sent evenly, in the time in which it came, from its end on, or
 /// from the end of the window before it if that is later. So nothing waits longer than twice the longest window.
 #[derive(Debug)]
 pub struct Smoother<T> {
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_window_is_sent_evenly_in_the_time_in_which_it_came() {
         use DataClass::{Bidirectional as B, Intra as I, Predicted as P};
-        // An I picture of four items at once, P and B of one each, 40 ms apart; then the next I picture.
+        // An I picture of four items within 3 ms, P and B of one each, 40 ms apart; then the next I picture.
         let items = [
             (0, Some(I)),
             (1, None),

@@ -1,6 +1,6 @@
 //! The CRC-32 of AAL5 frames (ITU-T I.363.5): polynomial 0x04c11db7, not reflected, ones in and out.
 //!
-//! Cells are a multiple of the 16 octets that the table takes at once. The octets in front of a CRC are not: the last twelve
+//! Cells are a multiple of the 16 octets of a step of the table. The octets in front of a CRC are not: the last twelve
 //! of them would be taken one by one, which is half of the time of a one-cell frame. So nothing here takes a part of a cell.
 
 use crc::{CRC_32_BZIP2, Crc, Table};

@@ -157,7 +157,7 @@ def q11(context: Context) -> Report:
     ]
     found = dict(zip(points, settings(context, wanted), strict=True))
     seconds = context.seconds or SECONDS
-    # In Mbit: what comes above the link during the fast start, and all that the film sends.
+    # In Mbit: the load above the link during the fast start, and all that the film sends.
     over = (VIDEOS * BPS + FAST["first_bps"] - LINK) * FAST["first_seconds"] / 1e6
     whole = FAST["first_bps"] * FAST["first_seconds"] + FAST["then_bps"] * (seconds - FAST["first_seconds"])
     slow = 1000 * 12 / 30

@@ -17,7 +17,7 @@ use crate::{address, signals};
 
 /// Longest sleep: a signal is noticed after that.
 const NAP: Duration = Duration::from_millis(50);
-/// The end of the stream is sent so often: a lost datagram does not keep the receiver.
+/// Datagrams that end the stream: the receiver ends although some of them are lost.
 const ENDS: u32 = 3;
 
 /// What was sent.
@@ -68,7 +68,7 @@ pub fn run(args: &PlayCells) -> Outcome {
         }
         let part = &cells[burst.first..][..burst.count];
         writer.write(burst.at, part, &mut datagram);
-        // Nobody listens yet, or the queue of the host is full: the time of the cells does not wait.
+        // No receiver listens yet, or the queue of the host is full: the time of the cells does not wait.
         report.refused += u64::from(socket.send_to(&datagram, to).is_err());
         report.datagrams += 1;
         report.cells[burst.class.index()] += burst.count as u64;

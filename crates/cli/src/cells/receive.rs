@@ -29,7 +29,7 @@ const MOST_LATE: u16 = 1_000;
 /// What was received.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// The same of cells and packets.
+    /// Cells, and the packets in them.
     stream: ReceiverStats,
     /// What the parities did; null without.
     parity: Option<ParityStats>,
@@ -195,7 +195,7 @@ fn listen(
             .flatten()
             .map(|due| due.since(now()))
             .fold(NAP, Span::min);
-        // Zero would be for ever.
+        // Zero would wait without limit.
         let wait = std::time::Duration::from_nanos(wait.as_ns().max(100_000));
         socket.set_read_timeout(Some(wait)).map_err(broken)?;
         let length = match socket.recv(&mut buffer) {

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::common::{complaint, ends_within, folder, json, layercast, repository, run, signal};
+use crate::tshark;
 
 /// A short transport stream with video of all kinds of pictures.
 fn stream() -> String {
@@ -101,6 +102,38 @@ fn played_cells_give_the_stream_again_and_the_file_says_when() {
         "{played}"
     );
     assert!(fs::read(seen).expect("a stream") == fs::read(stream()).expect("the stream"));
+}
+
+#[test]
+fn tshark_opens_a_capture_of_cells_without_complaints() {
+    let folder = folder("cells-capture");
+    let (cells, pcap) = (folder.join("a.cells"), folder.join("a.pcapng"));
+    let path = pcap.to_str().expect("a path");
+    let made = json(&run(&[
+        "prepacketize",
+        &stream(),
+        cells.to_str().expect("a path"),
+        "--parity",
+        "4x4",
+        "--pcap",
+        path,
+        "--json",
+    ]));
+    let counts = made["cells"].as_array().expect("four classes");
+    let counts: u64 = counts.iter().filter_map(|it| it.as_u64()).sum();
+    let capture = fs::read(&pcap).expect("the capture");
+    let fields = ["frame.protocols", "atm.vci", "_ws.malformed", "_ws.expert"];
+    let Some(lines) = tshark::fields("aal5-plus", &capture, &fields) else {
+        return;
+    };
+    assert_eq!(lines.len() as u64, counts);
+    for line in lines {
+        assert!(line[0].starts_with("erf:atm"), "{line:?}");
+        assert_eq!(
+            (line[1].as_str(), line[2].as_str(), line[3].as_str()),
+            ("64", "", "")
+        );
+    }
 }
 
 #[test]

@@ -13,5 +13,7 @@ mod inputs_refused;
 mod internet;
 mod outputs;
 mod sweep;
+#[path = "../../../wire/tests/common/tshark.rs"]
+mod tshark;
 mod workload;
 mod xtpd;

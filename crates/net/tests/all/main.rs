@@ -2,7 +2,6 @@
 
 mod amplification;
 mod auto_rate;
-mod class_policies;
 mod common;
 mod delivery;
 mod failures;

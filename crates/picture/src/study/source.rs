@@ -163,7 +163,7 @@ enum Pacing {
     AsTheyCome,
     /// Smoothed; a cell waits with the picture that it is of.
     Smoothed(Box<Smoother<(Cell, u32)>>),
-    /// By a fast start at this time, in picoseconds, of which so many octets are sent.
+    /// By a fast start at this time, in picoseconds; and the octets of it that are sent.
     Fast(VodFastStart, u64, u64),
 }
 

@@ -90,9 +90,11 @@ fn a_fast_start_takes_from_others_what_the_policy_gives() {
     let start = VodFastStart::default();
     let alone = of(SharedPolicy::Fifo, None);
     assert_eq!((alone.loss_percent, alone.stored), ([0.0; 4], None));
-    // 80 and 120 of 149.76 Mbit/s: a quarter of all is lost for 3 of 5 s.
     let fifo = of(SharedPolicy::Fifo, Some(start));
-    assert!(near(fifo.loss_percent[1], 25.1 * 0.6, 2.0), "{fifo:?}");
+    // 80 and 120 Mbit/s on 149.76 for 3 s: what is above the link is lost, of 400 Mbit and of 360 + 8.
+    let film = fifo.stored.expect("a stored video");
+    let lost = 4.0 * fifo.loss_percent[1] + 3.68 * film.loss_percent[1];
+    assert!(near(lost, 3.0 * (200.0 - 149.76), 6.0), "{fifo:?}");
     let exclp = of(SharedPolicy::ExClp, Some(start));
     assert_eq!(exclp.loss_percent[0], 0.0, "{exclp:?}");
     assert!(exclp.loss_percent[1] < fifo.loss_percent[1], "{exclp:?}");
