@@ -1,4 +1,4 @@
-//! The deterministic simulator: it runs the machines of `mets`, `transport` and `switch` against simulated
+//! The deterministic simulator: it runs the machines of the protocol crates against simulated
 //! links and hosts, and knows nothing of their protocols.
 //!
 //! A [`scenario::Scenario`] becomes a [`scenario::Network`] of configured machines; a
@@ -22,25 +22,22 @@
 //! ```
 
 mod calendar;
-mod exchange;
 pub mod file;
 pub mod group;
 pub mod internet;
 mod kernel;
 mod line;
 mod node;
-mod outcome;
 pub mod overload;
-mod repair;
 pub mod scenario;
-mod script;
+mod simulation;
+mod stations;
 mod summary;
 mod text;
 mod ties;
 mod wire_check;
 mod wires;
-mod world;
 
 pub use layercast_link::host::HostStats;
+pub use simulation::Simulation;
 pub use summary::{FlowSummary, HostSummary, QueueSummary, SimSummary};
-pub use world::Simulation;

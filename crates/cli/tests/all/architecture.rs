@@ -78,7 +78,7 @@ const IO_WORDS: &[&str] = &[
 ];
 
 /// Threads that each drive a part of a simulated network, whose machines know nothing of it.
-const DRIVES_THREADS: &str = "sim/src/internet/parallel.rs";
+const DRIVES_THREADS: &str = "sim/src/internet/parallel/mod.rs";
 
 fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

@@ -8,10 +8,10 @@ use layercast_xtp::XtpConfig;
 
 use super::atm;
 use super::error::{MAX_MTU, NetworkError};
+use super::medium::packet::IP_HEADER;
 use super::network::{
     Lan, Law, Limit, Link, Network, NodeIndex, Queue, Receiver, Role, SizeLaw, Traffic,
 };
-use super::packet::IP_HEADER;
 
 pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
     let (mut names, mut addresses) = (BTreeMap::new(), BTreeMap::new());

@@ -49,6 +49,14 @@ impl Network {
     pub(super) fn is_router(&self, node: NodeIndex) -> bool {
         matches!(self.nodes[node.0 as usize].role, Role::Router)
     }
+
+    /// Whether there is nothing but flows of TCP and of datagrams between two hosts.
+    pub(super) fn has_only_flows(&self) -> bool {
+        let is_alone =
+            |traffic: &Traffic| matches!(traffic, Traffic::Bulk(_) | Traffic::Datagrams { .. });
+        let has_more = self.workload.is_some() || self.atm.is_some() || self.mets.is_some();
+        !has_more && self.flows.iter().all(|it| is_alone(&it.traffic))
+    }
 }
 
 /// A host or a router.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use layercast_atm::mapper::FlowMapper;
 use layercast_atm::signal::{Controller, Gates};
-use layercast_atm::{Cell, Class, QueueConfig, QueueStats, Run, TrafficSpec, Vcid};
+use layercast_atm::{AtmAddress, Cell, Class, QueueConfig, QueueStats, Run, TrafficSpec, Vcid};
 use layercast_core::Time;
 
 use super::cells::Cells;
@@ -21,6 +21,8 @@ use crate::kernel::SourceId;
 #[derive(Debug)]
 pub(in crate::internet) struct Backbone {
     pub(super) nodes: Vec<AtmNode>,
+    /// For each node of the network its address, if it has one.
+    pub(super) addresses: Vec<Option<AtmAddress>>,
     pub(super) fabric: Fabric,
     pub(super) mover: Mover,
     /// Packets that the mappers discarded.

@@ -4,8 +4,8 @@ use layercast_atm::mapper::{FlowMapper, MapperConfig};
 use layercast_atm::policy::Policy;
 use layercast_atm::signal::{Controller, ControllerConfig, Gates};
 use layercast_atm::{
-    AtmAddress, Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig,
-    QueueConfigError, Reassembler, RunQueue,
+    Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig, QueueConfigError,
+    Reassembler, RunQueue,
 };
 use layercast_core::{PortId, Rate, Span, Time};
 
@@ -21,12 +21,6 @@ use super::trains::Trains;
 use crate::internet::error::NetworkError;
 use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, Discard, Network, NodeIndex};
 use crate::kernel::SourceId;
-
-/// A backbone, and for each node of the network its ATM address if it has one.
-pub(in crate::internet) struct BuiltAtm {
-    pub backbone: Backbone,
-    pub addresses: Vec<Option<AtmAddress>>,
-}
 
 /// The nodes with an adapter, in the order of the links: the n-th has the n-th address.
 pub(in crate::internet) fn adapted(atm: &AtmBackbone) -> Vec<NodeIndex> {
@@ -109,7 +103,7 @@ pub(in crate::internet) fn build(
     network: &Network,
     atm: &AtmBackbone,
     mut timer: impl FnMut(u32) -> SourceId,
-) -> Result<BuiltAtm, NetworkError> {
+) -> Result<Backbone, NetworkError> {
     let value = |part: &str, problem: String| NetworkError::Value {
         part: part.to_owned(),
         problem,
@@ -248,17 +242,14 @@ pub(in crate::internet) fn build(
             let part = format!("ATM link {link}");
             value(&part, error.to_string())
         })?;
-    let backbone = Backbone {
+    Ok(Backbone {
         nodes,
+        addresses,
         fabric,
         mover,
         discarded: 0,
         contracts: Vec::new(),
         contracted: BTreeMap::new(),
-    };
-    Ok(BuiltAtm {
-        backbone,
-        addresses,
     })
 }
 

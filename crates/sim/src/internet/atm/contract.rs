@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 use layercast_atm::{Cell, CellFlags, FrameId, Upc, Vcid, Verdict};
 use layercast_core::{Time, aal5_cells};
 
+use super::Edge;
 use super::backbone::Backbone;
 use super::frames::FrameBody;
 use super::spacing::{Pace, Spacing};
+use crate::internet::engine::PacketId;
 use crate::internet::error::NetworkError;
 use crate::internet::network::{ContractTerms, Network};
-use crate::internet::packet::PacketId;
+
 use crate::internet::report::{ContractReport, MeanSpan};
-use crate::internet::source::Source;
-use crate::internet::world::Internet;
 use crate::kernel::SourceId;
 
 /// A contract.
@@ -169,49 +169,47 @@ impl Backbone {
     }
 }
 
-impl Internet {
+impl Backbone {
     /// Makes the contracts.
-    pub(in crate::internet) fn add_contracts(
+    pub fn add_contracts(
         &mut self,
         network: &Network,
+        mut timer: impl FnMut(u32) -> SourceId,
     ) -> Result<(), NetworkError> {
         for it in &network.contracts {
-            let n = self.atm.as_ref().map_or(0, |it| it.contracts.len()) as u32;
-            let timer = self.source(Source::Contract(n));
-            let contract = Contracted::new(&it.name, &it.terms, timer)?;
-            let part = format!("contract {:?}", it.name);
-            let Some(backbone) = self.atm.as_deref_mut() else {
-                let problem = "there is no ATM backbone".to_owned();
-                return Err(NetworkError::Value { part, problem });
-            };
-            backbone.contracts.push(contract);
-            let pair = (it.from, it.to);
-            if backbone.contracted.insert(pair, n).is_some() {
-                let problem = "there is another between these hosts".to_owned();
-                return Err(NetworkError::Value { part, problem });
+            let n = self.contracts.len() as u32;
+            self.contracts
+                .push(Contracted::new(&it.name, &it.terms, timer(n))?);
+            if self.contracted.insert((it.from, it.to), n).is_some() {
+                return Err(NetworkError::Value {
+                    part: format!("contract {:?}", it.name),
+                    problem: "there is another between these hosts".to_owned(),
+                });
             }
         }
         Ok(())
     }
 
     /// Keeps a packet for a circuit if there is a contract for it.
-    pub(super) fn hold(&mut self, node: u32, vc: Vcid, packet: PacketId) -> bool {
-        let now = self.now;
-        let Some(backbone) = self.atm.as_deref_mut() else {
-            return false;
-        };
-        if backbone.contracted.is_empty() {
+    pub(super) fn hold(
+        &mut self,
+        node: u32,
+        vc: Vcid,
+        packet: PacketId,
+        edge: &mut Edge<'_>,
+    ) -> bool {
+        if self.contracted.is_empty() {
             return false;
         }
-        let it = self.packets.get(packet);
-        let Some(&n) = backbone.contracted.get(&(it.src, it.dst)) else {
+        let it = edge.packets.get(packet);
+        let Some(&n) = self.contracted.get(&(it.src, it.dst)) else {
             return false;
         };
         let cells = aal5_cells(it.bytes as usize);
-        let contract = &mut backbone.contracts[n as usize];
+        let contract = &mut self.contracts[n as usize];
         if contract.waiting.len() >= contract.limit as usize {
             contract.dropped += 1;
-            self.packets.lose(packet);
+            edge.packets.lose(packet);
             return true;
         }
         contract.waiting.push_back(Waiting {
@@ -219,23 +217,21 @@ impl Internet {
             vc,
             packet,
             cells,
-            since: now,
+            since: edge.now,
         });
         contract.max_waiting = contract.max_waiting.max(contract.waiting.len() as u32);
         if contract.sending.is_none() {
-            self.wake_contract(n);
+            self.wake_contract(n, edge);
         }
         true
     }
 
     /// Cells of a contract may be due.
-    pub(in crate::internet) fn wake_contract(&mut self, n: u32) {
-        let Some(backbone) = self.backbone() else {
-            return;
-        };
-        let next = backbone.shape(n);
-        let timer = backbone.contracts[n as usize].timer;
-        self.kernel.schedule(timer, next);
-        self.lose_packets();
+    pub fn wake_contract(&mut self, n: u32, edge: &mut Edge<'_>) {
+        self.fabric.reach(edge.now);
+        let next = self.shape(n);
+        let timer = self.contracts[n as usize].timer;
+        edge.kernel.schedule(timer, next);
+        self.lose_packets(edge);
     }
 }

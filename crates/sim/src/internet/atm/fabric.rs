@@ -4,7 +4,7 @@ use layercast_core::Time;
 use super::due::{CellTies, Moment};
 use super::frames::{FrameBody, Frames};
 use super::port::Port;
-use crate::internet::packet::PacketId;
+use crate::internet::engine::PacketId;
 
 /// What is of the backbone however its cells are moved.
 #[derive(Debug)]

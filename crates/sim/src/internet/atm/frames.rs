@@ -1,7 +1,7 @@
 use layercast_atm::FrameId;
 use layercast_atm::signal::SignalCell;
 
-use crate::internet::packet::PacketId;
+use crate::internet::engine::PacketId;
 
 /// What the cells of a frame carry.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,7 @@ use super::backbone::{Backbone, Mover};
 use super::build::output_queue;
 use super::cells::Cells;
 use super::frames::FrameBody;
-use crate::internet::packet::PacketId;
-use crate::internet::world::Internet;
+use crate::internet::engine::PacketId;
 
 /// Circuit 0 is this one on the wire, since ITU-T I.361 and others keep those below for themselves.
 const FIRST_VCI: u32 = 32;
@@ -155,34 +154,44 @@ impl Backbone {
     }
 }
 
-impl Internet {
-    /// Tells, in the order of time, of the cells that began to leave a port; the number of the port comes first.
-    pub(in crate::internet) fn cells_seen(&mut self, mut tell: impl FnMut(Time, u32, &WireCell)) {
-        let seen = self.atm.as_deref_mut().and_then(Backbone::seen);
-        // Taken out while it is reported, since packets and frames are accessed meanwhile.
-        let Some(mut seen) = seen.and_then(Option::take) else {
+impl Backbone {
+    /// Tells, in the order of time, of the cells that began to leave a port; the number of the port comes first. `octets` are
+    /// those of a packet.
+    pub fn cells_seen(
+        &mut self,
+        octets: impl Fn(PacketId) -> Vec<u8>,
+        mut tell: impl FnMut(Time, u32, &WireCell),
+    ) {
+        // Taken out while it is reported, since frames are accessed meanwhile.
+        let Some(mut seen) = self.seen().and_then(Option::take) else {
             return;
         };
         let mut departed = std::mem::take(&mut seen.departed);
         for it in departed.drain(..) {
-            let cell = self.wire_cell(&mut seen.pdus, &it);
+            let cell = self.wire_cell(&mut seen.pdus, &it, &octets);
             tell(it.at, it.port, &cell);
         }
         seen.departed = departed;
-        if let Some(place) = self.atm.as_deref_mut().and_then(Backbone::seen) {
+        if let Some(place) = self.seen() {
             *place = Some(seen);
         }
     }
 
     /// A cell as it is on the wire. It is under way, so its frame is, too.
-    fn wire_cell(&self, pdus: &mut Pdus, it: &Departed) -> WireCell {
-        let frames = self.atm.as_deref().map(|backbone| &backbone.fabric.frames);
+    fn wire_cell(
+        &self,
+        pdus: &mut Pdus,
+        it: &Departed,
+        octets: impl Fn(PacketId) -> Vec<u8>,
+    ) -> WireCell {
+        let frames = &self.fabric.frames;
         let Place { frame, index } = it.place;
-        let (payload, is_last) = match frames.and_then(|it| Some((it, it.body(frame)?))) {
+        let (payload, is_last) = match frames.body(frame) {
             // A message fills a cell: there is no room for AAL5, and nothing to mark.
-            Some((_, FrameBody::Signal(signal))) => (signal.encode(), false),
-            Some((frames, FrameBody::Packet(id))) => {
-                let pdu = || self.pdu(id);
+            Some(FrameBody::Signal(signal)) => (signal.encode(), false),
+            Some(FrameBody::Packet(id)) => {
+                // All of it as it is, without LLC and SNAP (RFC 2684, 6).
+                let pdu = || Payload::Bytes(octets(id).into());
                 let octets = pdus.cell(frames.serial(frame), index, pdu);
                 (octets, it.flags.has(CellFlags::LAST))
             }
@@ -196,15 +205,5 @@ impl Internet {
             clp: it.flags.has(CellFlags::LOW),
             payload,
         }
-    }
-
-    /// What AAL5 carries of a packet: all of it as it is, without LLC and SNAP (RFC 2684, 6).
-    fn pdu(&self, id: PacketId) -> Payload {
-        let packet = self.packets.get(id);
-        let mut octets = self.on_circuit(packet);
-        // The size in the model; tests check that the encoding has this length.
-        debug_assert_eq!(octets.len(), packet.bytes as usize);
-        octets.resize(packet.bytes as usize, 0);
-        Payload::Bytes(octets.into())
     }
 }

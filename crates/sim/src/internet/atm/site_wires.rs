@@ -271,7 +271,7 @@ mod tests {
     use crate::internet::atm::due::CellTies;
     use crate::internet::atm::frames::{FrameBody, Frames};
     use crate::internet::atm::port::Port;
-    use crate::internet::packet::PacketId;
+    use crate::internet::engine::PacketId;
 
     const VC: Vcid = Vcid(5);
 

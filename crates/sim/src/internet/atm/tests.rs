@@ -315,7 +315,7 @@ fn run_seen(plan: &Plan) -> (Vec<Departure>, String) {
 
 fn departures(mut internet: Internet) -> (Vec<Departure>, String) {
     let report = internet.run(&mut ());
-    let backbone = internet.atm.as_mut().expect("a backbone");
+    let backbone = internet.medium.backbone.as_mut().expect("a backbone");
     let mut departures = std::mem::take(&mut backbone.fabric.departures);
     // Stable: those of a port keep their order.
     departures.sort_by_key(|it| (it.0, it.1));

@@ -10,8 +10,8 @@ use super::error::{Problem, ScenarioError};
 use super::group::GroupSpec;
 use super::place::Place;
 use super::quantity::Bytes;
+use crate::internet::medium::packet::IP_HEADER;
 use crate::internet::network::XtpDelivery;
-use crate::internet::packet::IP_HEADER;
 use crate::text::{Text, above_zero};
 
 /// Retransmission.

@@ -13,7 +13,7 @@ use super::super::frames::FrameBody;
 use super::super::port::Line;
 use super::{Plan, network, shape};
 use crate::internet::Internet;
-use crate::internet::packet::PacketId;
+use crate::internet::engine::PacketId;
 
 /// What happens to a backbone. Numbers are taken modulo how many there are.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,7 @@ impl Stage<'_> {
         let internet = Internet::new(&network(&mix.plan, per_cell)).expect("a network");
         let mut stage = Stage {
             mix,
-            backbone: *internet.atm.expect("a backbone"),
+            backbone: *internet.medium.backbone.expect("a backbone"),
             begun: vec![None; mix.spaced.len()],
             packets: 0,
             circuits: Vec::new(),

@@ -1,0 +1,77 @@
+//! When things happen: the clock, the calendar of arrivals, the timers, and the observer.
+
+mod source;
+
+use layercast_core::{AnyObserver, Time};
+
+use super::network::NodeIndex;
+use super::report::Sample;
+use crate::calendar::{Calendar, Waits};
+use crate::kernel::{Kernel, SourceId};
+use crate::ties::Ties;
+
+pub(crate) use source::Source;
+
+/// A packet by its place among all there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PacketId(pub u32);
+
+/// A packet that comes to a node by a link or LAN.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub packet: PacketId,
+    pub to: NodeIndex,
+    /// The link or LAN.
+    pub by: u32,
+}
+
+impl Waits for Arrival {
+    fn who(self) -> Option<u64> {
+        Some(u64::from(self.by) << 32 | u64::from(self.to.0))
+    }
+}
+
+/// In the place of a packet, for an arrival that is an inbox, whose number is in the place of the link.
+pub(crate) const INBOX: PacketId = PacketId(u32::MAX);
+
+/// The clock and the order of events.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub now: Time,
+    /// It sees the machines.
+    pub obs: AnyObserver<'static>,
+    /// Packets on links and LANs, and the nodes they come to.
+    pub arrivals: Calendar<Arrival>,
+    /// All other events but those of cells: timers, most of them.
+    pub kernel: Kernel,
+    /// Measurements not handed over yet.
+    pub samples: Vec<Sample>,
+    /// What each event source is.
+    sources: Vec<Source>,
+}
+
+impl Engine {
+    /// Nothing is due yet, and there is no observer.
+    pub fn new(ties: Ties, seed: u64) -> Engine {
+        Engine {
+            now: Time::ZERO,
+            obs: AnyObserver::default(),
+            arrivals: Calendar::new(ties, seed, "calendar/arrivals"),
+            kernel: Kernel::new(ties, seed),
+            samples: Vec::new(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Adds an event source.
+    pub fn add(&mut self, what: Source) -> SourceId {
+        self.sources.push(what);
+        self.kernel.add()
+    }
+
+    /// What an event source is.
+    #[inline]
+    pub fn source(&self, id: SourceId) -> Source {
+        self.sources[id.0 as usize]
+    }
+}

@@ -1,0 +1,84 @@
+//! Packets that go over the ATM backbone.
+
+use layercast_atm::policy::{FlowKey, MediaKind};
+use layercast_wire::PROTOCOL_XTP;
+use layercast_workload::app::Media;
+
+use super::packet::{Body, METS_PORT, ports};
+use super::{Delivery, Medium};
+use crate::internet::atm::{Backbone, Edge};
+use crate::internet::engine::PacketId;
+use crate::internet::network::NodeIndex;
+
+impl Medium {
+    /// The backbone, and what it uses of the medium.
+    fn edge(&mut self) -> Option<(&mut Backbone, Edge<'_>)> {
+        let edge = Edge {
+            now: self.engine.now,
+            packets: &mut self.packets,
+            kernel: &mut self.engine.kernel,
+        };
+        Some((self.backbone.as_deref_mut()?, edge))
+    }
+
+    /// A router or host sends a packet to another one over the backbone.
+    pub(super) fn over_backbone(&mut self, adapter: u32, id: PacketId, next: NodeIndex) {
+        let key = self.flow_key(id);
+        if let Some((backbone, mut edge)) = self.edge() {
+            backbone.send((adapter, next), key, id, &mut edge);
+        }
+    }
+
+    /// What tells the conversation of a packet. A part of one has no ports: those between two hosts share a circuit.
+    fn flow_key(&self, id: PacketId) -> FlowKey {
+        let packet = self.packets.get(id);
+        let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+        let (protocol, ports, media) = match &packet.body {
+            Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
+            Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
+            Body::Mets(..) => (FlowKey::UDP, (METS_PORT, METS_PORT), Some(Media::Video)),
+            // Packets with the same carrier share a circuit (specs/xtp.md 2.15).
+            Body::Xtp(_, carrier) => (PROTOCOL_XTP, (carrier.0, carrier.0), None),
+            Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
+            // Nothing goes to a group over ATM.
+            Body::Group(..) | Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
+        };
+        FlowKey {
+            src: address(packet.src),
+            dst: address(packet.dst),
+            tos: 0,
+            protocol,
+            src_port: ports.0,
+            dst_port: ports.1,
+            media: media.map(|media| match media {
+                Media::Video => MediaKind::Video,
+                _ => MediaKind::Audio,
+            }),
+        }
+    }
+
+    /// A timer of a node of the backbone is due.
+    pub(crate) fn wake_atm(&mut self, node: u32) {
+        if let Some((backbone, mut edge)) = self.edge() {
+            backbone.wake(node, &mut edge);
+        }
+    }
+
+    /// Cells of a contract may be due.
+    pub(crate) fn wake_contract(&mut self, number: u32) {
+        if let Some((backbone, mut edge)) = self.edge() {
+            backbone.wake_contract(number, &mut edge);
+        }
+    }
+
+    /// Cells move; the last one of a packet may reach a node.
+    pub(crate) fn cells_move(&mut self) -> Delivery {
+        let out = self
+            .edge()
+            .and_then(|(backbone, mut edge)| backbone.cells_move(&mut edge));
+        match out {
+            Some(out) => self.arrive(out.node, out.packet, out.cells),
+            None => Delivery::None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The way of packets to a group: each link and LAN of its tree carries one.
+
+use std::sync::Arc;
+
+use layercast_wire::XtpPacket;
+
+use super::Medium;
+use super::packet::{Body, IP_HEADER, NO_STEP, Packet, TTL};
+use super::pipe::Offered;
+use super::tree::Tree;
+use crate::internet::engine::{Arrival, PacketId};
+use crate::internet::network::NodeIndex;
+
+impl Medium {
+    /// A node sends to the group of a flow from now on.
+    pub(crate) fn add_group(&mut self, flow: u32, sender: NodeIndex) {
+        self.trees.insert(flow, Tree::new(sender));
+    }
+
+    /// What is sent to the group of a flow comes to a node, too; false if no way leads there but over ATM.
+    pub(crate) fn attach_to_group(&mut self, flow: u32, node: NodeIndex) -> bool {
+        let tree = self.trees.get_mut(&flow);
+        tree.is_some_and(|tree| tree.attach(&self.routes, node))
+    }
+
+    /// A node has something for the group of a flow.
+    pub(crate) fn send_to_group(&mut self, at: NodeIndex, flow: u32, packet: XtpPacket) {
+        if self.trees.get(&flow).is_none_or(|tree| tree.root() != at) {
+            self.drops.no_route += 1;
+            return;
+        }
+        let bytes = IP_HEADER + packet.encoded_len() as u32;
+        let id = self.packets.add(Packet {
+            src: at,
+            dst: at,
+            bytes,
+            step: NO_STEP,
+            ttl: TTL,
+            body: Body::Group(Arc::new(packet), flow),
+        });
+        if !self.charge(at, id) {
+            self.spread(at, id);
+        }
+    }
+
+    /// A packet of a group is at a node, which sends it or got it: it continues to all nodes that the tree of the group
+    /// leads to from there.
+    pub(crate) fn spread(&mut self, at: NodeIndex, id: PacketId) {
+        let packet = self.packets.take_whole(id);
+        let Body::Group(content, flow) = &packet.body else {
+            return;
+        };
+        let tree = self.trees.get(flow);
+        let branches = tree.map_or(&[][..], |it| it.branches(at)).to_vec();
+        if branches.is_empty() {
+            return;
+        }
+        let ttl = packet.ttl - u8::from(packet.src != at);
+        if ttl == 0 {
+            self.drops.ttl += 1;
+            return;
+        }
+        for branch in branches {
+            let copy = |dst| Packet {
+                dst,
+                ttl,
+                body: Body::Group(content.clone(), *flow),
+                ..packet
+            };
+            // One packet on the medium, however many stations take it.
+            let offered = self.pipes[branch.pipe as usize].offer(self.engine.now, packet.bytes);
+            let mut copies = branch.to.into_iter().map(copy);
+            let Some(first) = copies.next() else {
+                continue;
+            };
+            let to = first.dst;
+            let id = self.packets.add(first);
+            if self.captured.is_some() && offered.is_sent() {
+                self.see(branch.pipe, id);
+            }
+            let Offered::Arrives(when) = offered else {
+                self.lost_on(branch.pipe, id, offered);
+                continue;
+            };
+            let by = branch.pipe;
+            let arrival = |packet, to| Arrival { packet, to, by };
+            self.engine.arrivals.add(when, arrival(id, to));
+            for other in copies {
+                let to = other.dst;
+                let id = self.packets.add(other);
+                self.engine.arrivals.add(when, arrival(id, to));
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Rate, Span, Stream, Time, prefetch};
+
+use crate::internet::network::{Limit, Queue, Red};
+use crate::internet::report::QueueReport;
+
+/// A FIFO queue, the link behind it, and the packets in transit on it.
+///
+/// The order is FIFO, so the departure of a packet is known when it arrives: it costs one event, its arrival.
+/// The data of each packet are on two cache lines.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Pipe {
+    /// When it has sent all that is waiting.
+    busy_until: Time,
+    delay: Span,
+    /// Packets that may wait.
+    most_waiting: u32,
+    /// Of the last packet how many bytes it had and how long it took to send: many are as long as the one before.
+    /// Where a byte takes whole picoseconds, [`EACH`] and how many.
+    last_bytes: u32,
+    last_sending: Span,
+    /// When those that wait start to be sent, and their bytes.
+    waiting: VecDeque<(Time, u32)>,
+    /// When the last of those arrives that do not enter the next link [immediately](super::paths), though others may.
+    pub plain_until: Time,
+    max_waiting: u32,
+    mtu: u16,
+    /// Bytes limit it, packets get lost on it, or it is RED.
+    is_special: bool,
+    offered: u64,
+    bytes: u64,
+    seen: u64,
+    /// How long all together waited, but for what is in `more.waited`.
+    waited: Span,
+    /// How long it had nothing to send between packets.
+    idle: Span,
+    more: Box<More>,
+}
+
+/// This number of bytes is several packets.
+const WORTH_WAITING: u64 = 12_000;
+/// No packet has this number of bytes.
+const EACH: u32 = u32::MAX;
+
+/// What most packets do not need.
+#[derive(Debug)]
+struct More {
+    name: String,
+    rate: Rate,
+    red: Option<RedState>,
+    loss: f64,
+    chance: Stream,
+    /// Most bytes that may wait, and those that do.
+    most_bytes: Option<u64>,
+    waiting_bytes: u64,
+    /// Since when it counts.
+    since: Time,
+    full: u64,
+    early: u64,
+    lost: u64,
+    waited: u128,
+}
+
+/// What became of a packet that was offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Offered {
+    /// It will arrive then.
+    Arrives(Time),
+    /// It is sent and gets lost.
+    Lost,
+    /// There is no room for it.
+    Full,
+    /// RED drops it.
+    Early,
+}
+
+impl Offered {
+    /// Whether its transmission begins, at the end of which it may be lost.
+    pub fn is_sent(self) -> bool {
+        matches!(self, Offered::Arrives(_) | Offered::Lost)
+    }
+}
+
+impl Pipe {
+    pub fn new(name: String, rate: Rate, delay: Span, mtu: u32, seed: u64) -> Pipe {
+        // No IP packet is longer.
+        let mtu = mtu.min(u16::MAX.into()) as u16;
+        let chance = Stream::new(seed, &format!("pipe/{name}"));
+        let byte = rate.time_for(1);
+        let most = u64::from(u16::MAX);
+        let is_whole = byte.times(most) == rate.time_for(most);
+        Pipe {
+            busy_until: Time::ZERO,
+            delay,
+            most_waiting: u32::MAX,
+            last_bytes: if is_whole { EACH } else { 0 },
+            last_sending: if is_whole { byte } else { Span::ZERO },
+            waiting: VecDeque::new(),
+            plain_until: Time::ZERO,
+            max_waiting: 0,
+            mtu,
+            is_special: false,
+            offered: 0,
+            bytes: 0,
+            seen: 0,
+            waited: Span::ZERO,
+            idle: Span::ZERO,
+            more: Box::new(More {
+                name,
+                rate,
+                red: None,
+                loss: 0.0,
+                chance,
+                most_bytes: None,
+                waiting_bytes: 0,
+                since: Time::ZERO,
+                full: 0,
+                early: 0,
+                lost: 0,
+                waited: 0,
+            }),
+        }
+    }
+
+    pub fn with_queue(mut self, queue: Queue, loss: f64) -> Pipe {
+        match queue.limit {
+            Limit::Unlimited => {}
+            Limit::Packets(limit) => self.most_waiting = limit,
+            Limit::Bytes(limit) => self.more.most_bytes = Some(limit),
+        }
+        self.more.red = queue.red.map(RedState::new);
+        self.more.loss = loss;
+        let more = &self.more;
+        self.is_special = more.most_bytes.is_some() || more.red.is_some() || loss > 0.0;
+        self
+    }
+
+    /// Any number of packets may wait: what enters is bounded elsewhere.
+    pub fn take_all(&mut self) {
+        self.most_waiting = u32::MAX;
+        self.more.most_bytes = None;
+        self.is_special = self.more.red.is_some() || self.more.loss > 0.0;
+    }
+
+    pub fn mtu(&self) -> u32 {
+        self.mtu.into()
+    }
+
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
+
+    /// Whether many packets leave it in the time of its delay.
+    pub fn is_worth_waiting(&self) -> bool {
+        self.more.rate.time_for(WORTH_WAITING) <= self.delay
+    }
+
+    /// The number of packets of `bits` bits that it sends in a second.
+    pub fn packets_a_second(&self, bits: f64) -> f64 {
+        self.more.rate.as_bps() as f64 / bits
+    }
+
+    /// When it has sent all it was offered.
+    pub fn free_from(&self) -> Time {
+        self.busy_until
+    }
+
+    pub fn name(&self) -> &str {
+        &self.more.name
+    }
+
+    /// A packet is offered soon.
+    #[inline]
+    pub fn prepare_queue(&self) {
+        for end in [self.waiting.front(), self.waiting.back()] {
+            end.map(prefetch);
+        }
+    }
+
+    /// Takes a packet of `bytes` bytes.
+    #[inline(always)]
+    pub fn offer(&mut self, now: Time, bytes: u32) -> Offered {
+        // At one instant, departures from the queue precede arrivals.
+        while let Some(&(start, bytes)) = self.waiting.front()
+            && start <= now
+        {
+            self.waiting.pop_front();
+            if self.is_special {
+                self.more.waiting_bytes -= u64::from(bytes);
+            }
+        }
+        let waiting = self.waiting.len() as u32;
+        self.offered += 1;
+        self.seen += u64::from(waiting);
+        let sending = self.time_for(bytes);
+        let mut full = waiting >= self.most_waiting;
+        if self.is_special {
+            let idle = now.since(self.busy_until);
+            let more = &mut *self.more;
+            if let Some(red) = &mut more.red
+                && red.drops(waiting, idle, sending, &mut more.chance)
+            {
+                more.early += 1;
+                return Offered::Early;
+            }
+            let bytes = more.waiting_bytes + u64::from(bytes);
+            full |= more.most_bytes.is_some_and(|most| bytes > most);
+        }
+        let start = if self.busy_until > now {
+            if full {
+                self.more.full += 1;
+                return Offered::Full;
+            }
+            self.wait(now, bytes, waiting);
+            self.busy_until
+        } else {
+            self.idle += now.since(self.busy_until);
+            now
+        };
+        self.bytes += u64::from(bytes);
+        self.busy_until = start.saturating_add(sending);
+        if self.is_special && self.more.loss > 0.0 && self.more.chance.chance(self.more.loss) {
+            self.more.lost += 1;
+            return Offered::Lost;
+        }
+        Offered::Arrives(self.busy_until.saturating_add(self.delay))
+    }
+
+    #[inline(always)]
+    fn time_for(&mut self, bytes: u32) -> Span {
+        if self.last_bytes == EACH {
+            return self.last_sending.times(bytes.into());
+        }
+        if bytes != self.last_bytes {
+            self.last_bytes = bytes;
+            self.last_sending = self.more.rate.time_for(bytes.into());
+        }
+        self.last_sending
+    }
+
+    /// A packet waits behind a number of others.
+    #[inline(always)]
+    fn wait(&mut self, now: Time, bytes: u32, waiting: u32) {
+        self.waiting.push_back((self.busy_until, bytes));
+        self.max_waiting = self.max_waiting.max(waiting + 1);
+        let waits = self.busy_until.since(now);
+        self.waited = match self.waited.as_ps().checked_add(waits.as_ps()) {
+            Some(waited) => Span::from_ps(waited),
+            None => {
+                self.more.waited += u128::from(self.waited.as_ps());
+                waits
+            }
+        };
+        if self.is_special {
+            self.more.waiting_bytes += u64::from(bytes);
+        }
+    }
+
+    /// Forgets what was counted until now.
+    pub fn restart(&mut self, now: Time) {
+        (self.offered, self.bytes, self.seen, self.max_waiting) = (0, 0, 0, 0);
+        (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
+        let more = &mut *self.more;
+        (more.full, more.early, more.lost, more.waited) = (0, 0, 0, 0);
+        // A pause still open now counts as one from its start, which is after the last transmission.
+        more.since = self.busy_until.min(now);
+    }
+
+    pub fn report(&self, now: Time, since: Time) -> QueueReport {
+        let more = &*self.more;
+        let to_come = self.busy_until.since(now);
+        let counted = self.busy_until.since(more.since);
+        let busy = counted.saturating_sub(self.idle).saturating_sub(to_come);
+        let sent = self.offered - more.full - more.early;
+        let waited = more.waited + u128::from(self.waited.as_ps());
+        let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+        QueueReport {
+            name: more.name.clone(),
+            offered: self.offered,
+            sent,
+            bytes: self.bytes,
+            dropped_full: more.full,
+            dropped_red: more.early,
+            lost: more.lost,
+            utilisation: ratio(busy.as_ps() as f64, now.since(since).as_ps() as f64),
+            mean_waiting: ratio(self.seen as f64, self.offered as f64),
+            mean_wait: match sent {
+                0 => 0.0,
+                sent => waited as f64 / sent as f64 / 1e12,
+            },
+            max_waiting: self.max_waiting,
+        }
+    }
+}
+
+/// Random early detection (Floyd and Jacobson 1993).
+#[derive(Debug)]
+struct RedState {
+    red: Red,
+    average: f64,
+    /// Packets since the last one that was dropped; none while the average is low.
+    since: Option<u32>,
+}
+
+impl RedState {
+    fn new(red: Red) -> RedState {
+        RedState {
+            red,
+            average: 0.0,
+            since: None,
+        }
+    }
+
+    /// Whether a packet is dropped that finds `waiting` packets; with none, the link may have been idle.
+    fn drops(&mut self, waiting: u32, idle: Span, sending: Span, chance: &mut Stream) -> bool {
+        let Red {
+            min,
+            max,
+            max_p,
+            weight,
+            gentle,
+        } = self.red;
+        // As if small samples of zero had been taken for each packet that the link could have sent meanwhile.
+        if idle > Span::ZERO && sending > Span::ZERO {
+            let missed = idle.as_ps() as f64 / sending.as_ps() as f64;
+            self.average *= libm::pow(1.0 - weight, missed);
+        }
+        self.average += weight * (f64::from(waiting) - self.average);
+        // As in ns-2, whose RED is Floyd's: the average lags, and a packet that finds at most one waiting is no
+        // congestion.
+        let probability = if self.average < min || waiting <= 1 {
+            self.since = None;
+            return false;
+        } else if self.average < max {
+            max_p * (self.average - min) / (max - min)
+        } else if gentle && self.average < 2.0 * max {
+            max_p + (1.0 - max_p) * (self.average - max) / max
+        } else {
+            self.since = Some(0);
+            return true;
+        };
+        let since = self.since.map_or(0, |count| count + 1);
+        self.since = Some(since);
+        // Drops evenly spread: uniform between them, not geometric.
+        let spread = 1.0 - f64::from(since) * probability;
+        if spread <= 0.0 || chance.chance(probability / spread) {
+            self.since = Some(0);
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_lines_hold_what_a_packet_needs() {
+        assert_eq!(size_of::<Pipe>(), 128);
+    }
+
+    /// What an endless queue takes may be years to send.
+    #[test]
+    fn more_can_wait_than_time_lasts() {
+        let mut pipe = Pipe::new("slow".into(), Rate::from_bps(1), Span::ZERO, 1_500, 1);
+        for _ in 0..2_000 {
+            pipe.offer(Time::ZERO, 1_500);
+        }
+        let report = pipe.report(Time::ZERO, Time::ZERO);
+        assert_eq!((report.sent, report.max_waiting), (2_000, 1_999));
+    }
+
+    #[test]
+    fn red_spares_who_finds_hardly_anyone_waiting() {
+        let mut red = RedState::new(Red {
+            min: 5.0,
+            max: 15.0,
+            max_p: 0.1,
+            weight: 1e-9,
+            gentle: true,
+        });
+        red.average = 10.0;
+        let mut chance = Stream::new(1, "test");
+        let mut dropped = |waiting| {
+            let drops = (0..1_000)
+                .filter(|_| red.drops(waiting, Span::ZERO, Span::from_us(1), &mut chance));
+            drops.count()
+        };
+        assert_eq!((dropped(0), dropped(1)), (0, 0));
+        // Uniform between 1 and 1 / 0.05 packets apart (Floyd and Jacobson 1993, 7): 10.5 in the mean.
+        let many = dropped(2);
+        assert!((80..=110).contains(&many), "{many}");
+    }
+}

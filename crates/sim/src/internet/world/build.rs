@@ -1,0 +1,163 @@
+//! The machines of a network, before the first event.
+
+use layercast_core::Time;
+use layercast_tcp::Endpoint;
+
+use super::Internet;
+use super::ahead::Ahead;
+use super::topology;
+use crate::internet::atm;
+use crate::internet::engine::{Engine, Source};
+use crate::internet::error::NetworkError;
+use crate::internet::medium::classes::Classes;
+use crate::internet::medium::processor::NodeCpu;
+use crate::internet::medium::{Medium, NodeState};
+use crate::internet::network::{CpuCost, Network, NodeIndex, Traffic};
+use crate::internet::node::mets::Mets;
+use crate::internet::node::tcp::TcpHosts;
+use crate::internet::node::xtp::XtpHosts;
+use crate::internet::users::apps::Apps;
+use crate::internet::users::flows::{FlowState, Flows};
+use crate::internet::users::group::Group;
+
+impl Internet {
+    /// Builds the machines of a network; nothing has happened yet.
+    pub fn new(network: &Network) -> Result<Internet, NetworkError> {
+        let built = topology::build(network)?;
+        let engine = Engine::new(network.ties, network.seed);
+        let mut medium = Medium::new(engine, built.pipes, built.routes, built.addresses);
+        medium.node_addresses = network.nodes.iter().map(|node| node.address).collect();
+        let mut world = Internet {
+            medium,
+            tcp: TcpHosts::new(network.flows.len()),
+            xtp: XtpHosts::default(),
+            mets: None,
+            external: None,
+            flows: Flows::new(network.flows.len()),
+            apps: None,
+            ahead: Ahead::new(network.nodes.len()),
+            ties: network.ties,
+            end: Time::ZERO.saturating_add(network.duration),
+            warm: Time::ZERO.saturating_add(network.warm_up),
+            budget: network.budget,
+            steps: 0,
+            others: 0,
+        };
+        if network.has_only_flows() {
+            world.medium.engine.kernel.tell_sources_apart();
+        }
+        world.add_nodes(network, built.endpoints);
+        world.add_flows(network);
+        world.add_backbone(network)?;
+        if let Some(population) = &network.workload {
+            let source = world.medium.engine.add(Source::Arrivals);
+            let hosts = population.hosts.iter().map(|&node| world.host(node));
+            let apps = Apps::new(population, hosts.collect(), network.seed)?;
+            let next = apps.next_arrival();
+            world.medium.engine.kernel.schedule(source, next);
+            world.apps = Some(apps);
+        }
+        if world.warm > Time::ZERO {
+            let engine = &mut world.medium.engine;
+            let source = engine.add(Source::Warm);
+            engine.kernel.schedule(source, Some(world.warm));
+        }
+        world.add_mets(network)?;
+        world.medium.lay_paths(network, world.ahead.is_some());
+        Ok(world)
+    }
+
+    fn add_nodes(&mut self, network: &Network, endpoints: Vec<(Endpoint, NodeIndex)>) {
+        let medium = &mut self.medium;
+        let mut endpoints = endpoints.into_iter().peekable();
+        for (n, node) in network.nodes.iter().enumerate() {
+            let host = endpoints.next_if(|(_, node)| node.0 as usize == n);
+            let host = host.map(|(endpoint, node)| self.tcp.add(endpoint, node, medium));
+            let cpu = (node.cpu != CpuCost::default()).then(|| {
+                let source = medium.engine.add(Source::Cpu(n as u32));
+                Box::new(NodeCpu::new(&node.name, node.cpu, source, network.seed))
+            });
+            medium.has_processors |= cpu.is_some();
+            medium.nodes.push(NodeState { host, cpu });
+        }
+    }
+
+    /// The number of a host.
+    fn host(&self, node: NodeIndex) -> u32 {
+        let host = self.medium.nodes[node.0 as usize].host;
+        host.expect("the check of a network refuses routers where there must be hosts")
+    }
+
+    fn add_flows(&mut self, network: &Network) {
+        let name = |node: NodeIndex| network.nodes[node.0 as usize].name.as_str();
+        for (n, flow) in network.flows.iter().enumerate() {
+            let n = n as u32;
+            let engine = &mut self.medium.engine;
+            let source = engine.add(Source::Flow(n));
+            engine.kernel.schedule(source, Some(flow.start));
+            let ends = (self.host(flow.from), self.host(flow.to));
+            let names = [flow.from, flow.to].map(name);
+            let mut state = FlowState::new(flow, source, ends, names, network.seed);
+            let mut of_xtp = Vec::new();
+            match &flow.traffic {
+                Traffic::Xtp { .. } => of_xtp.extend([flow.from, flow.to]),
+                Traffic::XtpMulticast { receivers, .. } => {
+                    let members = receivers
+                        .iter()
+                        .map(|it| (*it, name(it.node).to_owned(), self.host(it.node)));
+                    state.group = Some(Box::new(Group::new(members)));
+                    self.medium.add_group(n, flow.from);
+                    of_xtp.push(flow.from);
+                    of_xtp.extend(receivers.iter().map(|it| it.node));
+                }
+                Traffic::Bulk(_) | Traffic::Datagrams { .. } => {}
+            }
+            self.flows.all.push(state);
+            for node in of_xtp {
+                let host = (self.host(node), node);
+                let engine = &mut self.medium.engine;
+                self.xtp.give(host, name(node), network.seed, engine);
+            }
+        }
+    }
+
+    fn add_backbone(&mut self, network: &Network) -> Result<(), NetworkError> {
+        let medium = &mut self.medium;
+        if let Some(backbone) = &network.atm {
+            let built = atm::build(network, backbone, |n| medium.engine.add(Source::Atm(n)))?;
+            // Where cells are moved site after site these are no events.
+            for node in built.switches() {
+                medium.engine.kernel.set_apart(node.timer);
+            }
+            medium.backbone = Some(Box::new(built));
+            medium.atm_mtu = backbone.mtu;
+        }
+        match (&mut medium.backbone, network.contracts.first()) {
+            (Some(backbone), _) => {
+                let timer = |n| medium.engine.add(Source::Contract(n));
+                backbone.add_contracts(network, timer)
+            }
+            (None, None) => Ok(()),
+            (None, Some(contract)) => Err(NetworkError::Value {
+                part: format!("contract {:?}", contract.name),
+                problem: "there is no ATM backbone".to_owned(),
+            }),
+        }
+    }
+
+    /// Builds the METS nodes and the class queues of their links.
+    fn add_mets(&mut self, network: &Network) -> Result<(), NetworkError> {
+        let Some(nodes) = &network.mets else {
+            return Ok(());
+        };
+        let medium = &mut self.medium;
+        let mets = Mets::new(network, nodes, medium)?;
+        self.mets = Some(Box::new(mets));
+        let classes = Classes::new(network, |n| medium.engine.add(Source::Class(n)))?;
+        medium.classes = classes.map(Box::new);
+        for pipe in medium.classes.iter().flat_map(|classes| classes.pipes()) {
+            medium.pipes[pipe as usize].take_all();
+        }
+        Ok(())
+    }
+}

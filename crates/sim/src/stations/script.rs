@@ -1,0 +1,214 @@
+//! What happens from outside: receivers come and go, nodes and links fail and come back.
+
+use std::sync::Arc;
+
+use layercast_core::{RequestId, Time};
+use layercast_mets::SinkInput;
+use layercast_mets::StationInput;
+
+use super::Stations;
+use crate::scenario::{Asked, Fault, FaultKind};
+
+/// Something to be done at a given time; the numbers are places.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// A node starts.
+    Start(usize),
+    /// A receiver comes.
+    Join(usize),
+    /// A receiver goes.
+    Leave(usize),
+    /// A node or link fails or comes back.
+    Fault(Fault),
+    /// An application asks for something.
+    Request(usize),
+    /// The ends of a link see that its channel is gone.
+    ChannelDown(usize),
+    /// The channel of a link stands again, if both ends do.
+    ChannelUp(usize),
+}
+
+impl Stations<'_> {
+    /// Puts the whole scenario on the agenda.
+    pub fn plan_scenario(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.plan(Time::ZERO, Action::Start(node));
+        }
+        for link in 0..self.links.len() {
+            self.plan(Time::ZERO, Action::ChannelUp(link));
+        }
+        let net = Arc::clone(&self.net);
+        for (place, receiver) in net.receivers.iter().enumerate() {
+            self.plan(receiver.join, Action::Join(place));
+            if let Some(leave) = receiver.leave {
+                self.plan(leave, Action::Leave(place));
+            }
+        }
+        for fault in &net.faults {
+            self.plan(fault.at, Action::Fault(*fault));
+        }
+        for (place, request) in net.requests.iter().enumerate() {
+            self.plan(request.at, Action::Request(place));
+        }
+    }
+
+    fn plan(&mut self, at: Time, action: Action) {
+        self.agenda.insert((at, self.planned), action);
+        self.planned += 1;
+        let next = self.agenda.keys().next().map(|key| key.0);
+        self.kernel.schedule(self.agenda_event, next);
+    }
+
+    /// Does what is due.
+    pub fn follow_agenda(&mut self) {
+        while let Some(entry) = self.agenda.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let action = entry.remove();
+            self.perform(action);
+        }
+        let next = self.agenda.keys().next().map(|key| key.0);
+        self.kernel.schedule(self.agenda_event, next);
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Start(node) => self.start(node),
+            Action::Join(place) => self.start_sink(place),
+            Action::Leave(place) => {
+                self.give_sink(place, SinkInput::Leave);
+                self.kernel.schedule(self.sinks[place].stall_event, None);
+            }
+            Action::Fault(fault) => self.fault(fault),
+            Action::Request(place) => self.request(place),
+            Action::ChannelDown(link) => self.announce(link, false),
+            Action::ChannelUp(link) => {
+                let ends = self.net.links[link].ends;
+                let stands = ends.iter().all(|&node| self.nodes[node].station.is_some());
+                if stands && self.links[link].up && !self.links[link].channel {
+                    self.links[link].channel = true;
+                    self.renew_repair(link);
+                    self.announce(link, true);
+                }
+            }
+        }
+    }
+
+    /// Asks a machine for something, if it is there.
+    fn request(&mut self, place: usize) {
+        let (now, net) = (self.now, Arc::clone(&self.net));
+        let request = &net.requests[place];
+        let (id, option) = (RequestId(place as u32), request.option.clone());
+        let node = match request.of {
+            Asked::Source(flow) => net.flows[flow].node,
+            Asked::Sink(receiver) => net.receivers[receiver].node,
+        };
+        let Some(station) = &mut self.nodes[node].station else {
+            return;
+        };
+        match request.of {
+            Asked::Source(flow) => {
+                if let Some(source) = station.source_mut(self.sources[flow].place) {
+                    source.request(now, id, option);
+                }
+            }
+            Asked::Sink(receiver) => {
+                if let Some(sink) = station.sink_mut(self.sinks[receiver].place) {
+                    sink.request(now, id, option);
+                }
+            }
+        }
+        self.settle(node);
+    }
+
+    /// Tells both ends of a link that its channel stands, or is gone.
+    fn announce(&mut self, link: usize, up: bool) {
+        let ends = self.net.links[link];
+        for (side, (node, port)) in ends.ends.into_iter().zip(ends.ports).enumerate() {
+            // A port with several links is down when all of them are.
+            let mut others = self.wires[2 * link + side].fan.iter();
+            if !up && others.any(|wire| self.links[self.wires[*wire].link].channel) {
+                continue;
+            }
+            self.give(
+                node,
+                match up {
+                    true => StationInput::PortUp { port },
+                    false => StationInput::PortDown { port },
+                },
+            );
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        let Fault { kind, target, .. } = fault;
+        match kind {
+            FaultKind::Kill => self.kill(target),
+            FaultKind::Restart => {
+                self.kill(target);
+                self.start(target);
+                let net = Arc::clone(&self.net);
+                for port in &net.nodes[target].ports {
+                    self.plan_channel_up(port.link);
+                }
+            }
+            FaultKind::LinkDown => {
+                self.links[target].up = false;
+                self.break_channel(target);
+            }
+            FaultKind::LinkUp => {
+                self.links[target].up = true;
+                self.plan_channel_up(target);
+            }
+        }
+    }
+
+    /// A node starts with empty state; its receivers that should be there come back.
+    fn start(&mut self, place: usize) {
+        let (now, net) = (self.now, Arc::clone(&self.net));
+        let node = &net.nodes[place];
+        let station = self.nodes[place].start(&net, place);
+        for &flow in &node.sources {
+            self.sources[flow].start(now, &net.flows[flow], station);
+        }
+        self.settle(place);
+        for &receiver in &node.receivers {
+            let wanted = &net.receivers[receiver];
+            if wanted.join < now && wanted.leave.is_none_or(|leave| leave > now) {
+                self.start_sink(receiver);
+            }
+        }
+    }
+
+    /// A node stops immediately and loses all state.
+    fn kill(&mut self, place: usize) {
+        let net = Arc::clone(&self.net);
+        let node = &net.nodes[place];
+        self.nodes[place].stop(&mut self.kernel);
+        for &flow in &node.sources {
+            self.kernel.schedule(self.sources[flow].event, None);
+        }
+        for &receiver in &node.receivers {
+            let sink = &self.sinks[receiver];
+            self.kernel.schedule(sink.event, None);
+            self.kernel.schedule(sink.stall_event, None);
+        }
+        for port in &node.ports {
+            self.break_channel(port.link);
+        }
+    }
+
+    fn break_channel(&mut self, link: usize) {
+        if std::mem::take(&mut self.links[link].channel) {
+            self.leave_group(link);
+            let seen = self.now.saturating_add(self.net.detection);
+            self.plan(seen, Action::ChannelDown(link));
+        }
+    }
+
+    /// A channel comes back only after both ends have seen that it was gone.
+    fn plan_channel_up(&mut self, link: usize) {
+        let seen = self.now.saturating_add(self.net.detection.times(2));
+        self.plan(seen, Action::ChannelUp(link));
+    }
+}
