@@ -366,7 +366,7 @@ impl CellFileHeader {
             let at = Span::from_ns(u64::from_be_bytes(octets));
             Ok((at, MarkedCell::of(cell, ExclpMapping::Efci)))
         });
-        let cut = (!rest.is_empty()).then(|| Err(CellFileError::Cut(rest.len())));
+        let cut = (!rest.is_empty()).then_some(Err(CellFileError::Cut(rest.len())));
         cells.chain(cut)
     }
 }

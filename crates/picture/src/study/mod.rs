@@ -423,7 +423,7 @@ impl World<'_> {
     fn watch(&mut self, at: u64, picture: u32) {
         let since = (at - warm_up()) as f64;
         if picture < source::GOP {
-            let wait = self.cell_time * f64::from(self.buffer.len() as u32 + 1);
+            let wait = self.cell_time * f64::from(self.buffer.len() + 1);
             self.first_gop = Some(since + wait);
         }
         let fast = self.setting.fast_start.map_or(0.0, |it| it.first_seconds);
