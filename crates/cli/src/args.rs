@@ -67,7 +67,7 @@ pub enum Command {
     /// Make a transport stream of cells, from a file or as they arrive
     ReceiveCells(crate::cells::args::ReceiveCells),
     /// Offer a clip or a live stream as a layered flow
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Run a software switch between servers and receivers: each branch gets the layers that fit
     Switch(Switch),
     /// Receive a flow; write it to a file, a player or a UDP address
