@@ -433,8 +433,8 @@ fn streams_without_b_of_i_alone_of_fields_and_without_slices_are_accepted() {
         sequence.into_iter().chain(pictures).collect()
     };
     // I, P and B pictures; the longest and the shortest GOP; the distance of references.
-    let cases: [(&[u8], [u64; 3], (u64, u64, u64)); 4] = [
-        (&[1, 2, 2, 2, 1, 2, 2, 2], [2, 6, 0], (4, 4, 1)),
+    let cases = [
+        (&[1, 2, 2, 2, 1, 2, 2, 2][..], [2, 6, 0], (4, 4, 1)),
         (&[1, 1, 1, 1], [4, 0, 0], (1, 1, 1)),
         // Two fields of each frame: of the first one I and P.
         (&[1, 2, 3, 3, 2, 2, 1, 2, 3, 3, 2, 2], [2, 6, 4], (6, 6, 3)),
