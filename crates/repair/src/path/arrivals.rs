@@ -31,6 +31,8 @@ pub(crate) struct Report<'a> {
     pub rtt: Span,
     /// When a datagram left exactly, its octets, and the octets of all up to and including it.
     pub sent: &'a dyn Fn(u64) -> Option<Left>,
+    /// Whether the path does not carry a datagram of this number of octets.
+    pub too_long: &'a dyn Fn(u32) -> bool,
 }
 
 /// A datagram that left.
@@ -40,6 +42,8 @@ pub(crate) struct Left {
     pub at: Option<Time>,
     pub octets: u32,
     pub total: u64,
+    /// Octets of its longest part.
+    pub part: u32,
 }
 
 /// What a report says of the path.
@@ -47,7 +51,7 @@ pub(crate) struct Left {
 pub(crate) struct Arrived {
     /// Octets that arrived since the last report.
     pub octets: u64,
-    /// Datagrams sent in that time, and those of them that did not arrive.
+    /// Datagrams sent in that time, and those of them that did not arrive, without those that were too long.
     pub datagrams: u32,
     pub lost: u32,
     /// How much later than the fastest the newest datagrams came; `None`: no datagram is fit to say.
@@ -122,13 +126,20 @@ impl Arrivals {
             return None;
         };
         let (lost, lost_octets) = missing(report, last + 1..=counter);
+        let too_long = if lost == 0 {
+            0
+        } else {
+            too_long(report, last + 1..=counter)
+        };
         let octets = octets.saturating_sub(lost_octets);
         self.total += octets;
         let (delay, longer) = self.delay(now, report, last);
         Some(Arrived {
             octets,
-            datagrams: u32::try_from(counter - last).unwrap_or(u32::MAX),
-            lost,
+            datagrams: u32::try_from(counter - last)
+                .unwrap_or(u32::MAX)
+                .saturating_sub(too_long),
+            lost: lost.saturating_sub(too_long),
             delay,
             left: sent.at,
             longer,
@@ -276,4 +287,19 @@ fn missing(report: &Report<'_>, counters: RangeInclusive<u64>) -> (u32, u64) {
         }
     }
     (u32::try_from(count).unwrap_or(u32::MAX), octets)
+}
+
+/// How many of these counters a report lacks because their datagrams were too long for the path.
+fn too_long(report: &Report<'_>, counters: RangeInclusive<u64>) -> u32 {
+    let is_too_long =
+        |counter: &u64| (report.sent)(*counter).is_some_and(|it| (report.too_long)(it.part));
+    let lacks = |counter: &u64| {
+        let back = report.hi.checked_sub(*counter);
+        report.feedback.missing.iter().any(|range| {
+            // From the oldest counter of the range on, `back` falls.
+            let oldest = u64::from(range.back);
+            back.is_some_and(|back| back <= oldest && oldest - back < u64::from(range.len))
+        })
+    };
+    counters.filter(|it| is_too_long(it) && lacks(it)).count() as u32
 }

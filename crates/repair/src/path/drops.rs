@@ -87,6 +87,11 @@ impl Drops {
         }
     }
 
+    /// The losses were those of datagrams too long for the path, and say nothing of its rate. Gives the rate before a lower one was tried.
+    pub fn excuse(&mut self) -> Option<f64> {
+        std::mem::take(self).tried.map(|it| it.2)
+    }
+
     /// A lower rate than this is tried.
     pub fn tries(&mut self, now: Time, rate: f64) {
         let share = f64::from(self.lost) / f64::from(self.datagrams.max(1));

@@ -516,11 +516,22 @@ impl PathEstimator {
                 self.together.see().cut(now, arrives);
                 self.note_cut(now, rtt);
             }
-            Some(Verdict::Other(rate)) => {
-                self.rate = self.rate.map(|low| rate.clamp(low, MOST));
-                self.cap = None;
-                self.by_losses = false;
-            }
+            Some(Verdict::Other(rate)) => self.undo_drops(rate),
+        }
+    }
+
+    /// A lower rate was tried for losses that have other reasons.
+    fn undo_drops(&mut self, rate: f64) {
+        self.rate = self.rate.map(|low| rate.clamp(low, MOST));
+        self.cap = None;
+        self.by_losses = false;
+    }
+
+    /// Datagrams were lost because they are too long for the path: what was lost says nothing of what it carries.
+    pub fn excuse_losses(&mut self) {
+        self.loss = (0.0, 0.0);
+        if let Some(rate) = self.drops.excuse() {
+            self.undo_drops(rate);
         }
     }
 

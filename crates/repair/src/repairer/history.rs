@@ -257,6 +257,7 @@ impl<T> History<T> {
             at: (!sent.is_vague).then_some(sent.at),
             octets: sent.octets,
             total: sent.total,
+            part: sent.part,
         })
     }
 

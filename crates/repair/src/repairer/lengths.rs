@@ -67,15 +67,15 @@ fn class(octets: u32) -> usize {
 }
 
 impl Lengths {
-    /// Takes the fate of a datagram of this length, which becomes known at `now`.
-    pub fn outcome(&mut self, now: Time, octets: u32, lost: bool) {
+    /// Takes the fate of a datagram of this length, which becomes known at `now`. Gives whether it shows that lengths are the cause of losses.
+    pub fn outcome(&mut self, now: Time, octets: u32, lost: bool) -> bool {
         let class = class(octets);
         if lost {
             self.lost[class] += 1;
             self.lost_in_all += 1;
             self.shortest = self.shortest.min(class);
             self.turn = true;
-            return;
+            return false;
         }
         if let Some(limit) = self.limit.as_mut().filter(|limit| class >= limit.from) {
             limit.from = class + 1;
@@ -89,12 +89,13 @@ impl Lengths {
         }
         if self.lost_in_all == 0 {
             (self.turns, self.turn, self.shorter, self.longest) = (0, false, 0, 0);
-            return;
+            return false;
         }
         self.shorter = self.shorter.saturating_add(1);
         self.longest = self.longest.max(class);
         self.turns += u32::from(std::mem::take(&mut self.turn));
-        if self.lost_in_all >= LOST && self.is_no_chance() {
+        let is_length = self.lost_in_all >= LOST && self.is_no_chance();
+        if is_length {
             // Lengths between those that arrived and those that did not are unknown, and rare: they are left out, down to a half.
             let lost = self.shortest_lost();
             self.limit = Some(Limit {
@@ -107,6 +108,7 @@ impl Lengths {
                 ..Lengths::default()
             };
         }
+        is_length
     }
 
     /// Whether chance does not explain that shorter ones alone arrived.

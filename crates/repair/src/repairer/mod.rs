@@ -362,12 +362,13 @@ impl<T: Clone> Repairer<T> {
     /// Learns what the path carries.
     fn measure_path(&mut self, now: Time, hi: u64, feedback: &Feedback) {
         let Some(path) = &mut self.path else { return };
-        let history = &self.history;
+        let (history, lengths) = (&self.history, &self.lengths);
         let report = Report {
             feedback,
             hi,
             rtt: self.there.line.rtt().unwrap_or_default(),
             sent: &|counter| history.left(counter),
+            too_long: &|octets| lengths.blocks(now, octets),
         };
         if path.hear(now, &report) {
             self.pacer.set_rate(path.pacer_rate());
@@ -393,7 +394,12 @@ impl<T: Clone> Repairer<T> {
         };
         self.there.line.outcome(lost, fate.is_repair);
         self.losses.outcome(now, (counter, fate.sent), lost);
-        self.lengths.outcome(now, fate.part, lost);
+        if self.lengths.outcome(now, fate.part, lost)
+            && let Some(path) = &mut self.path
+        {
+            path.excuse_losses();
+            self.pacer.set_rate(path.pacer_rate());
+        }
         if lost {
             self.stats.layers[fate.layer].lost += 1;
             self.calm.on_gap(now);

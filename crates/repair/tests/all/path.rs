@@ -21,6 +21,9 @@ struct Stream {
     adapts: bool,
 }
 
+/// The last datagram of a frame is shorter than the others where the lengths of a run are mixed.
+const SHORT: u32 = 400;
+
 impl Stream {
     /// The mean rate up to a level.
     fn rate(&self, level: usize) -> f64 {
@@ -51,6 +54,7 @@ struct Run {
     /// Packets left of each frame, by layer, and those sent.
     left: Vec<[u32; 3]>,
     sent: Vec<[u32; 3]>,
+    mixed: bool,
     other: Other,
     window: Window,
     /// Time, rate of the port, queue of the line, level; every 10 ms.
@@ -81,6 +85,7 @@ impl Run {
             reported: None,
             left: Vec::new(),
             sent: Vec::new(),
+            mixed: false,
             other: Other::Nobody,
             window: Window {
                 packets: 10.0,
@@ -141,8 +146,11 @@ impl Run {
                     of: at as u32,
                 };
                 index += 1;
-                self.hop
-                    .send(self.now, unit(layer, stamp, n + 1 == count), packet);
+                let mut unit = unit(layer, stamp, n + 1 == count);
+                if self.mixed && unit.last {
+                    unit.octets = SHORT;
+                }
+                self.hop.send(self.now, unit, packet);
             }
         }
         self.left.push(sent);
@@ -847,6 +855,38 @@ fn what_is_granted_on_a_shared_line_is_sent() {
         let after = shared.base(24.0, 59.0);
         assert!(after.iter().all(|it| *it == 1.0), "{after:?}");
         assert!(came >= 0.7 * sent as f64, "{came} of {sent}");
+    }
+}
+
+/// A path that carries shorter datagrams from one moment on, and as many octets as before: its losses have that reason, and take no layers.
+#[test]
+fn a_path_that_carries_shorter_datagrams_keeps_its_rate() {
+    for (spare, loss) in [
+        (None, 0.0),
+        (Some(1.3), 0.0),
+        (Some(1.3), 0.02),
+        (Some(4.0), 0.02),
+    ] {
+        let mut run = Run::new(how(loss), STREAM);
+        run.mixed = true;
+        if let Some(spare) = spare {
+            run.line(STREAM.rate(2) * spare);
+        }
+        run.run(20.0);
+        run.hop.longest = Some(1_200);
+        run.run(20.0);
+        let [base, e1, e2] = [0, 1, 2].map(|layer| run.complete(layer, 22.0, 39.0));
+        let levels = run.log.iter().filter(|it| it.0 >= seconds(22.0));
+        let least = levels.map(|it| it.3).min();
+        println!(
+            "{spare:?} of the stream, loss {loss}: base {base:?}, E1 {e1:?}, E2 {e2:?}, level {least:?} at least, {:?}",
+            run.hop.repairer.estimate()
+        );
+        assert_eq!(least, Some(2));
+        assert!(
+            base.0 >= 0.999 && e1.0 >= 0.99 && e2.0 >= 0.95,
+            "{base:?} {e1:?} {e2:?}"
+        );
     }
 }
 
