@@ -430,6 +430,7 @@ STATISTICS = {
     ],
     "FEC, files and XTP": [
         ("fec/src/decoder.rs", "DecoderStats", "a decoder of a protected stream"),
+        ("fec/src/smpte/receiver.rs", "SmpteReceiverStats", "parities of a live input of RTP: `parities`"),
         ("multicast/src/event.rs", "SenderStats", "the sender of a file"),
         ("multicast/src/event.rs", "ReceiverStats", "a receiver of a file"),
         ("xtp/src/event.rs", "XtpStats", "an XTP endpoint: `endpoint` of `xtpd`"),

@@ -309,6 +309,7 @@ impl Sorter {
             }
             JoinEvent::Connected { .. }
             | JoinEvent::NotInGroup { .. }
+            | JoinEvent::NoSuchFlow { .. }
             | JoinEvent::Disconnected { .. }
             | JoinEvent::Renewed { .. }
             | JoinEvent::Advertised(_)

@@ -161,6 +161,9 @@ impl Drive {
                 }
                 event = next(&mut live) => match event {
                     Some(event) => {
+                        if let LiveEvent::Repaired(stats) = &event {
+                            status.parities = Some(serde_json::to_value(stats).map_err(Failure::new)?);
+                        }
                         if let LiveEvent::Counted { stats } | LiveEvent::End { stats } = &event {
                             status.input = Some(serde_json::to_value(stats).map_err(Failure::new)?);
                         }

@@ -125,6 +125,9 @@ impl Failure {
                 "give another file, or stop the other command first".to_owned()
             }
             io::ErrorKind::Unsupported => "give the output another name".to_owned(),
+            io::ErrorKind::TimedOut => {
+                "let the program at its other end read, or write into a file".to_owned()
+            }
             io::ErrorKind::FileTooLarge if verb == "read" => {
                 format!("give a part of it: head -c 100M {} > PART", path.display())
             }
@@ -140,6 +143,8 @@ impl Failure {
             io::ErrorKind::StorageFull => failure.hint(format!(
                 "free some space on the disk, or redirect {name} to a file on another"
             )),
+            io::ErrorKind::TimedOut => failure
+                .hint("let the program at the other end of the pipe read, or write into a file"),
             _ => failure.hint(format!("check the file or program that takes {name}")),
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
-use layercast_media::{Undecodable, misnamed};
+use layercast_media::{OutputForm, Undecodable, misnamed};
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
     Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, OutputStats,
@@ -376,16 +376,26 @@ fn other_form(out: &Path) -> Option<&str> {
 /// The failure of an output whose name is for other media than the flow has. What ffmpeg is asked to write is its own affair, but for containers
 /// that it starts to write and cannot.
 fn contradicted(args: &args::Join, flow: &FlowInfo) -> Option<Failure> {
-    let out = args.out.as_deref().filter(|out| !scheme::is_url(out))?;
-    let extension = out.extension()?.to_str()?;
-    if args.via == Via::Ffmpeg && other_form(out).is_none() {
-        return None;
+    let out = args.out.as_deref()?;
+    let media = flow.spec.media;
+    let problem = form(out, args.via).misfit(media).or_else(|| {
+        let extension = out.extension().filter(|_| !scheme::is_url(out))?;
+        let is_ours = args.via != Via::Ffmpeg || other_form(out).is_some();
+        misnamed(extension.to_str().filter(|_| is_ours)?, media)
+    })?;
+    let shown = secret::hidden(&out.to_string_lossy()).into_owned();
+    Some(Failure::Usage(format!("--out {shown}: {problem}")))
+}
+
+/// In what form an output is written, by its name.
+fn form(out: &Path, via: Via) -> OutputForm {
+    if is_through(out, via) {
+        return Target::new(out).form;
     }
-    let problem = misnamed(extension, flow.spec.media)?;
-    Some(Failure::Usage(format!(
-        "--out {}: {problem}",
-        out.display()
-    )))
+    match live::output(out) {
+        Ok(Some((_, false))) => OutputForm::Transport,
+        _ => layercast_net::form_of(out),
+    }
 }
 
 /// The interface on which to join a group: the one that leads to `upstream`, if none is named.
@@ -711,6 +721,13 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
              that has it there (switch --multicast {group}=NAMES,{name}; a server sends none by multicast), or leave \
              --multicast out"
         ),
+        JoinEvent::NoSuchFlow {
+            upstream,
+            flow,
+            known,
+        } => format!(
+            "{upstream} has no flow {flow:?}; it has: {known}; waiting for the flow (--patience says for how long)"
+        ),
         JoinEvent::Disconnected { reason } => format!("not connected: {reason}; calling again"),
         JoinEvent::Renewed { upstream } => format!("the file has another URL: calling {upstream}"),
         JoinEvent::Joined(_) => "joined".to_owned(),
@@ -824,9 +841,10 @@ fn in_words(summary: &JoinSummary) -> String {
             "\n  {} dropped, because the output {}",
             count(summary.output.dropped, "frame"),
             // Before it ended, it may have been slow too.
-            match summary.output.error {
-                Some(_) => "ended before the stream",
-                None => "takes them too slowly",
+            match (&summary.output.error, summary.output.error_kind) {
+                (None, _) | (_, Some(io::ErrorKind::TimedOut)) =>
+                    "takes them too slowly, or not at all",
+                (Some(_), _) => "ended before the stream",
             }
         );
     }

@@ -164,6 +164,10 @@ pub struct NodeStatus {
     // JSON: IngestStats
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
+    /// What the parities of its RTP did, once they brought a packet back or could not.
+    // JSON: SmpteReceiverStats
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parities: Option<Value>,
 }
 
 #[cfg(test)]

@@ -225,10 +225,15 @@ fn decoded(file: &Path, kind: &str) -> u64 {
 
 /// Pictures that ffmpeg decodes of a file with gaps, whatever it says of them.
 fn decoded_at_all(file: &Path) -> u64 {
+    decoded_anyway(file, "0:v")
+}
+
+/// Frames of one kind (`0:a`) that ffmpeg decodes of a file with gaps, whatever it says of them.
+fn decoded_anyway(file: &Path, kind: &str) -> u64 {
     let output = Command::new("ffmpeg")
         .args(["-v", "error", "-nostdin", "-i"])
         .arg(file)
-        .args(["-map", "0:v", "-f", "framecrc", "-"])
+        .args(["-map", kind, "-f", "framecrc", "-"])
         .output()
         .expect("ffmpeg runs");
     let text = String::from_utf8_lossy(&output.stdout);

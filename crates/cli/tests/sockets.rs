@@ -7,7 +7,7 @@ mod metrics;
 #[path = "sockets/sessions.rs"]
 mod sessions;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
@@ -427,6 +427,35 @@ fn a_receiver_that_got_nothing_says_why_and_fails() {
     let why = complaint(&dead);
     assert_eq!(dead.status.code(), Some(1), "{why}");
     assert!(why.contains("is a layercast node listening there"), "{why}");
+}
+
+/// A wrong name is said with those on offer while the command still waits for the flow.
+#[real_time]
+fn a_flow_that_is_not_there_is_named_with_those_on_offer_while_it_is_waited_for() {
+    let server = Running::start(&["serve", &trace("offered"), "--loop"]);
+    let wrong = server.url.replacen("/offered", "/wrong", 1);
+    assert_ne!(wrong, server.url);
+    let mut join = layercast()
+        .args(["join", &wrong, "--json", "--patience", "60s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let lines = BufReader::new(join.stdout.take().expect("a pipe")).lines();
+    let mut events = lines.map(|line| -> Value {
+        let line = line.expect("a line");
+        serde_json::from_str(&line).expect("JSON")
+    });
+    let said = events.find(|it| it["text"].as_str().is_some_and(|it| it.contains("no flow")));
+    let said = said.expect("it is said");
+    let text = format!(
+        "{} has no flow \"wrong\"; it has: offered; waiting for the flow (--patience says for how long)",
+        server.address
+    );
+    assert_eq!(said["text"], text);
+    assert!(said["t_s"].as_f64().expect("a time") < 2.0, "{said}");
+    assert_eq!(join.try_wait().expect("a child"), None);
+    signal(&join, "-TERM");
+    assert!(ends_within(&mut join, SOON).is_some());
 }
 
 #[test]

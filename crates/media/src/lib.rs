@@ -72,6 +72,6 @@ pub use rtp::{
 pub use synthetic::Synthetic;
 pub use ts::{
     Rendition, RenditionId, RenditionNote, Renditions, StreamChange, TsMux, TsSplitter, TsStats,
-    TsWriter, VideoCodec, video_programs,
+    TsWriter, VideoCodec, has_aac, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

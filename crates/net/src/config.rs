@@ -288,6 +288,15 @@ pub enum JoinEvent {
         /// The group.
         group: SocketAddrV4,
     },
+    /// The upstream neighbour is connected and has not advertised the flow; the host waits for it.
+    NoSuchFlow {
+        /// Its address.
+        upstream: SocketAddr,
+        /// The flow.
+        flow: String,
+        /// The flows that it has advertised, or "none".
+        known: String,
+    },
     /// The upstream neighbour is lost, or cannot be reached; it is called again.
     Disconnected {
         /// Why.

@@ -26,6 +26,8 @@ use crate::udp::Udp;
 
 /// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
 const NAME_WITHIN: Span = Span::from_secs(4);
+/// A connected neighbour has advertised what it has after this time; if the flow is not among it, the user hears so.
+const ADVERTISED_WITHIN: Span = Span::from_secs(1);
 
 /// Media that come to the source by this many milliseconds after their time are worth a word.
 const WORTH_MS: f64 = 100.0;
@@ -101,6 +103,7 @@ pub async fn run_join(
         unanswered: None,
         away: None,
         was_joined: false,
+        not_there_at: None,
         trouble: None,
         missing: None,
         receiver: Receiver::new(config, events, now)?,
@@ -158,6 +161,8 @@ struct Runtime {
     away: Option<Time>,
     /// Whether the flow has been joined.
     was_joined: bool,
+    /// When the user hears that the connected neighbour does not have the flow.
+    not_there_at: Option<Time>,
     /// What went wrong last on the connection.
     trouble: Option<String>,
     /// Why receiving ended although the flow was not over.
@@ -248,9 +253,10 @@ impl Actor for Runtime {
         }
         let patience = self.away.zip(self.limits.patience);
         let give_up = patience.map(|(since, patience)| since.saturating_add(patience));
+        self.tell_if_not_there(now);
         let wake = earliest(
             earliest(self.limits.leave_at, start.map(|(by, _)| by)),
-            give_up,
+            earliest(give_up, self.not_there_at),
         );
         Ok(Iteration::Next(earliest(
             self.receiver.next_timeout(),
@@ -276,6 +282,7 @@ impl Actor for Runtime {
         match event {
             PeerEvent::Opened(newcomer) => {
                 (self.unanswered, self.trouble) = (None, None);
+                self.not_there_at = Some(now + ADVERTISED_WITHIN);
                 let (node, group) = (newcomer.hello.node.clone(), newcomer.hello.group);
                 self.receiver.open(now, *newcomer, obs);
                 self.check_group(node, group)?;
@@ -290,6 +297,7 @@ impl Actor for Runtime {
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
             PeerEvent::Closed { peer, reason } => {
                 self.trouble = Some(reason.clone());
+                self.not_there_at = None;
                 self.receiver.close(now, peer, reason, obs);
             }
             PeerEvent::Failed { addr, error, .. } => {
@@ -354,6 +362,19 @@ impl Runtime {
                 why: format!("the connection was lost: {trouble}"),
             },
             None => self.no_such_flow(),
+        }
+    }
+
+    /// Tells the user once in each connection that the neighbour does not have the flow, if it has not advertised it in time.
+    fn tell_if_not_there(&mut self, now: Time) {
+        if self.receiver.found() {
+            self.not_there_at = None;
+        } else if self.not_there_at.take_if(|at| *at <= now).is_some() {
+            self.receiver.tell(JoinEvent::NoSuchFlow {
+                upstream: self.limits.upstream.addr,
+                flow: self.limits.flow.clone(),
+                known: self.receiver.known_flows(),
+            });
         }
     }
 

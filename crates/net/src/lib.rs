@@ -106,7 +106,7 @@ pub use multicast::{
 };
 pub use names::{NameError, check_name, member_of};
 pub use node::{Node, run_node};
-pub use output::{Output, OutputStats, StreamOut};
+pub use output::{Output, OutputStats, StreamOut, form_of};
 pub use outward::outward;
 pub use partial_order::{
     IgnoredDatagrams, PartialOrderError, PartialOrderQueries, PartialOrderReceiver,

@@ -107,7 +107,7 @@ pub struct OutputStats {
     pub stream: WriterStats,
     /// Why writing ended early.
     pub error: Option<String>,
-    /// The kind of that error; `BrokenPipe` if the reader has closed its end.
+    /// The kind of that error; `BrokenPipe` if the reader has closed its end, `TimedOut` if it takes nothing more.
     #[serde(skip)]
     pub error_kind: Option<io::ErrorKind>,
 }
@@ -307,7 +307,11 @@ impl FrameOut {
         let stats = match timeout(FINISH_WITHIN, stats).await {
             Ok(Ok(stats)) => stats,
             _ => OutputStats {
-                error: Some("the reader of the output stopped reading".into()),
+                error: Some(format!(
+                    "its reader did not take the rest within {} s",
+                    FINISH_WITHIN.as_secs()
+                )),
+                error_kind: Some(io::ErrorKind::TimedOut),
                 ..written
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -321,8 +325,8 @@ impl FrameOut {
     }
 }
 
-/// What a file is to be, by its name.
-fn form_of(path: &Path) -> OutputForm {
+/// In what form a file is written, by its name.
+pub fn form_of(path: &Path) -> OutputForm {
     match path.extension().and_then(|it| it.to_str()) {
         Some("ts") => OutputForm::Transport,
         Some("obu") => OutputForm::Obu,
@@ -498,7 +502,17 @@ mod tests {
             let told = format!("{offered} {frames} {stalls}: {stats:?}");
             assert_eq!(stats.frames + stats.dropped, u64::from(offered), "{told}");
             assert!(stats.frames <= u64::from(frames), "{told}");
-            assert_eq!(stats.error.is_some(), frames < offered, "{told}");
+            let failed = frames < offered;
+            let kind = match stalls {
+                true => io::ErrorKind::TimedOut,
+                false => io::ErrorKind::BrokenPipe,
+            };
+            let expected = failed.then_some(kind);
+            assert_eq!(
+                (stats.error.is_some(), stats.error_kind),
+                (failed, expected),
+                "{told}"
+            );
             if offered <= 256 {
                 assert_eq!(stats.frames, u64::from(frames.min(offered)), "{told}");
             }

@@ -88,6 +88,11 @@ impl Complaint {
         signal.is_some_and(|it| outer.iter().any(|outer| outer.as_raw() == it))
     }
 
+    /// Whether it ended by a signal, or did not continue: the other side has no part in that.
+    pub fn was_killed(&self) -> bool {
+        self.kill.is_some() || self.status.signal().is_some()
+    }
+
     /// What it complained of before it was killed.
     fn also(&self) -> String {
         match self.cause.is_empty() {

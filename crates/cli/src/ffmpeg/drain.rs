@@ -8,7 +8,7 @@ use std::process::{ChildStdin, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use layercast_media::OutputForm;
+use layercast_media::{OutputForm, has_aac};
 use layercast_net::lock_output;
 
 use super::complaint::Complaint;
@@ -31,6 +31,8 @@ pub struct Target {
     pub form: OutputForm,
     /// The file that is written, if it is one.
     file: Option<PathBuf>,
+    /// Sound is described before it comes, and AAC in transport streams describes itself.
+    describes_sound: bool,
     args: Vec<OsString>,
 }
 
@@ -77,6 +79,7 @@ impl Target {
                 is_player: false,
                 form: OutputForm::Container,
                 file: Some(out.to_owned()),
+                describes_sound: false,
                 // Not a protocol, whatever the file is called.
                 args: with(&[&READ, &all], input::file_name(out)),
             };
@@ -98,6 +101,7 @@ impl Target {
             is_player: true,
             form,
             file: None,
+            describes_sound: scheme.starts_with("rtsp"),
             args,
         }
     }
@@ -111,7 +115,13 @@ impl Target {
             true => IVF.into(),
             false => arg.clone(),
         };
-        self.args.iter().map(of).collect()
+        let mut args: Vec<OsString> = self.args.iter().map(of).collect();
+        // Its filter aac_adtstoasc gives the description with the first packet, which is too late for RTSP.
+        if self.describes_sound && has_aac(first) {
+            let encoded = ["-c:a", "aac"].map(OsString::from);
+            args.splice(args.len() - 1..args.len() - 1, encoded);
+        }
+        args
     }
 }
 

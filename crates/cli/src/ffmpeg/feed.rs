@@ -369,18 +369,24 @@ impl Feed {
                 if !self.came && is_hopeless {
                     return self.fail_if(failed);
                 }
-                match came {
-                    true => self.tell(format!(
+                let killed = failed.filter(|it| it.was_killed());
+                match (came, killed) {
+                    (true, Some(killed)) => self.tell(format!(
+                        "{name} is not received any more: {} ({}); waiting for the sender again",
+                        killed.in_words(),
+                        killed.remedy(&self.plan.ffmpeg, name)
+                    )),
+                    (true, None) => self.tell(format!(
                         "the sender at {name} left; waiting for the next one"
                     )),
                     // It is tried again and again; what is wrong is said once.
-                    false if self.barren == 1 => {
+                    (false, _) if self.barren == 1 => {
                         self.tell(format!(
                             "no media came at {name}{}; waiting again",
                             why(failed)
                         ));
                     }
-                    false => {}
+                    (false, _) => {}
                 }
                 self.again()
             }

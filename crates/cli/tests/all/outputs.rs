@@ -376,3 +376,31 @@ fn a_reader_that_stalls_does_not_hold_join() {
         .expect("text");
     assert!(said.contains("standard output has stalled"), "{said}");
 }
+
+/// A pipe at `--out -` that no program reads: cause, place and remedy, and no word of a stream without key frames.
+#[real_time]
+fn a_pipe_that_no_program_reads_is_said_to_be_full() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("unread-pipe"), 2);
+    let server = Running::start(&["serve", &clip, "--loop"]);
+    let mut join = Command::new(env!("CARGO_BIN_EXE_layercast"))
+        .args(["join", &server.url, "--out", "-", "--for", "6s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    assert_eq!(ends_within(&mut join, SOON), Some(1));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut join.stderr.take().expect("a pipe"), &mut said)
+        .expect("text");
+    for part in [
+        "because the output takes them too slowly, or not at all",
+        "cannot write standard output: its reader did not take the rest within 2 s",
+        "let the program at the other end of the pipe read",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert!(!said.contains("key frame"), "{said}");
+}

@@ -210,6 +210,32 @@ fn a_container_that_does_not_carry_the_codec_is_refused_and_leaves_no_file() {
     }
 }
 
+/// AV1, VP8 and VP9 in transport streams, to files, UDP and SRT: refused when the flow is known, before anything is written.
+#[test]
+fn video_that_no_transport_stream_carries_is_refused_before_anything_is_written() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("not-in-transport");
+    let file = clip(&folder, "a.webm", VP8, 20).display().to_string();
+    let server = Running::start(&["serve", &file, "--loop"]);
+    let path = folder.join("got.ts");
+    let shown = path.display().to_string();
+    for out in [&*shown, "udp://127.0.0.1:9", "srt://127.0.0.1:9"] {
+        let output = run(&["join", &server.url, "--for", "20s", "--out", out]);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{out}: {said}");
+        for part in [
+            out,
+            "VP8 video cannot be written as a transport stream",
+            "got.webm",
+        ] {
+            assert!(said.contains(part), "{out}: no {part:?} in {said}");
+        }
+        assert!(!path.exists(), "{out}");
+    }
+}
+
 /// What was cut is said by `probe` and `serve`, of files and of pipes, and each reads a pipe as it reads a file.
 #[test]
 fn an_input_that_ends_inside_a_picture_says_so_as_a_file_and_as_a_pipe() {

@@ -64,6 +64,10 @@ fn rtp_that_loses_each_ninth_packet_is_whole_with_parities() {
     assert!(decoded(&received, "0:v") > 150);
     let said = second.wait_for_event("came back");
     assert!(said.contains("all of them"), "{said}");
+    // Programs get the counts.
+    let fits = |line: &serde_json::Value| line["parities"]["recovered"].as_u64() > Some(5);
+    let counted = second.wait_for_report("node", fits);
+    assert_eq!(counted["parities"]["lost"], 0, "{counted}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::common::{
     Running, complaint, decode, ends_within, folder, have_ffmpeg, json, layercast, real_time, run,
 };
-use super::{Helper, SOON, decoded, decoded_at_all, port};
+use super::{Helper, SOON, decoded, decoded_anyway, decoded_at_all, port};
 
 /// A clip with sound in the container of its name.
 pub fn clip(folder: &Path, name: &str, codec: &str, seconds: u32) -> PathBuf {
@@ -314,7 +314,7 @@ fn pushed(name: &str, url: &str, to: &[&str]) {
         _ => url.to_owned(),
     };
     assert!(left.contains(&shown), "{left}");
-    let _second = push(&clip, 8, to);
+    let _second = push(&clip, 60, to);
     server.wait_for_event("again (restart ");
     let got = folder.join("second.ts");
     let out = got.display().to_string();
@@ -322,8 +322,27 @@ fn pushed(name: &str, url: &str, to: &[&str]) {
     assert!(output.status.success(), "{}", complaint(&output));
     let pictures = decoded_at_all(&got);
     assert!((25..=125).contains(&pictures), "{name}: {pictures}");
+    // A child that is killed is no sender that leaves.
     let program = children(server.child.id());
     assert_eq!(program.len(), 1, "{program:?}");
+    let killed = Command::new("kill")
+        .args(["-9", &program[0].to_string()])
+        .status();
+    assert!(killed.expect("kill runs").success());
+    let said = server.wait_for_event("is not received any more");
+    for part in [
+        &*shown,
+        "ffmpeg ended with signal: 9 (SIGKILL)",
+        "something killed it",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    soon(|| {
+        children(server.child.id())
+            .iter()
+            .any(|it| *it != program[0])
+    });
+    let program = children(server.child.id());
     // Killed, it cannot end its child: the kernel does.
     server.child.kill().expect("it runs");
     soon(|| !is_there(program[0]));
@@ -468,14 +487,14 @@ fn containers_are_written_to_the_last_frame() {
 }
 
 #[real_time]
-fn a_stream_is_passed_on_by_srt_and_rtmp() {
+fn a_stream_is_passed_on_by_srt_rtmp_and_rtsp() {
     if !have_ffmpeg() {
         return;
     }
     let folder = folder("through-passed");
     let file = clip(&folder, "clip.mp4", H264, 4).display().to_string();
     let server = Running::start(&["serve", &file, "--loop"]);
-    let [srt, rtmp] = [port(), port()];
+    let [srt, rtmp, rtsp] = [port(), port(), port()];
     let inputs = [
         (
             "srt",
@@ -493,6 +512,15 @@ fn a_stream_is_passed_on_by_srt_and_rtmp() {
                 format!("rtmp://127.0.0.1:{rtmp}/live"),
             ],
         ),
+        (
+            "rtsp",
+            vec![
+                "-rtsp_flags".to_owned(),
+                "listen".to_owned(),
+                "-i".to_owned(),
+                format!("rtsp://127.0.0.1:{rtsp}/live"),
+            ],
+        ),
     ];
     let mut players = Vec::new();
     for (name, input) in &inputs {
@@ -500,7 +528,11 @@ fn a_stream_is_passed_on_by_srt_and_rtmp() {
         let child = Command::new("ffmpeg")
             .args(["-v", "error", "-nostdin", "-y"])
             .args(input)
-            .args(["-c", "copy"])
+            // RTP has no decoding times, without which ffmpeg copies no pictures that come in another order.
+            .args(match *name {
+                "rtsp" => ["-c:v", "mpeg2video", "-c:a", "mp2"],
+                _ => ["-c:v", "copy", "-c:a", "copy"],
+            })
             .arg(&got)
             .spawn();
         players.push((Helper(child.expect("ffmpeg starts")), got));
@@ -510,9 +542,10 @@ fn a_stream_is_passed_on_by_srt_and_rtmp() {
     let outputs = [
         format!("srt://127.0.0.1:{srt}"),
         format!("rtmp://127.0.0.1:{rtmp}/live"),
+        format!("rtsp://127.0.0.1:{rtsp}/live"),
     ];
     thread::scope(|scope| {
-        for (name, out) in ["srt", "rtmp"].iter().zip(&outputs) {
+        for (name, out) in ["srt", "rtmp", "rtsp"].iter().zip(&outputs) {
             let url = &server.url;
             scope.spawn(move || {
                 let args = ["join", url, "--name", name, "--out", out, "--for", "6s"];
@@ -529,6 +562,8 @@ fn a_stream_is_passed_on_by_srt_and_rtmp() {
             "{}: {pictures}",
             got.display()
         );
+        let sound = decoded_anyway(&got, "0:a");
+        assert!(sound > 100, "{}: {sound}", got.display());
     }
 }
 

@@ -29,5 +29,6 @@ pub use renditions::{Rendition, RenditionId, RenditionNote, Renditions, video_pr
 pub use silence::StreamChange;
 pub(crate) use splitter::parse;
 pub use splitter::{TsSplitter, TsStats};
+pub use tables::has_aac;
 pub(crate) use video::{Coded, VideoInspector};
 pub use writer::TsWriter;

@@ -41,6 +41,16 @@ impl TablePackets {
     }
 }
 
+/// Whether the program whose tables these packets begin with has sound in AAC, with ADTS headers or in LATM (ISO/IEC 13818-1, table 2-34).
+pub fn has_aac(packets: &[u8]) -> bool {
+    let mut tables = Tables::of_program(None);
+    for packet in packets.chunks_exact(TS_PACKET).filter_map(Packet::new) {
+        tables.push(&packet);
+    }
+    let mut streams = tables.map().into_iter().flat_map(|map| &map.streams);
+    streams.any(|it| matches!(it.kind, 0x0F | 0x11))
+}
+
 /// The tables of a transport stream, and the program that is served.
 ///
 /// The program is the wanted one, else the first that has video, else the first.
