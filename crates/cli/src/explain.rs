@@ -1,6 +1,5 @@
 //! `layercast explain`: what a wish of a user costs on the network, and what a rate pays for.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,6 +8,7 @@ use layercast_profile::{
     Afforded, Category, Levels, Mapped, Mapping, PRESETS, Profile, ProfileError, Ratio, Tables,
     Unit, afford,
 };
+use layercast_sim::file;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -121,7 +121,11 @@ pub fn run(args: &Explain) -> Outcome {
             false => print(&describe_units(&mapping, &mapped)),
         };
     }
-    if let Ok(rate) = units::rate(what) {
+    let rate = units::rate(what);
+    if let (Err(error), true) = (&rate, is_number(what) && !Path::new(what).exists()) {
+        return Err(Failure::wrong_use(format!("{what} is no rate: {error}")));
+    }
+    if let Ok(rate) = rate {
         let rate_bps = rate.as_bps();
         let pictures = afford(rate_bps, &tables, args.unit).map_err(Failure::wrong_use)?;
         let unit = args.unit;
@@ -179,16 +183,26 @@ fn profile(what: &str) -> Result<Profile, Failure> {
 /// The delay bound of the profile of a name or in a file, for `serve --profile`.
 pub fn bound(what: &str) -> Result<Span, String> {
     let profile = profile(what).map_err(|failure| failure.to_string())?;
-    // The cast saturates.
-    Ok(Span::from_ms(profile.delay_ms().round() as u64))
+    // What cannot be kept is not promised.
+    let levels = profile.explain(&Tables::default(), Unit::datagram(1_500));
+    levels.map_err(|error| format!("{what}: {error}"))?;
+    let bound = profile.picture_delay_ms().ok_or_else(|| {
+        format!("{what}: no pictures come to the user: name one with a stream of video, or use --delay-max")
+    })?;
+    Ok(Span::from_us((bound * 1e3).round() as u64))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))
+    file::read_text(path, file::MAX_TEXT_FILE).map_err(|error| Failure::file(path, "read", &error))
 }
 
 fn wrong(path: &Path, error: ProfileError) -> Failure {
     Failure::of(path, error)
+}
+
+/// Whether a text begins as a rate does.
+fn is_number(text: &str) -> bool {
+    text.starts_with(|it: char| it.is_ascii_digit())
 }
 
 /// Reads `NxOCTETS`.

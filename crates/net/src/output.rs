@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use layercast_core::Serial;
+use layercast_core::{PerLayer, Serial};
 use layercast_fec::SmpteConfig;
 use layercast_media::{OutputForm, Undecodable, WriterStats};
 use layercast_mets::PlayedFrame;
@@ -118,6 +118,8 @@ pub(crate) struct FrameOut {
     /// Frames that were to be written, and those of them that found no room.
     offered: u64,
     dropped: u64,
+    /// Pictures, and frames of sound, that found no room or were missing before those, since the last one that did.
+    unsent: [PerLayer<u32>; 2],
     broken: bool,
     /// Frames of a fast start are not for this output.
     skips_again: bool,
@@ -231,6 +233,7 @@ impl FrameOut {
             taker,
             offered: 0,
             dropped: 0,
+            unsent: [PerLayer::default(); 2],
             broken: false,
             skips_again: false,
         }
@@ -256,19 +259,33 @@ impl FrameOut {
         if frame.again && self.skips_again {
             return;
         }
+        let unsent = &mut self.unsent[usize::from(frame.sound)];
+        let mut missing = frame.missing;
+        for (layer, &count) in unsent.iter() {
+            missing[layer] += count;
+        }
+        let next = PlayedFrame {
+            missing,
+            ..frame.clone()
+        };
         let gone = match &self.taker {
             Taker::Nobody => return,
             Taker::Writer(frames, ..) => frames
-                .try_send(Item::Frame(frame.clone()))
+                .try_send(Item::Frame(next))
                 .map_err(|error| matches!(error, TrySendError::Disconnected(_))),
             Taker::Program(frames) => frames
-                .try_send(frame.clone())
+                .try_send(next)
                 .map_err(|error| matches!(error, mpsc::error::TrySendError::Closed(_))),
         };
         self.offered += 1;
-        if let Err(gone) = gone {
-            self.dropped += 1;
-            self.broken |= gone;
+        match gone {
+            Ok(()) => *unsent = PerLayer::default(),
+            Err(gone) => {
+                *unsent = missing;
+                unsent[frame.layer] += 1;
+                self.dropped += 1;
+                self.broken |= gone;
+            }
         }
     }
 
@@ -339,7 +356,7 @@ mod tests {
     use std::sync::mpsc;
 
     use bytes::Bytes;
-    use layercast_core::{Layer, PerLayer, Span, Time};
+    use layercast_core::{Layer, Span, Time};
 
     use layercast_wire::{Payload, Waited};
 
@@ -423,6 +440,39 @@ mod tests {
             }
             assert_eq!(came, expected);
         }
+    }
+
+    #[tokio::test]
+    async fn the_frame_behind_dropped_ones_says_what_is_missing_before_it() {
+        let (sender, mut frames) = tokio::sync::mpsc::channel(1);
+        let here = Output::Channel(sender);
+        let mut out = FrameOut::open(&here, (Undecodable::LeaveOut, None), 0).unwrap();
+        let of = |seq, layer, sound| PlayedFrame {
+            layer,
+            sound,
+            ..frame(seq)
+        };
+        out.write(&of(0, Layer::Base, false));
+        // No room for these; before the last of them one of E2 was lost on the way.
+        out.write(&of(1, Layer::E1, false));
+        out.write(&of(2, Layer::Base, true));
+        let mut late = of(4, Layer::Base, false);
+        late.missing.e2 = 1;
+        out.write(&late);
+        assert_eq!(frames.recv().await.unwrap().missing, PerLayer::default());
+        out.write(&of(5, Layer::E2, false));
+        let all = PerLayer {
+            base: 1,
+            e1: 1,
+            e2: 1,
+        };
+        assert_eq!(frames.recv().await.unwrap().missing, all);
+        out.write(&of(6, Layer::Base, true));
+        let sound = frames.recv().await.unwrap().missing;
+        assert_eq!((sound.base, sound.e1), (1, 0));
+        out.write(&of(7, Layer::Base, false));
+        assert_eq!(frames.recv().await.unwrap().missing, PerLayer::default());
+        assert_eq!(out.dropped(), 3);
     }
 
     #[tokio::test]

@@ -6,6 +6,8 @@ use crate::error::ProfileError;
 
 /// Streams of a profile at most.
 const MOST_STREAMS: usize = 64;
+/// The longest time of a profile, in milliseconds.
+const LONGEST_MS: f64 = 3_600_000.0;
 
 /// Names and texts of the profiles that come with the program, one for each category of the paper's table 1.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -85,28 +87,122 @@ pub enum Commitment {
 
 /// A stream that a user wants.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "RawStream")]
 pub struct Stream {
     /// Its name.
     pub name: String,
     /// Which way it goes.
     pub direction: Direction,
     /// What it is to look or sound like.
-    #[serde(flatten)]
     pub wish: Wish,
     /// Delay from the capture to the presentation in milliseconds: the worst that is accepted, and the one that is wanted.
     pub delay_ms: [f64; 2],
     /// Share of lost data units: the worst that is accepted, and the one that is wanted.
     pub loss: [f64; 2],
     /// Jitter of the network in milliseconds: the worst that is accepted, and the one that is wanted. Only streams with a clock have it.
-    #[serde(default)]
     pub jitter_ms: Option<[f64; 2]>,
     /// How firmly it is promised.
     pub commitment: Commitment,
 }
 
+/// A stream as its file has it: the keys of all kinds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStream {
+    name: String,
+    direction: Direction,
+    kind: Kind,
+    size: Option<String>,
+    fluency: Option<String>,
+    colour: Option<bool>,
+    sound: Option<String>,
+    codec: Option<String>,
+    octets: Option<u64>,
+    per_second: Option<u64>,
+    delay_ms: Vec<f64>,
+    loss: Vec<f64>,
+    jitter_ms: Option<Vec<f64>>,
+    commitment: Commitment,
+}
+
+/// Kinds of streams.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Video,
+    Audio,
+    Data,
+}
+
+impl TryFrom<RawStream> for Stream {
+    type Error = String;
+
+    fn try_from(raw: RawStream) -> Result<Stream, String> {
+        let name = &raw.name;
+        // The keys that the file has, and those that the kind wants or may have.
+        let given = [
+            ("size", raw.size.is_some()),
+            ("fluency", raw.fluency.is_some()),
+            ("colour", raw.colour.is_some()),
+            ("sound", raw.sound.is_some()),
+            ("codec", raw.codec.is_some()),
+            ("octets", raw.octets.is_some()),
+            ("per_second", raw.per_second.is_some()),
+        ];
+        let (kind, keys): (_, &[&str]) = match raw.kind {
+            Kind::Video => ("video", &["size", "fluency", "colour", "codec"]),
+            Kind::Audio => ("audio", &["sound", "codec"]),
+            Kind::Data => ("data", &["octets", "per_second"]),
+        };
+        if let Some((key, _)) = given.iter().find(|(key, is)| *is && !keys.contains(key)) {
+            return Err(format!(
+                "stream {name}: {key} is none of a stream of {kind}, which has {}",
+                keys.join(", ")
+            ));
+        }
+        let lacks = |key: &str| format!("stream {name}: a stream of {kind} needs {key}");
+        let word = |value: &Option<String>, key| value.clone().ok_or_else(|| lacks(key));
+        let wish = match raw.kind {
+            Kind::Video => Wish::Video {
+                size: word(&raw.size, "size")?,
+                fluency: word(&raw.fluency, "fluency")?,
+                colour: raw.colour.unwrap_or(true),
+                codec: word(&raw.codec, "codec")?,
+            },
+            Kind::Audio => Wish::Audio {
+                sound: word(&raw.sound, "sound")?,
+                codec: word(&raw.codec, "codec")?,
+            },
+            Kind::Data => Wish::Data {
+                octets: raw.octets.ok_or_else(|| lacks("octets"))?,
+                per_second: raw.per_second.ok_or_else(|| lacks("per_second"))?,
+            },
+        };
+        let two = |values: &[f64], key: &str| {
+            <[f64; 2]>::try_from(values).map_err(|_| {
+                format!(
+                    "stream {name}: {key} has {} values: the worst that is accepted, and the one that is wanted",
+                    values.len()
+                )
+            })
+        };
+        Ok(Stream {
+            direction: raw.direction,
+            wish,
+            delay_ms: two(&raw.delay_ms, "delay_ms")?,
+            loss: two(&raw.loss, "loss")?,
+            jitter_ms: raw
+                .jitter_ms
+                .map(|values| two(&values, "jitter_ms"))
+                .transpose()?,
+            commitment: raw.commitment,
+            name: raw.name,
+        })
+    }
+}
+
 /// What a stream is to look or sound like.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Wish {
     /// Pictures.
     Video {
@@ -115,7 +211,6 @@ pub enum Wish {
         /// Their rate, a word of the tables.
         fluency: String,
         /// Whether they have colours.
-        #[serde(default = "yes")]
         colour: bool,
         /// How they are compressed, a name of the tables.
         codec: String,
@@ -134,21 +229,6 @@ pub enum Wish {
         /// Data units per second.
         per_second: u64,
     },
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl Wish {
-    /// Its name in profiles.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Wish::Video { .. } => "video",
-            Wish::Audio { .. } => "audio",
-            Wish::Data { .. } => "data",
-        }
-    }
 }
 
 impl Category {
@@ -182,19 +262,12 @@ impl Profile {
         Some(Profile::from_toml(text).expect("a test reads the presets"))
     }
 
-    /// The delay bound of its pictures, or of all its streams if it has none, in milliseconds: the shortest one.
-    pub fn delay_ms(&self) -> f64 {
-        let is_video = |it: &&Stream| matches!(it.wish, Wish::Video { .. });
-        let shortest = |bounds: &mut dyn Iterator<Item = &Stream>| {
-            bounds
-                .map(|it| it.delay_ms[0])
-                .fold(f64::INFINITY, f64::min)
-        };
-        let of_video = shortest(&mut self.stream.iter().filter(is_video));
-        match of_video.is_finite() {
-            true => of_video,
-            false => shortest(&mut self.stream.iter()),
-        }
+    /// The shortest delay bound of the pictures that come to the user, in milliseconds; `None` if none do.
+    pub fn picture_delay_ms(&self) -> Option<f64> {
+        let is_video =
+            |it: &&Stream| matches!(it.wish, Wish::Video { .. }) && it.direction != Direction::Up;
+        let bounds = self.stream.iter().filter(is_video);
+        bounds.map(|it| it.delay_ms[0]).reduce(f64::min)
     }
 
     fn check(&self) -> Result<(), ProfileError> {
@@ -204,8 +277,15 @@ impl Profile {
                 what: what.into(),
             })
         };
-        if !(self.setup_ms.is_finite() && self.setup_ms > 0.0) {
-            return whole("setup_ms", "a positive time");
+        if !(self.setup_ms > 0.0 && self.setup_ms <= LONGEST_MS) {
+            return whole("setup_ms", "a time between 0 and an hour");
+        }
+        let names = self.stream.iter().map(|it| &it.name);
+        if std::iter::once(&self.name)
+            .chain(names)
+            .any(|it| !is_name(it))
+        {
+            return whole("name", "1 to 64 letters, digits, spaces, - or _");
         }
         if self.stream.is_empty() || self.stream.len() > MOST_STREAMS {
             return whole("stream", &format!("1 to {MOST_STREAMS} streams"));
@@ -235,6 +315,12 @@ impl Profile {
     }
 }
 
+/// Whether a text can be printed as a name.
+fn is_name(text: &str) -> bool {
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_');
+    (1..=64).contains(&text.chars().count()) && text.chars().all(is_part)
+}
+
 impl Stream {
     fn check(&self) -> Result<(), ProfileError> {
         let interval = |field, [worst, target]: [f64; 2], most: f64| {
@@ -250,10 +336,10 @@ impl Stream {
                 )),
             }
         };
-        interval("delay_ms", self.delay_ms, 3_600_000.0)?;
+        interval("delay_ms", self.delay_ms, LONGEST_MS)?;
         interval("loss", self.loss, 1.0)?;
         if let Some(jitter) = self.jitter_ms {
-            interval("jitter_ms", jitter, 3_600_000.0)?;
+            interval("jitter_ms", jitter, LONGEST_MS)?;
         }
         if let Wish::Data { octets: 0, .. } | Wish::Data { per_second: 0, .. } = self.wish {
             return Err(ProfileError::value(
@@ -279,9 +365,9 @@ mod tests {
             assert_eq!(category.as_str(), Some(*name));
         }
         assert_eq!(Profile::preset("nothing"), None);
-        let bound = |name| Profile::preset(name).unwrap().delay_ms();
-        assert_eq!(bound("conferencing"), 250.0);
-        assert_eq!(bound("collaboration"), 100.0);
+        let bound = |name| Profile::preset(name).unwrap().picture_delay_ms();
+        assert_eq!(bound("conferencing"), Some(250.0));
+        assert_eq!(bound("collaboration"), None);
     }
 
     #[test]
@@ -322,6 +408,29 @@ mod tests {
             ),
             ("kind = \"audio\"", "kind = \"smell\"", "smell"),
             ("setup_ms = 2000", "set_up = 2", "set_up"),
+            (
+                "codec = \"h264\"",
+                "codec = \"h264\"\ncolor = false",
+                "color",
+            ),
+            (
+                "codec = \"h264\"",
+                "codec = \"h264\"\nsound = \"hifi\"",
+                "stream camera: sound is none of a stream of video",
+            ),
+            (
+                "size = \"medium\"\n",
+                "",
+                "stream camera: a stream of video needs size",
+            ),
+            ("jitter_ms = [40, 20]", "jitter = [40, 20]", "jitter"),
+            (
+                "delay_ms = [150, 100]",
+                "delay_ms = [150, 100, 3]",
+                "delay_ms has 3 values",
+            ),
+            ("setup_ms = 2000", "setup_ms = 1e308", "setup_ms"),
+            ("name = \"conferencing\"", "name = \"a\\u202Eb\"", "name"),
         ] {
             assert!(text.contains(old), "{old}");
             let error = Profile::from_toml(&text.replacen(old, new, 1))

@@ -52,6 +52,8 @@ struct State {
     command: &'static str,
     started: Instant,
     kept: Mutex<Kept>,
+    /// Held while the node is asked: one scrape after the other, each with a connection of its own.
+    asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -94,6 +96,7 @@ impl Metrics {
             command,
             started: Instant::now(),
             kept: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
         })));
         let start_s = start.map_or(0.0, |it| it.as_secs_f64());
         metrics.keep("command", "start_s", json!(start_s));
@@ -177,6 +180,7 @@ impl State {
             let kept = self.lock();
             (kept.values.clone(), kept.asked.clone())
         };
+        let _turn = self.asking.lock().await;
         match asked {
             None => {}
             Some(Asked::Node(node)) => {

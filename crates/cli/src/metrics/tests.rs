@@ -13,6 +13,7 @@ fn metrics() -> Metrics {
         command: "join",
         started: Instant::now(),
         kept: Mutex::default(),
+        asking: tokio::sync::Mutex::default(),
     })))
 }
 

@@ -856,3 +856,26 @@ fn a_policer_probe_that_listens_does_not_amplify() {
     assert!(received > 0, "it answers at all");
     assert!(received <= sent, "{received} for {sent}");
 }
+
+#[test]
+fn a_profile_is_bounded_and_promised_only_if_it_can_be_kept() {
+    let folder = folder("profiles");
+    let output = run(&["explain", "/dev/zero"]);
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    let text = "name = \"lesson\"\ncategory = \"playback\"\nsetup_ms = 1000\n[[stream]]\nname = \"teacher\"\n\
+                direction = \"down\"\nkind = \"video\"\nsize = \"hd\"\nfluency = \"medium\"\ncodec = \"h265\"\n\
+                delay_ms = [80, 40]\njitter_ms = [100, 40]\nloss = [0.001, 0.0001]\ncommitment = \"statistical\"\n";
+    let path = folder.join("lesson.toml");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    let explained = run(&["explain", path]);
+    assert_eq!(explained.status.code(), Some(1));
+    let promised = run(&["serve", "-", "--profile", path]);
+    assert_eq!(promised.status.code(), Some(2));
+    for output in [explained, promised] {
+        let said = complaint(&output);
+        assert!(said.contains("more than the bound of 80 ms"), "{said}");
+    }
+    let rate = complaint(&run(&["explain", "2M"]));
+    assert!(rate.contains("2M is no rate"), "{rate}");
+}
