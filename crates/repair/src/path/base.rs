@@ -26,8 +26,6 @@ const FAILED: Span = Span::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Base {
     mean: Highest,
-    /// A frame leaves within this time.
-    within: Span,
     /// What base layers need besides that are promised and do not pass now.
     absent: f64,
     /// With which frames leave in time.
@@ -71,7 +69,6 @@ impl Base {
     pub fn new() -> Base {
         Base {
             mean: Highest::default(),
-            within: WITHIN.1,
             absent: 0.0,
             peak: Highest::default(),
             least: 0.0,
@@ -85,7 +82,6 @@ impl Base {
     /// Octets of the base layer are to be sent, and are of use for `budget`.
     pub fn offer(&mut self, now: Time, octets: u32, budget: Span) {
         let within = budget.mul_div(1, 2).max(WITHIN.0).min(WITHIN.1);
-        self.within = within;
         self.mean.add(now, octets, MEAN);
         self.peak.add(now, octets, within);
     }
@@ -93,11 +89,6 @@ impl Base {
     /// Base layers of this rate are promised, and other layers pass in their place.
     pub fn set_absent(&mut self, bps: f64) {
         self.absent = bps;
-    }
-
-    /// Whether a queue takes the time that frames have for the path, and other layers than the base layer prolong it.
-    pub fn is_delayed_by(&self, queue: Span) -> bool {
-        queue > self.within && self.absent == 0.0 && self.mean.get() > 0.0
     }
 
     /// What it takes on average, with its repairs; 0 before that is known.

@@ -227,14 +227,6 @@ impl PathEstimator {
         self.raised = Some(now);
     }
 
-    /// Whether a queue of the ports of this node takes the time that frames of the base layer have, and others are to be discarded until it is shorter.
-    pub fn protects_base(&self, now: Time) -> bool {
-        let line = self.together.pace(now).map_or(Span::ZERO, |it| it.1);
-        !self.competing
-            && !self.arrivals.is_in_doubt()
-            && self.base.is_delayed_by(self.queue.max(line))
-    }
-
     /// Whether the next [`TRAIN`] datagrams may leave without a pause, to see how far apart they arrive.
     pub fn wants_train(&self, now: Time) -> bool {
         self.rate.is_some()

@@ -437,12 +437,6 @@ impl<T: Clone> Repairer<T> {
         }
     }
 
-    /// Whether a datagram is of an enhancement layer, and base layers wait in the queue of the path.
-    fn yields(&self, now: Time, waiting: &Waiting<T>) -> bool {
-        let path = self.path.as_ref();
-        waiting.unit().layer != Layer::Base && path.is_some_and(|path| path.protects_base(now))
-    }
-
     /// A datagram was discarded in the queue.
     fn unsent<O: Observer>(&mut self, now: Time, dropped: Waiting<T>, cause: Cause, obs: &mut O) {
         match dropped {
@@ -812,10 +806,6 @@ impl<T: Clone> Machine for Repairer<T> {
                 {
                     block.queued = block.queued.saturating_sub(1);
                 }
-                continue;
-            }
-            if self.yields(now, &waiting) {
-                self.unsent(now, waiting, Cause::SelectiveDiscard, obs);
                 continue;
             }
             let (ready, held) = self.pacer.occupy(start, waiting.unit().octets);

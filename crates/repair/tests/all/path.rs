@@ -822,19 +822,16 @@ fn reports_fit_a_narrow_way_back() {
 /// Many receivers behind one line, and receivers behind one that falls: what a port is granted is sent, and arrives.
 #[test]
 fn what_is_granted_on_a_shared_line_is_sent() {
-    for (seed, (count, stream, from, to)) in [
+    for (count, stream, from, to) in [
         (20, SMALLER, 8.0, 8.0),
         (20, SMALL, 8.0, 8.0),
         (3, SMALL, 4.0, 1.6),
         (3, SMALL, 4.0, 2.0),
         (3, BASIC, 8.0, 3.0),
-    ]
-    .into_iter()
-    .flat_map(|case| (1..if case.0 > 3 { 2 } else { 4 }).map(move |seed| (seed, case)))
-    {
+    ] {
         let spans: Vec<(f64, f64)> = (0..count).map(|n| (f64::from(n) * 0.4, 60.0)).collect();
         let streams = vec![stream; spans.len()];
-        let mut shared = Shared::new(&streams, &spans, (from, 400), seed, true);
+        let mut shared = Shared::new(&streams, &spans, (from, 400), 1, true);
         shared.run(20);
         shared.narrow(to, 400);
         shared.run(40);
@@ -855,15 +852,8 @@ fn what_is_granted_on_a_shared_line_is_sent() {
             shared.used(24.0, 59.0, to),
             shared.changes(),
         );
-        let late: Vec<usize> = shared
-            .runs
-            .iter()
-            .flat_map(|run| (500..1_475).filter(|it| run.left[*it][0] > 0))
-            .collect();
-        println!("late base frames {late:?}");
-        // What was in the queue when the line fell is late, and what is sent until that is known: no frame 1.5 s after the fall.
-        assert!(late.iter().all(|it| *it < 538), "{late:?}");
-        assert!(late.len() <= 8 * count as usize, "{late:?}");
+        let after = shared.base(24.0, 59.0);
+        assert!(after.iter().all(|it| *it == 1.0), "{after:?}");
         assert!(came >= 0.7 * sent as f64, "{came} of {sent}");
     }
 }
