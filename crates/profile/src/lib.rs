@@ -4,7 +4,7 @@
 //! turns these into the rate of the network, and back. [`Profile::explain`] gives all three levels of each stream with the formulas
 //! used, and the [`Contract`] that follows. Profiles and tables are data files.
 //!
-//! Source: M. Zitterbart, User-to-User QoS: Management and Monitoring, PfHSN 1996 (specs/user-to-user-qos.md 2.2 to 2.7).
+//! Source: M. Zitterbart, User-to-User QoS: Management and Monitoring, PfHSN 1996 (sections 2 and 3).
 //!
 //! ```
 //! use layercast_profile::{Profile, Tables, Unit};

@@ -1,4 +1,4 @@
-//! Rates of a stream at the three levels (specs/user-to-user-qos.md 2.7).
+//! Rates of a stream at the three levels.
 
 use serde::Serialize;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-"""Picture quality on ATM: I pictures interleaved over cells (specs/mpeg-picture-quality.md 2.8 and 5.4)."""
+"""Picture quality on ATM: I pictures interleaved over cells (specs/mpeg-picture-quality.md 2.8)."""
 
 from __future__ import annotations
 

@@ -200,7 +200,9 @@ impl<T: Clone> Repairer<T> {
             let Some((other, at, payload)) = self.payload(of) else {
                 break;
             };
-            if !block.is_of(&other, at) || block.add(of, other, at, payload).is_err() {
+            // A parity is as long as the longest content: where that does not pass, copies go.
+            let fits = block.is_of(&other, at) && self.parities_pass(now, &other);
+            if !fits || block.add(of, other, at, payload).is_err() {
                 break;
             }
             taken += 1;
