@@ -1,7 +1,6 @@
 //! `layercast filter`: a clip at a lower rate.
 
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::Write;
 use std::path::Path;
 
 use layercast_core::{Layer, Media, PerLayer, Rate, Serial};
@@ -54,10 +53,7 @@ struct Change {
 /// Runs the command.
 pub fn run(args: &args::Filter) -> Outcome {
     signals::exit_on_first()?;
-    if same_file(&args.file, &args.out) {
-        let what = format!("-o {}: this is the input, too", args.out.display());
-        return Err(Failure::Usage(what));
-    }
+    output::check(Some(&args.file), &[&args.out])?;
     let clip = read_clip(&args.file, None, Map::Auto, Via::None)?;
     filterable(&clip, &args.file)?;
     let explain = |(index, error): (usize, FilterError)| {
@@ -135,25 +131,13 @@ fn stream(frames: &[Option<&Frame>], source: &Path) -> Result<Vec<u8>, Failure> 
     Ok(out)
 }
 
-/// Whether both paths lead to one regular file.
-fn same_file(one: &Path, other: &Path) -> bool {
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => {
-            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
-        }
-        _ => false,
-    }
-}
-
 fn write(path: &Path, stream: &[u8]) -> Outcome {
-    if path == Path::new("-") {
-        let mut out = io::stdout().lock();
-        let written = out.write_all(stream).and_then(|()| out.flush());
-        return written.map_err(|error| output::Lines::Stdout.failure(&error));
-    }
-    let mut file = output::create(path)?;
-    file.write_all(stream)
-        .map_err(|error| Failure::file(path, "write", &error))
+    let mut out = output::open(path)?;
+    let written = out.write_all(stream).and_then(|()| out.flush());
+    written.map_err(|error| match path == Path::new("-") {
+        true => output::Lines::Stdout.failure(&error),
+        false => Failure::file(path, "write", &error),
+    })
 }
 
 fn report(

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -71,6 +71,90 @@ pub fn create(path: &Path) -> Result<File, Failure> {
                 sleep(FIFO_POLL);
             }
             Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Opens an output once its first octets are there: a regular file is locked and emptied, `-` is standard output.
+///
+/// # Errors
+/// It cannot be opened, or another command of Layercast serves or writes it.
+pub fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdout().lock()));
+    }
+    let failed = |error: io::Error| Failure::file(path, "write", &error);
+    match layercast_net::lock_output(path).map_err(failed)? {
+        Some(file) => {
+            file.set_len(0).map_err(failed)?;
+            Ok(Box::new(file))
+        }
+        None => Ok(Box::new(create(path)?)),
+    }
+}
+
+/// Checks that outputs can be written, and that each is another file than the input and the other outputs, by whatever name.
+/// They are left as they are.
+///
+/// # Errors
+/// One cannot be written, or is given twice.
+pub fn check(input: Option<&Path>, outputs: &[&Path]) -> Outcome {
+    let input = input.and_then(|it| identity(it, "/dev/stdin"));
+    let mut before: Vec<(&Path, Identity)> = Vec::new();
+    for &path in outputs {
+        let own = identity(path, "/dev/stdout");
+        let name = path.display();
+        if own.is_some() && own == input {
+            let what = format!("{name}: this is the input, too: give another output");
+            return Err(Failure::Usage(what));
+        }
+        if let Some(own) = own {
+            if let Some((other, _)) = before.iter().find(|(_, it)| *it == own) {
+                let other = other.display();
+                let what = format!("{name} and {other} are one file: give each output its own");
+                return Err(Failure::Usage(what));
+            }
+            before.push((path, own));
+        }
+        if path != Path::new("-") {
+            layercast_net::check_output(path)
+                .map_err(|error| Failure::file(path, "write", &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// What two names of one file have in common.
+#[derive(PartialEq, Eq)]
+enum Identity {
+    /// Device and inode.
+    File(u64, u64),
+    /// The whole path of a file that is still to be made.
+    New(PathBuf),
+}
+
+/// The file that a path leads to; `standard` is what `-` stands for. None: there is no file to protect, or the system does not tell.
+fn identity(path: &Path, standard: &str) -> Option<Identity> {
+    let path = match path == Path::new("-") {
+        true => Path::new(standard),
+        false => path,
+    };
+    match path.metadata() {
+        // All may write to /dev/null and to a terminal; a socket goes two ways.
+        Ok(meta) if meta.file_type().is_char_device() || meta.file_type().is_socket() => None,
+        Ok(meta) => Some(Identity::File(meta.dev(), meta.ino())),
+        Err(_) => {
+            // A link may lead to a file that is not there yet.
+            let path = path.read_link().map_or_else(
+                |_| path.to_owned(),
+                |to| path.parent().map_or(to.clone(), |it| it.join(to)),
+            );
+            let folder = match path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            let folder = folder.canonicalize().ok()?;
+            Some(Identity::New(folder.join(path.file_name()?)))
         }
     }
 }

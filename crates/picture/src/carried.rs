@@ -81,7 +81,7 @@ impl CellWriter {
     /// The datagram of these cells into `out`; of none, the end of the stream.
     pub fn write(&mut self, at: Span, cells: &[(Span, MarkedCell)], out: &mut Vec<u8>) {
         let mut payload = [0; FORMAT + MOST_CELLS * CELL_SIZE];
-        payload[..FORMAT].copy_from_slice(&self.header.encode()[8..8 + FORMAT]);
+        payload[..FORMAT].copy_from_slice(&self.header.format());
         let places = payload[FORMAT..].as_chunks_mut::<CELL_SIZE>().0;
         for (place, (_, cell)) in places.iter_mut().zip(cells) {
             *place = cell.cell.encode();

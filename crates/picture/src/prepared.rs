@@ -11,7 +11,8 @@
 //! 13  1  N, cells of a column
 //! 14  1  M, cells of a row
 //! 15  1  0
-//! 16  8  ticks of a second of the times, 10^9
+//! 16  4  number of the cells, so that a file that was cut shows it; 0: not said
+//! 20  4  ticks of a second of the times, 10^9
 //! 24     cells: 53 octets, and the time at which it is sent from the beginning of the file, 8 octets
 //! ```
 //! Integers are in network order.
@@ -38,7 +39,7 @@ const MAGIC: &[u8; 8] = b"LC-CELLS";
 const VERSION: u8 = 1;
 const EFCI: u8 = 1;
 /// Ticks of a second.
-const CLOCK: u64 = 1_000_000_000;
+const CLOCK: u32 = 1_000_000_000;
 /// Windows of a smoother end after this time: a stream without I pictures has no other end.
 const LONGEST: Span = Span::from_secs(10);
 /// Cells of a group are spread until the next one, or over this time.
@@ -234,7 +235,7 @@ pub enum CellFileError {
     },
     /// Another clock.
     #[error("times of {0} ticks a second: 10^9")]
-    Clock(u64),
+    Clock(u32),
     /// A damaged cell.
     #[error("cell {number}: {error}")]
     Cell {
@@ -258,10 +259,18 @@ impl CellFileHeader {
         }
     }
 
-    /// As octets.
-    pub fn encode(&self) -> [u8; CELL_FILE_HEADER] {
+    /// As octets, before this number of cells.
+    pub fn encode(&self, cells: usize) -> [u8; CELL_FILE_HEADER] {
         let mut out = [0; CELL_FILE_HEADER];
         out[..8].copy_from_slice(MAGIC);
+        out[8..16].copy_from_slice(&self.format());
+        out[16..20].copy_from_slice(&u32::try_from(cells).unwrap_or(0).to_be_bytes());
+        out[20..].copy_from_slice(&CLOCK.to_be_bytes());
+        out
+    }
+
+    /// Octets 8 to 15.
+    pub(crate) fn format(&self) -> [u8; 8] {
         let mode = match self.mode {
             Mode::Separate => 1,
             Mode::Mark => 2,
@@ -270,9 +279,13 @@ impl CellFileHeader {
             let place = MatrixCode::ALL.iter().position(|&it| it == code);
             (place.map_or(0, |it| it as u8 + 1), rows, columns)
         });
-        out[8..15].copy_from_slice(&[VERSION, EFCI, mode, self.group, code, rows, columns]);
-        out[16..].copy_from_slice(&CLOCK.to_be_bytes());
-        out
+        [VERSION, EFCI, mode, self.group, code, rows, columns, 0]
+    }
+
+    /// How many cells a file has, as its header says.
+    pub fn count(data: &[u8]) -> Option<u64> {
+        let count = data.get(16..20)?.first_chunk()?;
+        Some(u32::from_be_bytes(*count).into()).filter(|&it| it > 0)
     }
 
     /// Reads the beginning of a file.
@@ -286,11 +299,11 @@ impl CellFileHeader {
         if !head.starts_with(MAGIC) {
             return Err(CellFileError::Magic);
         }
-        let (mut format, mut clock) = ([0; 8], [0; 8]);
+        let (mut format, mut clock) = ([0; 8], [0; 4]);
         format.copy_from_slice(&head[8..16]);
-        clock.copy_from_slice(&head[16..]);
+        clock.copy_from_slice(&head[20..]);
         let header = CellFileHeader::of_format(&format)?;
-        match u64::from_be_bytes(clock) {
+        match u32::from_be_bytes(clock) {
             CLOCK => Ok(header),
             clock => Err(CellFileError::Clock(clock)),
         }
@@ -311,6 +324,9 @@ impl CellFileHeader {
             2 => Mode::Mark,
             _ => return Err(wrong(10, mode)),
         };
+        if !(1..=15).contains(&group) {
+            return Err(wrong(11, group));
+        }
         let code = match usize::from(code) {
             0 => None,
             number => Some(*MatrixCode::ALL.get(number - 1).ok_or(wrong(12, code))?),
@@ -465,12 +481,13 @@ mod tests {
         ] {
             let made = Prepared::of(&packets, config(parity()), pace).expect("a good stream");
             assert!(made.cells.is_sorted_by_key(|(at, _)| *at), "{pace:?}");
-            let mut file = made.header.encode().to_vec();
+            let mut file = made.header.encode(made.cells.len()).to_vec();
             for (at, cell) in &made.cells {
                 file.extend_from_slice(&CellFileHeader::record(*at, &cell.cell));
             }
             let header = CellFileHeader::decode(&file).expect("a header");
             assert_eq!(header, made.header);
+            assert_eq!(CellFileHeader::count(&file), Some(made.cells.len() as u64));
             let cells: Result<Vec<_>, _> =
                 CellFileHeader::cells(&file[CELL_FILE_HEADER..]).collect();
             assert!(
@@ -578,7 +595,8 @@ mod tests {
             group: 8,
             parity: None,
         }
-        .encode();
+        .encode(0);
+        assert_eq!(CellFileHeader::count(&head), None);
         let with = |place: usize, value: u8| {
             let mut head = head;
             head[place] = value;
@@ -591,13 +609,13 @@ mod tests {
         );
         assert_eq!(with(0, b'X'), Err(CellFileError::Magic));
         assert_eq!(with(8, 2), Err(CellFileError::Version(2)));
-        for (place, value) in [(9, 2), (10, 3), (12, 6)] {
+        for (place, value) in [(9, 2), (10, 3), (11, 0), (11, 16), (12, 6)] {
             assert_eq!(
                 with(place, value),
                 Err(CellFileError::Field { place, value })
             );
         }
-        assert!(matches!(with(16, 1), Err(CellFileError::Clock(_))));
+        assert!(matches!(with(20, 1), Err(CellFileError::Clock(_))));
         let mut record = CellFileHeader::record(
             Span::ZERO,
             &layercast_wire::OneCell {

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use bytes::Bytes;
 use layercast_core::{DataClass, Span, Time};
@@ -92,6 +92,49 @@ pub struct ReceiverStats {
     pub misinserted: u64,
     /// Times the sequence began again: after a pause, or after more losses than numbers can tell.
     pub resyncs: u64,
+}
+
+impl ReceiverStats {
+    /// Whether something is missing or damaged, of cells with these parities.
+    pub fn is_lossy(&self, parity: Option<&ParityStats>) -> bool {
+        let is_lost = match parity {
+            // What came back is not lost.
+            Some(parity) => {
+                parity.unrepaired + parity.late + parity.bad > 0
+                    || parity.resyncs > 0 && self.lost_system > 0
+            }
+            None => self.lost_system > 0,
+        };
+        let marks = [
+            self.damaged_packets,
+            self.lost_pictures,
+            self.bad_frames,
+            self.bad_headers,
+            self.orphans,
+            self.unplaced,
+        ];
+        is_lost || marks.iter().any(|&it| it > 0)
+    }
+}
+
+/// Those of several receivers.
+impl AddAssign for ReceiverStats {
+    fn add_assign(&mut self, other: ReceiverStats) {
+        self.cells += other.cells;
+        self.packets += other.packets;
+        self.damaged_packets += other.damaged_packets;
+        self.groups += other.groups;
+        self.lost_system += other.lost_system;
+        self.lost_pictures += other.lost_pictures;
+        self.bad_frames += other.bad_frames;
+        self.bad_cpi += other.bad_cpi;
+        self.parities += other.parities;
+        self.bad_headers += other.bad_headers;
+        self.orphans += other.orphans;
+        self.unplaced += other.unplaced;
+        self.misinserted += other.misinserted;
+        self.resyncs += other.resyncs;
+    }
 }
 
 /// The receiving side of AAL5+: marked cells in, packets of a transport stream out.

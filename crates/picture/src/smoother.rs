@@ -175,9 +175,9 @@ impl Default for VodFastStart {
 /// A fast start that cannot be.
 #[derive(Clone, Copy, PartialEq, Debug, Error)]
 pub enum VodFastStartError {
-    /// A rate that sends nothing.
-    #[error("a rate of 0: give both rates, for example 120M,3s,4M")]
-    Rate,
+    /// A rate at which a cell takes longer than a receiver waits for the next one.
+    #[error("a rate of {0} bit/s: at least 10 kbit/s, for example 120M,3s,4M")]
+    Rate(u64),
     /// A time that is none.
     #[error("{0} s at the first rate: 0 to 3600")]
     Time(f64),
@@ -187,13 +187,17 @@ impl VodFastStart {
     /// Longest time at the first rate, in seconds.
     pub const MOST_SECONDS: f64 = 3600.0;
 
+    /// Lowest rate, in bit/s: a cell takes 42 ms, and 16 GiB 160 days.
+    pub const LEAST_BPS: u64 = 10_000;
+
     /// Checks the values.
     ///
     /// # Errors
-    /// A rate is 0, or the time is negative or too long.
+    /// A rate is too low, or the time is negative or too long.
     pub fn validate(&self) -> Result<(), VodFastStartError> {
-        if self.first_bps == 0 || self.then_bps == 0 {
-            return Err(VodFastStartError::Rate);
+        let least = self.first_bps.min(self.then_bps);
+        if least < VodFastStart::LEAST_BPS {
+            return Err(VodFastStartError::Rate(least));
         }
         match (0.0..=VodFastStart::MOST_SECONDS).contains(&self.first_seconds) {
             true => Ok(()),
@@ -322,7 +326,7 @@ mod tests {
                 ..start
             }
             .validate(),
-            Err(VodFastStartError::Rate)
+            Err(VodFastStartError::Rate(0))
         );
         let long = VodFastStart {
             first_seconds: f64::NAN,

@@ -5,48 +5,77 @@ pub mod play;
 pub mod prepare;
 pub mod receive;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use layercast_core::Span;
-use layercast_picture::{CELL_FILE_HEADER, CellFileHeader, MarkedCell};
+use layercast_picture::{CELL_FILE_HEADER, CellFileError, CellFileHeader, MarkedCell};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Lines, print, print_json};
+use crate::output::{Lines, complain, count as count_of, print, print_json};
 
 /// Classes as reports name them.
 const CLASSES: &str = "S, I, P and B";
 
-/// The cells of a file, each with its time.
-fn read(path: &Path) -> Result<(CellFileHeader, Vec<(Span, MarkedCell)>), Failure> {
+/// What is in a file of cells.
+struct CellFile {
+    header: CellFileHeader,
+    /// Each with its time.
+    cells: Vec<(Span, MarkedCell)>,
+    /// What is missing at its end.
+    missing: Option<String>,
+}
+
+/// Reads a file of cells.
+fn read(path: &Path) -> Result<CellFile, Failure> {
     let data = crate::input::read(path, true)?;
     let failed = |error| Failure::of(path, error);
     let header = CellFileHeader::decode(&data).map_err(failed)?;
-    let cells = CellFileHeader::cells(&data[CELL_FILE_HEADER..]);
-    let cells: Vec<_> = cells.collect::<Result<_, _>>().map_err(failed)?;
-    Ok((header, cells))
+    let (mut cells, mut missing) = (Vec::new(), None);
+    for cell in CellFileHeader::cells(&data[CELL_FILE_HEADER..]) {
+        match cell {
+            Ok(cell) => cells.push(cell),
+            Err(error @ CellFileError::Cut(_)) => missing = Some(error.to_string()),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let there = cells.len() as u64;
+    if let Some(count) = CellFileHeader::count(&data).filter(|&it| it != there) {
+        missing = Some(match count > there {
+            true => format!(
+                "the file was cut: {there} of {} are there",
+                count_of(count, "cell")
+            ),
+            false => format!("the file has {there} cells, and its header says {count}"),
+        });
+    }
+    Ok(CellFile {
+        header,
+        cells,
+        missing,
+    })
 }
 
-/// Opens an output; `-` is standard output.
-fn create(path: &Path) -> Result<Box<dyn Write>, Failure> {
-    Ok(match path == Path::new("-") {
-        true => Box::new(io::stdout().lock()),
-        false => Box::new(output::create(path)?),
-    })
+/// What an output is called.
+fn name(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard output".to_owned(),
+        false => path.display().to_string(),
+    }
 }
 
 /// An output that failed.
 fn unwritten(path: &Path, error: &io::Error) -> Failure {
     match path == Path::new("-") {
-        true => Failure::output("standard output", error),
+        true => Failure::output(&name(path), error),
         false => Failure::file(path, "write", error),
     }
 }
 
-/// Prints a report, on standard error if standard output has the data.
-fn tell(out: Option<&Path>, is_json: bool, report: &impl Serialize, text: &str) -> Outcome {
-    let is_free = out != Some(Path::new("-"));
+/// Prints a report, on standard error if standard output has data.
+fn tell(outputs: &[&Path], is_json: bool, report: &impl Serialize, text: &str) -> Outcome {
+    let is_free = !outputs.contains(&Path::new("-"));
     match (is_json, is_free) {
         (true, true) => print_json(report),
         (true, false) => Lines::Stderr.write(report),
@@ -55,6 +84,17 @@ fn tell(out: Option<&Path>, is_json: bool, report: &impl Serialize, text: &str) 
             let written = Lines::Stderr.text(text);
             written.map_err(|error| Lines::Stderr.failure(&error))
         }
+    }
+}
+
+/// Ends a command: with 3 after saying what is missing.
+fn partial(missing: &[String]) -> Outcome {
+    for what in missing {
+        complain(&format!("layercast: {what}"));
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Partial),
     }
 }
 

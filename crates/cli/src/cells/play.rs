@@ -1,5 +1,6 @@
 //! `layercast play-cells`: sends the cells of a file, each at its time.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use socket2::SockRef;
 
 use super::args::PlayCells;
-use super::{classes, read, tell};
+use super::{CellFile, classes, partial, read, tell};
 use crate::failure::{Failure, Outcome};
 use crate::output::count;
 use crate::{address, signals};
@@ -31,13 +32,17 @@ struct Report {
     seconds: f64,
     /// The latest that a datagram was sent after its time, in milliseconds.
     latest_ms: f64,
-    /// Datagrams that this host refused.
+    /// Datagrams that this host did not send, or of which the other end said that no program receives them.
     refused: u64,
 }
 
 /// Runs the command.
 pub fn run(args: &PlayCells) -> Outcome {
-    let (header, cells) = read(&args.file)?;
+    let CellFile {
+        header,
+        cells,
+        missing,
+    } = read(&args.file)?;
     let to = resolve(&args.to)?;
     let local: SocketAddr = match to {
         SocketAddr::V4(_) => ([0; 4], 0).into(),
@@ -45,6 +50,10 @@ pub fn run(args: &PlayCells) -> Outcome {
     };
     let socket =
         UdpSocket::bind(local).map_err(|error| Failure::net(NetError::bind(local, error)))?;
+    // A socket with one other end hears that no program receives there.
+    socket
+        .connect(to)
+        .map_err(|error| Failure::new(format!("cannot send to {to}: {error}")))?;
     signals::on_first(|| {})?;
     let mut writer = CellWriter::new(header, std::process::id());
     let mut report = Report {
@@ -69,17 +78,19 @@ pub fn run(args: &PlayCells) -> Outcome {
         let part = &cells[burst.first..][..burst.count];
         writer.write(burst.at, part, &mut datagram);
         // No receiver listens yet, or the queue of the host is full: the time of the cells does not wait.
-        report.refused += u64::from(socket.send_to(&datagram, to).is_err());
+        report.refused += send(&socket, &datagram);
         report.datagrams += 1;
         report.cells[burst.class.index()] += burst.count as u64;
         let late = begun.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
         report.latest_ms = report.latest_ms.max(late);
         report.seconds = begun.elapsed().as_secs_f64();
     }
+    report.refused += u64::from(matches!(socket.take_error(), Ok(Some(_))));
     let end = cells.last().map_or_else(Default::default, |(at, _)| *at);
     for _ in 0..ENDS {
         writer.write(end, &[], &mut datagram);
-        let _ = socket.send_to(&datagram, to);
+        // A receiver that has seen one of them is gone.
+        let _ = socket.send(&datagram);
     }
     let text = format!(
         "{} to {to}\n  {} in {:.1} s: {} cells; at most {:.1} ms late\n",
@@ -89,10 +100,31 @@ pub fn run(args: &PlayCells) -> Outcome {
         classes(report.cells),
         report.latest_ms
     );
-    tell(None, args.json, &report, &text)?;
-    match signals::is_received() {
-        true => Err(Failure::Interrupted),
-        false => Ok(()),
+    tell(&[], args.json, &report, &text)?;
+    if signals::is_received() {
+        return Err(Failure::Interrupted);
+    }
+    let cut = missing.map(|what| format!("{}: {what}", args.file.display()));
+    let refused = (report.refused > 0).then(|| {
+        format!(
+            "{to} refused {} of {} at least: check that layercast receive-cells listens there",
+            report.refused,
+            count(report.datagrams, "datagram")
+        )
+    });
+    let missing: Vec<String> = cut.into_iter().chain(refused).collect();
+    partial(&missing)
+}
+
+/// Sends a datagram; how many were refused.
+fn send(socket: &UdpSocket, datagram: &[u8]) -> u64 {
+    match socket.send(datagram) {
+        Ok(_) => 0,
+        // This is the answer to one before; this one is not sent yet.
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            1 + u64::from(socket.send(datagram).is_err())
+        }
+        Err(_) => 1,
     }
 }
 

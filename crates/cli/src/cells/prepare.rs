@@ -13,7 +13,7 @@ use layercast_wire::{Carriage, Interface, LinkPdu, PcapNg};
 use serde::Serialize;
 
 use super::args::Prepacketize;
-use super::{classes, create, tell, unwritten};
+use super::{classes, partial, tell, unwritten};
 use crate::args::Via;
 use crate::failure::{Failure, Outcome};
 use crate::output::count;
@@ -21,6 +21,8 @@ use crate::{output, probe, signals};
 
 /// Octets of a packet of a transport stream.
 const PACKET: usize = 188;
+/// Its first octet.
+const SYNC: u8 = 0x47;
 /// Windows of the highest rate.
 const WINDOW: Span = Span::from_ms(40);
 
@@ -50,6 +52,11 @@ struct Report {
 /// Runs the command.
 pub fn run(args: &Prepacketize) -> Outcome {
     signals::exit_on_first()?;
+    let outputs: Vec<&Path> = [Some(args.out.as_path()), args.pcap.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect();
+    output::check(Some(&args.file), &outputs)?;
     let data = probe::read_bytes(&args.file, false, Via::None)?;
     let parity = args.parity.map(|(code, rows, columns)| ParityConfig {
         code,
@@ -71,34 +78,51 @@ pub fn run(args: &Prepacketize) -> Outcome {
     let pace = args
         .fast_start
         .map_or(CellPace::Clock(smoothing), CellPace::Fast);
-    let prepared = Prepared::of(data.as_chunks::<PACKET>().0, config, pace)
-        .map_err(|error| Failure::of(&args.file, error))?;
-    write(&args.out, &prepared).map_err(|error| unwritten(&args.out, &error))??;
+    let (packets, rest) = packets(&args.file, &data)?;
+    let prepared =
+        Prepared::of(packets, config, pace).map_err(|error| Failure::of(&args.file, error))?;
+    write(output::open(&args.out)?, &prepared).map_err(|error| unwritten(&args.out, &error))?;
     if let Some(path) = &args.pcap {
-        let file = output::create(path)?;
-        capture(file, &prepared).map_err(|error| Failure::file(path, "write", &error))?;
+        capture(output::open(path)?, &prepared).map_err(|error| unwritten(path, &error))?;
     }
     let report = report(&prepared);
     let text = describe(&args.out, &report);
-    tell(Some(&args.out), args.json, &report, &text)
+    tell(&outputs, args.json, &report, &text)?;
+    let cut = (rest > 0).then(|| {
+        let (name, octets) = (args.file.display(), count(rest as u64, "octet"));
+        format!("{name}: the file was cut: {octets} behind the last whole packet are left out")
+    });
+    let missing: Vec<String> = cut.into_iter().collect();
+    partial(&missing)
 }
 
-fn write(path: &Path, prepared: &Prepared) -> std::io::Result<Outcome> {
-    let out = match create(path) {
-        Ok(out) => out,
-        Err(failure) => return Ok(Err(failure)),
-    };
+/// The packets of a stream, and the octets of one that is cut at its end.
+fn packets<'a>(path: &Path, data: &'a [u8]) -> Result<(&'a [[u8; PACKET]], usize), Failure> {
+    layercast_media::recognise(data).map_err(|error| Failure::of(path, error))?;
+    let (packets, rest) = data.as_chunks();
+    // Three, as a classifier that has lost them.
+    let first = || packets.iter().take(3);
+    if packets.is_empty() || first().any(|it| it[0] != SYNC) {
+        return Err(Failure::of(
+            path,
+            "no packets of a transport stream, 188 octets each from the first octet on",
+        )
+        .hint("write it again: ffmpeg -i IN -c copy -f mpegts OUT.ts"));
+    }
+    Ok((packets, rest.len()))
+}
+
+fn write(out: Box<dyn Write>, prepared: &Prepared) -> std::io::Result<()> {
     let mut out = BufWriter::new(out);
-    out.write_all(&prepared.header.encode())?;
+    out.write_all(&prepared.header.encode(prepared.cells.len()))?;
     for (at, cell) in &prepared.cells {
         out.write_all(&CellFileHeader::record(*at, &cell.cell))?;
     }
-    out.flush()?;
-    Ok(Ok(()))
+    out.flush()
 }
 
-fn capture(file: std::fs::File, prepared: &Prepared) -> std::io::Result<()> {
-    let mut pcap = PcapNg::new(BufWriter::new(file))?;
+fn capture(out: Box<dyn Write>, prepared: &Prepared) -> std::io::Result<()> {
+    let mut pcap = PcapNg::new(BufWriter::new(out))?;
     let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let interface = pcap.add_interface(Interface {
         name: "cells".to_owned(),

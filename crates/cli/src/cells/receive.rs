@@ -8,21 +8,24 @@ use std::time::Instant;
 use layercast_core::{Span, Time};
 use layercast_net::NetError;
 use layercast_picture::{
-    Aal5PlusReceiver, CellDatagram, CellFileHeader, ParityStats, ReceiverConfig, ReceiverStats,
+    Aal5PlusReceiver, CellDatagram, CellFileHeader, MarkedCell, ParityStats, ReceiverConfig,
+    ReceiverStats,
 };
 use serde::Serialize;
 
 use super::args::ReceiveCells;
-use super::{create, read, tell, unwritten};
+use super::{name, partial, read, tell, unwritten};
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
-use crate::output::{Lines, count};
+use crate::output::{self, Lines, count};
 use crate::signals;
 
 /// Longest wait for a datagram: a signal is noticed after that.
 const NAP: Span = Span::from_ms(50);
 /// Longest datagram.
 const LARGEST: usize = 65_536;
+/// Another sender is heard after this time without the one before.
+const SILENCE: Span = Span::from_secs(1);
 /// A datagram whose number is behind by more than this is not late, but of a sender that began again.
 const MOST_LATE: u16 = 1_000;
 
@@ -58,75 +61,136 @@ pub fn run(args: &ReceiveCells) -> Outcome {
         on_loss: args.on_loss.into(),
         ..ReceiverConfig::default()
     };
-    let mut sink;
-    let datagrams = match args.address() {
+    let outputs = [args.out.as_path()];
+    let mut sink = Sink::new(&args.out);
+    let (mut missing, mut heard) = (Vec::new(), None);
+    match args.address() {
         None => {
             signals::exit_on_first()?;
-            let (header, cells) = read(&args.from)?;
-            sink = Sink::new(&args.out)?;
-            let mut receiver = receiver(&header, config)?;
-            for (at, cell) in &cells {
-                receiver.on_timeout(Time::ZERO + *at);
-                receiver.on_cell(Time::ZERO + *at, cell);
-                sink.drain(&mut receiver)?;
+            output::check(Some(&args.from), &outputs)?;
+            let file = read(&args.from)?;
+            // A pause in a file says nothing of what is lost.
+            let silence = Span::from_ns(u64::MAX);
+            let receiver = file.header.receiver(ReceiverConfig { silence, ..config });
+            sink.begin(receiver.map_err(|error| Failure::of(&args.from, error))?)?;
+            for (at, cell) in &file.cells {
+                sink.take(Time::ZERO + *at, [*cell])?;
             }
-            sink.receiver = Some(receiver);
-            None
+            let said = |what| format!("{}: {what}", args.from.display());
+            missing.extend(file.missing.map(said));
         }
         Some(address) => {
-            sink = Sink::new(&args.out)?;
-            Some(listen(args, address, config, &mut sink)?)
+            output::check(None, &outputs)?;
+            heard = Some(listen(args, address, config, &mut sink)?);
         }
-    };
-    let (receiver, written) = sink.finish()?;
-    let report = Report {
-        stream: receiver
-            .as_ref()
-            .map(Aal5PlusReceiver::stats)
-            .unwrap_or_default(),
-        parity: receiver.as_ref().and_then(Aal5PlusReceiver::parity_stats),
-        datagrams,
-        bytes_written: written,
-    };
-    tell(
-        Some(&args.out),
-        args.json,
-        &report,
-        &describe(&args.out, &report),
-    )?;
-    match signals::is_received() {
-        true => Err(Failure::Interrupted),
-        false => Ok(()),
     }
+    sink.finish()?;
+    let datagrams = heard.map(|it| it.datagrams);
+    let report = Report {
+        stream: sink.stream,
+        parity: sink.parity,
+        datagrams,
+        bytes_written: sink.written,
+    };
+    let text = describe(&args.out, &report);
+    tell(&outputs, args.json, &report, &text)?;
+    if signals::is_received() {
+        return Err(Failure::Interrupted);
+    }
+    if report.stream.cells == 0 {
+        let what = match args.address() {
+            Some(address) => format!("no cells came at {address}"),
+            None => format!("{} has no cells", args.from.display()),
+        };
+        return Err(Failure::new(what).hint(format!("{} is left as it is", name(&args.out))));
+    }
+    missing.extend(lost(&report, heard.is_some_and(|it| it.is_cut)));
+    partial(&missing)
 }
 
-fn receiver(header: &CellFileHeader, config: ReceiverConfig) -> Result<Aal5PlusReceiver, Failure> {
-    header.receiver(config).map_err(Failure::new)
+/// What is lost or damaged, in words.
+fn lost(report: &Report, is_cut: bool) -> Option<String> {
+    let stream = &report.stream;
+    let gone = report.datagrams.map_or(0, |it| it.lost + it.late);
+    // Parities tell if the cells came back, unless no cells came behind them.
+    let is_gone = gone > 0 && (report.parity.is_none() || is_cut);
+    (is_gone || stream.is_lossy(report.parity.as_ref())).then(|| {
+        let mut parts = Vec::new();
+        let mut say = |number: u64, thing: &str| {
+            if number > 0 {
+                parts.push(count(number, thing));
+            }
+        };
+        let system = report
+            .parity
+            .map_or(stream.lost_system, |parity| parity.unrepaired);
+        say(gone, "datagram");
+        say(system, "class S cell");
+        say(stream.lost_pictures, "picture frame");
+        say(stream.bad_frames, "damaged frame");
+        say(stream.damaged_packets, "damaged packet");
+        say(
+            stream.orphans + stream.unplaced + stream.bad_headers,
+            "misplaced frame",
+        );
+        format!("lost or damaged: {}", parts.join(", "))
+    })
 }
 
-/// A receiver and the file of its packets.
+/// The receiver of a sender, and the file of the packets.
 struct Sink<'a> {
     /// Missing until the first cells say how packets went into them.
     receiver: Option<Aal5PlusReceiver>,
     path: &'a Path,
-    out: BufWriter<Box<dyn Write>>,
+    /// Opened with the first octet.
+    out: Option<BufWriter<Box<dyn Write>>>,
     written: u64,
+    /// Of all receivers that have ended.
+    stream: ReceiverStats,
+    parity: Option<ParityStats>,
 }
 
 impl<'a> Sink<'a> {
-    fn new(path: &'a Path) -> Result<Sink<'a>, Failure> {
-        Ok(Sink {
+    fn new(path: &'a Path) -> Sink<'a> {
+        Sink {
             receiver: None,
             path,
-            out: BufWriter::new(create(path)?),
+            out: None,
             written: 0,
-        })
+            stream: ReceiverStats::default(),
+            parity: None,
+        }
+    }
+
+    /// Ends the receiver, if there is one, and begins another.
+    fn begin(&mut self, receiver: Aal5PlusReceiver) -> Outcome {
+        self.finish()?;
+        self.receiver = Some(receiver);
+        Ok(())
+    }
+
+    /// Takes cells, and writes the packets that are complete.
+    fn take(&mut self, now: Time, cells: impl IntoIterator<Item = MarkedCell>) -> Outcome {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.on_timeout(now);
+            for cell in cells {
+                receiver.on_cell(now, &cell);
+            }
+        }
+        self.drain()
     }
 
     /// Writes the packets that are complete.
-    fn drain(&mut self, receiver: &mut Aal5PlusReceiver) -> Outcome {
+    fn drain(&mut self) -> Outcome {
+        let Some(receiver) = &mut self.receiver else {
+            return Ok(());
+        };
         while let Some(packet) = receiver.poll_packet() {
-            let written = self.out.write_all(&packet);
+            let out = match &mut self.out {
+                Some(out) => out,
+                None => self.out.insert(BufWriter::new(output::open(self.path)?)),
+            };
+            let written = out.write_all(&packet);
             written.map_err(|error| unwritten(self.path, &error))?;
             self.written += packet.len() as u64;
         }
@@ -135,29 +199,78 @@ impl<'a> Sink<'a> {
 
     /// Hands over what is written, so that a player sees it.
     fn flush(&mut self) -> Outcome {
-        self.out
-            .flush()
-            .map_err(|error| unwritten(self.path, &error))
+        let flushed = self.out.as_mut().map_or(Ok(()), Write::flush);
+        flushed.map_err(|error| unwritten(self.path, &error))
     }
 
-    /// Ends the stream: the receiver, and the octets that were written.
-    fn finish(mut self) -> Result<(Option<Aal5PlusReceiver>, u64), Failure> {
-        let mut receiver = self.receiver.take();
-        if let Some(receiver) = &mut receiver {
+    /// Ends the receiver.
+    fn finish(&mut self) -> Outcome {
+        if let Some(receiver) = &mut self.receiver {
             receiver.finish();
-            self.drain(receiver)?;
         }
+        self.drain()?;
         self.flush()?;
-        Ok((receiver, self.written))
+        if let Some(receiver) = self.receiver.take() {
+            self.stream += receiver.stats();
+            if let Some(stats) = receiver.parity_stats() {
+                *self.parity.get_or_insert_default() += stats;
+            }
+        }
+        Ok(())
     }
 }
 
 /// The sender that is heard.
 struct Sender {
+    address: SocketAddr,
     ssrc: u32,
     header: CellFileHeader,
     /// Number of the next datagram.
     next: u16,
+    /// When it was heard last.
+    heard: Time,
+}
+
+impl Sender {
+    fn of(from: SocketAddr, datagram: &CellDatagram, now: Time) -> Sender {
+        Sender {
+            address: from,
+            ssrc: datagram.ssrc,
+            header: datagram.header,
+            next: datagram.seq,
+            heard: now,
+        }
+    }
+
+    /// Whether a datagram is of it.
+    fn is_of(&self, from: SocketAddr, datagram: &CellDatagram) -> bool {
+        (self.address, self.ssrc, self.header) == (from, datagram.ssrc, datagram.header)
+    }
+
+    /// Counts what is missing before a datagram; `false` if it came behind a later one: cells of a circuit keep their order.
+    fn in_order(&mut self, datagram: &CellDatagram, heard: &mut Heard) -> bool {
+        let (seq, seen) = (datagram.seq, &mut heard.datagrams);
+        let behind = self.next.wrapping_sub(seq);
+        if (1..=MOST_LATE).contains(&behind) {
+            seen.late += 1;
+            seen.lost = seen.lost.saturating_sub(1);
+            return false;
+        }
+        let lost = seq.wrapping_sub(self.next);
+        seen.lost += u64::from(lost);
+        heard.is_cut |= datagram.is_end && lost > 0;
+        seen.received += u64::from(!datagram.is_end);
+        self.next = seq.wrapping_add(1);
+        true
+    }
+}
+
+/// What came from the network.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    datagrams: Datagrams,
+    /// Datagrams are missing in front of the end: no cells behind them show what is lost.
+    is_cut: bool,
 }
 
 /// Receives until the end.
@@ -166,10 +279,9 @@ fn listen(
     address: SocketAddr,
     config: ReceiverConfig,
     sink: &mut Sink,
-) -> Result<Datagrams, Failure> {
+) -> Result<Heard, Failure> {
     let broken = |error: io::Error| Failure::new(format!("cannot receive at {address}: {error}"));
-    let socket =
-        UdpSocket::bind(address).map_err(|error| Failure::net(NetError::bind(address, error)))?;
+    let socket = UdpSocket::bind(address).map_err(|error| unbound(address, error))?;
     signals::on_first(|| {})?;
     let local = socket.local_addr().map_err(broken)?;
     match args.json {
@@ -181,7 +293,7 @@ fn listen(
         false => eprintln!("receives cells at {local}; stop it with Ctrl-C"),
     }
     let mut sender: Option<Sender> = None;
-    let (mut seen, mut buffer) = (Datagrams::default(), vec![0; LARGEST]);
+    let (mut heard, mut buffer) = (Heard::default(), vec![0; LARGEST]);
     let begun = Instant::now();
     let now = || Time::ZERO + Span::from_ns(begun.elapsed().as_nanos() as u64);
     let end = args.duration.map(|duration| Time::ZERO + duration);
@@ -198,42 +310,79 @@ fn listen(
         // Zero would wait without limit.
         let wait = std::time::Duration::from_nanos(wait.as_ns().max(100_000));
         socket.set_read_timeout(Some(wait)).map_err(broken)?;
-        let length = match socket.recv(&mut buffer) {
-            Ok(length) => Some(length),
+        let came = match socket.recv_from(&mut buffer) {
+            Ok(came) => Some(came),
             Err(error) if is_transient(&error) => None,
             Err(error) => return Err(broken(error)),
         };
         let now = now();
-        if let Some(receiver) = &mut sink.receiver {
-            receiver.on_timeout(now);
-        }
-        if let Some(length) = length {
-            match CellDatagram::parse(&buffer[..length]) {
-                Ok(datagram) if is_of(sender.as_ref(), &datagram) => {
-                    if sink.receiver.is_none() {
-                        sink.receiver = Some(receiver(&datagram.header, config)?);
-                    }
-                    if !in_order(&mut sender, &datagram, &mut seen) {
-                        continue;
-                    }
-                    let cells = datagram.cells();
-                    if let Some(receiver) = &mut sink.receiver {
-                        cells.for_each(|cell| receiver.on_cell(now, &cell));
-                    }
-                    if datagram.is_end {
-                        break;
-                    }
-                }
-                _ => seen.ignored += 1,
-            }
-        }
-        if let Some(mut receiver) = sink.receiver.take() {
-            sink.drain(&mut receiver)?;
-            sink.receiver = Some(receiver);
+        let Some((length, from)) = came else {
+            sink.take(now, [])?;
             sink.flush()?;
+            continue;
+        };
+        let Ok(datagram) = CellDatagram::parse(&buffer[..length]) else {
+            heard.datagrams.ignored += 1;
+            continue;
+        };
+        if !sender.as_ref().is_some_and(|it| it.is_of(from, &datagram)) {
+            let is_free = |it: &Sender| now.since(it.heard) > SILENCE;
+            // What has no cells is no beginning: an end may be that of another stream.
+            let begins = sender.as_ref().is_none_or(is_free) && datagram.cells().next().is_some();
+            let receiver = datagram.header.receiver(config).ok().filter(|_| begins);
+            let Some(receiver) = receiver else {
+                heard.datagrams.ignored += 1;
+                continue;
+            };
+            if let Some(before) = &sender {
+                announce(args.json, now, before, from)?;
+            }
+            sink.begin(receiver)?;
+            sender = Some(Sender::of(from, &datagram, now));
+        }
+        let Some(sender) = &mut sender else { continue };
+        sender.heard = now;
+        if !sender.in_order(&datagram, &mut heard) {
+            continue;
+        }
+        sink.take(now, datagram.cells())?;
+        if datagram.is_end {
+            break;
+        }
+        sink.flush()?;
+    }
+    Ok(heard)
+}
+
+/// Says that another sender is heard.
+fn announce(is_json: bool, now: Time, before: &Sender, from: SocketAddr) -> Outcome {
+    let text = format!(
+        "hears {from} now: {} has been silent for {:.1} s",
+        before.address,
+        now.since(before.heard).as_secs_f64()
+    );
+    let t_s = now.since(Time::ZERO).as_secs_f64();
+    match is_json {
+        true => Lines::Stderr.write(&Line::Event { t_s, text }),
+        false => {
+            eprintln!("{text}");
+            Ok(())
         }
     }
-    Ok(seen)
+}
+
+fn unbound(address: SocketAddr, error: io::Error) -> Failure {
+    match NetError::bind(address, error) {
+        error @ NetError::PortInUse { .. } => {
+            let text = address.to_string();
+            let host = text.rsplit_once(':').map_or("", |(host, _)| host);
+            Failure::new(error).hint(format!(
+                "stop the other program, or listen at another port: layercast receive-cells {host}:PORT OUT; port 0 selects a \
+                 free one"
+            ))
+        }
+        error => Failure::net(error),
+    }
 }
 
 fn is_transient(error: &io::Error) -> bool {
@@ -242,31 +391,6 @@ fn is_transient(error: &io::Error) -> bool {
         error.kind(),
         WouldBlock | TimedOut | Interrupted | ConnectionRefused
     )
-}
-
-/// Whether a datagram is of the sender that is heard.
-fn is_of(sender: Option<&Sender>, datagram: &CellDatagram) -> bool {
-    sender.is_none_or(|it| it.ssrc == datagram.ssrc && it.header == datagram.header)
-}
-
-/// Counts what is missing before a datagram; `false` if it came behind a later one: cells of a circuit keep their order.
-fn in_order(sender: &mut Option<Sender>, datagram: &CellDatagram, seen: &mut Datagrams) -> bool {
-    let seq = datagram.seq;
-    let known = sender.get_or_insert(Sender {
-        ssrc: datagram.ssrc,
-        header: datagram.header,
-        next: seq,
-    });
-    let behind = known.next.wrapping_sub(seq);
-    if (1..=MOST_LATE).contains(&behind) {
-        seen.late += 1;
-        seen.lost = seen.lost.saturating_sub(1);
-        return false;
-    }
-    seen.lost += u64::from(seq.wrapping_sub(known.next));
-    seen.received += u64::from(!datagram.is_end);
-    known.next = seq.wrapping_add(1);
-    true
 }
 
 fn describe(out: &Path, report: &Report) -> String {

@@ -34,6 +34,20 @@ pub struct ParityStats {
     pub lossy_blocks: u64,
 }
 
+/// Those of several receivers.
+impl std::ops::AddAssign for ParityStats {
+    fn add_assign(&mut self, other: ParityStats) {
+        self.cells += other.cells;
+        self.repaired += other.repaired;
+        self.unrepaired += other.unrepaired;
+        self.late += other.late;
+        self.bad += other.bad;
+        self.resyncs += other.resyncs;
+        self.blocks += other.blocks;
+        self.lossy_blocks += other.lossy_blocks;
+    }
+}
+
 /// An item in the order in which it was sent.
 #[derive(Debug)]
 pub(crate) enum Ordered {
