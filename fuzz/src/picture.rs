@@ -100,7 +100,7 @@ pub fn cell_file(data: &[u8]) {
     let Ok(header) = CellFileHeader::decode(data) else {
         return;
     };
-    assert_eq!(header.encode()[..15], data[..15]);
+    assert_eq!(header.encode(0)[..15], data[..15]);
     let Ok(mut receiver) = header.receiver(ReceiverConfig::default()) else {
         return;
     };
