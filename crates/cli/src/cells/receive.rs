@@ -335,7 +335,7 @@ fn listen(
                 continue;
             };
             if let Some(before) = &sender {
-                announce(args.json, now, before, from)?;
+                announce(args.json, now, before, from);
             }
             sink.begin(receiver)?;
             sender = Some(Sender::of(from, &datagram, now));
@@ -355,7 +355,7 @@ fn listen(
 }
 
 /// Says that another sender is heard.
-fn announce(is_json: bool, now: Time, before: &Sender, from: SocketAddr) -> Outcome {
+fn announce(is_json: bool, now: Time, before: &Sender, from: SocketAddr) {
     let text = format!(
         "hears {from} now: {} has been silent for {:.1} s",
         before.address,
@@ -363,11 +363,9 @@ fn announce(is_json: bool, now: Time, before: &Sender, from: SocketAddr) -> Outc
     );
     let t_s = now.since(Time::ZERO).as_secs_f64();
     match is_json {
-        true => Lines::Stderr.write(&Line::Event { t_s, text }),
-        false => {
-            eprintln!("{text}");
-            Ok(())
-        }
+        // Cells are received although no process reads the messages.
+        true => drop(Lines::Stderr.write(&Line::Event { t_s, text })),
+        false => output::complain(&text),
     }
 }
 
