@@ -456,6 +456,8 @@ pub struct Setup {
     pub restart_every: Option<u64>,
     /// Longer datagrams do not pass.
     pub longest: Option<u32>,
+    /// Every second packet has this number of octets.
+    pub short: Option<u32>,
     pub means: Means,
     pub seed: u64,
 }
@@ -473,6 +475,7 @@ impl Setup {
             layered: false,
             restart_every: None,
             longest: None,
+            short: None,
             means: Means::Auto,
             seed: 1,
         }
@@ -548,7 +551,10 @@ pub fn run(setup: &Setup) -> Outcome {
                     true => Layer::E1,
                     false => Layer::Base,
                 };
-                let unit = unit(layer, now.as_us() as u32, index + 1 == of);
+                let mut unit = unit(layer, now.as_us() as u32, index + 1 == of);
+                if let Some(octets) = setup.short.filter(|_| index % 2 == 0) {
+                    unit.octets = octets;
+                }
                 hops[0].send(now, unit, Packet { frame, index, of });
             }
             missing.insert(frame, of);

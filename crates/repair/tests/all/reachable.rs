@@ -268,6 +268,20 @@ fn where_parities_are_too_long_for_the_path_copies_are_sent() {
     );
 }
 
+/// Contents of one frame of which some are short: a parity is as long as the longest, and does not pass where that of a short one does. They
+/// are not gathered again and again.
+#[test]
+fn contents_whose_longest_has_no_parity_that_passes_end_as_copies() {
+    let outcome = run(&Setup {
+        longest: Some(OCTETS + 10),
+        short: Some(400),
+        packets: (60, 30),
+        ..Setup::of(Impairment::loss(0.1), 120)
+    });
+    assert!(outcome.share_lost() < 0.2, "{}", outcome.share_lost());
+    assert_eq!(outcome.twice, 0);
+}
+
 #[test]
 fn reordering_causes_few_repairs() {
     let how = Impairment {
