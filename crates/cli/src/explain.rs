@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use layercast_core::{Rate, Span};
 use layercast_profile::{
-    Afforded, Category, Levels, Mapped, Mapping, PRESETS, Profile, ProfileError, Ratio, Tables,
-    Unit, afford,
+    Afforded, Category, Commitment, Direction, Levels, Mapped, Mapping, PRESETS, Profile,
+    ProfileError, Ratio, Tables, Unit, afford,
 };
 use layercast_sim::file;
 use serde::Serialize;
@@ -143,18 +143,13 @@ pub fn run(args: &Explain) -> Outcome {
     let streams = profile
         .explain(&tables, args.unit)
         .map_err(|error| wrong(Path::new(what), error))?;
-    let sum = |up: bool| {
-        use layercast_profile::Direction::{Both, Down, Up};
-        let counts = streams.iter().filter(|it| match it.direction {
-            Both => true,
-            Up => up,
-            Down => !up,
-        });
+    let without = |other_way: Direction| {
+        let counts = streams.iter().filter(|it| it.direction != other_way);
         counts.map(|it| it.contract.mean_bps).sum()
     };
     let report = OfProfile {
-        up_bps: sum(true),
-        down_bps: sum(false),
+        up_bps: without(Direction::Down),
+        down_bps: without(Direction::Up),
         profile: profile.name,
         category: profile.category,
         setup_ms: profile.setup_ms,
@@ -272,9 +267,9 @@ fn describe(report: &OfProfile) -> String {
     for it in &report.streams {
         let (contract, budget) = (&it.contract, &it.budget);
         let way = match it.direction {
-            layercast_profile::Direction::Down => "to the user",
-            layercast_profile::Direction::Up => "from the user",
-            layercast_profile::Direction::Both => "both ways",
+            Direction::Down => "to the user",
+            Direction::Up => "from the user",
+            Direction::Both => "both ways",
         };
         let jitter = contract
             .jitter_ms
@@ -282,9 +277,9 @@ fn describe(report: &OfProfile) -> String {
                 format!(", jitter <= {worst} ms (wanted {target})")
             });
         let firmly = match contract.commitment {
-            layercast_profile::Commitment::Guaranteed => "guaranteed",
-            layercast_profile::Commitment::Statistical => "statistical",
-            layercast_profile::Commitment::BestEffort => "best effort",
+            Commitment::Guaranteed => "guaranteed",
+            Commitment::Statistical => "statistical",
+            Commitment::BestEffort => "best effort",
         };
         text += &format!(
             "\n{}, {way}\n  user         {}\n  application  {}\n  network      {} mean, {} peak, {firmly}\n",

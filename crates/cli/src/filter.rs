@@ -134,10 +134,7 @@ fn stream(frames: &[Option<&Frame>], source: &Path) -> Result<Vec<u8>, Failure> 
 fn write(path: &Path, stream: &[u8]) -> Outcome {
     let mut out = output::open(path)?;
     let written = out.write_all(stream).and_then(|()| out.flush());
-    written.map_err(|error| match path == Path::new("-") {
-        true => output::Lines::Stdout.failure(&error),
-        false => Failure::file(path, "write", &error),
-    })
+    written.map_err(|error| output::unwritten(path, &error))
 }
 
 fn report(

@@ -93,6 +93,22 @@ pub fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
     }
 }
 
+/// What an output is called.
+pub fn name(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard output".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// An output that failed.
+pub fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    match path == Path::new("-") {
+        true => Failure::output(&name(path), error),
+        false => Failure::file(path, "write", error),
+    }
+}
+
 /// Checks that outputs can be written, and that each is another file than the input and the other outputs, by whatever name.
 /// They are left as they are.
 ///
@@ -133,7 +149,7 @@ enum Identity {
     New(PathBuf),
 }
 
-/// The file that a path leads to; `standard` is what `-` stands for. None: there is no file to protect, or the system does not tell.
+/// The file that a path leads to; `standard` is what `-` stands for. `None` if there is no file to protect, or the system does not tell.
 fn identity(path: &Path, standard: &str) -> Option<Identity> {
     let path = match path == Path::new("-") {
         true => Path::new(standard),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use layercast_core::Span;
+use layercast_media::TS_PACKET;
 use layercast_picture::TsDatagrams;
 use layercast_sim::overload::{Overload, Overloaded};
 use layercast_sim::scenario::DiscardSpec;
@@ -16,9 +17,6 @@ use crate::demo::{PSNR_EQUAL, ffmpeg, psnr};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
 use crate::{probe, units};
-
-/// Octets of a packet of a transport stream.
-const PACKET: usize = 188;
 
 /// What policies of a queue come to for copies of a stream.
 #[derive(Debug, Serialize)]
@@ -59,7 +57,7 @@ struct PolicyReport {
 /// Runs the command.
 pub fn run(args: &args::Overload) -> Outcome {
     let data = probe::read_bytes(&args.file, false, args::Via::None)?;
-    let packets = data.as_chunks::<PACKET>().0;
+    let packets = data.as_chunks::<TS_PACKET>().0;
     let stream = TsDatagrams::of(packets, args.smooth.into())
         .map_err(|error| Failure::of(&args.file, error))?;
     let policies = match args.policy.is_empty() {
@@ -115,7 +113,7 @@ fn ms(span: Span) -> f64 {
 }
 
 /// The packets of each watched copy that came.
-fn watched(run: &Overloaded, stream: &TsDatagrams, packets: &[[u8; PACKET]]) -> Vec<Vec<u8>> {
+fn watched(run: &Overloaded, stream: &TsDatagrams, packets: &[[u8; TS_PACKET]]) -> Vec<Vec<u8>> {
     let octets = |numbers: &Vec<usize>| {
         let came = numbers.iter().map(|&number| stream.datagrams[number]);
         let packets = came.flat_map(|it| &packets[it.first..it.first + it.packets]);

@@ -71,7 +71,7 @@ pub use rtp::{
 };
 pub use synthetic::Synthetic;
 pub use ts::{
-    Rendition, RenditionId, RenditionNote, Renditions, StreamChange, TsMux, TsSplitter, TsStats,
-    TsWriter, VideoCodec, has_aac, video_programs,
+    Rendition, RenditionId, RenditionNote, Renditions, StreamChange, TS_PACKET, TsMux, TsSplitter,
+    TsStats, TsWriter, VideoCodec, has_aac, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

@@ -259,6 +259,9 @@ impl FrameOut {
         if frame.again && self.skips_again {
             return;
         }
+        if matches!(self.taker, Taker::Nobody) {
+            return;
+        }
         let unsent = &mut self.unsent[usize::from(frame.sound)];
         let mut missing = frame.missing;
         for (layer, &count) in unsent.iter() {

@@ -5,7 +5,6 @@ pub mod play;
 pub mod prepare;
 pub mod receive;
 
-use std::io;
 use std::path::Path;
 
 use layercast_core::Span;
@@ -55,22 +54,6 @@ fn read(path: &Path) -> Result<CellFile, Failure> {
         cells,
         missing,
     })
-}
-
-/// What an output is called.
-fn name(path: &Path) -> String {
-    match path == Path::new("-") {
-        true => "standard output".to_owned(),
-        false => path.display().to_string(),
-    }
-}
-
-/// An output that failed.
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    match path == Path::new("-") {
-        true => Failure::output(&name(path), error),
-        false => Failure::file(path, "write", error),
-    }
 }
 
 /// Prints a report, on standard error if standard output has data.

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 
 use layercast_core::{CELL_BITS, Span, Time};
+use layercast_media::TS_PACKET;
 use layercast_picture::{
     Aal5PlusConfig, CELL_FILE_HEADER, CELL_RECORD, CellFileHeader, CellPace, Mode, ParityConfig,
     Prepared,
@@ -13,15 +14,13 @@ use layercast_wire::{Carriage, Interface, LinkPdu, PcapNg};
 use serde::Serialize;
 
 use super::args::Prepacketize;
-use super::{classes, partial, tell, unwritten};
+use super::{classes, partial, tell};
 use crate::args::Via;
 use crate::failure::{Failure, Outcome};
-use crate::output::count;
+use crate::output::{count, unwritten};
 use crate::{output, probe, signals};
 
-/// Octets of a packet of a transport stream.
-const PACKET: usize = 188;
-/// Its first octet.
+/// First octet of a packet of a transport stream.
 const SYNC: u8 = 0x47;
 /// Windows of the highest rate.
 const WINDOW: Span = Span::from_ms(40);
@@ -97,12 +96,11 @@ pub fn run(args: &Prepacketize) -> Outcome {
 }
 
 /// The packets of a stream, and the octets of one that is cut at its end.
-fn packets<'a>(path: &Path, data: &'a [u8]) -> Result<(&'a [[u8; PACKET]], usize), Failure> {
+fn packets<'a>(path: &Path, data: &'a [u8]) -> Result<(&'a [[u8; TS_PACKET]], usize), Failure> {
     layercast_media::recognise(data).map_err(|error| Failure::of(path, error))?;
     let (packets, rest) = data.as_chunks();
     // Three, as a classifier that has lost them.
-    let first = || packets.iter().take(3);
-    if packets.is_empty() || first().any(|it| it[0] != SYNC) {
+    if packets.is_empty() || packets.iter().take(3).any(|it| it[0] != SYNC) {
         return Err(Failure::of(
             path,
             "no packets of a transport stream, 188 octets each from the first octet on",

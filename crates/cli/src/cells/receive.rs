@@ -14,10 +14,10 @@ use layercast_picture::{
 use serde::Serialize;
 
 use super::args::ReceiveCells;
-use super::{name, partial, read, tell, unwritten};
+use super::{partial, read, tell};
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
-use crate::output::{self, Lines, count};
+use crate::output::{self, Lines, count, unwritten};
 use crate::signals;
 
 /// Longest wait for a datagram: a signal is noticed after that.
@@ -102,7 +102,9 @@ pub fn run(args: &ReceiveCells) -> Outcome {
             Some(address) => format!("no cells came at {address}"),
             None => format!("{} has no cells", args.from.display()),
         };
-        return Err(Failure::new(what).hint(format!("{} is left as it is", name(&args.out))));
+        return Err(
+            Failure::new(what).hint(format!("{} is left as it is", output::name(&args.out)))
+        );
     }
     missing.extend(lost(&report, heard.is_some_and(|it| it.is_cut)));
     partial(&missing)

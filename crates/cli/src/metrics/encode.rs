@@ -33,8 +33,7 @@ impl Collector for State {
             let mut found = Vec::new();
             // Two of the same labels would make the whole answer invalid: the first one counts.
             let mut seen: BTreeSet<Labels> = BTreeSet::new();
-            let steps = family.at.iter().flat_map(|part| part.iter().copied());
-            samples(&self.0, &mut steps.into_iter(), &mut |labels, value| {
+            samples(&self.0, family.at, &mut |labels, value| {
                 if seen.insert(labels.clone()) {
                     found.push((labels.clone(), value * family.scale));
                 }

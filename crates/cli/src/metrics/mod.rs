@@ -66,7 +66,7 @@ struct Kept {
     asked: Option<Asked>,
 }
 
-/// The process that knows more than the command reports by itself.
+/// A process with counters that the command does not report: each scrape requests them.
 #[derive(Clone)]
 enum Asked {
     /// The node of the command.
@@ -76,12 +76,12 @@ enum Asked {
 }
 
 impl Metrics {
-    /// Answers at the address of `args`, if there is one, from now until the command ends, and prints the URL on standard error.
+    /// Answers at `address`, if there is one, from now until the command ends, and prints the URL on standard error.
     ///
     /// # Errors
     /// The address is taken, or is none of this host.
-    pub fn open(args: &MetricsArgs, command: &'static str) -> Result<Metrics, Failure> {
-        let Some(address) = args.metrics else {
+    pub fn open(address: Option<SocketAddr>, command: &'static str) -> Result<Metrics, Failure> {
+        let Some(address) = address else {
             return Ok(Metrics::default());
         };
         let failed = |error| {

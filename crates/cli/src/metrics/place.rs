@@ -34,13 +34,8 @@ pub type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Passes each sample at a place to `found`: its labels and its value. Truth values are 0 and 1. What is null, absent or of another
 /// kind is no sample: an unknown value is never 0.
-pub fn samples<'a>(
-    value: &'a Value,
-    steps: &mut dyn Iterator<Item = Step>,
-    found: &mut dyn FnMut(&Labels<'a>, f64),
-) {
-    let steps: Vec<Step> = steps.collect();
-    walk(value, &steps, &mut Vec::new(), found);
+pub fn samples<'a>(value: &'a Value, place: &[&[Step]], found: &mut dyn FnMut(&Labels<'a>, f64)) {
+    walk(value, &place.concat(), &mut Vec::new(), found);
 }
 
 fn walk<'a>(
@@ -110,7 +105,7 @@ mod tests {
 
     fn found(value: &Value, steps: &[Step]) -> Vec<(String, f64)> {
         let mut all = Vec::new();
-        samples(value, &mut steps.iter().copied(), &mut |labels, value| {
+        samples(value, &[steps], &mut |labels, value| {
             let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
             all.push((labels.join(","), value));
         });

@@ -25,6 +25,7 @@ use super::args::{PORT, Profile, Send, Speed};
 use super::line::{SendLine, WithheldFile};
 use super::summary::{self, FEW, Summary};
 use super::{Say, check_side, estimate, hex, key, octets, words};
+use crate::address;
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::metrics::Metrics;
@@ -54,7 +55,11 @@ pub fn run(args: &Send) -> Outcome {
     runtime()?.block_on(async {
         let config = config(args).await?;
         let plan = SendPlan::of(&args.files, options).map_err(|it| faulty(&it))?;
-        let say = Say::new(args.json, Metrics::open(&args.metrics, "send")?, "send");
+        let say = Say::new(
+            args.json,
+            Metrics::open(args.metrics.metrics, "send")?,
+            "send",
+        );
         tell_plan(&say, &plan)?;
         if args.dry_run {
             estimate::print(args, &config, &plan, &say)?;
@@ -333,10 +338,8 @@ async fn lookup(host: &str) -> Result<SocketAddr, Failure> {
             return Err(Failure::Usage(format!("{what}: give HOST or HOST:PORT")));
         }
     };
-    let mut addresses = tokio::net::lookup_host(&with_port)
-        .await
-        .map_err(|error| fail(&error.to_string()))?;
-    addresses.next().ok_or_else(|| fail("it has no address"))
+    let found = address::first_of(&with_port).await;
+    found.map_err(|why| fail(&why))
 }
 
 /// The exit code: never better than what arrived.

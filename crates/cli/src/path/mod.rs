@@ -14,6 +14,7 @@ use layercast_net::PathError;
 use layercast_sync_index::{EstimatorConfig, Filter, Mode, OutcomeKind, Record, ServiceMap};
 use serde::{Deserialize, Serialize};
 
+use crate::address;
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::scenario;
@@ -138,11 +139,7 @@ async fn resolve(to: &str) -> Result<SocketAddr, Failure> {
         Failure::new(format!("cannot find {to}: {why}"))
             .hint("give host and port of layercast path recv, such as 192.0.2.7:9500")
     };
-    let found = tokio::net::lookup_host(to).await;
-    let mut found = found.map_err(|error| unknown(error.to_string()))?;
-    let found = found
-        .next()
-        .ok_or_else(|| unknown("it has no address".to_owned()))?;
+    let found = address::first_of(to).await.map_err(unknown)?;
     match host_port::no_destination(found) {
         Some(problem) => Err(unknown(format!("it {problem}"))),
         None => Ok(found),

@@ -24,6 +24,7 @@ mod writer;
 
 pub use codec::VideoCodec;
 pub use mux::TsMux;
+pub use packet::TS_PACKET;
 pub(crate) use renditions::parse as parse_renditions;
 pub use renditions::{Rendition, RenditionId, RenditionNote, Renditions, video_programs};
 pub use silence::StreamChange;
