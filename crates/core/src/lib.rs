@@ -22,6 +22,7 @@ mod manage;
 mod observe;
 mod policy;
 mod prefetch;
+mod qos_event;
 pub mod quantity;
 mod ranges;
 mod rate;
@@ -50,6 +51,7 @@ pub use policy::{
     QosPolicy,
 };
 pub use prefetch::{prefetch, prefetch_between};
+pub use qos_event::{QosAction, QosEvent, QosInfo};
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
 pub use refusal::{MeasuredLink, Refusal, Resource};

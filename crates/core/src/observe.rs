@@ -2,7 +2,7 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-use crate::{FlowId, Layer, Span, Time};
+use crate::{FlowId, Layer, QosEvent, Span, Time};
 
 /// Which machine on which node speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -179,6 +179,25 @@ pub trait Observer {
             });
         }
     }
+
+    /// Takes an event for a QoS monitor.
+    fn measure(&mut self, _: Subject<'_>, _: &QosEvent) {}
+
+    /// Whether events for a QoS monitor are wanted.
+    fn measures(&self) -> bool {
+        false
+    }
+
+    /// Hands a QoS monitor what `event` builds, if there is one.
+    #[inline(always)]
+    fn probe(&mut self, subject: Subject<'_>, event: impl FnOnce() -> QosEvent)
+    where
+        Self: Sized,
+    {
+        if self.measures() {
+            self.measure(subject, &event());
+        }
+    }
 }
 
 /// One event with its time and speaker.
@@ -205,6 +224,11 @@ impl Observer for Off {
     fn enabled(&self) -> bool {
         false
     }
+
+    #[inline(always)]
+    fn measures(&self) -> bool {
+        false
+    }
 }
 
 /// Either observer behind a flag known at run time only.
@@ -218,6 +242,16 @@ impl<O: Observer> Observer for Option<O> {
     fn enabled(&self) -> bool {
         self.as_ref().is_some_and(Observer::enabled)
     }
+
+    fn measure(&mut self, subject: Subject<'_>, event: &QosEvent) {
+        if let Some(observer) = self {
+            observer.measure(subject, event);
+        }
+    }
+
+    fn measures(&self) -> bool {
+        self.as_ref().is_some_and(Observer::measures)
+    }
 }
 
 /// Borrowed, for a driver that owns its observer.
@@ -230,14 +264,27 @@ impl<O: Observer + ?Sized> Observer for &mut O {
     fn enabled(&self) -> bool {
         (**self).enabled()
     }
+
+    fn measure(&mut self, subject: Subject<'_>, event: &QosEvent) {
+        (**self).measure(subject, event);
+    }
+
+    #[inline(always)]
+    fn measures(&self) -> bool {
+        (**self).measures()
+    }
 }
 
 /// Any observer, or none, behind a pointer: a driver that takes this one is compiled once, not once for each kind of
 /// observer.
 ///
-/// Whether records are wanted is asked once, at the start.
+/// Whether records, and events for a monitor, are wanted is asked once, at the start.
 #[derive(Default)]
-pub struct AnyObserver<'a>(Option<Box<dyn Observer + Send + 'a>>);
+pub struct AnyObserver<'a> {
+    observer: Option<Box<dyn Observer + Send + 'a>>,
+    enabled: bool,
+    measures: bool,
+}
 
 impl<'a> AnyObserver<'a> {
     /// Borrows `observer` for one run.
@@ -247,27 +294,46 @@ impl<'a> AnyObserver<'a> {
 
     /// Owns `observer`.
     pub fn owning(observer: impl Observer + Send + 'a) -> AnyObserver<'a> {
-        let wants = observer.enabled();
-        AnyObserver(wants.then(|| Box::new(observer) as Box<dyn Observer + Send + 'a>))
+        let (enabled, measures) = (observer.enabled(), observer.measures());
+        let wants = enabled || measures;
+        AnyObserver {
+            observer: wants.then(|| Box::new(observer) as Box<dyn Observer + Send + 'a>),
+            enabled,
+            measures,
+        }
     }
 }
 
 impl Observer for AnyObserver<'_> {
     fn record(&mut self, record: &Record<'_>) {
-        if let Some(observer) = &mut self.0 {
+        if let Some(observer) = &mut self.observer {
             observer.record(record);
         }
     }
 
     #[inline(always)]
     fn enabled(&self) -> bool {
-        self.0.is_some()
+        self.enabled
+    }
+
+    fn measure(&mut self, subject: Subject<'_>, event: &QosEvent) {
+        if let Some(observer) = &mut self.observer {
+            observer.measure(subject, event);
+        }
+    }
+
+    #[inline(always)]
+    fn measures(&self) -> bool {
+        self.measures
     }
 }
 
 impl fmt::Debug for AnyObserver<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AnyObserver").field(&self.enabled()).finish()
+        f.debug_struct("AnyObserver")
+            .field("enabled", &self.enabled)
+            .field("measures", &self.measures)
+            .finish_non_exhaustive()
     }
 }
 
@@ -328,6 +394,45 @@ mod tests {
         Off.on(Time::ZERO, SUBJECT, || {
             unreachable!("an event was built without an observer")
         });
+        Off.probe(SUBJECT, || {
+            unreachable!("an event was built without a monitor")
+        });
+        let mut trace = AnyObserver::owning(JsonSeq::new(Vec::new(), "test"));
+        trace.probe(SUBJECT, || unreachable!("a trace is no monitor"));
+    }
+
+    /// Counts what a monitor gets.
+    #[derive(Default)]
+    struct Counting(u32);
+
+    impl Observer for Counting {
+        fn record(&mut self, _: &Record<'_>) {
+            unreachable!("records are not wanted");
+        }
+
+        fn enabled(&self) -> bool {
+            false
+        }
+
+        fn measure(&mut self, _: Subject<'_>, _: &QosEvent) {
+            self.0 += 1;
+        }
+
+        fn measures(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_monitor_gets_events_and_no_records() {
+        let mut counting = Counting::default();
+        {
+            let mut any = AnyObserver::new(&mut counting);
+            any.probe(SUBJECT, QosEvent::default);
+            any.on(Time::ZERO, SUBJECT, || TraceEvent::Timer { name: "era" });
+            Some(&mut any).probe(SUBJECT, QosEvent::default);
+        }
+        assert_eq!(counting.0, 2);
     }
 
     #[test]
