@@ -24,6 +24,7 @@ mod host;
 mod identity;
 mod log;
 mod manage;
+mod measure;
 mod octets;
 mod route;
 mod sink;

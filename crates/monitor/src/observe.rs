@@ -1,4 +1,4 @@
-//! A monitor for each node of a simulation, as an observer of its machines.
+//! Observers of machines: a monitor for each node of a simulation, or the ring of a protocol.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use crate::contract::{Contract, ContractError};
 use crate::direction::Direction;
 use crate::monitor::{Monitor, MonitorConfig, MonitorConfigError};
 use crate::report::ConnectionReport;
+use crate::ring::Producer;
 use crate::signals::Signal;
 
 /// Signals and reports that are kept of one node.
@@ -76,13 +77,36 @@ impl Watching {
         })
     }
 
-    /// Ends the windows that are over at `now`, and gives what there is by node.
+    /// Ends the windows that are over at `now`, and gives what there is by node; the last reports are those of connections
+    /// that are still open.
     pub fn finish(mut self, now: Time) -> BTreeMap<String, Watched> {
         for node in self.nodes.values_mut() {
             node.advance(now);
             node.take();
+            let open: Vec<u64> = node.monitor.connections().collect();
+            for conn in open {
+                node.reports.extend(node.monitor.snapshot(now, conn));
+            }
         }
         self.nodes
+    }
+}
+
+/// The events of the machines of a node, through a ring to a monitor elsewhere.
+impl Observer for Producer {
+    fn record(&mut self, _: &Record<'_>) {}
+
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn measure(&mut self, _: Subject<'_>, event: &QosEvent) {
+        // One that is lost is counted by the ring.
+        let _ = self.put_element(event);
+    }
+
+    fn measures(&self) -> bool {
+        true
     }
 }
 

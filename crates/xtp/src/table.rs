@@ -36,6 +36,8 @@ pub(crate) struct Table {
     /// Contexts that may have something to send: by priority, then by waiting time.
     line: BTreeMap<(u32, u64), u32>,
     turn: u64,
+    /// Contexts that were removed, of which a monitor does not know.
+    gone: Vec<XtpKey>,
 }
 
 impl Table {
@@ -102,12 +104,21 @@ impl Table {
         let Some((context, place)) = self.slots.remove(id.into()) else {
             return;
         };
+        if context.counts.sent + context.counts.received > 0 {
+            self.gone.push(context.own_key());
+        }
         for key in context.peer_keys() {
             self.forget_key(id, &key);
         }
         if let Some(place) = place {
             self.line.remove(&place);
         }
+    }
+
+    /// The key of a context that was removed.
+    #[inline]
+    pub(crate) fn take_gone(&mut self) -> Option<XtpKey> {
+        self.gone.pop()
     }
 
     /// A context may have something to send: it gets a place in the line, behind those as urgent as it is.

@@ -6,8 +6,8 @@ mod upkeep;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    FlowSpec, LeaveReason, Level, Machine, Observer, QosPolicy, Serial, Span, Status, Stream,
-    Subject, Time, TraceEvent, earliest,
+    FlowSpec, LeaveReason, Level, Machine, Observer, QosEvent, QosPolicy, Serial, Span, Status,
+    Stream, Subject, Time, TraceEvent, earliest,
 };
 use layercast_protect::WallClock;
 use layercast_qos::Alarms;
@@ -20,6 +20,7 @@ use super::early::Early;
 use super::explain::Explanation;
 use super::receiver::Receiver;
 use crate::control::ControlSocket;
+use crate::measure;
 use keys::SinkKeys;
 use manage::own_spec;
 use upkeep::push_level;
@@ -412,6 +413,7 @@ impl Sink {
         };
         self.session = Session::Joined;
         let id = flow.id;
+        let is_new = self.active.is_none();
         match &mut self.active {
             Some(active) => {
                 active.adapter.on_rejoin(now);
@@ -440,6 +442,9 @@ impl Sink {
             from: "joining",
             to: "joined",
         });
+        if is_new {
+            obs.probe(self.subject(), || measure::opened(id, QosEvent::IN, now));
+        }
         self.control.reopen();
         self.flush_control(now);
         self.ask_for_key(now, true);

@@ -4,8 +4,8 @@ mod playout;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    Cause, FlowId, FlowSpec, Layer, Level, Observer, PerLayer, Serial, Span, Subject, Time,
-    TraceEvent, aal5_cells,
+    Cause, FlowId, FlowSpec, Layer, Level, Observer, PerLayer, QosAction, QosEvent, Serial, Span,
+    Subject, Time, TraceEvent, aal5_cells,
 };
 use layercast_protect::MediaError;
 use layercast_qos::{
@@ -30,7 +30,8 @@ use super::repair::Repair;
 use super::starting::{Kept, Starting};
 use super::unstarted::Unstarted;
 use super::{SinkConfig, SinkEvent, SinkStats};
-use crate::PlayedFrame;
+use crate::measure::Octets;
+use crate::{PlayedFrame, measure};
 use order::{Chains, Patience};
 
 /// Jump of the sequence numbers that is still the same flow (RFC 3550, A.1).
@@ -125,6 +126,7 @@ pub(super) struct Receiver {
     heard: Option<Time>,
     pub stats: SinkStats,
     pub events: VecDeque<SinkEvent>,
+    octets: Octets,
 }
 
 /// Where in the flow the receiver is.
@@ -216,6 +218,7 @@ impl Receiver {
             outages: Outages::new(&flow.spec),
             stats: SinkStats::default(),
             events: VecDeque::new(),
+            octets: Octets::default(),
         }
     }
 
@@ -753,6 +756,17 @@ impl Receiver {
             bytes: bytes as u32,
             delay: delay.clamped(),
         });
+        self.octets.add(bytes);
+        let octets = self.octets;
+        obs.probe(self.subject(), || {
+            octets.frame(flow, QosAction::Received, QosEvent::IN, now, bytes)
+        });
+        if !again {
+            let shared = self.synchronised || known.is_some();
+            obs.probe(self.subject(), || {
+                measure::delayed(flow, now, delay, shared)
+            });
+        }
         self.follow_change(seq);
         let playout = match again {
             // A decoder needs every frame since the GOP start to decode the first one that is on time, so all are handed

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::AppFrame;
 use crate::groups::{Groups, Present};
+use crate::measure::Octets;
 
 /// How much longer than its frames last a flow that ended may take to drain its queues.
 const GRACE: Span = Span::from_secs(10);
@@ -92,6 +93,7 @@ pub struct Source {
     signals: VecDeque<Signal>,
     events: VecDeque<SourceEvent>,
     stats: SourceStats,
+    octets: Octets,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,6 +191,7 @@ impl Source {
             signals: VecDeque::new(),
             events: VecDeque::new(),
             stats: SourceStats::default(),
+            octets: Octets::default(),
             info,
             config,
         };

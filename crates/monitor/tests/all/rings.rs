@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use layercast_core::{QosAction, QosEvent, Time};
+use layercast_core::{AnyObserver, Observer, QosAction, QosEvent, Subject, Time};
 use layercast_monitor::{RequestLine, RingError, Rule, ring};
 
 use crate::given::*;
@@ -70,6 +70,19 @@ fn losses_of_very_many_connections_are_told_as_one() {
     }
     assert!(of_all >= 137, "{of_all} of {told}");
     assert!(told >= 200);
+}
+
+#[test]
+fn a_ring_is_an_observer_of_machines() {
+    let (producer, mut consumer) = ring(8, &idle()).unwrap();
+    let subject = Subject {
+        node: "a",
+        machine: "xtp",
+    };
+    let mut observer = AnyObserver::owning(producer);
+    assert!(!observer.enabled());
+    observer.probe(subject, || sent(1, 100, 100));
+    assert_eq!(consumer.get_element(), Some(sent(1, 100, 100)));
 }
 
 #[test]

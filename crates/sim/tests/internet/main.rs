@@ -7,6 +7,7 @@ mod capture_cells;
 mod common;
 mod contract;
 mod external;
+mod monitor;
 mod queues;
 mod tcp;
 mod told;

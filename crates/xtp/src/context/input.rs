@@ -44,6 +44,7 @@ impl Context {
     /// Takes a packet that names this context.
     pub(crate) fn on_packet(&mut self, now: Time, from: SocketAddr, packet: &XtpPacket) {
         self.counts.received += 1;
+        self.octets_received += packet.encoded_len() as u64;
         self.last_heard = now;
         self.budget.receive(packet.encoded_len());
         // Our key is not guessable.

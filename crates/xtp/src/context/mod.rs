@@ -7,6 +7,7 @@ mod multicast;
 mod output;
 mod packets;
 mod parts;
+mod probe;
 mod status;
 mod timers;
 mod user;
@@ -28,6 +29,7 @@ pub(crate) use multicast::{Part, Who, is_multicast};
 pub(crate) use packets::addresses;
 use parts::{Delivery, Due, Handshake, Request};
 pub(crate) use parts::{Ends, News, Tally};
+pub(crate) use probe::{Arrival, Departure};
 
 /// Priority of what has none, and of status.
 const UNSORTED: u32 = 1 << 16;
@@ -106,6 +108,9 @@ pub(crate) struct Context {
     due: Due,
     news: VecDeque<News>,
     pub(crate) counts: XtpCounts,
+    /// Octets of all packets, for a monitor.
+    pub(crate) octets_sent: u64,
+    pub(crate) octets_received: u64,
     pub(crate) tally: Tally,
 }
 
@@ -193,6 +198,8 @@ impl Context {
             },
             news: VecDeque::new(),
             counts: XtpCounts::default(),
+            octets_sent: 0,
+            octets_received: 0,
             tally: Tally::default(),
             config: config.clone(),
         };

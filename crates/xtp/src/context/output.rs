@@ -32,7 +32,9 @@ impl Context {
         if packet.options.has(XtpOptions::NOERR) {
             self.note_skip();
         }
-        let within = self.budget.send(packet.encoded_len());
+        let octets = packet.encoded_len();
+        self.octets_sent += octets as u64;
+        let within = self.budget.send(octets);
         debug_assert!(
             within,
             "each answer is held against the budget before it is made"

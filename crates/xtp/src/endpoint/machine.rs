@@ -1,6 +1,6 @@
 //! Packets in, packets out, time, and what users are reported.
 
-use layercast_core::{FlowId, Machine, Observer, Subject, Time, TraceEvent};
+use layercast_core::{FlowId, Machine, Observer, QosAction, QosEvent, Time, TraceEvent};
 use layercast_wire::XtpBody;
 
 use super::Endpoint;
@@ -101,10 +101,7 @@ impl Endpoint {
         let Some(context) = self.table.get(id) else {
             return;
         };
-        let subject = Subject {
-            node: &self.name,
-            machine: "xtp",
-        };
+        let subject = self.subject();
         // A context has no flow number of its own: both its ports name it.
         let (local, remote) = (context.local().port, context.remote().port);
         let flow = FlowId(u32::from(local) << 16 | u32::from(remote));
@@ -157,10 +154,16 @@ impl Machine for Endpoint {
         };
         let was_active = !context.is_inactive();
         let was_acceptable = context.is_acceptable();
+        let before = obs.measures().then(|| context.arrival(packet));
         context.on_packet(now, from, packet);
         if context.passive && context.is_acceptable() && !was_acceptable {
             let port = context.local().port;
             self.events.push_back(XtpEvent::Incoming(port));
+        }
+        if let Some(before) = before
+            && let Some(context) = self.table.get(id)
+        {
+            self.probe_arrival(now, (context, before), packet, obs);
         }
         self.settle(now, id, was_active, obs);
     }
@@ -181,6 +184,11 @@ impl Machine for Endpoint {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<XtpDatagram> {
+        while let Some(key) = self.table.take_gone() {
+            obs.probe(self.subject(), || {
+                QosEvent::new(key.0, QosAction::Close, 0, now)
+            });
+        }
         if let Some(diag) = self.diags.pop_front() {
             self.stats.sent += 1;
             return Some(diag);
@@ -191,10 +199,16 @@ impl Machine for Endpoint {
             };
             let was_active = !context.is_inactive();
             let src = context.local().net;
+            let before = obs.measures().then(|| context.departure());
             let packet = context.poll(now);
             match packet {
                 Some((dst, packet)) => {
                     self.stats.sent += 1;
+                    if let Some(before) = before
+                        && let Some(context) = self.table.get(id)
+                    {
+                        self.probe_departure(now, (context, before), &packet, obs);
+                    }
                     self.settle(now, id, was_active, obs);
                     return Some(XtpDatagram { src, dst, packet });
                 }

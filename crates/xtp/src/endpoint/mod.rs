@@ -1,4 +1,5 @@
 mod machine;
+mod probe;
 mod strays;
 
 use core::hash::Hasher;
@@ -17,6 +18,8 @@ use crate::{
     Chunk, ContextId, SendOptions, XtpConfig, XtpDatagram, XtpError, XtpEvent, XtpInfo, XtpRate,
     XtpSocket, XtpStats,
 };
+
+pub(crate) use probe::status_of;
 
 /// Places in which sources of DIAG are distinguished.
 const SOURCES: usize = 256;

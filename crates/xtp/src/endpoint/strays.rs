@@ -10,7 +10,7 @@ use layercast_wire::{
 use siphasher::sip::SipHasher24;
 
 use super::{Endpoint, SOURCES, is_host};
-use crate::context::{Context, Ends, Part, addresses, is_multicast};
+use crate::context::{Arrival, Context, Ends, Part, addresses, is_multicast};
 use crate::{XtpDatagram, XtpEvent, XtpSocket};
 
 /// DIAG waiting to be sent; a driver that drains the endpoint stays far below.
@@ -105,6 +105,11 @@ impl Endpoint {
             listener.waiting.push_back(id);
         }
         self.report(now, id, ("listening", "active"), obs);
+        if obs.measures()
+            && let Some(context) = self.table.get(id)
+        {
+            self.probe_arrival(now, (context, Arrival::FIRST), &datagram.packet, obs);
+        }
         if self.table.get(id).is_some_and(Context::is_acceptable) {
             self.events.push_back(XtpEvent::Incoming(dst));
         }

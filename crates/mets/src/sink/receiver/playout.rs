@@ -8,7 +8,7 @@ use super::{MAX_FAST_OCTETS, Phase, REORDERED, Receiver, SLACK, Slot};
 use crate::sink::explain::{Explanation, Fate};
 use crate::sink::gaps::{Chain, Gap};
 use crate::sink::history::History;
-use crate::{PlayedFrame, SinkEvent};
+use crate::{PlayedFrame, SinkEvent, measure};
 
 /// The far end of the data path: frames leave the playout buffer, and what is missing or late is
 /// accounted for.
@@ -61,6 +61,8 @@ impl Receiver {
             seq: seq.0,
             by,
         });
+        let bytes = frame.payload.len();
+        obs.probe(self.subject(), || measure::late(flow, now, bytes, was_lost));
         self.events.push_back(SinkEvent::Late {
             seq,
             layer,
@@ -281,6 +283,7 @@ impl Receiver {
                 count,
                 cause: Cause::Gap,
             });
+            obs.probe(self.subject(), || measure::missing(flow, now, count));
         }
     }
 

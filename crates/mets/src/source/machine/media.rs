@@ -1,4 +1,6 @@
-use layercast_core::{Cause, CellRate, Layer, Observer, Span, Time, TraceEvent};
+use layercast_core::{
+    Cause, CellRate, Layer, Observer, QosAction, QosEvent, Span, Time, TraceEvent,
+};
 use layercast_media::{FlowFilter, Frame};
 use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::{Carriage, Passing, Payload, Signal};
@@ -7,7 +9,7 @@ use super::{LINGER, Phase, Source};
 use crate::source::host::PacerState;
 use crate::source::pacing::Sent;
 use crate::source::packets::Numbered;
-use crate::{AppFrame, Shaping, SourceEvent};
+use crate::{AppFrame, Shaping, SourceEvent, measure};
 
 /// The way of a frame from the scheduler to the shaper, and the end of that way.
 impl Source {
@@ -162,6 +164,13 @@ impl Source {
                     layer: Some(layer),
                     seq,
                     bytes: bytes as u32,
+                });
+                if self.octets.add(bytes) {
+                    obs.probe(self.subject(), || measure::opened(flow, QosEvent::OUT, now));
+                }
+                let octets = self.octets;
+                obs.probe(self.subject(), || {
+                    octets.frame(flow, QosAction::Sent, QosEvent::OUT, now, bytes)
                 });
             }
             // Room was made and lengths were checked, so this does not happen; count it if it does.

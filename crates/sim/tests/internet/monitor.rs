@@ -1,0 +1,141 @@
+//! The QoS monitor of each node, beside what the simulator knows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use layercast_core::{Observer, QosEvent, Record, Span, Subject, Time};
+use layercast_monitor::{
+    ConnectionReport, Contract, Direction, Method, MonitorConfig, Watched, Watching,
+};
+use layercast_sim::internet::*;
+use layercast_wire::XtpService;
+use layercast_xtp::{Ask, XtpConfig};
+
+use super::common::*;
+
+/// An observer that the test keeps.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Option<Watching>>>);
+
+impl Shared {
+    fn new() -> Shared {
+        let watching = Watching::new(MonitorConfig::default(), Contract::default()).unwrap();
+        Shared(Arc::new(Mutex::new(Some(watching))))
+    }
+
+    fn finish(self, now: Time) -> BTreeMap<String, Watched> {
+        self.0.lock().unwrap().take().unwrap().finish(now)
+    }
+}
+
+impl Observer for Shared {
+    fn record(&mut self, _: &Record<'_>) {}
+
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+
+    fn measure(&mut self, subject: Subject<'_>, event: &QosEvent) {
+        if let Some(watching) = self.0.lock().unwrap().as_mut() {
+            watching.measure(subject, event);
+        }
+    }
+}
+
+/// One transfer of XTP of `bytes` octets from left to right.
+fn transfer(bytes: u64, loss: f64) -> Network {
+    let mut network = network(
+        vec![
+            ("left".into(), Some(modern(1_460))),
+            ("right".into(), Some(modern(1_460))),
+        ],
+        30.0,
+    );
+    let limit = Limit::Packets(500);
+    let cable = link(0, 1, 10_000_000, Span::from_ms(10), limit);
+    network.links.push(cable);
+    network.links[0].ways[0].loss = loss;
+    let config = Box::new(XtpConfig {
+        ask: Ask::Every(1),
+        ..XtpConfig::new(XtpService::STREAM)
+    });
+    let delivery = XtpDelivery::Ip;
+    let traffic = Traffic::Xtp {
+        bytes: Some(bytes),
+        config,
+        delivery,
+    };
+    network
+        .flows
+        .push(flow("transfer", 0, 1, Span::ZERO, traffic));
+    network
+}
+
+fn run(network: &Network) -> (Report, BTreeMap<String, ConnectionReport>) {
+    let plain = Internet::new(network).unwrap().run(&mut ());
+    let seen = Shared::new();
+    let mut internet = Internet::new(network).unwrap();
+    internet.observe(seen.clone());
+    let report = internet.run(&mut ());
+    assert_eq!(report, plain, "a monitor changes no result");
+    let last = |watched: Watched| watched.reports.last().cloned().expect("a connection");
+    let nodes = seen.finish(Time::ZERO + network.duration);
+    (
+        report,
+        nodes
+            .into_iter()
+            .map(|(name, it)| (name, last(it)))
+            .collect(),
+    )
+}
+
+#[test]
+fn a_monitor_sees_what_the_link_carried() {
+    let (report, nodes) = run(&transfer(1_000_000, 0.0));
+    let (left, right) = (&nodes["left"], &nodes["right"]);
+    let out = left.direction(Direction::Out);
+    let inward = right.direction(Direction::In);
+    // All that left came, and 20 octets of IP are below.
+    assert_eq!((out.bits, out.packets), (inward.bits, inward.packets));
+    let carried: u64 = report
+        .queues
+        .iter()
+        .find(|it| it.name.starts_with("left"))
+        .unwrap()
+        .bytes;
+    assert_eq!(out.bits / 8 + 20 * out.packets, carried);
+    assert_eq!((out.user_bits, inward.user_bits), (8_000_000, 8_000_000));
+    assert_eq!(
+        (
+            out.error_bits,
+            left.counts.malformed,
+            left.counts.bad_reports
+        ),
+        (0, 0, 0)
+    );
+    let delay = out.delay.unwrap();
+    assert_eq!(delay.method, Method::HalfRtt);
+    assert!(delay.current_ns >= 10_000_000, "{delay:?}");
+}
+
+#[test]
+fn reports_of_spans_tell_the_bits_that_a_link_lost() {
+    let (report, nodes) = run(&transfer(2_000_000, 0.03));
+    let out = nodes["left"].direction(Direction::Out);
+    let lost: u64 = report.queues.iter().map(|it| it.lost).sum();
+    let packet = 8 * XtpConfig::new(XtpService::STREAM).max_data as u64;
+    let bound = lost * packet;
+    // What is lost again was counted; what no report mentions, because it came again first, was not.
+    assert!(
+        out.error_bits <= bound && out.error_bits * 10 >= bound * 8,
+        "{} of {bound}",
+        out.error_bits
+    );
+    assert!(out.error_bits_literal >= out.error_bits);
+    assert_eq!(out.user_bits, 16_000_000, "each octet once");
+    assert!(out.bits > nodes["right"].direction(Direction::In).bits);
+}
