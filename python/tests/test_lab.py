@@ -41,6 +41,7 @@ ELSEWHERE = (
     "partial-order-*",
     "admission-*",
     "available-*",
+    "user-to-user-*",
     "where-*",
     "multicast/*",
 )

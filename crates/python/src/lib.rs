@@ -5,6 +5,7 @@ mod admission;
 mod fec;
 mod files;
 mod live;
+mod monitor;
 mod multicast;
 mod partial_order;
 mod picture;
@@ -157,5 +158,6 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     live::add_to(module)?;
     partial_order::add_to(module)?;
     sync_index::add_to(module)?;
+    monitor::add_to(module)?;
     xtp::add_to(module)
 }
