@@ -89,6 +89,11 @@ impl Foreign {
         self.learned().max(self.longer + self.jitter())
     }
 
+    /// By how much the path is longer than it was.
+    pub fn longer(&self) -> Span {
+        self.longer
+    }
+
     /// The shortest of the delays of a moment that are no queue.
     pub fn steady(&self) -> Span {
         self.longer + self.jitter().mul_div(1, PAUSES)

@@ -252,6 +252,10 @@ impl PathEstimator {
     pub fn set_beside(&mut self, now: Time, beside: Option<Beside>) -> bool {
         self.together.set_beside(now, beside);
         let before = self.rate;
+        if let Some(by) = beside.and_then(|it| it.longer) {
+            self.foreign.lengthen(self.foreign.longer() + by);
+            self.starts_anew();
+        }
         if let Some(part) = self.together.part(now) {
             let bps = part.max(LEAST);
             self.cap = Some(Cap {
@@ -290,17 +294,12 @@ impl PathEstimator {
     /// Takes a report. Gives whether the rate of the pacer changed.
     pub fn hear(&mut self, now: Time, report: &Report<'_>) -> bool {
         let arrived = self.arrivals.take(now, report);
-        let spacing = self.trains.take(report);
+        let train = self.trains.take(report);
         let Some(arrived) = arrived else {
             return false;
         };
         self.measure(now, arrived.octets);
         let before = self.rate;
-        if let Some(left) = arrived.left {
-            // What the link loses took its time on the narrowest line, or in front of it.
-            let octets = arrived.octets as f64 / (1.0 - self.loss.0.min(0.5));
-            self.together.see().saw(left, arrived.delay, octets);
-        }
         if let Some(delay) = arrived.longer {
             self.foreign.lengthen(delay);
             self.starts_anew();
@@ -308,11 +307,22 @@ impl PathEstimator {
         if let Some(delay) = arrived.delay {
             self.note_delay(now, delay);
         }
+        if let Some(left) = arrived.left {
+            // What the link loses took its time on the narrowest line, or in front of it.
+            let octets = arrived.octets as f64 / (1.0 - self.loss.0.min(0.5));
+            // A path that is longer delays nothing on the line, and perhaps it is.
+            let known = arrived.delay.filter(|_| !self.arrivals.is_in_doubt());
+            let waits = known.map(|it| it.saturating_sub(self.foreign.longer()));
+            self.together.see().saw(left, waits, octets);
+        }
         self.note_loss(now, &arrived);
         if arrived.delay.is_some() {
             self.control(now, report.rtt);
         }
-        if let Some(bps) = spacing {
+        if let Some(train) = train {
+            self.together.see().train(now, train.bps);
+        }
+        if let Some(bps) = train.and_then(|it| it.both) {
             self.together.see().line(now, bps);
             self.raise(now, bps);
         }

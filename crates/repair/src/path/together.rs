@@ -1,8 +1,10 @@
 //! Ports of one node whose paths share a line: a queue there is theirs, and they divide what the line carries.
 
 mod division;
+mod doubt;
 mod line;
 mod seen;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,7 +12,7 @@ use std::ops::RangeInclusive;
 use layercast_core::{Rate, Span, Time};
 
 pub use division::Needs;
-use division::{Part, Port, divide, lend};
+use division::{Part, Port, divide, lend, one_more};
 use line::Line;
 use seen::Alike;
 pub use seen::PathSeen;
@@ -42,6 +44,8 @@ pub struct Beside {
     pub pace: Rate,
     /// The queue of the line.
     pub queue: Span,
+    /// The path of this port has become longer by this: what looked like a queue is none.
+    pub longer: Option<Span>,
     /// It is this port's turn to measure the line.
     pub measures: bool,
 }
@@ -102,7 +106,11 @@ impl Trunks {
                 && let Some(mut line) = self.line_of(now, &members)
             {
                 let seen: Vec<&PathSeen> = members.iter().map(|it| &it.1).collect();
-                line.look(now, &seen);
+                let wants = self.wants(&members);
+                let mut each = wants.iter().zip(&seen);
+                let is_behind =
+                    each.any(|(port, seen)| port.is_behind(seen.arrives_at(), seen.waiting()[1]));
+                line.look(now, &seen, one_more(&wants), is_behind);
                 carries = Some(line.carries());
                 let first = members[0].0;
                 for (id, beside) in self.divide(now, &members, first, &line) {
@@ -230,6 +238,15 @@ impl Trunks {
         }
     }
 
+    /// What these ports need, and what they had.
+    fn wants(&self, members: &[&(u32, PathSeen)]) -> Vec<Port> {
+        let of = |(id, seen): &&(u32, PathSeen)| Port {
+            needs: seen.needs(),
+            held: self.ports.get(id).map_or(0, |known| known.level),
+        };
+        members.iter().map(of).collect()
+    }
+
     fn divide(
         &mut self,
         now: Time,
@@ -238,15 +255,11 @@ impl Trunks {
         line: &Line,
     ) -> Vec<(u32, Beside)> {
         let carries = line.carries();
-        let wants = members.iter().map(|(id, seen)| Port {
-            needs: seen.needs(),
-            held: self.ports.get(id).map_or(0, |known| known.level),
-        });
-        let wants: Vec<Port> = wants.collect();
+        let wants = self.wants(members);
         let arrives: f64 = members.iter().map(|it| it.1.arrives_at()).sum();
         let turn = (now.as_us() / TURN.as_us()) as usize % members.len();
         let parts: Vec<(Port, Part)> = wants.iter().copied().zip(divide(carries, &wants)).collect();
-        let waits: Vec<u64> = members.iter().map(|it| it.1.base()).collect();
+        let waits: Vec<u64> = members.iter().map(|it| it.1.waiting()[0]).collect();
         let paces = lend(carries, &parts, &waits);
         let parts = members.iter().zip(parts.iter().zip(paces)).enumerate();
         let mut found = Vec::with_capacity(members.len());
@@ -260,8 +273,9 @@ impl Trunks {
             let beside = Beside {
                 arrives: Rate::from_bps((arrives - seen.arrives_at()).max(0.0) as u64),
                 part: Rate::from_bps((part.share * carries) as u64),
-                pace: Rate::from_bps(pace as u64),
+                pace: Rate::from_bps((line.share() * pace) as u64),
                 queue: line.queue(),
+                longer: line.longer(seen),
                 measures: at == turn,
             };
             found.push((*id, beside));

@@ -11,6 +11,15 @@ const EVERY: Span = Span::from_secs(1);
 /// Two trains agree when their rates differ by no more than this share.
 const AGREE: f64 = 0.25;
 
+/// What a train shows, in bit/s.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Train {
+    /// The rate at which it arrived.
+    pub bps: f64,
+    /// The rate at which it and the one before arrived, if they agree.
+    pub both: Option<f64>,
+}
+
 /// Datagrams of the media that leave without a pause between them: the narrowest line of the path spaces them.
 #[derive(Default, Debug)]
 pub(crate) struct Trains {
@@ -39,8 +48,8 @@ impl Trains {
         self.judged = true;
     }
 
-    /// Takes a report; gives the rate at which two trains in a row arrived, in bit/s.
-    pub fn take(&mut self, report: &Report<'_>) -> Option<f64> {
+    /// Takes a report; gives the rate at which a train arrived.
+    pub fn take(&mut self, report: &Report<'_>) -> Option<Train> {
         let train = counters(self.last.filter(|_| !self.judged)?.0);
         if report.hi < *train.end() {
             return None;
@@ -58,9 +67,11 @@ impl Trains {
         let total = |counter: u64| (report.sent)(counter).map(|it| it.total);
         let octets = total(*train.end())?.checked_sub(total(*train.start())?)?;
         let bps = octets as f64 * 8e6 / f64::from(span);
-        let before = self.before.replace(bps)?;
-        let (low, high) = (bps.min(before), bps.max(before));
-        (high <= low * (1.0 + AGREE)).then_some(low)
+        let both = self.before.replace(bps).and_then(|before| {
+            let (low, high) = (bps.min(before), bps.max(before));
+            (high <= low * (1.0 + AGREE)).then_some(low)
+        });
+        Some(Train { bps, both })
     }
 }
 

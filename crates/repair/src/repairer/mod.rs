@@ -269,10 +269,8 @@ impl<T: Clone> Repairer<T> {
 
     /// What is compared with other ports of the node, where the rate follows from the path.
     pub fn path_seen(&self) -> Option<PathSeen> {
-        let waits = || self.pacer.base_octets();
-        self.path
-            .as_ref()
-            .map(|path| path.seen().with_base(waits()))
+        let path = self.path.as_ref()?;
+        Some(path.seen().with_waiting(self.pacer.octets()))
     }
 
     /// For how long after its usual arrival a datagram is of use at the other end; `None` before feedback.

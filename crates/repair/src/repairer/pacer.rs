@@ -123,10 +123,13 @@ impl<T> Pacer<T> {
         }
     }
 
-    /// Octets of the base layer that wait.
-    pub fn base_octets(&self) -> u64 {
-        let base = self.copies[0].iter().chain(&self.originals[0]);
-        base.map(|it| u64::from(it.unit().octets)).sum()
+    /// Octets that wait: of the base layer, and of enhancement layers.
+    pub fn octets(&self) -> [u64; 2] {
+        let of = |layer: usize| {
+            let waiting = self.copies[layer].iter().chain(&self.originals[layer]);
+            waiting.map(|it| u64::from(it.unit().octets)).sum::<u64>()
+        };
+        [of(0), of(1) + of(2)]
     }
 
     /// How long the datagrams that wait keep the line busy.

@@ -784,6 +784,53 @@ fn ports_whose_paths_become_longer_together_keep_their_base_layers() {
     }
 }
 
+/// Ports on a line that has shown a limit, and perhaps carries more again: their paths become longer at the same moment.
+#[test]
+fn ports_whose_paths_become_longer_together_on_a_known_line_keep_their_levels() {
+    for (stream, [from, low], back_within) in [
+        (BASIC, [9.0, 3.0], 8.0),
+        (BASIC, [5.0, 5.0], f64::MAX),
+        (SMALL, [8.0, 2.0], 8.0),
+    ] {
+        for (step, seed) in [(50, 1), (50, 2), (100, 3), (100, 4)] {
+            let spans: Vec<(f64, f64)> = (0..3).map(|n| (f64::from(n), 150.0)).collect();
+            let streams = vec![stream; spans.len()];
+            let mut shared = Shared::new(&streams, &spans, (from, 400), seed, true);
+            shared.run(15);
+            shared.narrow(low, 400);
+            shared.run(15);
+            shared.narrow(from, 400);
+            shared.run(30);
+            for run in &mut shared.runs {
+                run.hop.forward.delay_by(Span::from_ms(step));
+            }
+            shared.run(30);
+            let since = (seconds(30.0), seconds(60.0));
+            let below = |run: &Run| {
+                let log = run
+                    .log
+                    .iter()
+                    .filter(|it| (since.0..since.1).contains(&it.0));
+                let last = log.rev().find(|it| it.3 < 2);
+                last.map_or(0.0, |it| it.0.since(since.0).as_secs_f64())
+            };
+            let back = shared.runs.iter().map(below).fold(0.0, f64::max);
+            let base = shared.base(60.0, 89.0);
+            let [before, after] = [(50.0, 60.0), (60.0, 89.0)]
+                .map(|(from, to)| shared.levels(from, to).iter().sum::<f64>());
+            println!(
+                "{from} -> {low} -> {from} Mbit/s, {step} ms, seed {seed}: all layers after {back:.1} s; \
+                 longer: base {base:.4?}, levels {before:.1} -> {after:.1}, {} changes",
+                shared.changed(60.0, 89.0)
+            );
+            assert!(back <= back_within, "{back}");
+            assert!(base.iter().all(|it| *it >= 0.999), "{base:?}");
+            assert!(after >= before - 0.2, "{before} {after}");
+            assert!(shared.changed(60.0, 89.0) <= 2);
+        }
+    }
+}
+
 /// Reports leave room for others on a way back that is narrower than all of them, whether or not the path is measured, and the stream stays.
 #[test]
 fn reports_fit_a_narrow_way_back() {
@@ -829,32 +876,40 @@ fn what_is_granted_on_a_shared_line_is_sent() {
         (3, SMALL, 4.0, 2.0),
         (3, BASIC, 8.0, 3.0),
     ] {
-        let spans: Vec<(f64, f64)> = (0..count).map(|n| (f64::from(n) * 0.4, 60.0)).collect();
-        let streams = vec![stream; spans.len()];
-        let mut shared = Shared::new(&streams, &spans, (from, 400), 1, true);
-        shared.run(20);
-        shared.narrow(to, 400);
-        shared.run(40);
-        let base = shared.base(20.0, 59.0);
-        let e1: Vec<(f64, usize)> = shared
-            .runs
-            .iter()
-            .map(|it| it.complete(1, 24.0, 59.0))
-            .collect();
-        let worst = base.iter().copied().fold(1.0, f64::min);
-        let sent: usize = e1.iter().map(|it| it.1).sum();
-        let came: f64 = e1.iter().map(|it| it.0 * it.1 as f64).sum();
-        println!(
-            "{count} ports, {from} -> {to} Mbit/s: base {worst:.4}, E1 {:.3} of {sent}, each {:.2?}, levels {:.2?}, used {:.2}, changes {:?}",
-            came / sent.max(1) as f64,
-            e1.iter().map(|it| it.0).collect::<Vec<_>>(),
-            shared.levels(24.0, 59.0),
-            shared.used(24.0, 59.0, to),
-            shared.changes(),
+        let (mut sent, mut came) = (0, 0.0);
+        for seed in 1..4 {
+            let spans: Vec<(f64, f64)> = (0..count).map(|n| (f64::from(n) * 0.4, 60.0)).collect();
+            let streams = vec![stream; spans.len()];
+            let mut shared = Shared::new(&streams, &spans, (from, 400), seed, true);
+            shared.run(20);
+            shared.narrow(to, 400);
+            shared.run(40);
+            let base = shared.base(20.0, 59.0);
+            let e1: Vec<(f64, usize)> = shared
+                .runs
+                .iter()
+                .map(|it| it.complete(1, 24.0, 59.0))
+                .collect();
+            sent += e1.iter().map(|it| it.1).sum::<usize>();
+            came += e1.iter().map(|it| it.0 * it.1 as f64).sum::<f64>();
+            println!(
+                "{count} ports, {from} -> {to} Mbit/s, seed {seed}: base {:.4}, E1 {:.3} of {sent} up to now, each {:.2?}, levels {:.2?}, used {:.2}, changes {:?}",
+                base.iter().copied().fold(1.0, f64::min),
+                came / sent.max(1) as f64,
+                e1.iter().map(|it| it.0).collect::<Vec<_>>(),
+                shared.levels(24.0, 59.0),
+                shared.used(24.0, 59.0, to),
+                shared.changes(),
+            );
+            let after = shared.base(25.0, 59.0);
+            assert!(after.iter().all(|it| *it == 1.0), "{after:?}");
+        }
+        // A level that does not fit is tried now and then.
+        let tries = 0.05 * f64::from(3 * count) * 35.0 * 25.0;
+        assert!(
+            came >= 0.7 * sent as f64 || sent as f64 <= tries,
+            "{came} of {sent}"
         );
-        let after = shared.base(24.0, 59.0);
-        assert!(after.iter().all(|it| *it == 1.0), "{after:?}");
-        assert!(came >= 0.7 * sent as f64, "{came} of {sent}");
     }
 }
 

@@ -1,11 +1,16 @@
 use layercast_core::Rate;
 
 /// The share of what a line carries that is divided: the rest keeps the queue short.
-const USED: f64 = 0.93;
+pub(super) const USED: f64 = 0.93;
 /// What a level needs beyond its rate, for whole cells.
 const MARGIN: f64 = 1.02;
 /// Ports keep levels for which this share of the line is missing, for all of them together: an estimate varies.
 const KEPT: f64 = 0.04;
+
+/// A base layer arrives if this share of its rate does: key frames make the rate vary.
+const PASSES: f64 = 0.9;
+/// Enhancement frames that wait for more than this time, in seconds, are many.
+const BEHIND: f64 = 0.25;
 
 /// What the flows of a port need, all together: the base layers, and at each level what its receivers want of it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -39,6 +44,14 @@ impl Port {
             .iter()
             .map(|rate| rate.as_bps() as f64 * MARGIN)
             .fold(0.0, f64::max)
+    }
+
+    /// Whether its base layer arrives, and less than half of the enhancement layers of its level, while these octets of them wait.
+    pub fn is_behind(&self, arrives: f64, octets: u64) -> bool {
+        let base = self.rate(0);
+        let more = self.rate(self.held) - base;
+        let is_part = (PASSES * base..base + more / 2.0).contains(&arrives);
+        is_part && octets as f64 * 8.0 > BEHIND * more
     }
 
     /// The rate of the next level above this one that needs more.
@@ -93,6 +106,14 @@ pub(super) fn divide(carries: f64, ports: &[Port]) -> Vec<Part> {
         level,
     };
     rates.into_iter().zip(levels).map(part).collect()
+}
+
+/// What a line has to carry for the next level of one port, beside what all of them had; 0 if they had all.
+pub(super) fn one_more(ports: &[Port]) -> f64 {
+    let had: f64 = ports.iter().map(|port| port.rate(port.held)).sum();
+    let more = ports.iter().filter_map(|port| port.next(port.held));
+    let least = more.map(|(_, more)| more).min_by(f64::total_cmp);
+    least.map_or(0.0, |more| (had + more) / USED)
 }
 
 /// The base layer that waits is to leave within this time, in seconds.
@@ -187,6 +208,20 @@ mod tests {
         // 10 kB take 0.25 s at 320 kbit/s.
         let rates = lend(2e6, &parts, &[10_000, 0]);
         assert!((1.1e6..1.2e6).contains(&rates[0]), "{rates:?}");
+    }
+
+    #[test]
+    fn a_port_is_behind_whose_base_layer_arrives_and_whose_level_waits() {
+        let port = port([400, 800, 1_400], 1);
+        assert!(port.is_behind(5e5, 20_000));
+        assert!(!port.is_behind(7e5, 20_000), "most of it arrives");
+        assert!(
+            !port.is_behind(5e5, 5_000),
+            "nothing waits: the encoder sends less"
+        );
+        assert!(!port.is_behind(2e5, 20_000), "the path is cut");
+        assert_eq!(one_more(&[port]), (1_400.0 * 1e3 * MARGIN) / USED);
+        assert_eq!(one_more(&[Port { held: 2, ..port }]), 0.0);
     }
 
     #[test]

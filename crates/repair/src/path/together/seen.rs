@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use layercast_core::{Span, Time};
 
 use super::Needs;
@@ -37,11 +39,13 @@ pub struct PathSeen {
     arrives: f64,
     /// The rate of the line, as trains showed it.
     line: Option<(Time, f64)>,
+    /// When a train last arrived, and at what rate.
+    train: Option<(Time, f64)>,
     /// What the path carried at the last cut of this port alone.
     carries: Option<(Time, f64)>,
     needs: Needs,
-    /// Octets of the base layer that wait for the port.
-    base: u64,
+    /// Octets that wait for the port: of the base layer, and of enhancement layers.
+    waiting: [u64; 2],
 }
 
 /// What left the line in a slot.
@@ -105,7 +109,12 @@ impl PathSeen {
         self.arrives += (bps - self.arrives) / 8.0;
     }
 
-    /// Takes what trains show.
+    /// Takes the rate at which a train arrived.
+    pub(in crate::path) fn train(&mut self, now: Time, bps: f64) {
+        self.train = Some((now, bps));
+    }
+
+    /// Takes what two trains in a row show.
     pub(in crate::path) fn line(&mut self, now: Time, bps: f64) {
         self.line = Some((now, bps));
     }
@@ -120,14 +129,14 @@ impl PathSeen {
         self.needs = needs;
     }
 
-    /// The same, with the octets of the base layer that wait for the port.
-    pub(crate) fn with_base(self, base: u64) -> PathSeen {
-        PathSeen { base, ..self }
+    /// The same, with the octets that wait for the port: of the base layer, and of enhancement layers.
+    pub(crate) fn with_waiting(self, waiting: [u64; 2]) -> PathSeen {
+        PathSeen { waiting, ..self }
     }
 
-    /// Octets of the base layer that wait for the port.
-    pub(super) fn base(&self) -> u64 {
-        self.base
+    /// Octets that wait for the port: of the base layer, and of enhancement layers.
+    pub(super) fn waiting(&self) -> [u64; 2] {
+        self.waiting
     }
 
     pub(super) fn since(&self) -> Time {
@@ -146,9 +155,14 @@ impl PathSeen {
         self.needs
     }
 
-    /// When trains last showed the rate of the line, and that rate.
-    pub(super) fn trains(&self) -> Option<(Time, f64)> {
-        self.line
+    /// When a train last arrived, and at what rate.
+    pub(super) fn last_train(&self) -> Option<(Time, f64)> {
+        self.train
+    }
+
+    /// The least delay of these slots; `None` if nothing is known of any.
+    pub(super) fn least(&self, slots: Range<u64>) -> Option<Span> {
+        slots.filter_map(|slot| self.at(slot).delay).min()
     }
 
     /// The rate of the line as trains of this time showed it.
