@@ -71,7 +71,8 @@ pub use rtp::{
 };
 pub use synthetic::Synthetic;
 pub use ts::{
-    Rendition, RenditionId, RenditionNote, Renditions, StreamChange, TS_PACKET, TsMux, TsSplitter,
-    TsStats, TsWriter, VideoCodec, has_aac, video_programs,
+    AccessUnit, AccessUnits, Rendition, RenditionId, RenditionNote, Renditions, StreamChange,
+    TS_PACKET, TsMux, TsSplitter, TsStats, TsWriter, UnitKind, VideoCodec, codec_parameter,
+    has_aac, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

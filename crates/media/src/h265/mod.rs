@@ -8,7 +8,7 @@ pub(crate) mod stream;
 mod writer;
 
 pub(crate) use layers::{Layers, Unit, picture_of};
-pub(crate) use params::{Slice, size_in};
+pub(crate) use params::{Slice, codec_parameter, size_in};
 pub(crate) use references::References;
 pub(crate) use stream::{AccessUnit, Cutter};
 pub(crate) use writer::H265Writer;

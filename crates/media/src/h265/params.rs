@@ -62,6 +62,31 @@ struct ReferenceSet {
 
 /// Width and height of the pictures of an access unit in Annex B form, if it has an SPS of the base layer that can be read.
 pub(crate) fn size_in(unit: &[u8]) -> Option<(u32, u32)> {
+    let (_, sps) = Sps::read(&mut BitReader::new(&sps_in(unit)?, 0))?;
+    Some((sps.width, sps.height))
+}
+
+/// The codec of an access unit in Annex B form as ISO/IEC 14496-15, E.3 writes it, such as `hev1.1.6.L93.B0`; `None` without an SPS.
+pub(crate) fn codec_parameter(unit: &[u8]) -> Option<String> {
+    // Two octets of the NAL unit header, one of numbers, then profile_tier_level (7.3.3).
+    let set = sps_in(unit)?;
+    let [_, _, _, profile, a, b, c, d, constraints @ .., level] = set.first_chunk::<15>()?;
+    let space = ["", "A", "B", "C"][usize::from(profile >> 6)];
+    let tier = if profile & 0x20 == 0 { 'L' } else { 'H' };
+    let compatible = u32::from_be_bytes([*a, *b, *c, *d]).reverse_bits();
+    let mut text = format!("hev1.{space}{}.{compatible:X}.{tier}{level}", profile & 31);
+    let used = constraints
+        .iter()
+        .rposition(|&it| it != 0)
+        .map_or(0, |it| it + 1);
+    for octet in &constraints[..used] {
+        text.push_str(&format!(".{octet:X}"));
+    }
+    Some(text)
+}
+
+/// The first SPS of the base layer in an access unit, without emulation prevention.
+fn sps_in(unit: &[u8]) -> Option<Vec<u8>> {
     let starts = memmem::find_iter(unit, &[0, 0, 1]).map(|at| at + 3);
     let mut sets = starts.filter_map(|at| {
         let nal = unit.get(at..)?;
@@ -69,9 +94,7 @@ pub(crate) fn size_in(unit: &[u8]) -> Option<(u32, u32)> {
     });
     let set = sets.next()?;
     let end = memmem::find(set, &[0, 0, 1]).unwrap_or(set.len());
-    let set = unescaped(&set[..end.min(MAX_SET)]);
-    let (_, sps) = Sps::read(&mut BitReader::new(&set, 0))?;
-    Some((sps.width, sps.height))
+    Some(unescaped(&set[..end.min(MAX_SET)]))
 }
 
 /// What is needed of a PPS (7.3.2.3).

@@ -1,6 +1,7 @@
 //! MPEG transport streams (ISO/IEC 13818-1 | ITU-T Rec. H.222.0): packets, tables, splitting into
 //! layered frames, writing what a receiver got, and putting elementary video into one.
 
+mod access;
 mod assembly;
 mod beside;
 mod closer;
@@ -22,6 +23,7 @@ mod units;
 mod video;
 mod writer;
 
+pub use access::{AccessUnit, AccessUnits, UnitKind, codec_parameter};
 pub use codec::VideoCodec;
 pub use mux::TsMux;
 pub use packet::TS_PACKET;
