@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
 use layercast_media::OutputForm;
-use layercast_mets::{SinkConfig, SinkEvent};
+use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
     Authorities, Bearer, CancellationToken, Clock, DropGuard, JoinCommand, JoinConfig, JoinEvent,
     Output, Remote, StreamOut, Trust, await_flows, run_join, sink_protection,
@@ -116,7 +116,7 @@ impl Join {
         self
     }
 
-    /// Plays every frame this long after it was sent.
+    /// Plays every frame this long after it was sent, instead of after the smallest time that frames keep to but for one in a thousand.
     pub fn playout(mut self, delay: Span) -> Join {
         self.playout = Some(delay);
         self
@@ -207,7 +207,10 @@ impl Join {
         sink.seed = u64::from(id.0);
         sink.spec = self.spec;
         sink.registered = self.registered;
-        sink.playout.delay = self.sync.or(self.playout);
+        sink.playout = PlayoutConfig {
+            delay: self.sync.or(self.playout),
+            ..PlayoutConfig::live()
+        };
         sink.follows_clock = self.sync.is_some();
         sink.policy = self.policy.unwrap_or_default();
         sink.protection = Some(protection);
