@@ -107,7 +107,17 @@ struct FlowStats<'a> {
     /// helps.
     advice: Vec<String>,
     /// Members of the flow; empty with `join --list`.
-    members: Vec<&'a MemberStats>,
+    members: Vec<MemberEntry<'a>>,
+}
+
+/// A member of a flow.
+#[derive(Serialize)]
+struct MemberEntry<'a> {
+    /// What the node knows of it.
+    #[serde(flatten)]
+    stats: &'a MemberStats,
+    /// What keeps it from getting all of the flow in time, in words; empty if nothing does.
+    why: String,
 }
 
 fn node_flows<'a>(
@@ -128,7 +138,14 @@ fn node_flows<'a>(
         media_ms_per_s: flow.media_ms_per_s,
         input_damaged: flow.input_damaged,
         advice: notes(flow).collect(),
-        members: members.iter().filter(|it| it.flow == flow.id).collect(),
+        members: members
+            .iter()
+            .filter(|it| it.flow == flow.id)
+            .map(|stats| MemberEntry {
+                stats,
+                why: whys(stats, Some(flow), links),
+            })
+            .collect(),
     });
     NodeFlows {
         flows: flows.collect(),
