@@ -74,6 +74,8 @@ pub enum Command {
     Join(Join),
     /// Show the flows of a server or switch and the statistics of their receivers
     Stats(Stats),
+    /// Show flows in a browser, with a dashboard of their receivers and links
+    Web(crate::web::WebArgs),
     /// Run a scenario with real processes and in the simulator, and compare the two
     Demo(Demo),
     /// Print a token, or a join URL with it, for a flow that requires tokens

@@ -59,6 +59,7 @@ mod switch;
 mod table;
 mod token;
 mod units;
+mod web;
 mod workload;
 mod xtpd;
 
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         Command::Path(args) => path::run(args),
         Command::Fec(args) => fec::run(args),
         Command::Workload(args) => workload::run(args),
+        Command::Web(args) => web::run(args),
         Command::Xtpd(args) => xtpd::run(args),
     };
     let Err(failure) = outcome else {

@@ -1,0 +1,216 @@
+//! `layercast web`: flows in a browser, and a dashboard of nodes, receivers and links.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use layercast_net::{Remote, await_flows, outward};
+use layercast_protect::JoinUrl;
+use layercast_web::{Board, Certificate, Flow, Web, WebConfig, WebError};
+use tokio::time::{interval, timeout};
+
+use crate::failure::{Failure, Outcome};
+use crate::line::Line;
+use crate::node::{Stop, runtime};
+use crate::output::{Lines, print};
+use crate::{address, name, secret, signals, stats, units};
+
+/// How long a node that does not answer, or has no flows, is waited for at the start.
+const FLOWS_WITHIN: Duration = Duration::from_secs(30);
+/// Time between two questions to each node.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// Time that a node has to answer.
+const ANSWER: Duration = Duration::from_secs(3);
+/// The environment variable with the token of viewers.
+const TOKEN: &str = "LAYERCAST_WEB_TOKEN";
+/// Longest file with a token.
+const MOST_OF_TOKEN: usize = 1_024;
+
+/// `layercast web`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Joins the flows as a receiver of its own and serves a page with a player and a dashboard: the nodes, their
+receivers with the reason why each gets no more, and the links. Open the URL that it prints; the part behind
+# is the token of viewers, which no other host sees. The page plays H.264 and H.265 as the browser decodes
+them, with sound in AAC. docs/src/how-to/web.md
+
+Examples:
+  layercast web @server.url
+  layercast web 192.0.2.7:7400/film 192.0.2.8:7400 --listen 127.0.0.1:9000
+  layercast web @server.url --host media.example --token-file viewers.token")]
+pub struct WebArgs {
+    /// URL of a node, @FILE that holds it, or HOST:PORT/FLOW: several nodes are shown side by side. Without /FLOW all its flows
+    #[arg(required = true)]
+    pub url: Vec<String>,
+    /// Address where browsers connect; 0 is a free port. HTTPS is spoken on other addresses than those of this host alone
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8400", value_parser = units::listen)]
+    pub listen: SocketAddr,
+    /// A name by which browsers call this host, such as that of a proxy; requests for other names are refused
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
+    /// Certificates for HTTPS (PEM), with --key [default: HTTP on a loopback address; elsewhere HTTPS with a certificate that is signed by itself]
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// File with the token of viewers, 16 characters or more [default: LAYERCAST_WEB_TOKEN, or a random one]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Name of the receivers among the members of their flows, before a number [default: web- and six hexadecimal digits]
+    #[arg(long, value_name = "NAME", value_parser = units::Name)]
+    pub name: Option<String>,
+    /// Viewers at a time
+    #[arg(long, value_name = "N", default_value = "32", value_parser = units::whole(1..=10_000_usize))]
+    pub viewers: usize,
+    /// File with the certificate of an authority that is trusted, for URLs without a fingerprint (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Print JSON lines (docs/src/reference/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A node that is shown.
+struct Node {
+    /// Its host and port.
+    name: String,
+    remote: Remote,
+}
+
+/// Runs the command.
+pub fn run(args: &WebArgs) -> Outcome {
+    // A URL in a file may have to be waited for.
+    signals::exit_on_first()?;
+    let urls = args.url.iter().map(|text| address::parse(text));
+    let urls: Vec<JoinUrl> = urls.collect::<Result<_, _>>()?;
+    let token = token(args.token_file.as_deref())?;
+    let certificate = certificate(args)?;
+    runtime()?.block_on(async {
+        let stop = Stop::listen()?;
+        let (mut nodes, mut flows) = (Vec::new(), Vec::new());
+        for url in &urls {
+            let remote = address::resolve(url, args.ca.as_deref()).await?;
+            let name = url.host.clone();
+            let place = match urls.len() {
+                1 => String::new(),
+                _ => format!(" ({name})"),
+            };
+            flows.extend(flows_of(url, &remote, &place).await?);
+            nodes.push(Node { name, remote });
+        }
+        let member = args.name.clone();
+        let config = WebConfig {
+            listen: args.listen,
+            names: args.hosts.clone(),
+            token,
+            flows,
+            certificate,
+            member: member.unwrap_or_else(|| name::unique("web", None)),
+            viewers: args.viewers,
+            reports: None,
+        };
+        let web = Web::bind(config).await.map_err(unserved)?;
+        tell(args, &web)?;
+        let asking = ask(nodes, web.board());
+        tokio::select! {
+            served = web.serve(stop.token.clone()) => served.map_err(unserved)?,
+            () = asking => {}
+        }
+        stop.outcome()
+    })
+}
+
+fn unserved(error: WebError) -> Failure {
+    let hint = match &error {
+        WebError::Bind { .. } => {
+            "--listen takes a free TCP port of this host, or 0 for any: --listen 127.0.0.1:0"
+        }
+        WebError::ShortToken(_) => {
+            "write 16 characters or more into the file, such as openssl rand -hex 16 prints"
+        }
+        WebError::Certificate { .. } => {
+            "--cert and --key take PEM files, such as certbot and openssl write"
+        }
+        WebError::SelfSigned(_) => "--host takes names of hosts; or give --cert and --key",
+        WebError::Serve(_) => "start it again",
+    };
+    Failure::new(error).hint(hint)
+}
+
+/// What HTTPS needs, where the page is for other hosts or the user gives a certificate.
+fn certificate(args: &WebArgs) -> Result<Option<Certificate>, Failure> {
+    let made = match (&args.cert, &args.key) {
+        (Some(chain), Some(key)) => Certificate::from_pem(chain, key),
+        _ if args.listen.ip().is_loopback() => return Ok(None),
+        _ => {
+            let own = outward(args.listen.ip()).to_string();
+            let names = args.hosts.iter().cloned().chain([own]);
+            Certificate::self_signed(names.collect())
+        }
+    };
+    made.map(Some).map_err(unserved)
+}
+
+/// The token of viewers from a file or the environment.
+fn token(file: Option<&Path>) -> Result<Option<String>, Failure> {
+    let Some(path) = file else {
+        return Ok(env::var(TOKEN).ok().filter(|it| !it.is_empty()));
+    };
+    let text = layercast_sim::file::read_text(path, MOST_OF_TOKEN as u64)
+        .map_err(|error| Failure::file(path, "read", &error))?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// The flows of a node that can be watched; their names end with `place`.
+async fn flows_of(url: &JoinUrl, remote: &Remote, place: &str) -> Result<Vec<Flow>, Failure> {
+    let shown = |flow: &str| Flow {
+        name: format!("{flow}{place}"),
+        url: JoinUrl {
+            flow: Some(flow.to_owned()),
+            ..url.clone()
+        }
+        .to_string(),
+    };
+    if let Some(flow) = &url.flow {
+        return Ok(vec![shown(flow)]);
+    }
+    let host = secret::hidden(&url.host).into_owned();
+    let tell = |why: &str| eprintln!("waiting for {host}: {why}; asking again");
+    let flows = await_flows(remote.clone(), FLOWS_WITHIN, tell).await;
+    let flows = flows.map_err(Failure::net)?;
+    Ok(flows.iter().map(|flow| shown(&flow.name)).collect())
+}
+
+/// Says where the page is.
+fn tell(args: &WebArgs, web: &Web) -> Outcome {
+    let url = web.url();
+    match args.json {
+        true => Lines::Stdout.write(&Line::Ready {
+            node: "web".to_owned(),
+            address: Some(web.address()),
+            url: Some(url.to_owned()),
+        }),
+        false => print(&format!("open {url}\n")),
+    }
+}
+
+/// Asks the nodes again and again, and shows what they say.
+async fn ask(nodes: Vec<Node>, board: Board) {
+    let mut turn = interval(ASK_EVERY);
+    loop {
+        turn.tick().await;
+        let mut said = Vec::new();
+        for node in &nodes {
+            let answer = timeout(ANSWER, stats::of_node(node.remote.clone())).await;
+            said.push(match answer {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(failure)) => Err(failure.to_string()),
+                Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
+            });
+        }
+        board.show(nodes.iter().map(|it| &*it.name).zip(said));
+    }
+}

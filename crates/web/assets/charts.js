@@ -1,0 +1,92 @@
+// @ts-check
+// The charts of a receiver, and the counters of a node.
+
+import uPlot from "./vendor/uplot.js";
+
+const LEVELS = ["BL", "+E1", "+E2"];
+
+export class Charts {
+  /** @type {string | null} */ #key = null;
+  /** @type {uPlot[]} */ #plots = [];
+  #width = 0;
+
+  /** @param {HTMLElement} section @param {any} member @param {any} history */
+  show(section, member, history) {
+    if (this.#key !== member.key || this.#width !== section.clientWidth || section.hidden) this.#build(section, member);
+    const { t, level, wanted, delay50, delay99, lost, late } = history;
+    const data = [[t, level, wanted], [t, delay50, delay99], [t, lost, late]];
+    this.#plots.forEach((plot, index) => plot.setData(/** @type {any} */ (data[index])));
+    const title = section.querySelector("h2");
+    if (title) title.textContent = `${member.name} of ${member.flow}: ${member.levelName}${member.reason ? `: ${member.reason}` : ""}`;
+    section.querySelector(".events")?.replaceChildren(...(history.events.length ? history.events : [{ t: null, text: "no change of the level since this page is open" }]).map((/** @type {any} */ event) => {
+      const [item, time] = [document.createElement("li"), document.createElement("time")];
+      time.textContent = event.t === null ? "" : new Date(event.t * 1000).toLocaleTimeString();
+      item.append(time, event.text);
+      return item;
+    }));
+  }
+
+  /** @param {HTMLElement} section @param {any} member */
+  #build(section, member) {
+    this.#key = member.key;
+    const [title, charts, heading, events] = [document.createElement("h2"), document.createElement("div"), document.createElement("h3"), document.createElement("ul")];
+    charts.className = "charts";
+    heading.textContent = "Decisions";
+    events.className = "events";
+    section.replaceChildren(title, charts, heading, events);
+    section.hidden = false;
+    this.#width = section.clientWidth;
+    const places = [0, 1, 2].map(() => charts.appendChild(document.createElement("div")));
+    const style = getComputedStyle(document.documentElement);
+    const colour = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
+    const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
+    const steps = uPlot.paths.stepped?.({ align: 1 });
+    const number = (/** @type {string} */ unit) => (/** @type {any} */ _, /** @type {number | null} */ value) => value === null || value === undefined ? "-" : `${value.toFixed(1)} ${unit}`;
+    const named = (/** @type {any} */ _, /** @type {number | null} */ value) => value === null || value === undefined ? "-" : LEVELS[value];
+    /** @param {string} name @param {any[]} series @param {object} scale @param {object} [y] */
+    const plot = (name, series, scale, y = {}) => {
+      const place = /** @type {HTMLElement} */ (places.shift());
+      return new uPlot({
+        width: place.clientWidth, height: 190, title: name, series: [{}, ...series], scales: { y: scale }, axes: [{ ...axis }, { ...axis, size: 48, ...y }],
+        cursor: { drag: { x: false, y: false } },
+      }, /** @type {any} */ ([[], [], []]), place);
+    };
+    this.#plots = [
+      plot("level", [
+        { label: "granted", stroke: colour("blue"), width: 2, paths: steps, points: { show: false }, value: named },
+        { label: "wanted", stroke: colour("grey"), dash: [4, 4], paths: steps, points: { show: false }, value: named },
+      ], { range: [-0.2, 2.2] }, { splits: () => [0, 1, 2], values: () => LEVELS }),
+      plot("delay, ms", [
+        { label: "median", stroke: colour("blue"), width: 2, points: { show: false }, value: number("ms") },
+        { label: "99 %", stroke: colour("yellow"), points: { show: false }, value: number("ms") },
+      ], { range: (/** @type {any} */ _, /** @type {number} */ _low, /** @type {number} */ high) => [0, Math.max(10, high * 1.1)] }),
+      plot("frames of the last 10 s, %", [
+        { label: "lost", stroke: colour("red"), width: 2, points: { show: false }, value: number("%") },
+        { label: "late", stroke: colour("yellow"), points: { show: false }, value: number("%") },
+      ], { range: (/** @type {any} */ _, /** @type {number} */ _low, /** @type {number} */ high) => [0, Math.max(1, high * 1.1)] }),
+    ];
+  }
+
+  /** All counters of a node. @param {HTMLElement} section @param {string} name @param {object} what */
+  counters(section, name, what) {
+    this.#key = null;
+    const title = document.createElement("h2");
+    title.textContent = name;
+    const list = document.createElement("dl");
+    list.className = "counters";
+    const put = (/** @type {string} */ path, /** @type {unknown} */ value) => {
+      if (value !== null && typeof value === "object") {
+        for (const [key, inner] of Object.entries(value)) put(path ? `${path} ${key}` : key, inner);
+        return;
+      }
+      const [group, term, data] = [document.createElement("div"), document.createElement("dt"), document.createElement("dd")];
+      term.textContent = path.replaceAll("_", " ");
+      data.textContent = value === null ? "-" : String(value);
+      group.append(term, data);
+      list.append(group);
+    };
+    put("", what);
+    section.replaceChildren(title, list);
+    section.hidden = false;
+  }
+}

@@ -1,0 +1,113 @@
+//! Chromium with the page: pictures are decoded and shown, the dashboard tells the reason, a wrong token is refused in words.
+
+use std::process::{Child, Command, Stdio};
+
+use flaky_test::flaky_test as real_time;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::site::{Site, TOKEN, soon};
+
+/// Chromium without a window, with a profile of its own.
+struct Chromium {
+    child: Child,
+    _profile: TempDir,
+}
+
+impl Chromium {
+    /// Opens a page; `None` if Chromium is not there, which is printed.
+    fn open(url: &str) -> Option<Chromium> {
+        let profile = tempfile::tempdir().expect("a directory");
+        let started = Command::new("chromium")
+            .args(
+                "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage"
+                    .split(' '),
+            )
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("{url}&report"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match started {
+            Ok(child) => Some(Chromium {
+                child,
+                _profile: profile,
+            }),
+            Err(error) => {
+                eprintln!("skipped: chromium: {error} (make test-browser installs it)");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first report that `wanted` holds for.
+async fn report(site: &mut Site, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    let found = async {
+        loop {
+            let report = site.reports.recv().await.expect("reports");
+            if wanted(&report) {
+                return report;
+            }
+            last = report;
+        }
+    };
+    soon(what, found).await
+}
+
+#[real_time(tokio)]
+async fn the_page_plays_and_shows_who_gets_what_and_why() {
+    let Some(mut site) = Site::with_film(60, 4).await else {
+        return;
+    };
+    let Some(_chromium) = Chromium::open(&site.url) else {
+        return;
+    };
+    let is_playing = |it: &Value| it["type"] == "player" && it["shown"].as_u64() >= Some(40);
+    let player = report(&mut site, "playing", is_playing).await;
+    assert_eq!(
+        (&player["errors"], &player["message"]),
+        (&0.into(), &"".into()),
+        "{player}"
+    );
+    assert!(
+        player["brightness"].as_f64() > Some(20.0),
+        "the picture is black: {player}"
+    );
+    assert_eq!(player["size"], "320 × 180");
+    assert!(player["firstMs"].as_u64() < Some(2_000), "{player}");
+    let why = "level 1: the link to rook has 1.2 Mbit/s left, E2 needs 1.9";
+    site.show(1, why, 0);
+    let is_shown = |it: &Value| it["type"] == "dashboard" && it["members"][0]["name"] == "phone";
+    let board = report(&mut site, "the dashboard", is_shown).await;
+    let phone = &board["members"][0];
+    assert_eq!(
+        (&phone["levelName"], &phone["zone"]),
+        (&"BL+E1".into(), &"yellow".into())
+    );
+    assert_eq!(phone["reason"], why);
+    // Losses since then make it red.
+    site.show(1, why, 50);
+    let is_red = |it: &Value| it["members"][0]["zone"] == "red";
+    report(&mut site, "red", is_red).await;
+}
+
+#[real_time(tokio)]
+async fn a_wrong_token_is_refused_in_words() {
+    let mut site = Site::of(Vec::new(), 4).await;
+    let url = site.url.replace(TOKEN, "another-token-altogether");
+    let Some(_chromium) = Chromium::open(&url) else {
+        return;
+    };
+    let refused = report(&mut site, "a refusal", |it| it["type"] == "refused").await;
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(message.contains("token of this page is wrong"), "{message}");
+}
