@@ -25,7 +25,7 @@ have() {
     [ "$1" != openh264-dev ] || { [ -e /usr/include/wels/codec_api.h ]; return; }
     [ "$1" != gst-dev ] || { pkg-config --exists gstreamer-base-1.0 2>/dev/null; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
-    for element in udpsrc tsdemux h264parse rtph264depay avdec_h264 checksumsink; do
+    for element in udpsrc tsdemux h264parse rtph264depay avdec_h264 checksumsink mpegtsmux mpegvideoparse mpegaudioparse; do
         gst-inspect-1.0 --exists "$element" 2>/dev/null || return 1
     done
 }
