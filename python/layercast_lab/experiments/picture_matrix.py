@@ -32,6 +32,18 @@ PROTOTYPE = {
     "even-odd": (1, 0.992, 0.970, 0.872, 0.453),
 }
 """Share of the blocks of 10 x 10 that come back whole after that many losses: a prototype, 2000 trials."""
+COLUMN_LOSSES = {"one column with 2 losses": 1, "2 losses in every column": 10}
+"""Columns of a block of 10 x 10 that lose two data cells."""
+COLUMN_PROTOTYPE = {
+    "columns": (0, 0),
+    "two-diagonals": (0.371, 0),
+    "diagonals": (1, 0),
+    "both-diagonals": (1, 0.865),
+    "even-odd": (1, 1),
+}
+"""Share of the blocks of 10 x 10 that come back whole after these."""
+TABLE = (1e-2, 1e-3, 1e-4)
+"""Losses of the table of residual losses."""
 TRIALS = 20_000
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 EVENTS = 400
@@ -87,13 +99,65 @@ def q7(context: Context) -> Report:
                 judge(abs(share / expected - 1) <= 0.2),
             )
         )
-    rows += survivors(context)
+    rows += patterns(context) + survivors(context) + columns(context)
     return Report(
         "mpeg-picture-quality/q7",
         "Lost cells that a matrix of parities brings back",
         rows,
         draw(context, points, found),
     )
+
+
+def patterns(context: Context) -> list[Row]:
+    """Residual loss of a column: each pattern of losses is decoded once, and counts by its probability."""
+    kinds = [(side, code) for side in (4, 10) for code in ("columns", "even-odd")]
+    settings = [matrix(code, side, {"kind": "every"}) | {"columns": 1} for side, code in kinds]
+    rows = []
+    for (side, code), run in zip(kinds, run_each(context, "patterns of losses", settings), strict=True):
+        size = len(run["by_lost"]) - 1
+        for rate in TABLE:
+            terms = (
+                left * rate**lost * (1 - rate) ** (size - lost) for lost, left in enumerate(run["by_lost"])
+            )
+            share, expected = sum(terms) / side, residual(code, rate, side)
+            rows.append(
+                Row(
+                    f"{CODES[code]}, column of {side}, loss {rate:g}: all {run['trials']} patterns",
+                    f"closed form: {expected:.3g}",
+                    f"{share:.3g}",
+                    "within 0.1 %",
+                    judge(abs(share / expected - 1) <= 1e-3),
+                )
+            )
+    return rows
+
+
+def columns(context: Context) -> list[Row]:
+    """Blocks of 10 x 10 that come back whole after two losses of data cells in one column, and in each."""
+    settings = [
+        matrix(code, 10, {"kind": "columns", "columns": count, "cells": 2}, TRIALS)
+        for code in COLUMN_PROTOTYPE
+        for count in COLUMN_LOSSES.values()
+    ]
+    runs = iter(run_each(context, "losses of columns", settings))
+    rows = []
+    for code, expected in COLUMN_PROTOTYPE.items():
+        for (name, _), share in zip(COLUMN_LOSSES.items(), expected, strict=True):
+            run = next(runs)
+            found = run["whole"] / run["trials"]
+            exact = share in (0, 1)
+            rows.append(
+                Row(
+                    f"10 x 10, {CODES[code]}: blocks whole after {name}",
+                    f"prototype: {share:.3f}",
+                    f"{found:.3f} ({run['whole']} of {run['trials']})",
+                    "exact"
+                    if exact
+                    else "within 0.035: three standard errors of the prototype's 2000 trials",
+                    judge(found == share if exact else abs(found - share) <= 0.035),
+                )
+            )
+    return rows
 
 
 def survivors(context: Context) -> list[Row]:

@@ -6,8 +6,10 @@ use super::SettingError;
 
 /// Octets of a protected cell: a one-cell frame of AAL5+ without its trailer.
 const CELL: usize = 40;
-/// Most blocks of a run.
+/// Most blocks of a run that are decoded.
 const MAX_BLOCKS: u32 = 50_000_000;
+/// Most cells of a block of which each pattern is tried.
+const MAX_PATTERN: usize = 20;
 
 /// Cells of which some are lost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -25,6 +27,15 @@ pub enum MatrixLoss {
         /// Lost cells of a block.
         cells: u32,
     },
+    /// The same number of data cells in each of some columns, anywhere in these.
+    Columns {
+        /// Columns that lose cells.
+        columns: u32,
+        /// Lost data cells of each of them.
+        cells: u32,
+    },
+    /// Each pattern of lost cells once.
+    Every,
     /// This number of cells in a row; a run for each place in a block where they can begin.
     Burst {
         /// Lost cells.
@@ -53,7 +64,7 @@ pub struct MatrixSetting {
 }
 
 /// What came back.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct MatrixRun {
     /// Parity cells in data cells, in percent.
     pub overhead_percent: f64,
@@ -69,6 +80,8 @@ pub struct MatrixRun {
     pub trials: u64,
     /// Those after which all data were there.
     pub whole: u64,
+    /// Of [`MatrixLoss::Every`]: lost data cells that did not come back, over all patterns with no lost cell, with one, and so on.
+    pub by_lost: Vec<u64>,
 }
 
 impl MatrixSetting {
@@ -84,8 +97,16 @@ impl MatrixSetting {
             cell: CELL,
         })?;
         let range = |what, value, range| Err(SettingError::Range { what, value, range });
-        if self.blocks > MAX_BLOCKS {
-            return range("blocks", self.blocks.into(), "at most 50 000 000");
+        // Of blocks that lose cells at random, those that lose none are not decoded.
+        let touched = match self.loss {
+            MatrixLoss::Random { rate, .. } => {
+                let cells = (matrix.data_cells() + matrix.parity_cells()) as f64;
+                f64::from(self.blocks) * (rate * cells).min(1.0)
+            }
+            _ => f64::from(self.blocks),
+        };
+        if touched > f64::from(MAX_BLOCKS) {
+            return range("blocks", touched, "at most 50 000 000 with losses");
         }
         let mut channel = Channel::new(matrix, self.seed);
         match self.loss {
@@ -96,6 +117,20 @@ impl MatrixSetting {
                 return range("burst", burst, "1 to 10^6");
             }
             MatrixLoss::Random { rate, burst } => channel.random(rate, burst, self.blocks),
+            MatrixLoss::Columns { columns, .. } if columns as usize > self.columns => {
+                return range("columns", columns.into(), "at most those of a block");
+            }
+            MatrixLoss::Columns { cells, .. } if cells as usize > self.rows => {
+                return range("cells", cells.into(), "at most those of a column");
+            }
+            MatrixLoss::Every if channel.size() > MAX_PATTERN => {
+                return range("cells", channel.size() as f64, "at most 20 of a block");
+            }
+            MatrixLoss::Columns { columns, cells } => {
+                let shape = (self.rows, self.columns);
+                channel.columns(shape, columns as usize, cells as usize, self.blocks);
+            }
+            MatrixLoss::Every => channel.every(),
             MatrixLoss::Exactly { cells } | MatrixLoss::Burst { cells }
                 if cells as usize > channel.size() =>
             {
@@ -228,6 +263,47 @@ impl Channel {
         self.run.trials = blocks.into();
         self.run.data_cells = self.data as u64 * u64::from(blocks);
         self.run.whole = self.run.trials - self.run.whole;
+    }
+
+    /// Each block loses the same number of data cells in each of some columns.
+    fn columns(&mut self, (rows, all): (usize, usize), columns: usize, count: usize, blocks: u32) {
+        let mut chosen = vec![false; all];
+        for _ in 0..blocks {
+            chosen.fill(false);
+            for _ in 0..columns {
+                let mut column = self.random.below(all as u64) as usize;
+                while std::mem::replace(&mut chosen[column], true) {
+                    column = self.random.below(all as u64) as usize;
+                }
+                for _ in 0..count {
+                    let mut at = self.random.below(rows as u64) as usize * all + column;
+                    while std::mem::replace(&mut self.lost[at], true) {
+                        at = self.random.below(rows as u64) as usize * all + column;
+                    }
+                }
+            }
+            self.decode();
+        }
+        self.run.trials = blocks.into();
+        self.run.data_cells = self.data as u64 * u64::from(blocks);
+        self.run.whole = self.run.trials - self.run.whole;
+    }
+
+    /// Each pattern of lost cells.
+    fn every(&mut self) {
+        let size = self.size();
+        self.run.by_lost = vec![0; size + 1];
+        for pattern in 0..1_u32 << size {
+            for (number, lost) in self.lost.iter_mut().enumerate() {
+                *lost = pattern >> number & 1 != 0;
+            }
+            let before = self.run.residual_cells;
+            self.run.whole += u64::from(self.decode_block());
+            let left = self.run.residual_cells - before;
+            self.run.by_lost[pattern.count_ones() as usize] += left;
+        }
+        self.run.trials = 1 << size;
+        self.run.data_cells = (self.data as u64) << size;
     }
 
     /// A burst at each place of a block; it may continue in the next block.

@@ -279,3 +279,63 @@ fn losses_in_bursts_have_their_rate() {
     );
     assert!(run.whole > alone.whole, "{run:?} {alone:?}");
 }
+
+#[test]
+fn each_pattern_of_a_column_gives_the_closed_form() {
+    // N, code, exponent of the losses that a column survives, the residual at a loss of 1e-4 by the specification.
+    for (rows, code, expected) in [
+        (4, MatrixCode::Columns, 4.00e-8),
+        (4, MatrixCode::EvenOdd, 1.0e-11),
+        (10, MatrixCode::Columns, 1.00e-7),
+        (10, MatrixCode::EvenOdd, 5.5e-11),
+    ] {
+        let setting = MatrixSetting {
+            code,
+            rows,
+            columns: 1,
+            loss: MatrixLoss::Every,
+            blocks: 0,
+            seed: 1,
+        };
+        let run = setting.run().expect("a good setting");
+        let size = run.by_lost.len() as i32 - 1;
+        assert_eq!(run.trials, 1 << size);
+        let p: f64 = 1e-4;
+        let terms = run.by_lost.iter().zip(0..);
+        let residual = terms.map(|(&left, lost)| {
+            left as f64 * p.powi(lost) * (1.0 - p).powi(size - lost) / rows as f64
+        });
+        let residual: f64 = residual.sum();
+        assert!(
+            (residual / expected - 1.0).abs() < 0.01,
+            "{code:?}, {rows}: {residual}"
+        );
+    }
+}
+
+#[test]
+fn losses_of_columns_are_of_those_columns() {
+    let whole = |code, columns, cells| {
+        let run = matrix(code, 10, MatrixLoss::Columns { columns, cells }, 2_000);
+        assert_eq!(run.lost_cells, 2_000 * u64::from(columns * cells));
+        run.whole as f64 / run.trials as f64
+    };
+    assert_eq!(whole(MatrixCode::Columns, 10, 1), 1.0);
+    assert_eq!(whole(MatrixCode::Columns, 1, 2), 0.0);
+    assert_eq!(whole(MatrixCode::EvenOdd, 10, 2), 1.0);
+    let refused = |rows, columns, loss| {
+        let setting = MatrixSetting {
+            code: MatrixCode::Columns,
+            rows,
+            columns,
+            loss,
+            blocks: 1,
+            seed: 1,
+        };
+        setting.run().expect_err("refused").to_string()
+    };
+    let columns = |columns, cells| MatrixLoss::Columns { columns, cells };
+    assert!(refused(4, 4, columns(5, 1)).contains("columns"));
+    assert!(refused(4, 4, columns(1, 5)).contains("cells"));
+    assert!(refused(5, 5, MatrixLoss::Every).contains("20 of a block"));
+}
