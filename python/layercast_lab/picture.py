@@ -8,16 +8,7 @@ from typing import Any
 from layercast import _layercast
 
 CLASSES = "SIPB"
-POLICIES = {
-    "fifo": "Fifo",
-    "clp": "Clp",
-    "exclp": "ExClp",
-    "exclp_epd": "ExClpEpd",
-    "dependent": "Dependent",
-    "whole_gops": "WholeGops",
-    "thresholds": "thresholds",
-    "dedicated": "dedicated",
-}
+POLICIES = ("fifo", "clp", "exclp", "exclp_epd", "dependent", "whole_gops", "thresholds", "dedicated")
 """Policies of the shared buffer, from the one that knows least to the one that knows most, and two others."""
 
 

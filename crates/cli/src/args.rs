@@ -526,9 +526,9 @@ the queue discards is the policy (docs/src/how-to/overload.md):
   layers       new B pictures above half of the queue, P above three quarters (the default of a switch)
   clp          the youngest of P and B pictures, for headers, sound and I pictures
   exclp        the youngest of B pictures, then P, then I
-  exclp-epd    the same, and whole groups of B pictures early
+  exclp_epd    the same, and whole groups of B pictures early
   dependent    the same, and all that refers to a lost picture
-  whole-gops   the same, and before B pictures whole GOPs, of each copy in turn
+  whole_gops   the same, and before B pictures whole GOPs, of each copy in turn
   thresholds   B pictures from 70 % of the queue on, P from 85 %, I from 95 %
   dedicated    what exceeds the part of the queue of its kind
 A picture is decodable if it came whole, with all that it refers to. PSNR is that of ffmpeg, with the
@@ -536,7 +536,7 @@ last picture in the place of one that is missing; without ffmpeg there is none.
 
 Examples:
   layercast overload clip.ts --load 1.1
-  layercast overload clip.ts --copies 20 --load 1.05 --policy fifo --policy whole-gops --json
+  layercast overload clip.ts --copies 20 --load 1.05 --policy fifo --policy whole_gops --json
   layercast overload clip.ts --load 1.2 --policy dependent --out seen   # seen/dependent-0.ts")]
 pub struct Overload {
     /// A transport stream of MPEG-2, H.264, H.265 or AV1

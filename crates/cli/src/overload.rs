@@ -16,7 +16,7 @@ use crate::args;
 use crate::demo::{PSNR_EQUAL, ffmpeg, psnr};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
-use crate::{probe, units};
+use crate::probe;
 
 /// What policies of a queue come to for copies of a stream.
 #[derive(Debug, Serialize)]
@@ -125,7 +125,7 @@ fn watched(run: &Overloaded, stream: &TsDatagrams, packets: &[[u8; TS_PACKET]]) 
 fn write(folder: &Path, policy: DiscardSpec, streams: &[Vec<u8>]) -> Outcome {
     fs::create_dir_all(folder).map_err(|error| Failure::file(folder, "write", &error))?;
     for (number, octets) in streams.iter().enumerate() {
-        let path = folder.join(format!("{}-{number}.ts", units::word(policy)));
+        let path = folder.join(format!("{}-{number}.ts", policy.name()));
         fs::write(&path, octets).map_err(|error| Failure::file(&path, "write", &error))?;
     }
     Ok(())

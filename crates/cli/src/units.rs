@@ -366,17 +366,14 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
     Ok(port)
 }
 
-/// Reads what a full queue discards, such as `whole-gops`; scenarios write `whole_gops`.
+/// Reads what a full queue discards, as scenarios write it, such as `whole_gops`; a hyphen does as well.
 pub fn policy(text: &str) -> Result<DiscardSpec, String> {
-    let wanted = text.trim().to_ascii_lowercase().replace('_', "-");
+    let wanted = text.trim().to_ascii_lowercase().replace('-', "_");
     let mut all = DiscardSpec::ALL.into_iter();
-    all.find(|it| word(*it) == wanted)
-        .ok_or_else(|| format!("it is one of {}", DiscardSpec::ALL.map(word).join(", ")))
-}
-
-/// A policy as words of a command line.
-pub fn word(policy: DiscardSpec) -> String {
-    policy.name().replace('_', "-")
+    all.find(|it| it.name() == wanted).ok_or_else(|| {
+        let names = DiscardSpec::ALL.map(DiscardSpec::name);
+        format!("it is one of {}", names.join(", "))
+    })
 }
 
 /// Reads a fast start such as `120M,3s,4M`.
@@ -667,7 +664,8 @@ mod tests {
         assert_eq!(port.queue, Some(QueueSize::Cells(64)));
         assert_eq!(port.loss, 0.01);
         assert_eq!(port.discard, Discard::default());
-        let by_class = named_port("rook=10Mbit/s,discard=whole-gops").unwrap();
+        let by_class = named_port("rook=10Mbit/s,discard=whole_gops").unwrap();
+        assert_eq!(policy("Whole-GOPs"), policy("whole_gops"));
         assert_eq!(by_class.discard, DiscardSpec::WholeGops.discard());
         let full = Rate::from_bps(10_000_000);
         let step = |index| port.schedule.step(index, Time::ZERO, full);
@@ -696,7 +694,7 @@ mod tests {
             ("rook=0bit/s", "carries nothing"),
             ("rook=5Mbit/s,loss=2", "from 0 to 1"),
             ("rook=5Mbit/s,colour=red", "delay, queue, discard, loss"),
-            ("rook=5Mbit/s,discard=best", "whole-gops"),
+            ("rook=5Mbit/s,discard=best", "whole_gops"),
             ("rook=5Mbit/s,schedule=10s", "TIME:PERCENT"),
             ("rook=5Mbit/s,schedule=10s:0%", "a step leaves"),
             (

@@ -9,7 +9,7 @@ from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.experiments.picture_cells import streams
 from layercast_lab.experiments.picture_matrix import residual
 from layercast_lab.experiments.picture_switch import PAPER, mean, settings
-from layercast_lab.picture import POLICIES, ask, letters
+from layercast_lab.picture import ask, letters
 from layercast_lab.simulator import run_all
 
 SIDE = 4
@@ -172,7 +172,7 @@ def q11(context: Context) -> Report:
         start, ahead = (mean(film, key)[0] for key in ("first_gop_ms", "ahead_seconds"))
         decodable = [mean(alone, "decodable_percent")[0], mean(runs, "decodable_percent")[0]]
         how = "smoothed over GOPs" if smoothing == "gop" else "not smoothed"
-        rate = f"{VIDEOS} live videos {how}, {POLICIES[policy]}"
+        rate = f"{VIDEOS} live videos {how}, {policy}"
         rows.append(
             Row(
                 f"{rate}: losses of the live videos",
@@ -209,7 +209,7 @@ def q11(context: Context) -> Report:
     kept = [mean(found[policy, "gop", True], "loss_percent")[0] for policy in SHOWN[2:]]
     rows.append(
         Row(
-            "smoothed: class S lost beside the fast start, ExClp and above",
+            "smoothed: class S lost beside the fast start, exclp and above",
             "none",
             f"{max(kept):.3f} %",
             "0",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.experiments.picture_switch import PAPER, by_load, draw, formula, mean, named, settings
-from layercast_lab.picture import POLICIES, letters
+from layercast_lab.picture import letters
 
 LOADS = (1.05, 1.1, 1.149, 1.25, 1.5)
 EARLY = ("exclp", "exclp_epd", "dependent", "whole_gops")
@@ -75,7 +75,7 @@ def q4(context: Context) -> Report:
         rows.append(
             Row(
                 f"load {load:g}, cells of decodable pictures in cells carried",
-                "ExClpEpd more than ExClp",
+                "exclp_epd more than exclp",
                 named(EARLY, goodput, 1),
                 "more",
                 judge(goodput[1] > goodput[0]),
@@ -84,7 +84,7 @@ def q4(context: Context) -> Report:
         rows.append(
             Row(
                 f"load {load:g}, decodable pictures",
-                "Dependent at least ExClpEpd",
+                "dependent at least exclp_epd",
                 named(EARLY, decodable, 1),
                 "at least",
                 judge(decodable[2] >= decodable[1]),
@@ -103,19 +103,19 @@ def q4(context: Context) -> Report:
                 )
             )
         lost = mean(found[load, "whole_gops"], "loss_percent")
-        rows.append(Row(f"load {load:g}, losses with WholeGops", sizes, letters(lost), "-", "open"))
+        rows.append(Row(f"load {load:g}, losses with whole_gops", sizes, letters(lost), "-", "open"))
     dependent, whole = (mean(found[1.05, policy], "decodable_percent")[0] for policy in EARLY[2:])
     rows.append(
         Row(
             "load 1.05, decodable pictures, references known",
             "at least 80 %",
             named(EARLY[2:], (dependent, whole), 1),
-            "WholeGops at least 80 %",
+            "whole_gops at least 80 %",
             judge(whole >= 80),
         )
     )
     delays = [mean(found[1.05, policy], "delay_us")[1] / 1000 for policy in EARLY]
-    pairs = ", ".join(f"{POLICIES[policy]} {value:.2f}" for policy, value in zip(EARLY, delays, strict=True))
+    pairs = ", ".join(f"{policy} {value:.2f}" for policy, value in zip(EARLY, delays, strict=True))
     rows.append(Row("load 1.05, 99 % of the delays", "at most the buffer", f"{pairs} ms", "-", "open"))
     figure = draw(context, "picture-q4", EARLY, found)
     return Report("mpeg-picture-quality/q4", "Groups, pictures and GOPs as units of discard", rows, figure)

@@ -71,7 +71,7 @@ def mean(runs: list[dict[str, Any]], key: str) -> list[float]:
 def named(policies: Sequence[str], percents: Sequence[float], digits: int = 0) -> str:
     """Percents of policies."""
     pairs = zip(policies, percents, strict=True)
-    return ", ".join(f"{POLICIES[policy]} {value:.{digits}f}" for policy, value in pairs) + " %"
+    return ", ".join(f"{policy} {value:.{digits}f}" for policy, value in pairs) + " %"
 
 
 def settings(
@@ -113,7 +113,7 @@ def q2(context: Context) -> Report:
     loads = sorted({load for load, _ in PROTOTYPE})
     found = by_load(context, loads, list(POLICIES))
     rows = [
-        row(f"load {load:g}, {POLICIES[policy]}", expected, found[load, policy])
+        row(f"load {load:g}, {policy}", expected, found[load, policy])
         for (load, policy), expected in PROTOTYPE.items()
     ]
     for load in loads:
@@ -122,7 +122,7 @@ def q2(context: Context) -> Report:
         near = all(abs(a - b) <= 3 for a, b in zip(losses, ideal, strict=True))
         rows.append(
             Row(
-                f"load {load:g}, ExClp beside ideal push-out",
+                f"load {load:g}, exclp beside ideal push-out",
                 f"closed form: {letters(list(ideal))}",
                 letters(losses),
                 "within 3 points",
@@ -134,7 +134,7 @@ def q2(context: Context) -> Report:
         rows.append(
             Row(
                 f"load {load:g}, order of the policies by decodable pictures",
-                "ExClpEpd, ExClp, Clp, Fifo",
+                "exclp_epd, exclp, clp, fifo",
                 named(FOUR, decodable, 1),
                 "each more than the next",
                 judge(all(a <= b for a, b in pairwise(decodable))),
@@ -143,7 +143,7 @@ def q2(context: Context) -> Report:
     protected = [mean(found[load, policy], "loss_percent")[0] for load in loads for policy in FOUR[2:]]
     rows.append(
         Row(
-            "loss of class S with ExClp and ExClpEpd up to a load of 2",
+            "loss of class S with exclp and exclp_epd up to a load of 2",
             "none",
             f"{max(protected):.3f} %",
             "0",
@@ -172,15 +172,13 @@ def unsmoothed(context: Context) -> list[Row]:
     names = list(ROUGH)
     found = settings(context, [rough | {"policy": policy} for policy in names], PHASES)
     rows = [
-        row(
-            f"load 0.8, each picture in its frame time, {POLICIES[policy]}", ROUGH[policy], runs, spread(runs)
-        )
+        row(f"load 0.8, each picture in its frame time, {policy}", ROUGH[policy], runs, spread(runs))
         for policy, runs in zip(names, found, strict=True)
     ]
     losses = mean(found[0], "loss_percent")
     warns = losses[0] == 0 and losses[1] > 2
     shape = Row(
-        "load 0.8, each picture in its frame time, ExClp",
+        "load 0.8, each picture in its frame time, exclp",
         "I pictures are lost, although the load is below 1; headers are not",
         letters(losses),
         "S 0, I above 2 %",
@@ -200,7 +198,7 @@ def draw(
     figure, axis = plt.subplots(figsize=(6.4, 3.6))
     for policy, colour, marker in zip(policies, COLOURS, MARKERS, strict=False):
         values = [mean(found[load, policy], "decodable_percent")[0] for load in loads]
-        axis.plot(loads, values, marker=marker, color=colour, label=POLICIES[policy])
+        axis.plot(loads, values, marker=marker, color=colour, label=policy)
     axis.set(xlabel="load", ylabel="decodable pictures (%)", ylim=(0, 100))
     axis.legend()
     return style.save(figure, context.path(name))
