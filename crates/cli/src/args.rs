@@ -230,7 +230,8 @@ pub struct Sim {
           default_missing_value = "internet", conflicts_with_all = ["check", "out", "json", "pcap", "seed", "protect_base",
           "threads", "trace", "wire_check", "per_cell", "duration", "seeds", "jobs", "no_cells"])]
     pub schema: Option<SchemaKind>,
-    /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks only)
+    /// Write summary.json to this folder; of an internetwork flows, queues and samples as Parquet; of layered flows with a
+    /// clip the stream that each receiver plays, as join --out writes it
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
     pub out: Option<PathBuf>,
     /// Print one JSON object (docs/src/reference/json.md) instead of tables
@@ -658,9 +659,10 @@ pub struct LinkArgs {
     /// the reports of link repair [default: auto to other machines, unlimited on this one]
     #[arg(long, value_name = "RATE", value_parser = units::link_rate)]
     pub rate: Option<units::LinkRate>,
-    /// Rate, delay, queue, what a full queue discards (a policy of `layercast overload`), loss and rate schedule (times count
-    /// from the start of the node) of the link to one neighbour (a cell of the queue holds 48 bytes); repeatable:
-    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,discard=POLICY][,loss=0.01][,schedule=10s:60%,20s:100%]
+    /// Rate, delay, queue, what a full queue discards (a policy of `layercast overload`), whether the adapter divides the rate among
+    /// the flows (with adapt=off each has all its layers, and the queue alone decides what is lost), loss and rate schedule (times
+    /// count from the start of the node) of the link to one neighbour (a cell of the queue holds 48 bytes); repeatable:
+    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,discard=POLICY][,adapt=off][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
     /// Maximum number of connected receivers and switches; further ones are refused

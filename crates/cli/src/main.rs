@@ -53,6 +53,7 @@ mod secret;
 mod serve;
 mod signals;
 mod sim;
+mod sim_files;
 mod source_clock;
 mod stats;
 mod switch;

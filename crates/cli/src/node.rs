@@ -183,6 +183,7 @@ impl Place {
             config.control = control;
         }
         config.connect = Connect::Retry;
+        config.schedules_from = Some(epoch);
         for &upstream in &node.upstreams {
             config.upstreams.push(self.remote(upstream)?);
         }
@@ -191,7 +192,9 @@ impl Place {
                 port: port.config.clone(),
                 link: port.out,
             };
+            let schedule = &self.network.links[port.link].schedule;
             for name in self.names(port.neighbour) {
+                config.schedules.insert(name.clone(), schedule.clone());
                 config.ports.insert(name, neighbour.clone());
             }
         }

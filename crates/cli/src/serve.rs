@@ -489,6 +489,7 @@ pub fn node(
             port: PortConfig {
                 delay: named.delay,
                 discard: named.discard,
+                adapts: named.adapts,
                 ..port(&named.name, Some(named.rate), named.queue)
             },
             link: LinkConfig {

@@ -1,9 +1,6 @@
 //! `layercast sim`: a scenario in the simulator.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,17 +12,18 @@ use layercast_mets::ReceiverSummary;
 use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{Scenario as InternetScenario, is_internet};
 use layercast_sim::scenario::{Network, Scenario as LayeredScenario};
-use layercast_sim::{FlowSummary, QueueSummary, SimSummary, Simulation};
+use layercast_sim::{FlowSummary, Outputs, QueueSummary, SimSummary, Simulation};
 use serde_json::{Value, to_value};
 
 use crate::args::{self, SchemaKind};
 use crate::check;
 use crate::failure::{Failure, Outcome};
 use crate::node::Trace;
-use crate::output::{self, Table, count, print, print_json};
+use crate::output::{Table, count, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
 use crate::signals;
+use crate::sim_files::OutFiles;
 use crate::{group, internet, repair};
 
 /// Runs the command.
@@ -72,10 +70,6 @@ pub fn run(args: &args::Sim) -> Outcome {
         let what = "--seeds is for internetworks; scenarios of METS have --seed";
         return Err(Failure::Usage(what.to_owned()));
     }
-    if args.out.is_some() {
-        let what = "--out is for internetworks; scenarios of METS have --json";
-        return Err(Failure::Usage(what.to_owned()));
-    }
     if args.per_cell {
         let what = "--per-cell is for internetworks; METS moves its cells one by one";
         return Err(Failure::Usage(what.to_owned()));
@@ -103,24 +97,18 @@ pub fn run(args: &args::Sim) -> Outcome {
     if args.check {
         return print(&format!("{}: nothing wrong\n", path.display()));
     }
-    let mut pcap = args.pcap.as_deref().map(create).transpose()?;
-    let capture = pcap
-        .as_mut()
-        .map(|(path, out)| (*path, out as &mut (dyn Write + Send)));
+    let mut files = OutFiles::new(args.pcap.as_deref(), args.out.as_deref(), &network)?;
     let stop = on_interrupt()?;
     let summary = match &args.trace {
         Some(path) => {
             let mut trace = Trace::open(Some(path), &network.name)?;
-            let summary = simulate(network, trace.observer(), capture, &stop)?;
+            let summary = simulate(network, trace.observer(), Some(&mut files), &stop)?;
             trace.finish()?;
             summary
         }
-        None => simulate(network, &mut Off, capture, &stop)?,
+        None => simulate(network, &mut Off, Some(&mut files), &stop)?,
     };
-    if let Some((path, mut out)) = pcap {
-        out.flush()
-            .map_err(|error| Failure::file(path, "write", &error))?;
-    }
+    files.finish(&summary)?;
     match args.json {
         true => print_json(&summary)?,
         false => print(&describe(&summary))?,
@@ -129,10 +117,6 @@ pub fn run(args: &args::Sim) -> Outcome {
         true => Err(Failure::Interrupted),
         false => Ok(()),
     }
-}
-
-fn create(path: &Path) -> Result<(&Path, BufWriter<File>), Failure> {
-    Ok((path, BufWriter::new(output::create(path)?)))
 }
 
 /// A flag that the first SIGINT or SIGTERM sets ([`signals::on_first`]).
@@ -147,11 +131,10 @@ pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 pub fn simulate(
     network: Network,
     obs: &mut (dyn Observer + Send),
-    pcap: Option<(&Path, &mut (dyn Write + Send))>,
+    files: Option<&mut OutFiles>,
     stop: &AtomicBool,
 ) -> Result<SimSummary, Failure> {
     let started = Instant::now();
-    let (file, pcap) = pcap.unzip();
     let seconds = network.duration.as_ms().div_ceil(1_000);
     let bar = progress::bar(
         seconds,
@@ -164,11 +147,17 @@ pub fn simulate(
             false => ControlFlow::Continue(()),
         }
     };
-    let summary = Simulation::new(network).run(obs, pcap, on_second);
+    let simulation = Simulation::new(network);
+    let summary = match files {
+        Some(files) => simulation
+            .run(obs, files.outputs(), on_second)
+            .map_err(|error| files.failure(&error)),
+        None => simulation
+            .run(obs, Outputs::default(), on_second)
+            .map_err(|error| Failure::new(error.to_string())),
+    };
     bar.finish_and_clear();
-    let mut summary = summary.map_err(|error: io::Error| {
-        Failure::file(file.unwrap_or(Path::new("-")), "write", &error)
-    })?;
+    let mut summary = summary?;
     summary.wall_seconds = started.elapsed().as_secs_f64();
     Ok(summary)
 }

@@ -12,7 +12,7 @@ use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_fec::MatrixCode;
 use layercast_fec::SmpteConfig;
-use layercast_link::{Discard, Jitter, RateSchedule, RateStep};
+use layercast_link::{Discard, Jitter, RateSchedule};
 use layercast_media::{FilterRule, Map, MapError, RuleError};
 use layercast_mets::ParityConfigError;
 use layercast_mets::switch::FilterPlace;
@@ -42,6 +42,8 @@ pub struct NamedPort {
     pub schedule: RateSchedule,
     /// What a full queue discards.
     pub discard: Discard,
+    /// Whether the adapter divides the rate among the flows.
+    pub adapts: bool,
 }
 
 /// The rate of a link.
@@ -294,7 +296,7 @@ const LONGEST_QUEUE: Span = Span::from_secs(60);
 
 /// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
-    let usage = "expected NAME=RATE|auto[,delay=5ms][,queue=500ms][,discard=POLICY][,loss=0.01][,schedule=10s:60%,20s:100%]";
+    let usage = "expected NAME=RATE|auto[,delay=5ms][,queue=500ms][,discard=POLICY][,adapt=off][,loss=0.01][,schedule=10s:60%,20s:100%]";
     let (name, rest) = text.split_once('=').ok_or(usage)?;
     let mut parts = rest.split(',');
     let mut port = NamedPort {
@@ -305,6 +307,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         loss: 0.0,
         schedule: RateSchedule::default(),
         discard: Discard::default(),
+        adapts: true,
     };
     let (mut step_texts, mut given) = (Vec::new(), Vec::new());
     if port.name.is_empty() {
@@ -339,15 +342,24 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
                 let policy = policy(value).map_err(|error| format!("discard={value}: {error}"))?;
                 port.discard = policy.discard();
             }
+            "adapt" => {
+                port.adapts = match value.trim() {
+                    "on" => true,
+                    "off" => false,
+                    other => return Err(format!("adapt={other}: it is one of on, off")),
+                };
+            }
             "schedule" => step_texts.push(value),
             other => {
                 return Err(format!(
-                    "{other} is not one of delay, queue, discard, loss, schedule"
+                    "{other} is not one of delay, queue, discard, adapt, loss, schedule"
                 ));
             }
         }
     }
-    port.schedule = steps(&step_texts)?;
+    if !step_texts.is_empty() {
+        port.schedule = schedule(&step_texts.join(","))?;
+    }
     let of_rate = [
         ("queue", port.queue.is_some()),
         ("schedule", !step_texts.is_empty()),
@@ -416,21 +428,6 @@ pub fn probability(text: &str) -> Result<f64, String> {
     quantity::probability(text)
 }
 
-/// Reads `10s:60%`: 60 percent of the rate from 10 s on.
-fn rate_step(text: &str) -> Result<RateStep, String> {
-    let usage = "expected TIME:PERCENT,.. such as 10s:60%,20s:100%";
-    let (after, percent) = text.split_once(':').ok_or(usage)?;
-    let percent = percent.trim().strip_suffix('%').ok_or(usage)?;
-    let percent: f64 = percent.trim().parse().map_err(|_| usage)?;
-    if !(0.1..=10_000.0).contains(&percent) {
-        return Err("a step leaves between 0.1% and 10000% of the rate".into());
-    }
-    Ok(RateStep {
-        after: span(after)?,
-        permille: (percent * 10.0).round() as u32,
-    })
-}
-
 /// Reads a share of late bits, `0.1%` or `0.001`, in parts in a million.
 pub fn late_target(text: &str) -> Result<u32, String> {
     let share = probability(text)?;
@@ -443,23 +440,7 @@ pub fn late_target(text: &str) -> Result<u32, String> {
 
 /// Reads a schedule such as `10s:60%,20s:100%`.
 pub fn schedule(text: &str) -> Result<RateSchedule, String> {
-    steps(&text.split(',').collect::<Vec<_>>())
-}
-
-/// Reads the steps of a schedule, whose times must ascend: others are a typing error.
-fn steps(texts: &[&str]) -> Result<RateSchedule, String> {
-    let steps: Result<Vec<RateStep>, String> = texts.iter().map(|text| rate_step(text)).collect();
-    let steps = steps?;
-    let wrong = steps.windows(2).position(|it| it[1].after <= it[0].after);
-    if let Some(at) = wrong {
-        let (before, step) = (texts[at].trim(), texts[at + 1].trim());
-        return Err(format!(
-            "step {} ({step}) is not after step {} ({before}): give the steps in the order of their times",
-            at + 2,
-            at + 1,
-        ));
-    }
-    RateSchedule::new(steps).map_err(|error| error.to_string())
+    quantity(text)
 }
 
 /// Reads jitter: `5ms` is uniform up to that, `normal:5ms` the absolute value of a normal variable
@@ -664,7 +645,8 @@ mod tests {
         assert_eq!(port.queue, Some(QueueSize::Cells(64)));
         assert_eq!(port.loss, 0.01);
         assert_eq!(port.discard, Discard::default());
-        let by_class = named_port("rook=10Mbit/s,discard=whole_gops").unwrap();
+        let by_class = named_port("rook=10Mbit/s,discard=whole_gops,adapt=off").unwrap();
+        assert!(!by_class.adapts && port.adapts);
         assert_eq!(policy("Whole-GOPs"), policy("whole_gops"));
         assert_eq!(by_class.discard, DiscardSpec::WholeGops.discard());
         let full = Rate::from_bps(10_000_000);
@@ -693,8 +675,12 @@ mod tests {
             ("rook=fast", "a rate above 0 such as"),
             ("rook=0bit/s", "carries nothing"),
             ("rook=5Mbit/s,loss=2", "from 0 to 1"),
-            ("rook=5Mbit/s,colour=red", "delay, queue, discard, loss"),
+            (
+                "rook=5Mbit/s,colour=red",
+                "delay, queue, discard, adapt, loss",
+            ),
             ("rook=5Mbit/s,discard=best", "whole_gops"),
+            ("rook=5Mbit/s,adapt=maybe", "one of on, off"),
             ("rook=5Mbit/s,schedule=10s", "TIME:PERCENT"),
             ("rook=5Mbit/s,schedule=10s:0%", "a step leaves"),
             (

@@ -313,3 +313,32 @@ fn a_missing_clip_says_how_to_make_it() {
         complaint(&output)
     );
 }
+
+#[test]
+fn the_simulator_writes_what_a_receiver_plays() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("sim-out");
+    let clip = make_clip(&folder, 3);
+    let scenario = folder.join("small.toml");
+    std::fs::write(&scenario, network(&clip, "5s", "")).unwrap();
+    let out = folder.join("out");
+    let [scenario, path] = [&scenario, &out].map(|path| path.to_str().unwrap());
+    let printed = json(&run(&["sim", scenario, "--json", "--out", path]));
+    let text = std::fs::read_to_string(out.join("summary.json")).unwrap();
+    let written: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(written, printed);
+    // A picture, or a repeat, in each place of the film.
+    let (complaints, pictures) = decode(&out.join("viewer.m1v"));
+    assert_eq!((complaints.as_str(), pictures), ("", 75));
+    let kept = folder.join("kept");
+    std::fs::write(&kept, "valuable").unwrap();
+    let refused = run(&["sim", scenario, "--out", kept.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1), "{}", complaint(&refused));
+    assert!(
+        complaint(&refused).contains("kept"),
+        "{}",
+        complaint(&refused)
+    );
+}

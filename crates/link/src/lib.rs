@@ -33,15 +33,17 @@ mod measured;
 mod path;
 mod queue;
 mod repair;
+mod schedule;
 
 pub use awaiting::Awaiting;
 pub use clock::{clock_hop, clock_report};
 pub use config::{ConfigError, Discard, PortStats, QueueConfig};
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use measured::{LatePromise, Measured, MeasuredStats, News, Reservation};
-pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
+pub use path::{Path, PathConfig, PathDatagram, PathStats};
 pub use queue::{Carried, Departure, FrameFate, Queue, Unit};
 pub use repair::{
     ADAPTER_LASTS, Framed, LinkRepair, LinkRepairStats, RepairEnd, RepairRole, SHARE_BUDGETS,
     carried, compare_paths, octet_codec, pdu_codec, share_budgets,
 };
+pub use schedule::{RateSchedule, RateStep};

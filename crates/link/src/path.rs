@@ -1,11 +1,11 @@
 use std::convert::Infallible;
 
-use layercast_core::{CELL_PAYLOAD, Machine, Observer, Rate, Span, Time, earliest};
+use layercast_core::{CELL_PAYLOAD, Machine, Observer, Rate, Time, earliest};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Carried, ConfigError, Discard, FrameFate, Link, LinkConfig, LinkInput, LinkStats, Queue,
-    QueueConfig, Unit,
+    QueueConfig, RateSchedule, Unit,
 };
 
 /// To the path every datagram is a frame of its own; what is in it is not its business.
@@ -16,48 +16,6 @@ const WHOLE: Unit = Unit {
     delimiter: true,
     ..Unit::MESSAGE
 };
-
-/// From when on a line carries what share of its rate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RateStep {
-    /// The time of the step, counted from the start.
-    pub after: Span,
-    /// Thousandths of the full rate; more than 1000 is possible.
-    pub permille: u32,
-}
-
-/// How the rate of a line changes with time: full at first, then as each step says.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RateSchedule {
-    steps: Vec<RateStep>,
-}
-
-impl RateSchedule {
-    /// A schedule of these steps, put in order of time.
-    ///
-    /// # Errors
-    /// A step leaves no rate: nothing would ever leave again.
-    pub fn new(mut steps: Vec<RateStep>) -> Result<RateSchedule, ConfigError> {
-        steps.sort_by_key(|step| step.after);
-        match steps.iter().find(|step| step.permille == 0) {
-            None => Ok(RateSchedule { steps }),
-            Some(step) => Err(ConfigError {
-                field: "schedule",
-                problem: format!("leaves nothing of the rate after {}", step.after),
-            }),
-        }
-    }
-
-    /// The step number `index`: when it comes if the schedule began at `start`, and the rate of a
-    /// line of `full` from then on.
-    pub fn step(&self, index: usize, start: Time, full: Rate) -> Option<(Time, Rate)> {
-        let step = self.steps.get(index)?;
-        let bps = u128::from(full.as_bps()) * u128::from(step.permille) / 1_000;
-        let bps = u64::try_from(bps).unwrap_or(u64::MAX).max(1);
-        Some((start.saturating_add(step.after), Rate::from_bps(bps)))
-    }
-}
 
 /// One direction of a path.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -221,8 +179,8 @@ impl<T: Clone> Machine for Path<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Jitter, Loss};
-    use layercast_core::Off;
+    use crate::{Jitter, Loss, RateStep};
+    use layercast_core::{Off, Span};
 
     fn ms(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)

@@ -26,6 +26,7 @@ mod log;
 mod manage;
 mod measure;
 mod octets;
+mod played_stream;
 mod route;
 mod sink;
 mod source;
@@ -38,6 +39,7 @@ pub use frame::{AppFrame, PlayedFrame};
 pub use heard_clock::HeardClock;
 pub use host::{HostConfig, SentCells, circuit};
 pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
+pub use played_stream::{PlayedStream, StreamKind};
 pub use sink::{
     Awaited, CutStarts, DropStats, Explanation, Fate, LateMs, LevelReason, PlayoutConfig,
     RepairStats, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection, SinkStats, SinkTransmit,

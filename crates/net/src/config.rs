@@ -59,9 +59,10 @@ pub struct NodeConfig {
     pub estimate_elsewhere: bool,
     /// The ports of known neighbours, upstream ones too, by the neighbour's name.
     pub ports: BTreeMap<String, Neighbour>,
-    /// How the rates of the lines to some neighbours change, counted from the start of the node, by
-    /// the neighbour's name.
+    /// How the rates of the lines to some neighbours change, by the neighbour's name.
     pub schedules: BTreeMap<String, RateSchedule>,
+    /// When these schedules begin; `None`: with the node.
+    pub schedules_from: Option<Time>,
     /// Ports that are IP multicast groups.
     pub groups: Vec<GroupPort>,
     /// Flows that start here.
@@ -446,6 +447,7 @@ impl NodeConfig {
             estimate_elsewhere: false,
             ports: BTreeMap::new(),
             schedules: BTreeMap::new(),
+            schedules_from: None,
             groups: Vec::new(),
             sources: Vec::new(),
             host: HostEmulation::default(),

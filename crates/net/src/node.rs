@@ -207,7 +207,11 @@ impl Node {
         .repaired_by(config.repair.unwrap_or_default())
         .estimating_elsewhere(config.estimate_elsewhere && config.repair.is_some());
         let clock = Clock::get();
-        let rates = Rates::new(clock.now(), &ports, config.schedules);
+        let rates = Rates::new(
+            config.schedules_from.unwrap_or(clock.now()),
+            &ports,
+            config.schedules,
+        );
         let machines = Machines::new(
             config.switch,
             config.sources,

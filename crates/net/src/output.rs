@@ -11,7 +11,7 @@ use std::time::Duration;
 use layercast_core::{PerLayer, Serial};
 use layercast_fec::SmpteConfig;
 use layercast_media::{OutputForm, Undecodable, WriterStats};
-use layercast_mets::PlayedFrame;
+use layercast_mets::{PlayedFrame, StreamKind};
 use layercast_wire::FlowInfo;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
@@ -242,13 +242,7 @@ impl FrameOut {
     /// What the frames to come belong to.
     pub fn set_flow(&mut self, flow: &FlowInfo) {
         if let Taker::Writer(frames, ..) = &self.taker {
-            let item = Item::Flow {
-                name: flow.name.clone(),
-                media: flow.spec.media,
-                rate: flow.spec.frame_rate,
-                gop: flow.spec.frame_rate.due(flow.spec.gop_n.into()),
-                composition: flow.spec.composition,
-            };
+            let item = Item::Flow(flow.name.clone(), StreamKind::of(flow));
             // Frames follow, and those that do not get through either are counted.
             let _ = frames.try_send(item);
         }

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use layercast_core::{Composition, FrameRate, Media, Serial, Span};
+use layercast_core::{Media, Serial};
 use layercast_fec::{SmpteConfig, SmpteSender, SmpteStream};
-use layercast_media::{FlowWriter, OutputForm, Received, Undecodable, session_description};
-use layercast_mets::PlayedFrame;
+use layercast_media::{OutputForm, Undecodable, session_description};
+use layercast_mets::{PlayedFrame, PlayedStream, StreamKind};
 use layercast_wire::Payload;
 
 use crate::error::NetError;
@@ -22,21 +22,11 @@ const TS_DATAGRAM: usize = 7 * 188;
 const BURST: usize = 16;
 /// Pause after each burst.
 const BREATH: Duration = Duration::from_micros(500);
-/// Frames per second of a flow without an announcement.
-const DEFAULT_RATE: FrameRate = FrameRate { num: 25, den: 1 };
 
 /// What the output thread is given.
 pub(crate) enum Item {
     /// What the frames to come are.
-    Flow {
-        name: String,
-        media: Media,
-        rate: FrameRate,
-        /// How far key frames are apart.
-        gop: Span,
-        /// What its layers are to each other.
-        composition: Composition,
-    },
+    Flow(String, StreamKind),
     Frame(PlayedFrame),
     /// The flow is over: this was the number of its last frame.
     End(Serial),
@@ -194,49 +184,6 @@ impl DatagramOut {
     }
 }
 
-/// Numbers the frames of all counts in one count: the writers compare numbers, and those of two lives of a
-/// flow say nothing of one another.
-#[derive(Default)]
-struct Numbers {
-    count: u32,
-    /// What to add to the numbers of this count.
-    offset: u32,
-    last: Option<Serial>,
-}
-
-/// A new count begins this far behind the one before, so that the writers see a gap: there are no references to
-/// earlier frames.
-const BREAK: u32 = 2;
-
-impl Numbers {
-    /// A number of the count at hand.
-    fn in_count(&self, seq: Serial) -> Serial {
-        Serial(seq.0.wrapping_add(self.offset))
-    }
-
-    fn of(&mut self, frame: &PlayedFrame) -> Serial {
-        if let Some(last) = self.last.filter(|_| frame.count != self.count) {
-            self.offset = last.plus(BREAK).0.wrapping_sub(frame.seq.0);
-        }
-        self.count = frame.count;
-        let seq = self.in_count(frame.seq);
-        if self.last.is_none_or(|last| seq.is_after(last)) {
-            self.last = Some(seq);
-        }
-        seq
-    }
-}
-
-/// Ends a stream, and adds up what was written.
-fn end(mut writer: FlowWriter, outlet: &mut Outlet, stats: &mut OutputStats) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    writer.finish(&mut bytes);
-    stats.stream = stats.stream.plus(writer.stats());
-    outlet.write(&bytes, &[])?;
-    stats.bytes += bytes.len() as u64;
-    Ok(())
-}
-
 /// Writes frames until there are no more, or the output is gone. `known` has what was written so far.
 pub(crate) fn write_stream(
     queue: &Receiver<Item>,
@@ -245,141 +192,59 @@ pub(crate) fn write_stream(
     known: &Mutex<OutputStats>,
 ) -> OutputStats {
     let mut stats = OutputStats::default();
-    let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE, Span::ZERO);
-    let mut composition = Composition::default();
-    let mut writer: Option<FlowWriter> = None;
-    let mut numbers = Numbers::default();
+    let mut stream = PlayedStream::new(form, undecodable);
+    let mut flow = String::new();
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let mut written = Ok(());
     for item in queue {
-        let frame = match item {
-            // A flow stays what it is; if it is announced again, writing continues.
-            Item::Flow {
-                name,
-                media,
-                rate,
-                gop,
-                composition: of_layers,
-            } => {
-                // Of another kind, it is another stream behind the first.
-                let is_other = media != flow.1 || of_layers != composition;
-                let ended = writer.take_if(|_| is_other);
-                flow = (name, media, rate, gop);
-                composition = of_layers;
-                written = ended.map_or(Ok(()), |ended| end(ended, &mut outlet, &mut stats));
-                if let Some(problem) = form.misfit(media) {
-                    written = Err(io::Error::new(io::ErrorKind::Unsupported, problem));
-                }
-                match written {
-                    Ok(()) => continue,
-                    Err(_) => break,
-                }
-            }
-            Item::Frame(frame) => frame,
-            Item::End(last) => {
-                if let Some(writer) = &mut writer {
-                    bytes.clear();
-                    ends.clear();
-                    writer.end_at(numbers.in_count(last), &mut bytes, &mut ends);
-                    written = outlet.write(&bytes, &ends);
-                    stats.bytes += bytes.len() as u64;
-                }
-                continue;
-            }
-        };
         bytes.clear();
         ends.clear();
-        let seq = numbers.of(&frame);
-        let writer = writer.get_or_insert_with(|| {
-            let mut writer = FlowWriter::new(flow.1, flow.2, form);
-            writer.set_undecodable(undecodable);
-            writer.set_composition(composition);
-            if flow.3 > Span::ZERO {
-                writer.set_gop(flow.3);
+        let is_frame = matches!(item, Item::Frame(_));
+        let mut refused = None;
+        match item {
+            Item::Flow(name, kind) => {
+                flow = name;
+                refused = stream.set_kind(kind, &mut bytes).err();
             }
-            writer
-        });
-        // Synthetic frames are no video.
-        if let Payload::Bytes(data) = &frame.payload {
-            let received = Received {
-                seq,
-                layer: frame.layer,
-                gop_start: frame.gop_start,
-                sound: frame.sound,
-                missing: frame.missing,
-                emitted: frame.emitted,
-                data,
-            };
-            writer.frame(&received, &mut bytes, &mut ends);
-            if let Outlet::Datagrams(out) = &mut outlet
-                && !bytes.is_empty()
-            {
-                written = out.describe(&flow.0, flow.1, data);
+            Item::Frame(frame) => {
+                stream.frame(&frame, &mut bytes, &mut ends);
+                if let (Outlet::Datagrams(out), Payload::Bytes(data)) =
+                    (&mut outlet, &frame.payload)
+                    && !bytes.is_empty()
+                {
+                    written = out.describe(&flow, stream.kind().media, data);
+                }
             }
+            Item::End(last) => stream.end_at(last, &mut bytes, &mut ends),
         }
-        written = written.and_then(|()| outlet.write(&bytes, &ends));
+        // A frame that adds nothing shows all the same whether the output is still there.
+        if is_frame || !bytes.is_empty() {
+            written = written.and_then(|()| outlet.write(&bytes, &ends));
+        }
+        if let Some(problem) = refused {
+            written = Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+        }
         if written.is_err() {
             break;
         }
         stats.bytes += bytes.len() as u64;
-        stats.frames += 1;
-        let stream = stats.stream.plus(writer.stats());
-        *known.lock().unwrap_or_else(PoisonError::into_inner) = OutputStats {
-            stream,
-            ..stats.clone()
-        };
+        stats.frames += u64::from(is_frame);
+        stats.stream = stream.stats();
+        known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&stats);
     }
-    match writer {
-        Some(ended) if written.is_ok() => written = end(ended, &mut outlet, &mut stats),
-        Some(broken) => stats.stream = stats.stream.plus(broken.stats()),
-        None => {}
+    bytes.clear();
+    stream.finish(&mut bytes);
+    stats.stream = stream.stats();
+    if written.is_ok() && !bytes.is_empty() {
+        written = outlet.write(&bytes, &[]);
+        stats.bytes += bytes.len() as u64;
     }
     if let Err(error) = written {
         stats.error_kind = Some(error.kind());
         stats.error = Some(error.to_string());
     }
     stats
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use layercast_core::{Layer, PerLayer, Span, Time};
-    use layercast_wire::Waited;
-
-    fn number(numbers: &mut Numbers, count: u32, seq: u32) -> u32 {
-        let frame = PlayedFrame {
-            seq: Serial(seq),
-            count,
-            layer: Layer::Base,
-            gop_start: true,
-            sound: false,
-            missing: PerLayer::default(),
-            again: false,
-            awaited: None,
-            payload: Payload::Zeros(1),
-            damaged: false,
-            emitted: Time::ZERO,
-            arrived: Time::ZERO,
-            deadline: Time::ZERO,
-            delay: Span::ZERO,
-            waited: Waited::default(),
-        };
-        numbers.of(&frame).0
-    }
-
-    #[test]
-    fn numbers_of_another_count_go_on_behind_a_gap() {
-        let mut numbers = Numbers::default();
-        let mut all = |frames: &[(u32, u32)]| -> Vec<u32> {
-            let frames = frames.iter();
-            frames
-                .map(|&(count, seq)| number(&mut numbers, count, seq))
-                .collect()
-        };
-        assert_eq!(all(&[(0, 600), (0, 601), (0, 605)]), [600, 601, 605]);
-        assert_eq!(all(&[(1, 0), (1, 1), (1, 4)]), [607, 608, 611]);
-        // A frame of which others were dropped on the way here tells of its count all the same.
-        assert_eq!(all(&[(3, u32::MAX), (3, 0)]), [613, 614]);
-    }
 }

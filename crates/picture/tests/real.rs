@@ -148,9 +148,9 @@ struct Frame {
 #[derive(Clone, PartialEq, Debug)]
 enum Kind {
     Headers,
-    /// So many octets of class S.
+    /// Octets of class S.
     System(usize),
-    /// So many octets of a picture.
+    /// Octets of a picture.
     Picture(usize),
 }
 
@@ -297,7 +297,7 @@ fn a_lost_cell_costs_exactly_the_packets_that_the_page_names() {
     for (what, packets) in streams() {
         let cells = cells(Mode::Separate, &packets);
         let frames = frames(&cells);
-        // One cell in so many is lost, each alone.
+        // Every 97th frame loses a cell, each alone.
         let mut kinds = [0_u32; 3];
         for lost in (0..frames.len()).step_by(97) {
             let frame = &frames[lost];

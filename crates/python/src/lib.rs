@@ -25,7 +25,7 @@ use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{self as internetwork, is_internet};
 use layercast_sim::internet::{Internet, Measurements, Summary};
 use layercast_sim::scenario::Scenario;
-use layercast_sim::{Simulation, file};
+use layercast_sim::{Outputs, Simulation, file};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -97,7 +97,8 @@ fn run(
     scenario.seed = seed.unwrap_or(scenario.seed);
     py.detach(|| {
         let network = scenario.validate().map_err(failed)?;
-        let summary = Simulation::new(network).run(&mut Off, None, |_| ControlFlow::Continue(()));
+        let summary = Simulation::new(network)
+            .run(&mut Off, Outputs::default(), |_| ControlFlow::Continue(()));
         json(&summary?)
     })
 }

@@ -10,10 +10,10 @@ use layercast_monitor::{
     Comparison, ConnectionReport, Contract, Direction, Monitor, MonitorConfig, Signal, Watching,
 };
 use layercast_profile::{Mapping, Unit};
-use layercast_sim::Simulation;
 use layercast_sim::internet::scenario as internetwork;
 use layercast_sim::internet::{Internet, Measurements, Summary};
 use layercast_sim::scenario::Scenario;
+use layercast_sim::{Outputs, Simulation};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -275,7 +275,8 @@ fn watch(scenario: &Value, seed: u64, config: &Config, contract: Contract) -> Py
                 let network = scenario.validate().map_err(failed)?;
                 let end = Time::ZERO + network.duration;
                 let simulation = Simulation::new(network);
-                let summary = simulation.run(observer, None, |_| ControlFlow::Continue(()))?;
+                let summary =
+                    simulation.run(observer, Outputs::default(), |_| ControlFlow::Continue(()))?;
                 let mut summary = serde_json::to_value(&summary).map_err(failed)?;
                 summary["wall_seconds"] = 0.into();
                 Ok((summary, end))

@@ -29,6 +29,7 @@ mod kernel;
 mod line;
 mod node;
 pub mod overload;
+mod received;
 pub mod scenario;
 mod simulation;
 mod stations;
@@ -39,5 +40,5 @@ mod wire_check;
 mod wires;
 
 pub use layercast_link::host::HostStats;
-pub use simulation::Simulation;
+pub use simulation::{Outputs, Simulation};
 pub use summary::{FlowSummary, HostSummary, QueueSummary, SimSummary};

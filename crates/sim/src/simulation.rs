@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use layercast_core::{AnyObserver, Observer, Time};
 
+use crate::received::StreamOut;
 use crate::scenario::Network;
 use crate::stations::Stations;
 use crate::summary::SimSummary;
@@ -17,7 +18,7 @@ use crate::wires::{Capture, Medium};
 /// use std::ops::ControlFlow;
 ///
 /// use layercast_core::Off;
-/// use layercast_sim::Simulation;
+/// use layercast_sim::{Outputs, Simulation};
 /// use layercast_sim::scenario::Scenario;
 ///
 /// // The narrow link fits the base layer and the first enhancement layer.
@@ -37,7 +38,7 @@ use crate::wires::{Capture, Medium};
 ///     receiver = [{ node = "wide", flow = "film" }, { node = "narrow", flow = "film" }]
 /// "#;
 /// let network = Scenario::from_toml(text, "".as_ref()).unwrap().validate().unwrap();
-/// let summary = Simulation::new(network).run(&mut Off, None, |_| ControlFlow::Continue(())).unwrap();
+/// let summary = Simulation::new(network).run(&mut Off, Outputs::default(), |_| ControlFlow::Continue(())).unwrap();
 /// let [wide, narrow] = &summary.flows[0].receivers[..] else { panic!() };
 /// assert_eq!((wide.lost.base, narrow.lost.base), (0, 0));
 /// assert!(wide.frames.base > 0 && narrow.frames.base > 0);
@@ -53,36 +54,48 @@ impl Simulation {
         Simulation { net: Arc::new(net) }
     }
 
-    /// Runs to the end, or tells why the capture could not be written.
+    /// Runs to the end, or tells why an output could not be written.
     ///
-    /// `obs` sees every machine; `pcap` gets a pcapng of every link direction; `progress` is
-    /// called once for each second of the run and may break it off: the capture is then complete up
-    /// to that second, and so is the summary, which says so in `sim_seconds`.
-    pub fn run(
+    /// `obs` sees every machine; `progress` is called once for each second of the run and may break it off: the outputs are
+    /// then complete up to that second, and so is the summary, which says so in `sim_seconds`.
+    pub fn run<'a>(
         &self,
-        obs: &mut (dyn Observer + Send),
-        pcap: Option<&mut (dyn io::Write + Send)>,
+        obs: &'a mut (dyn Observer + Send),
+        outputs: Outputs<'a>,
         mut progress: impl FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
-        self.run_watched(obs, pcap, &mut progress)
+        self.run_watched(obs, outputs, &mut progress)
     }
 
-    fn run_watched(
+    fn run_watched<'a>(
         &self,
-        obs: &mut (dyn Observer + Send),
-        pcap: Option<&mut (dyn io::Write + Send)>,
+        obs: &'a mut (dyn Observer + Send),
+        outputs: Outputs<'a>,
         progress: &mut dyn FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
         let mut stations = Stations::new(self.net.clone(), AnyObserver::new(obs), Medium::link);
-        if let Some(out) = pcap {
+        if let Some(out) = outputs.pcap {
             stations.capture = Some(Capture::new(out, &self.net, &stations.wires)?);
         }
+        stations.outputs = outputs.streams.into_iter().map(StreamOut::new).collect();
         stations.plan_scenario();
         stations.now = stations.run(Time::ZERO + self.net.duration, progress);
         let summary = stations.summary();
+        for out in stations.outputs {
+            out.finish()?;
+        }
         match stations.capture {
             Some(capture) => capture.finish().map(|()| summary),
             None => Ok(summary),
         }
     }
+}
+
+/// What a run writes beside its summary.
+#[derive(Default)]
+pub struct Outputs<'a> {
+    /// Gets a pcapng of every link direction.
+    pub pcap: Option<&'a mut (dyn io::Write + Send)>,
+    /// Get the streams that the receivers play, as these would write them; in the order of the scenario.
+    pub streams: Vec<&'a mut (dyn io::Write + Send)>,
 }

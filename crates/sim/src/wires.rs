@@ -210,6 +210,7 @@ impl Wire {
             ends,
             ports,
             repair,
+            ..
         } = net.links[link];
         let (from, to) = (ends[side], ends[1 - side]);
         let here = &net.nodes[from].ports;

@@ -30,6 +30,7 @@ use crate::{args, repair, report, signals, sim};
 pub use decoder::name as ffmpeg;
 use film::Film;
 use moments::{Moment, Seen};
+pub use plan::extension;
 use plan::{Plan, Role};
 use quality::Quality;
 pub use quality::{PSNR_EQUAL, psnr};

@@ -195,7 +195,7 @@ impl Process {
 }
 
 /// What the name of a file with such media ends in.
-fn extension(media: Media) -> &'static str {
+pub fn extension(media: Media) -> &'static str {
     match media {
         Media::Mpeg1 => "m1v",
         Media::Mpeg2 => "m2v",

@@ -187,7 +187,10 @@ impl Switch {
             reserved = reserved.saturating_add(branch.base);
             self.demands.push(demand(flow, branch, self.config.merge));
         }
-        let residual = port.config.capacity().saturating_sub(reserved);
+        let residual = match port.config.adapts {
+            true => port.config.capacity().saturating_sub(reserved),
+            false => CellRate(u32::MAX),
+        };
         port.residual = fair_share(residual, &self.demands, &mut self.grants);
         for index in 0..self.demands.len() {
             let (flow, grant) = (self.demands[index].flow, self.grants[index]);

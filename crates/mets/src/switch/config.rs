@@ -77,6 +77,9 @@ pub struct PortConfig {
     pub delay: Span,
     /// What METS flows may use of the line; `None`: all of it (specs/mets.md 2.11).
     pub adapt_capacity: Option<CellRate>,
+    /// Whether the adapter divides the line among the flows. If not, each branch has all layers that its receivers want, and the
+    /// queue alone decides what is lost; base layers are admitted all the same.
+    pub adapts: bool,
     /// Share of the line that base layers may reserve, in permille (specs/mets.md 2.10).
     pub bl_permille: u16,
     /// What the host at the other end can take, if one is there that has limits.
@@ -132,6 +135,7 @@ impl Default for PortConfig {
             queue: QueueConfig::default(),
             delay: Span::ZERO,
             adapt_capacity: None,
+            adapts: true,
             bl_permille: 900,
             receiver: None,
             discard: Discard::default(),

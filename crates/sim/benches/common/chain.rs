@@ -5,7 +5,7 @@ use std::path::Path;
 
 use layercast_core::Off;
 use layercast_sim::scenario::Scenario;
-use layercast_sim::{SimSummary, Simulation};
+use layercast_sim::{Outputs, SimSummary, Simulation};
 
 /// A source, three switches in a row, a receiver.
 const CHAIN: &str = r#"
@@ -42,6 +42,6 @@ pub fn chain(carriage: &str, seconds: u64) -> Simulation {
 
 /// Runs it to its end.
 pub fn run(simulation: &Simulation) -> SimSummary {
-    let summary = simulation.run(&mut Off, None, |_| ControlFlow::Continue(()));
+    let summary = simulation.run(&mut Off, Outputs::default(), |_| ControlFlow::Continue(()));
     summary.expect("nothing is written, so nothing can fail")
 }

@@ -145,6 +145,7 @@ fn port_config(
         delay: link.delay,
         discard: link.discard.discard(),
         adapt_capacity: link.adapt_capacity,
+        adapts: link.adapt,
         measured: scenario.promise.promise(scenario.admission)?,
         bl_permille: (fraction("bl_share", link.bl_share)? * 1_000.0).round() as u16,
         ..PortConfig::default()
@@ -224,6 +225,7 @@ pub(super) fn links(topology: &Topology, specs: &[LinkSpec]) -> Vec<NetLink> {
             ends: [a, b],
             ports: [topology.port(a, b)?, topology.port(b, a)?],
             repair: spec.repair.0,
+            schedule: spec.schedule.clone().unwrap_or_default(),
         })
     })
     .collect()

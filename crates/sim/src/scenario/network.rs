@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use layercast_core::{NodeId, PortId, QosOption, Span, Time};
-use layercast_link::LinkConfig;
+use layercast_link::{LinkConfig, RateSchedule};
 use layercast_media::Clip;
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_mets::{AppFrame, SinkConfig, SourceConfig};
@@ -88,7 +88,7 @@ pub struct Port {
 }
 
 /// A link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetLink {
     /// The two nodes.
     pub ends: [usize; 2],
@@ -96,6 +96,8 @@ pub struct NetLink {
     pub ports: [PortId; 2],
     /// What both ends do about losses.
     pub repair: Option<Means>,
+    /// When its lines have another share of their rates.
+    pub schedule: RateSchedule,
 }
 
 /// A flow.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use layercast_atm::SharedPolicy;
 use layercast_core::{CellRate, Composition, Level, QosPolicy, Rate, Span};
-use layercast_link::Discard;
+use layercast_link::{Discard, RateSchedule};
 use layercast_media::{FilterRule, Synthetic};
 use layercast_mets::switch::Lowering;
 use layercast_mets::{ParityConfig, PlayoutConfig};
@@ -168,6 +168,10 @@ pub struct LinkSpec {
         serialize_with = "word_or_table_out"
     )]
     pub rate: RateSpec,
+    /// When it has another share of that rate, counted from the start of the scenario, in both directions.
+    #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<RateSchedule>>")]
+    pub schedule: Option<RateSchedule>,
     /// Propagation delay.
     #[serde(default, with = "text")]
     #[schemars(with = "Text<Span>")]
@@ -192,6 +196,10 @@ pub struct LinkSpec {
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Text<CellRate>>", extend("pattern" = form::cell_rate()))]
     pub adapt_capacity: Option<CellRate>,
+    /// Whether the adapter divides the rate among the flows. With `false` each flow has all layers that its receivers want, and the
+    /// queue alone decides what is lost.
+    #[serde(default = "defaults::yes", skip_serializing_if = "Clone::clone")]
+    pub adapt: bool,
     /// Loss process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,

@@ -140,16 +140,18 @@ impl Topology {
         let same = |other: &&LinkSpec| other.multicast.as_ref() == Some(group) && other.a == link.a;
         let first = scenario.links.iter().find(same).unwrap_or(link);
         let alike = first.rate == link.rate
+            && first.schedule == link.schedule
             && first.queue == link.queue
             && first.efci == link.efci
             && first.discard == link.discard
             && first.bl_share == link.bl_share
             && first.adapt_capacity == link.adapt_capacity
+            && first.adapt == link.adapt
             && first.repair == link.repair;
         match alike {
             true => Ok(()),
             false => {
-                let accepted = "with the rate, queue, efci, discard, bl_share, adapt_capacity and repair of the first link of the group: \
+                let accepted = "with the rate, schedule, queue, efci, discard, bl_share, adapt_capacity, adapt and repair of the first link of the group: \
                                 they have one port";
                 Err(ScenarioError::value(field("multicast"), group, accepted))
             }

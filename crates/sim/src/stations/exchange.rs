@@ -148,6 +148,9 @@ impl Stations<'_> {
                     StationEvent::Sink(at, event) => {
                         let sink = &mut self.sinks[config.receivers[at]];
                         sink.log.on_event(now, &event);
+                        if let Some(out) = self.outputs.get_mut(config.receivers[at]) {
+                            out.on_event(&event);
+                        }
                         if let SinkEvent::Answer { id, status } = event {
                             sink.answers.push((now, id, status));
                         }

@@ -21,6 +21,7 @@ use layercast_mets::{Part, StationInput};
 use self::script::Action;
 use crate::kernel::{Kernel, SourceId};
 use crate::node::{NodeState, SinkState, SourceState};
+use crate::received::StreamOut;
 use crate::scenario::{Network, Port};
 use crate::wires::{Capture, LinkState, Medium, Wire};
 
@@ -46,6 +47,8 @@ pub(crate) struct Stations<'a> {
     /// Where links repair losses.
     pub budgets_event: Option<SourceId>,
     pub counts: Counts,
+    /// The streams of receivers, in their order, if they are written.
+    pub outputs: Vec<StreamOut<'a>>,
     /// Units that an [internetwork](crate::internet) carries, and whose first bit leaves now, with the place of their wire.
     pub leaving: Vec<(usize, Framed)>,
 }
@@ -148,6 +151,7 @@ impl<'a> Stations<'a> {
             budgets_event,
             kernel,
             counts: Counts::default(),
+            outputs: Vec::new(),
             leaving: Vec::new(),
         }
     }
@@ -279,7 +283,7 @@ impl<'a> Stations<'a> {
             return self.settle(home);
         }
         self.give_sink(place, SinkInput::LinkUp);
-        let ends = net.links[link];
+        let ends = &net.links[link];
         let side = usize::from(ends.ends[0] == home);
         let (neighbour, port) = (ends.ends[side], ends.ports[side]);
         self.give(neighbour, StationInput::PortUp { port });

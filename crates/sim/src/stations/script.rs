@@ -8,6 +8,7 @@ use layercast_mets::StationInput;
 
 use super::Stations;
 use crate::scenario::{Asked, Fault, FaultKind};
+use crate::wires::{drain_repair, out_wire_of};
 
 /// Something to be done at a given time; the numbers are places.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub(crate) enum Action {
     ChannelDown(usize),
     /// The channel of a link stands again, if both ends do.
     ChannelUp(usize),
+    /// The lines of a link have another rate.
+    Rate(usize),
 }
 
 impl Stations<'_> {
@@ -49,6 +52,11 @@ impl Stations<'_> {
         }
         for (place, request) in net.requests.iter().enumerate() {
             self.plan(request.at, Action::Request(place));
+        }
+        for (link, ends) in net.links.iter().enumerate() {
+            for step in ends.schedule.steps() {
+                self.plan(Time::ZERO + step.after, Action::Rate(link));
+            }
         }
     }
 
@@ -81,6 +89,10 @@ impl Stations<'_> {
             }
             Action::Fault(fault) => self.fault(fault),
             Action::Request(place) => self.request(place),
+            Action::Rate(link) => {
+                self.follow_schedule(2 * link);
+                self.follow_schedule(2 * link + 1);
+            }
             Action::ChannelDown(link) => self.announce(link, false),
             Action::ChannelUp(link) => {
                 let ends = self.net.links[link].ends;
@@ -92,6 +104,30 @@ impl Stations<'_> {
                 }
             }
         }
+    }
+
+    /// The port of a wire sends at the rate that the schedule of its link has now.
+    fn follow_schedule(&mut self, wire: usize) {
+        let (now, net) = (self.now, Arc::clone(&self.net));
+        let (from, link) = (self.wires[wire].from, wire / 2);
+        let mut ports = net.nodes[from].ports.iter();
+        let Some(port) = ports.find(|port| port.link == link) else {
+            return;
+        };
+        let step = |full| net.links[link].schedule.last_step(now, Time::ZERO, full);
+        let Some(rate) = port.config.rate.and_then(step) else {
+            return;
+        };
+        let repair = &mut self.wires[wire].repair;
+        repair.set_rate(now, Some(rate), &mut self.obs);
+        drain_repair(
+            (&mut self.wires, wire),
+            now,
+            &mut self.kernel,
+            &mut self.obs,
+        );
+        let port = port.id;
+        self.give(from, StationInput::PortRate { port, rate });
     }
 
     /// Asks a machine for something, if it is there.
@@ -123,7 +159,7 @@ impl Stations<'_> {
 
     /// Tells both ends of a link that its channel stands, or is gone.
     fn announce(&mut self, link: usize, up: bool) {
-        let ends = self.net.links[link];
+        let ends = self.net.links[link].clone();
         for (side, (node, port)) in ends.ends.into_iter().zip(ends.ports).enumerate() {
             // A port with several links is down when all of them are.
             let mut others = self.wires[2 * link + side].fan.iter();
@@ -172,6 +208,9 @@ impl Stations<'_> {
             self.sources[flow].start(now, &net.flows[flow], station);
         }
         self.settle(place);
+        for port in &node.ports {
+            self.follow_schedule(out_wire_of(&net, place, port.link));
+        }
         for &receiver in &node.receivers {
             let wanted = &net.receivers[receiver];
             if wanted.join < now && wanted.leave.is_none_or(|leave| leave > now) {

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use crate::common::{CHAIN, capture, json, ready_made, run, scenario};
 use layercast_core::{Observer, Off, Record, Span, Time};
 use layercast_sim::scenario::{HostChoice, JitterSpec, LossSpec, Scenario, Ties};
-use layercast_sim::{SimSummary, Simulation};
+use layercast_sim::{Outputs, SimSummary, Simulation};
 use layercast_wire::Carriage;
 
 /// A scenario in which everything random is on.
@@ -69,7 +69,11 @@ fn neither_observer_nor_capture_changes_the_run() {
     let mut count = Count(0);
     let simulation = Simulation::new(scenario.validate().unwrap());
     let observed = simulation
-        .run(&mut count, None, |_| ControlFlow::Continue(()))
+        .run(
+            &mut count,
+            Outputs::default(),
+            |_| ControlFlow::Continue(()),
+        )
         .unwrap();
     assert!(count.0 > 1_000, "{}", count.0);
     assert_eq!(json(&observed), json(&run(&scenario)));
@@ -141,7 +145,14 @@ fn a_run_broken_off_is_the_beginning_of_the_whole_one() {
         false => ControlFlow::Continue(()),
     };
     let summary = simulation
-        .run(&mut Off, Some(&mut part), until_3_s)
+        .run(
+            &mut Off,
+            Outputs {
+                pcap: Some(&mut part),
+                ..Outputs::default()
+            },
+            until_3_s,
+        )
         .unwrap();
     assert_eq!((summary.sim_seconds, whole.sim_seconds), (3.0, 24.0));
     let frames = |summary: &SimSummary| summary.flows[0].receivers[0].frames.base;

@@ -17,6 +17,7 @@ mod internet_errors;
 mod internet_scenarios;
 mod layers;
 mod measured;
+mod narrowing;
 mod pacing;
 mod renditions;
 mod renegotiation;

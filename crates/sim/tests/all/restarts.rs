@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use layercast_core::{Observer, PerLayer, Record, TraceEvent};
-use layercast_sim::Simulation;
+use layercast_sim::{Outputs, Simulation};
 use proptest::prelude::*;
 
 use crate::common::scenario;
@@ -120,7 +120,7 @@ proptest! {
         let network = scenario(&plan.text()).validate().unwrap();
         let mut frames = Frames::default();
         let summary = Simulation::new(network)
-            .run(&mut frames, None, |_| ControlFlow::Continue(()))
+            .run(&mut frames, Outputs::default(), |_| ControlFlow::Continue(()))
             .unwrap();
         let receiver = summary.receiver("guest").unwrap();
         // A receiver that starts again knows nothing of what it played before.

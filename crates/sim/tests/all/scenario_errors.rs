@@ -168,6 +168,11 @@ fn wrong_values_are_named_with_their_field() {
         ),
         (
             "delay = \"1 ms\"",
+            "schedule = \"9s:50%,5s:100%\"",
+            &["step 2 (5s:100%) is not after step 1 (9s:50%)"],
+        ),
+        (
+            "delay = \"1 ms\"",
             "loss = { bernoulli = 2.0 }",
             &["link[0]", "2 is not a probability"],
         ),

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use layercast_core::Off;
-use layercast_sim::Simulation;
 use layercast_sim::internet::scenario::Scenario;
 use layercast_sim::scenario::Scenario as Layered;
+use layercast_sim::{Outputs, Simulation};
 
 use crate::common::*;
 
@@ -63,7 +63,7 @@ impl Both {
             let (mut layered, mut internet) = (self.layered(), self.internet());
             (layered.seed, internet.run.seed) = (seed, seed);
             let old = Simulation::new(layered.validate().unwrap());
-            let old = old.run(&mut Off, None, |_| ControlFlow::Continue(()));
+            let old = old.run(&mut Off, Outputs::default(), |_| ControlFlow::Continue(()));
             let (old, new) = (old.unwrap(), run(&internet));
             for (old, new) in old.flows.iter().zip(&mets(&new).flows) {
                 assert_eq!(old.source, new.source, "seed {seed}: {}", old.name);

@@ -404,6 +404,7 @@ impl PeeringSpec {
             a: a.clone(),
             b: b.clone(),
             rate,
+            schedule: None,
             // That of the path: the network knows it.
             delay: Span::ZERO,
             queue: self.queue,
@@ -411,6 +412,7 @@ impl PeeringSpec {
             discard: self.discard,
             bl_share: self.bl_share,
             adapt_capacity: self.adapt_capacity,
+            adapt: true,
             loss: None,
             jitter: None,
             reorder: false,

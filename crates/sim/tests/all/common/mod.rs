@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use layercast_core::Off;
 use layercast_sim::scenario::Scenario;
-use layercast_sim::{SimSummary, Simulation};
+use layercast_sim::{Outputs, SimSummary, Simulation};
 
 /// The folder of the ready-made scenarios.
 pub fn scenarios() -> PathBuf {
@@ -27,7 +27,7 @@ pub fn scenario(text: &str) -> Scenario {
 pub fn run(scenario: &Scenario) -> SimSummary {
     let network = scenario.validate().unwrap();
     Simulation::new(network)
-        .run(&mut Off, None, |_| ControlFlow::Continue(()))
+        .run(&mut Off, Outputs::default(), |_| ControlFlow::Continue(()))
         .unwrap()
 }
 
@@ -36,8 +36,12 @@ pub fn capture(scenario: &Scenario) -> (SimSummary, Vec<u8>) {
     let mut pcap = Vec::new();
     let network = scenario.validate().unwrap();
     let simulation = Simulation::new(network);
+    let outputs = Outputs {
+        pcap: Some(&mut pcap),
+        ..Outputs::default()
+    };
     let summary = simulation
-        .run(&mut Off, Some(&mut pcap), |_| ControlFlow::Continue(()))
+        .run(&mut Off, outputs, |_| ControlFlow::Continue(()))
         .unwrap();
     (summary, pcap)
 }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use layercast_core::{JsonSeq, PerLayer, Span};
 use layercast_media::Synthetic;
-use layercast_sim::Simulation;
 use layercast_sim::scenario::{ClipSpec, Scenario};
+use layercast_sim::{Outputs, Simulation};
 
 use super::Corpus;
 use crate::common::{ready_made, scenario};
@@ -292,8 +292,15 @@ fn add(corpus: &mut Corpus, name: &str, scenario: &Scenario, recorded: bool) {
     let go_on = |_| ControlFlow::Continue(());
     let (mut trace, mut capture) = (JsonSeq::new(Vec::new(), name), Vec::new());
     let mut summary = match recorded {
-        true => simulation.run(&mut trace, Some(&mut capture), go_on),
-        false => simulation.run(&mut layercast_core::Off, None, go_on),
+        true => simulation.run(
+            &mut trace,
+            Outputs {
+                pcap: Some(&mut capture),
+                ..Outputs::default()
+            },
+            go_on,
+        ),
+        false => simulation.run(&mut layercast_core::Off, Outputs::default(), go_on),
     }
     .unwrap();
     let events = std::mem::take(&mut summary.events);

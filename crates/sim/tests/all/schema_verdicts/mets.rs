@@ -163,6 +163,20 @@ fn both_give_the_same_verdict_on_quantities_of_mets() {
         json!(["0 cells/s", "3500", "5 Mbit/s", "4294967296 cells/s", 3500]),
     );
     verdicts(
+        &["/link/0/schedule"],
+        json!(["10s:60%", "0:0.1%, 5 s : 10000 %", "10s:60%,20s:100%"]),
+        json!([
+            "",
+            "10s",
+            "10:60%",
+            "10s:60",
+            "10s:0%",
+            "10s:10001%",
+            "10s:60%,",
+            60
+        ]),
+    );
+    verdicts(
         &["/receiver/0/drain"],
         json!(["3500 cells/s", "0 cells/s"]),
         json!(["3500", "5 Mbit/s", "4294967296 cells/s", 3500]),
