@@ -2,6 +2,8 @@
 
 #[path = "all/common/mod.rs"]
 mod common;
+#[path = "sockets/discard.rs"]
+mod discard;
 #[path = "sockets/metrics.rs"]
 mod metrics;
 #[path = "sockets/sessions.rs"]
