@@ -7,7 +7,7 @@ use super::transport::{ClassStats, ClassifierConfig, TsClassifier};
 use super::{Findings, PictureClassifier, Role, VideoClassifier};
 use crate::MediaError;
 use crate::mpeg::sniff::{Form, sniff};
-use crate::ts::framing::Framing;
+use crate::ts::framing::{At, Framing};
 use crate::ts::packet::{Packet, TS_PACKET};
 
 /// Packets of a transport stream in one PDU of classical AAL5: with the trailer these are whole cells.
@@ -127,6 +127,7 @@ impl ClassCensus {
         let mut counter = Counter {
             octets: &mut census.octets,
             pictures: &mut pictures,
+            left: u64::MAX,
         };
         classifier.push(data, &mut counter);
         census.videos.push((None, pictures));
@@ -136,20 +137,33 @@ impl ClassCensus {
     fn transport(mut self, data: &[u8], config: ClassifierConfig) -> ClassReport {
         let mut classifier = TsClassifier::new(config);
         let mut framing = Framing::default();
-        let mut take = |_, packet: &[u8]| self.packet(&mut classifier, packet);
+        // The packet before the one that has come, and where it begins.
+        let mut last: Option<(u64, [u8; TS_PACKET])> = None;
+        let (mut end, mut between) = (0, 0);
+        let mut take = |at: At, octets: &[u8]| {
+            between += at.offset.saturating_sub(end);
+            end = at.offset + TS_PACKET as u64;
+            let next = octets.first_chunk().map(|it| (at.offset, *it));
+            if let Some((begin, packet)) = std::mem::replace(&mut last, next) {
+                // Where the next one begins in it, it is cut, and what is behind belongs to the next one.
+                self.packet(&mut classifier, &packet, at.offset.wrapping_sub(begin));
+            }
+        };
         framing.push(data, &mut take);
         framing.finish(&mut take);
+        if let Some((_, packet)) = last {
+            self.packet(&mut classifier, &packet, TS_PACKET as u64);
+        }
         self.end_pdu();
         let known: Vec<u16> = classifier.videos().map(|(pid, _)| pid).collect();
         self.videos
             .retain(|(pid, it)| it.count() > 0 || pid.is_some_and(|pid| known.contains(&pid)));
-        self.report(Some(classifier.stats()), framing.skipped())
+        between += (data.len() as u64).saturating_sub(end);
+        self.report(Some(classifier.stats()), between)
     }
 
-    fn packet(&mut self, classifier: &mut TsClassifier, octets: &[u8]) {
-        let Some(whole) = octets.first_chunk::<TS_PACKET>() else {
-            return;
-        };
+    /// A packet, of which the first `own` octets count.
+    fn packet(&mut self, classifier: &mut TsClassifier, whole: &[u8; TS_PACKET], own: u64) {
         let pid = Packet::new(whole).map(|packet| packet.pid());
         let place = self.videos.iter().position(|(it, _)| *it == pid);
         let mut pictures = place.map(|at| std::mem::take(&mut self.videos[at].1));
@@ -163,6 +177,7 @@ impl ClassCensus {
             Counter {
                 octets: &mut in_packet,
                 pictures: pictures.as_mut().unwrap_or(&mut none),
+                left: own,
             },
             &mut cells,
         );
@@ -241,12 +256,16 @@ fn percent(part: u64, whole: u64) -> f64 {
 struct Counter<'a> {
     octets: &'a mut [u64; 4],
     pictures: &'a mut Pictures,
+    /// Octets that still count.
+    left: u64,
 }
 
 impl Findings for Counter<'_> {
     fn octets(&mut self, class: DataClass, count: usize) {
-        self.octets[class.index()] += count as u64;
-        self.pictures.at += count as u64;
+        let count = self.left.min(count as u64);
+        self.left -= count;
+        self.octets[class.index()] += count;
+        self.pictures.at += count;
     }
 
     fn unit(&mut self) {

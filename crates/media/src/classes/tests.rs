@@ -518,3 +518,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_octet_of_two_packets_counts_once() {
+    // The sixth packet is cut: the seventh begins in it.
+    let packet = |number: u8| [&[0x47, 1, 0, 0x10 | number & 15][..], &[number; 184]].concat();
+    let mut stream: Vec<u8> = (0..12).flat_map(packet).collect();
+    let whole = ClassCensus::of(&stream, ClassifierConfig::default()).expect("a stream");
+    assert_eq!((whole.octets, whole.skipped_octets), (12 * 188, 0));
+    stream.drain(5 * 188 + 50..6 * 188);
+    let cut = ClassCensus::of(&stream, ClassifierConfig::default()).expect("a stream");
+    let packets = cut.classes.iter().filter_map(|it| it.packets);
+    assert_eq!(packets.sum::<u64>(), 12);
+    assert_eq!(cut.octets + cut.skipped_octets, stream.len() as u64);
+    let sum: u64 = cut.classes.iter().map(|it| it.octets).sum();
+    assert_eq!(sum, cut.octets);
+}
+
+#[test]
+fn what_is_between_packets_is_counted_in_files_of_each_form() {
+    let packet = |number: u8| [&[0x47, 1, 0, 0x10 | number & 15][..], &[number; 184]].concat();
+    for (before, behind) in [(0, 0), (4, 0), (0, 16)] {
+        let of = |number: u8| [vec![0; before], packet(number), vec![0; behind]].concat();
+        let stream: Vec<u8> = (0..12).flat_map(of).collect();
+        let report = ClassCensus::of(&stream, ClassifierConfig::default()).expect("a stream");
+        assert_eq!(report.octets, 12 * 188);
+        assert_eq!(report.skipped_octets, 12 * (before + behind) as u64);
+    }
+}
