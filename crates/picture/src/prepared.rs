@@ -328,6 +328,9 @@ impl CellFileHeader {
             return Err(wrong(11, group));
         }
         let code = match usize::from(code) {
+            // Without parities there is no block.
+            0 if rows != 0 => return Err(wrong(13, rows)),
+            0 if columns != 0 => return Err(wrong(14, columns)),
             0 => None,
             number => Some(*MatrixCode::ALL.get(number - 1).ok_or(wrong(12, code))?),
         };
@@ -609,7 +612,15 @@ mod tests {
         );
         assert_eq!(with(0, b'X'), Err(CellFileError::Magic));
         assert_eq!(with(8, 2), Err(CellFileError::Version(2)));
-        for (place, value) in [(9, 2), (10, 3), (11, 0), (11, 16), (12, 6)] {
+        for (place, value) in [
+            (9, 2),
+            (10, 3),
+            (11, 0),
+            (11, 16),
+            (12, 6),
+            (13, 4),
+            (14, 1),
+        ] {
             assert_eq!(
                 with(place, value),
                 Err(CellFileError::Field { place, value })
