@@ -270,6 +270,7 @@ def draw(context: Context, seen: dict[tuple[Way, int], list[Seen]]) -> str:
         xlim=(0, 100),
     )
     axes[0].invert_yaxis()
+    # Selected layers leave this corner free.
+    axes[0].legend(title="of the line left", loc="lower right")
     axes[1].set(xlabel="PSNR of luminance (dB)", xlim=(10, None))
-    axes[1].legend(*axes[0].get_legend_handles_labels(), title="of the line left", loc="lower right")
     return style.save(figure, context.path("picture-drop"))
