@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Stream, Time, earliest};
 use layercast_repair::{
-    Carried, Codec, Feedback, Head, LayerRepairs, Means, PART_HEAD, RepairConfig, RepairStats,
-    Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
+    Carried, Codec, Feedback, Head, LayerRepairs, Means, PART_HEAD, Parity, RepairConfig,
+    RepairStats, Repairer, RepairerInput, RequestStats, Requester, RequesterInput, Unit,
 };
 
 /// A packet: frame, place in the frame, packets of the frame.
@@ -264,6 +264,8 @@ pub struct Hop {
     pub in_parts: bool,
     /// The clocks of the sending end and the receiving one.
     pub clocks: [Skewed; 2],
+    /// Octets of the contents that were sent in this session, by their counters.
+    lengths: BTreeMap<u32, u32>,
     session: u16,
     /// What former ends counted.
     former: (RepairStats, RequestStats),
@@ -283,6 +285,7 @@ impl Hop {
             parts_sent: 0,
             in_parts: false,
             clocks: [Skewed::default(); 2],
+            lengths: BTreeMap::new(),
             session: SESSION,
             former: Default::default(),
             octets: 0,
@@ -296,6 +299,7 @@ impl Hop {
         let open = self.repairer.open() as u64;
         self.former = self.stats();
         self.session += 1;
+        self.lengths.clear();
         self.requester = Requester::new(&config.name, self.session, codec());
         self.repairer = Repairer::new(RepairConfig {
             session: self.session,
@@ -366,22 +370,33 @@ impl Hop {
         self.back.how.loss = back;
     }
 
+    /// Octets of the longest content that a parity is of.
+    fn longest_of(&self, parity: &Parity) -> u32 {
+        let first = parity.counter.0.wrapping_sub(parity.back.into());
+        let contents = (0..u128::BITS).filter(|bit| parity.contents >> bit & 1 == 1);
+        let octets = contents.filter_map(|bit| self.lengths.get(&first.wrapping_add(bit)));
+        octets.copied().max().expect("a parity is of what was sent")
+    }
+
     fn drain(&mut self, now: Time) {
         let [here, there] = self.clocks.map(|clock| clock.read(now));
         while let Some(out) = self.repairer.poll_transmit(here, &mut Off) {
-            if out.item.is_some() {
-                self.octets += u64::from(OCTETS);
-            }
             // Through the codec, as on a socket.
             let mut wire = Vec::new();
             out.head.encode_into(&mut wire);
             let (head, rest) = Head::decode(&wire).expect("what is encoded decodes");
             assert!(rest.is_empty() && head == out.head);
-            let octets = match &out.item {
-                Some(Carried::Item((unit, _))) => unit.octets,
-                Some(Carried::Parity(_)) => OCTETS,
-                None => 60,
+            let octets = match (&out.head, &out.item) {
+                (Head::Parity(parity), _) => self.longest_of(parity),
+                (_, Some(Carried::Item((unit, _)))) => unit.octets,
+                _ => 60,
             };
+            if let Head::Data { counter, .. } = &out.head {
+                self.lengths.insert(counter.0, octets);
+            }
+            if out.item.is_some() {
+                self.octets += u64::from(octets);
+            }
             let parity = matches!(out.item, Some(Carried::Parity(_)));
             let longer = if parity { PARITY_EXTRA } else { 0 };
             let part = match out.parts {

@@ -278,7 +278,8 @@ fn contents_whose_longest_has_no_parity_that_passes_end_as_copies() {
         packets: (60, 30),
         ..Setup::of(Impairment::loss(0.1), 120)
     });
-    assert!(outcome.share_lost() < 0.2, "{}", outcome.share_lost());
+    // Parities are tried in the first seconds, and once a minute.
+    assert!(outcome.share_lost() < 0.01, "{}", outcome.share_lost());
     assert_eq!(outcome.twice, 0);
 }
 
