@@ -9,4 +9,4 @@ pub(crate) mod stream;
 
 pub(crate) use header::State;
 pub(crate) use layers::{Layers, Unit, sequence_of};
-pub(crate) use obu::{Obu, is_annex_b, is_section_5, kind, leb128, obus, put_leb128};
+pub(crate) use obu::{Head, Obu, is_annex_b, is_section_5, kind, leb128, obus, put_leb128};

@@ -7,6 +7,7 @@ pub(crate) mod kind {
     pub const FRAME_HEADER: u8 = 3;
     pub const TILE_GROUP: u8 = 4;
     pub const FRAME: u8 = 6;
+    pub const TILE_LIST: u8 = 8;
     pub const PADDING: u8 = 15;
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Obu<'a> {
 
 /// The header of a unit (5.3.1), with its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Head {
+pub(crate) struct Head {
     pub kind: u8,
     pub ids: Option<(u8, u8)>,
     first: u8,

@@ -5,7 +5,7 @@ use layercast_core::{Media, Serial};
 
 use super::pictures::Parts;
 use crate::Map;
-use crate::av1::{Obu, State, Unit, kind, leb128, obus, put_leb128};
+use crate::av1::{Head, Obu, State, Unit, kind, leb128, obus, put_leb128};
 use crate::bare::{BareFrames, MAX_FRAME};
 use crate::live::{Stamp, TimedFrame};
 
@@ -58,13 +58,33 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Whether a payload shows for certain that it is AV1: a coded video sequence begins with its header.
-pub(super) fn shows_av1(payload: &[u8]) -> bool {
+/// Whether a payload is one of AV1, and whether it shows that for certain: a coded video sequence begins with its header.
+pub(super) fn shows_av1(payload: &[u8]) -> Option<bool> {
     const RESERVED: u8 = 0x07;
+    let (head, mut elements) = Elements::read(payload)?;
+    let mut continues = head & CONTINUES != 0;
+    if head & RESERVED != 0 || continues && head & NEW_SEQUENCE != 0 {
+        return None;
+    }
+    while let Some(element) = elements.next() {
+        let (element, _) = element.ok()?;
+        let begins = !std::mem::take(&mut continues);
+        let is_known = |it: Head| {
+            (kind::SEQUENCE..=kind::TILE_LIST).contains(&it.kind) || it.kind == kind::PADDING
+        };
+        if begins && !element.is_empty() && !Head::read(element).is_some_and(is_known) {
+            return None;
+        }
+    }
+    Some(begins_sequence(payload))
+}
+
+/// Whether a coded video sequence begins with its header.
+fn begins_sequence(payload: &[u8]) -> bool {
     let Some((head, mut elements)) = Elements::read(payload) else {
         return false;
     };
-    if head & (CONTINUES | NEW_SEQUENCE | RESERVED) != NEW_SEQUENCE {
+    if head & NEW_SEQUENCE == 0 {
         return false;
     }
     let Some(Ok((mut element, mut is_last))) = elements.next() else {

@@ -3,16 +3,24 @@ use super::h264::H264;
 use super::h265::H265;
 use super::nal::{NalCodec, Shape, aggregated};
 use super::packet::RtpPacket;
+use super::shapes::Shapes;
 use super::vpx::{shows_vp8, shows_vp9};
 use super::{MPEG_VIDEO, TRANSPORT};
 use crate::h264::nal;
 use crate::h265;
 use crate::ts::packet::{SYNC, TS_PACKET};
 
-/// Payload types that an application assigns (RFC 3551, 6).
-const DYNAMIC: std::ops::RangeInclusive<u8> = 96..=127;
+/// Whether an application assigns a payload type (RFC 3551, 3 and 6). Those of the first range are unassigned, and of use where the others
+/// do not suffice: browsers take them.
+fn is_assigned(payload_type: u8) -> bool {
+    matches!(payload_type, 35..=63 | 96..=127)
+}
+
 /// One packet in this number may violate the syntax of the codec for which a stream is taken.
 const ODD_SHARE: u64 = 10;
+
+/// Packets after which a codec is called another one than that of the stream.
+const OTHER_PACKETS: u64 = 16;
 
 /// What a source carries, of the things that can be carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +35,19 @@ pub(crate) enum Carried {
 }
 
 impl Carried {
+    /// Its name in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carried::Transport => "MPEG-TS",
+            Carried::Mpeg => "MPEG-1/2 video",
+            Carried::H264 => "H.264",
+            Carried::H265 => "H.265",
+            Carried::Av1 => "AV1",
+            Carried::Vp8 => "VP8",
+            Carried::Vp9 => "VP9",
+        }
+    }
+
     /// Whether it has no static payload type.
     pub fn is_dynamic(self) -> bool {
         !matches!(self, Carried::Transport | Carried::Mpeg)
@@ -36,10 +57,10 @@ impl Carried {
 /// What a source carries that cannot be carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Foreign {
-    Mpeg4,
-    Aac,
-    /// A static payload type (RFC 3551, tables 4 and 5).
-    Static(&'static str),
+    /// A codec of this name.
+    Named(&'static str),
+    /// Parities of the packets of another port (SMPTE 2022-1).
+    Parities,
     Unknown,
 }
 
@@ -58,11 +79,16 @@ pub(crate) struct Evidence {
     av1: u64,
     vp8: u64,
     vp9: u64,
-    mpeg4: u64,
-    aac: u64,
-    /// Payloads that are none of H.264, none of H.265.
+    /// Parameter sets of H.266.
+    h266: u64,
+    /// Payloads that are none of the codec.
     odd: u64,
     odd_of_h265: u64,
+    odd_of_av1: u64,
+    odd_of_vp8: u64,
+    odd_of_vp9: u64,
+    odd_of_h266: u64,
+    shapes: Shapes,
 }
 
 impl Evidence {
@@ -85,13 +111,7 @@ impl Evidence {
         {
             self.mpeg += u64::from(matches!(code, 0..=0xAF | 0xB3 | 0xB8));
         }
-        match payload {
-            // Visual object sequence, group, visual object or picture (RFC 6416, 5).
-            [0, 0, 1, 0xB0 | 0xB3 | 0xB5 | 0xB6, ..] => self.mpeg4 += 1,
-            // AU headers of 16 bits (RFC 3640, 3.2.1), as of one AAC frame or some.
-            [0, bits, ..] if bits.is_multiple_of(16) && *bits > 0 => self.aac += 1,
-            _ => {}
-        }
+        self.shapes.add(packet);
         let count = |shown: Option<bool>, certain: &mut u64, odd: &mut u64| match shown {
             Some(true) => *certain += 1,
             Some(false) => {}
@@ -99,22 +119,31 @@ impl Evidence {
         };
         count(h264(payload), &mut self.h264, &mut self.odd);
         count(of_h265(payload), &mut self.h265, &mut self.odd_of_h265);
-        self.av1 += u64::from(shows_av1(payload));
-        self.vp8 += u64::from(shows_vp8(payload));
-        self.vp9 += u64::from(shows_vp9(payload));
+        count(shows_av1(payload), &mut self.av1, &mut self.odd_of_av1);
+        count(shows_vp8(payload), &mut self.vp8, &mut self.odd_of_vp8);
+        count(shows_vp9(payload), &mut self.vp9, &mut self.odd_of_vp9);
+        count(shows_h266(payload), &mut self.h266, &mut self.odd_of_h266);
     }
 
-    /// Which of AV1, VP8 and VP9 it shows. Payloads of other codecs do not look like their key frames, though much of theirs
-    /// looks like NAL units.
+    /// Whether it fits a codec of which this number of payloads is none.
+    fn fits(&self, odd: u64) -> bool {
+        odd * ODD_SHARE <= self.packets
+    }
+
+    fn is_h266(&self) -> bool {
+        self.h266 > self.h265 && self.fits(self.odd_of_h266)
+    }
+
+    /// Which of AV1, VP8 and VP9 it shows: key frames, among payloads that are those of the codec. Much of theirs looks like NAL units.
     pub fn shown(&self) -> Option<Carried> {
         let all = [
-            (self.av1, Carried::Av1),
-            (self.vp8, Carried::Vp8),
-            (self.vp9, Carried::Vp9),
+            (self.av1, self.odd_of_av1, Carried::Av1),
+            (self.vp8, self.odd_of_vp8, Carried::Vp8),
+            (self.vp9, self.odd_of_vp9, Carried::Vp9),
         ];
-        let most = all.into_iter().max_by_key(|it| it.0)?;
-        let is_dynamic = DYNAMIC.contains(&self.payload_type);
-        (is_dynamic && most.0 > 0).then_some(most.1)
+        let fitting = all.into_iter().filter(|it| it.0 > 0 && self.fits(it.1));
+        let most = fitting.max_by_key(|it| it.0)?;
+        is_assigned(self.payload_type).then_some(most.2)
     }
 
     pub fn packets(&self) -> u64 {
@@ -142,67 +171,94 @@ impl Evidence {
         match self.payload_type {
             MPEG_VIDEO => return Some(Carried::Mpeg),
             TRANSPORT => return Some(Carried::Transport),
-            payload_type if !DYNAMIC.contains(&payload_type) => return None,
+            payload_type if !is_assigned(payload_type) => return None,
             _ => {}
         }
         if self.transport * 2 > self.packets {
             return Some(Carried::Transport);
         }
+        if self.shapes.most().is_some() || self.is_h266() {
+            return None;
+        }
         if let Some(shown) = self.shown() {
             return Some(shown);
         }
-        let fits = |odd: u64| odd * ODD_SHARE <= self.packets;
-        let is_h265 = fits(self.odd_of_h265) && (self.h265 > self.h264 || !fits(self.odd));
+        let is_h265 =
+            self.fits(self.odd_of_h265) && (self.h265 > self.h264 || !self.fits(self.odd));
         let (certain_ones, odd, carried) = match is_h265 {
             true => (self.h265, self.odd_of_h265, Carried::H265),
             false => (self.h264, self.odd, Carried::H264),
         };
         let enough = certain_ones > 0 || self.packets >= plausible;
-        let foreign = self.mpeg4 + self.aac > certain_ones;
-        (enough && !foreign && fits(odd)).then_some(carried)
+        (enough && self.fits(odd)).then_some(carried)
+    }
+
+    /// The codec that it shows for certain, if that is another one than `than`.
+    pub fn other(&self, than: Carried, payload_type: u8) -> Option<&'static str> {
+        if self.packets < OTHER_PACKETS {
+            return None;
+        }
+        match self.carried(OTHER_PACKETS, u64::MAX) {
+            Some(carried) => (carried != than && self.is_strong()).then(|| carried.name()),
+            None => match self.foreign(payload_type) {
+                Foreign::Unknown => None,
+                other => Some(other.name()),
+            },
+        }
     }
 
     /// What it looks like.
     pub fn foreign(&self, payload_type: u8) -> Foreign {
-        if !DYNAMIC.contains(&payload_type) {
-            return match payload_type {
-                0 | 8 => Foreign::Static("G.711 sound"),
-                3 => Foreign::Static("GSM sound"),
-                9 => Foreign::Static("G.722 sound"),
-                10 | 11 => Foreign::Static("uncompressed sound"),
-                14 => Foreign::Static("MPEG sound"),
-                18 => Foreign::Static("G.729 sound"),
-                26 => Foreign::Static("JPEG video"),
-                31 => Foreign::Static("H.261 video"),
-                34 => Foreign::Static("H.263 video"),
-                _ => Foreign::Unknown,
-            };
+        if !is_assigned(payload_type) {
+            return of_static(payload_type).map_or(Foreign::Unknown, Foreign::Named);
         }
-        let most = self.mpeg4.max(self.aac);
-        match most {
-            0 => Foreign::Unknown,
-            _ if most == self.mpeg4 => Foreign::Mpeg4,
-            _ => Foreign::Aac,
-        }
+        let other = match self.is_h266() {
+            true => Foreign::Named("H.266 video"),
+            false => Foreign::Unknown,
+        };
+        self.shapes.most().unwrap_or(other)
     }
+}
+
+/// The codec of a static payload type (RFC 3551, tables 4 and 5).
+fn of_static(payload_type: u8) -> Option<&'static str> {
+    Some(match payload_type {
+        0 | 8 => "G.711 sound",
+        3 => "GSM sound",
+        4 => "G.723 sound",
+        5 | 6 | 16 | 17 => "DVI4 sound",
+        7 => "LPC sound",
+        9 => "G.722 sound",
+        10 | 11 => "uncompressed sound",
+        12 => "QCELP sound",
+        13 | 19 => "comfort noise",
+        14 => "MPEG sound",
+        15 => "G.728 sound",
+        18 => "G.729 sound",
+        25 => "CelB video",
+        26 => "JPEG video",
+        28 => "nv video",
+        31 => "H.261 video",
+        34 => "H.263 video",
+        _ => return None,
+    })
 }
 
 impl Foreign {
     /// Its name in words.
     pub fn name(self) -> &'static str {
         match self {
-            Foreign::Mpeg4 => "MPEG-4 part 2 video",
-            Foreign::Aac => "AAC sound",
-            Foreign::Static(name) => name,
+            Foreign::Named(name) => name,
+            Foreign::Parities => "parities of SMPTE 2022-1",
             Foreign::Unknown => "a codec that is not known",
         }
     }
 }
 
-/// Whether a payload is one of H.264 (RFC 6184), and whether it shows that for certain: parameter sets or
+/// Whether a payload is one of H.264 (RFC 6184), and whether it shows that for certain: a sequence parameter set or
 /// the beginning of an IDR picture.
 fn h264(payload: &[u8]) -> Option<bool> {
-    let certain = |kind| matches!(kind, nal::IDR | nal::SPS | nal::PPS);
+    let certain = |kind| matches!(kind, nal::IDR | nal::SPS);
     let single = |kind| matches!(kind, nal::SLICE | nal::IDR..=nal::FILLER);
     let forbidden = |byte: u8| byte & 0x80 != 0;
     // Some senders leave the start codes in.
@@ -258,4 +314,20 @@ fn of_h265(payload: &[u8]) -> Option<bool> {
         }
         Shape::Malformed => None,
     }
+}
+
+/// Whether a payload is one of H.266 in its lowest layer, and whether it begins with a parameter set (RFC 9328, 4.3).
+fn shows_h266(payload: &[u8]) -> Option<bool> {
+    const VPS: u8 = 14;
+    const PPS: u8 = 16;
+    const TOGETHER: u8 = 28;
+    let kind = |head: &[u8]| match *head {
+        [0, second, ..] if second & 7 != 0 => Some(second >> 3),
+        _ => None,
+    };
+    let unit = match kind(payload)? {
+        TOGETHER => kind(payload.get(4..)?)?,
+        kind => kind,
+    };
+    Some((VPS..=PPS).contains(&unit))
 }

@@ -14,6 +14,7 @@ mod reorder;
 mod sdp;
 mod sender;
 mod session;
+mod shapes;
 mod source;
 mod vpx;
 

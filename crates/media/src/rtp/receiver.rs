@@ -404,6 +404,12 @@ fn lacking<C: NalCodec>(codec: &C) -> Option<(&'static str, u64)> {
 
 fn not_carried(source: RtpSource, foreign: Foreign) -> String {
     let (name, kind) = (foreign.name(), source.payload_type);
+    if foreign == Foreign::Parities {
+        return format!(
+            "it is RTP with {name} (payload type {kind}), which protect the media of another port: give the port of the media, \
+             which is 2 or 4 below, and --rtp-fec for both"
+        );
+    }
     format!(
         "it is RTP with {name} (payload type {kind}), not with H.264, H.265, AV1, VP8, VP9, MPEG-1/2 video or MPEG-TS: let the \
          encoder send H.264, or put the codec into MPEG-TS (ffmpeg: -f rtp_mpegts, or -f mpegts to a udp:// address)"

@@ -10,6 +10,8 @@ use super::packet::RtpPacket;
 pub(crate) const SOURCE_SILENCE: Span = Span::from_secs(1);
 /// How long the source that is taken may send without a picture until another one may take its place.
 pub(crate) const SHOWN_WITHIN: Span = Span::from_secs(10);
+/// How long the source that is taken may give no picture until it is looked at again.
+const NO_PICTURE: Span = Span::from_secs(2);
 /// A silence in which packets of another source are kept, in case it takes the place.
 const MAYBE_GONE: Span = Span::from_ms(100);
 /// Sources looked at beside the one that is taken; packets of more are only counted.
@@ -76,6 +78,15 @@ pub enum RtpNote {
         /// The source that is taken now.
         new: RtpSource,
     },
+    /// The source, or one that could take its place, carries another codec than the stream.
+    OtherCodec {
+        /// That source.
+        source: RtpSource,
+        /// What it carries.
+        carries: &'static str,
+        /// What the stream is.
+        stream: &'static str,
+    },
 }
 
 impl fmt::Display for RtpNote {
@@ -97,6 +108,15 @@ impl fmt::Display for RtpNote {
             RtpNote::Unusable { old, new } => write!(
                 f,
                 "no picture came from the RTP source ({old}), and another one ({new}) takes its place"
+            ),
+            RtpNote::OtherCodec {
+                source,
+                carries,
+                stream,
+            } => write!(
+                f,
+                "the RTP source ({source}) carries {carries}, but the stream is {stream}, which does not change while it is served: let \
+                 the encoder send {stream}, or start serve again"
             ),
         }
     }
@@ -134,8 +154,10 @@ struct Taken {
     /// It gave a picture, or showed what it is.
     confirmed: bool,
     pictures: bool,
-    /// What its packets show, until it gives a picture.
+    /// What its packets show, until it gives a picture, and again if it gives none for some time.
     evidence: Evidence,
+    /// When its last picture came.
+    pictured: Time,
 }
 
 impl Taken {
@@ -165,6 +187,8 @@ pub(crate) struct Sources {
     described: Option<(u8, Carried)>,
     candidates: Vec<Candidate>,
     named: Vec<Named>,
+    /// The last source of which was said that it carries another codec, and which.
+    other_codec: Option<(RtpSource, &'static str)>,
     notes: VecDeque<RtpNote>,
     /// Packets of other sources.
     pub others: u64,
@@ -180,6 +204,10 @@ impl Sources {
     pub fn confirm(&mut self) {
         if let Some(taken) = &mut self.taken {
             (taken.confirmed, taken.pictures) = (true, true);
+            taken.pictured = taken.last;
+            if taken.evidence.packets() > 0 {
+                taken.evidence = Evidence::default();
+            }
         }
     }
 
@@ -198,6 +226,12 @@ impl Sources {
                         (taken.carried, taken.confirmed) = (shown, true);
                         let datagram = datagram.to_vec();
                         return Verdict::Take(shown, [Kept { at: now, datagram }].into());
+                    }
+                } else if now.since(taken.pictured) >= NO_PICTURE {
+                    taken.evidence.add(packet);
+                    let (carried, evidence) = (taken.carried, &taken.evidence);
+                    if let Some(other) = evidence.other(carried, source.payload_type) {
+                        self.tell_codec(source, other, carried);
                     }
                 }
                 return Verdict::Pass;
@@ -236,6 +270,14 @@ impl Sources {
             None => candidate.evidence.carried(MIN_PACKETS, PLAUSIBLE_PACKETS),
         };
         let confirmed = candidate.evidence.is_strong() || described.is_some();
+        if let Some(stream) = self.silent(now).filter(|_| described.is_none()) {
+            let at = self.candidates.iter().position(|it| it.source == source);
+            let evidence = at.map(|at| &self.candidates[at].evidence);
+            let other = evidence.and_then(|it| it.other(stream, source.payload_type));
+            if let Some(other) = other {
+                self.tell_codec(source, other, stream);
+            }
+        }
         let carried = carried.filter(|&carried| self.is_free(now, carried, confirmed));
         if let Some(carried) = carried {
             return self.take(now, source, carried, confirmed);
@@ -323,6 +365,23 @@ impl Sources {
         })
     }
 
+    /// What the stream carries, if its source fell silent and another one with the same may take its place.
+    fn silent(&self, now: Time) -> Option<Carried> {
+        let taken = self.taken.as_ref().filter(|it| it.holds(now))?;
+        (now.since(taken.last) >= SOURCE_SILENCE).then_some(taken.carried)
+    }
+
+    /// A source carries another codec than the stream: that is said once.
+    fn tell_codec(&mut self, source: RtpSource, carries: &'static str, stream: Carried) {
+        if self.other_codec.replace((source, carries)) != Some((source, carries)) {
+            self.notes.push_back(RtpNote::OtherCodec {
+                source,
+                carries,
+                stream: stream.name(),
+            });
+        }
+    }
+
     fn take(&mut self, now: Time, source: RtpSource, carried: Carried, confirmed: bool) -> Verdict {
         let at = self.candidates.iter().position(|it| it.source == source);
         let candidate = at.map(|at| self.candidates.remove(at));
@@ -334,6 +393,7 @@ impl Sources {
             last: now,
             confirmed,
             pictures: false,
+            pictured: now,
             evidence: evidence.unwrap_or_default(),
         });
         if let Some(old) = old {

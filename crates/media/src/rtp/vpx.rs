@@ -125,18 +125,17 @@ fn skip_structure(data: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// Whether a payload shows for certain that it is VP8: a key frame begins.
-pub(super) fn shows_vp8(payload: &[u8]) -> bool {
-    let key = vp8(payload).filter(|it| it.begins);
-    key.and_then(|it| Unit::vp8(it.data))
-        .is_some_and(|it| it.is_start)
+/// Whether a payload is one of VP8, and whether it shows that for certain: a key frame begins.
+pub(super) fn shows_vp8(payload: &[u8]) -> Option<bool> {
+    const RESERVED: u8 = 0x48;
+    let piece = Piece::read(payload, false).filter(|_| payload[0] & RESERVED == 0)?;
+    Some(piece.begins && Unit::vp8(piece.data)?.is_start)
 }
 
 /// The same of VP9.
-pub(super) fn shows_vp9(payload: &[u8]) -> bool {
-    let key = vp9(payload).filter(|it| it.begins);
-    key.and_then(|it| vpx::vp9_frame(it.data))
-        .is_some_and(|it| it.is_start)
+pub(super) fn shows_vp9(payload: &[u8]) -> Option<bool> {
+    let piece = Piece::read(payload, true)?;
+    Some(piece.begins && vpx::vp9_frame(piece.data)?.is_start)
 }
 
 /// Puts frames together.

@@ -425,40 +425,256 @@ fn parameter_sets_come_from_the_session_description() {
     assert_eq!(receiver.problem(), None);
 }
 
+/// What is said of a stream of which no frame may be given: 200 packets of this payload type, and the ticks from one payload to the next.
+fn refusal(payload_type: u8, ticks: u32, payload: &dyn Fn(usize) -> Vec<u8>) -> String {
+    let source = RtpSource {
+        payload_type,
+        ..OURS
+    };
+    let mut receiver = RtpReceiver::new();
+    let mut timestamp = 0u32;
+    for index in 0..200 {
+        let datagram = packet(source, index as u16, timestamp, &payload(index), true);
+        receiver.push(at(index), &datagram);
+        assert_eq!(
+            receiver.media(),
+            None,
+            "payload type {payload_type}, packet {index}"
+        );
+        // Three packets a picture.
+        timestamp += match ticks {
+            3_600 if index % 3 < 2 => 0,
+            ticks => ticks,
+        };
+    }
+    receiver.finish();
+    assert!(receiver.poll().is_none() && receiver.media().is_none());
+    receiver.problem().expect("a reason")
+}
+
+/// Octets without a pattern.
+fn noise(index: usize, octets: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_u32.wrapping_mul(index as u32 + 1);
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..octets).map(next).collect()
+}
+
 #[test]
 fn other_codecs_are_named() {
-    let of = |payload: &dyn Fn(usize) -> Vec<u8>, payload_type: u8| {
-        let source = RtpSource {
-            payload_type,
-            ..OURS
-        };
-        let mut receiver = RtpReceiver::new();
-        for index in 0..200 {
-            let datagram = packet(
-                source,
-                index as u16,
-                3_600 * index as u32,
-                &payload(index),
-                true,
-            );
-            receiver.push(at(index), &datagram);
+    /// The first packet of a picture begins with these octets, the others have no pattern.
+    fn pictures_of(head: &'static [u8]) -> impl Fn(usize) -> Vec<u8> {
+        move |index| match index % 3 {
+            0 => [head, &noise(index, 900)].concat(),
+            _ => noise(index, 900),
         }
-        receiver.finish();
-        assert!(receiver.poll().is_none() && receiver.media().is_none());
-        receiver.problem().expect("a reason")
+    }
+    let sized = |index: usize| 200 + index % 50;
+    let aac = |index| {
+        let [high, low] = ((sized(index) as u16) << 3).to_be_bytes();
+        [&[0, 16, high, low][..], &noise(index, sized(index))].concat()
     };
+    let latm = |index| [&[sized(index) as u8][..], &noise(index, sized(index))].concat();
+    let xiph = |index| {
+        let [high, low] = (sized(index) as u16).to_be_bytes();
+        [&[1, 2, 3, 1, high, low][..], &noise(index, sized(index))].concat()
+    };
+    let lines = |index: usize| match index % 3 {
+        // The end of a line, and the beginning of the next.
+        0 => [
+            &[0, 0, 1, 0, 0, 7, 0x80, 9, 0, 200, 0, 8, 0, 0][..],
+            &noise(index, 456),
+        ]
+        .concat(),
+        _ => [&[0, 0, 2, 0, 0, 8, 0, 0][..], &noise(index, 512)].concat(),
+    };
+    // Silence, and then a tone of 48 samples in two channels of 24 bits.
+    let pcm = |index| {
+        if index < 20 {
+            vec![0; 288]
+        } else {
+            noise(index, 288)
+        }
+    };
+    // Each looks like a picture parameter set of H.264.
+    let opus = |index| [&[0x48][..], &noise(index, sized(index))].concat();
+    let parity = |index| {
+        let head = [0, index as u8, 0, 9, 0xA1, 0, 0, 0, 1, 2, 3, 4, 0, 10, 5, 0];
+        [&head[..], &noise(index, 1_316)].concat()
+    };
+    let frame = |id: u8| {
+        move |index| {
+            [
+                &[0, 1, 0x0B, 0x77, 1, 2, 3, id << 3],
+                &noise(index, 400)[..],
+            ]
+            .concat()
+        }
+    };
+    let h266 = |index: usize| match index % 60 {
+        0 => [&[0, 0x79][..], &noise(index, 40)].concat(),
+        _ => [&[0, 0x01][..], &noise(index, 900)].concat(),
+    };
+    type Payloads<'a> = &'a dyn Fn(usize) -> Vec<u8>;
+    let cases: [(&str, u8, u32, Payloads); 18] = [
+        (
+            "MPEG-4 part 2 video",
+            96,
+            3_600,
+            &pictures_of(&[0, 0, 1, 0xB6]),
+        ),
+        ("H.263 video", 97, 3_600, &pictures_of(&[4, 0, 0x80, 2])),
+        (
+            "JPEG 2000 video",
+            98,
+            3_600,
+            &pictures_of(&[0x30, 0, 0xFF, 0xFF, 0, 0, 0, 0, 0xFF, 0x4F, 0xFF, 0x51]),
+        ),
+        ("uncompressed video", 96, 3_600, &lines),
+        ("H.266 video", 99, 3_600, &h266),
+        ("AAC sound (", 97, 1_024, &aac),
+        ("AAC sound (LATM)", 97, 1_024, &latm),
+        ("Theora video or Vorbis sound", 97, 1_024, &xiph),
+        ("PCM sound", 97, 48, &pcm),
+        ("Opus sound", 111, 960, &opus),
+        ("MPEG sound", 97, 2_160, &|index| {
+            [&[0, 0, 0, 0, 0xFF, 0xFB], &noise(index, 400)[..]].concat()
+        }),
+        ("(AC-3|E)", 97, 1_536, &frame(8)),
+        ("E-AC-3 sound", 97, 1_536, &frame(16)),
+        ("parities of SMPTE 2022-1", 96, 900, &parity),
+        ("a codec that is not known", 96, 3_600, &|index| {
+            noise(index, 900)
+        }),
+        ("G.711 sound", 0, 160, &|_| vec![0xD5; 160]),
+        ("JPEG video", 26, 3_600, &pictures_of(&[0; 8])),
+        (
+            "a codec that is not known",
+            22,
+            3_600,
+            &pictures_of(&[0x67; 8]),
+        ),
+    ];
+    for (name, payload_type, ticks, payload) in cases {
+        let text = refusal(payload_type, ticks, payload);
+        let name = name.replace("(AC-3|E)", "RTP with AC-3 sound");
+        assert!(text.contains(&name), "{name}: {text}");
+        let helps = ["not with H.264", "port of the media"];
+        assert!(helps.iter().any(|it| text.contains(it)), "{text}");
+    }
+}
+
+/// The sequence header of AV1 in a payload.
+const AV1_SEQUENCE: [u8; 13] = [
+    0x18, 0x08, 0, 0, 0, 2, 0xAF, 0xFF, 0x9F, 0x7F, 0x20, 0x08, 0,
+];
+
+#[test]
+fn one_payload_that_looks_like_another_codec_shows_nothing() {
+    // In MPEG-4 part 2 of which one packet looks like the beginning of AV1, another one like that of VP8, VP9 or H.264.
+    let vp8 = [0x10, 0x10, 0, 0, 0x9D, 1, 0x2A, 0x60, 1, 0x20, 1, 0, 0];
+    let vp9 = [
+        0x08, 0x82, 0x49, 0x83, 0x42, 0, 0x15, 0xF0, 0x11, 0xE0, 0, 0, 0,
+    ];
+    let h264 = [0x65, 0x88, 0x84, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    for strange in [AV1_SEQUENCE, vp8, vp9, h264] {
+        let mpeg4 = |index: usize| match index % 3 {
+            0 => [&[0, 0, 1, 0xB6, 0x10], &noise(index, 900)[..]].concat(),
+            _ if index == 50 => strange.to_vec(),
+            _ => noise(index, 900),
+        };
+        let text = refusal(96, 3_600, &mpeg4);
+        assert!(text.contains("MPEG-4 part 2 video"), "{text}");
+        // Nor in what is not known.
+        let other = |index: usize| match index {
+            50 => strange.to_vec(),
+            _ => noise(index, 900),
+        };
+        let text = refusal(96, 3_600, &other);
+        assert!(text.contains("a codec that is not known"), "{text}");
+    }
+}
+
+#[test]
+fn a_stream_whose_codec_changes_is_told_so() {
+    if !have_ffmpeg() {
+        return;
+    }
     let mpeg4 = |index: usize| match index % 3 {
-        0 => [&[0, 0, 1, 0xB6, 0x10][..], &[index as u8; 900]].concat(),
-        _ => vec![(index as u8).wrapping_mul(37); 900],
+        0 => [&[0, 0, 1, 0xB6, 0x10], &noise(index, 900)[..]].concat(),
+        _ => noise(index, 900),
     };
-    assert!(of(&mpeg4, 96).contains("MPEG-4 part 2 video"));
-    let aac = |index: usize| [&[0, 16, 0x10, index as u8][..], &[0x21; 300]].concat();
-    let text = of(&aac, 97);
-    assert!(
-        text.contains("AAC sound") && text.contains("not with H.264"),
-        "{text}"
-    );
-    assert!(of(&|_| vec![0xD5; 160], 0).contains("G.711 sound"));
+    let vp8 = |index: usize| match index % 3 {
+        0 => [
+            &[0x10, 0x10, 0, 0, 0x9D, 1, 0x2A, 0x60, 1, 0x20, 1],
+            &noise(index, 900)[..],
+        ]
+        .concat(),
+        _ => [&[0], &noise(index, 900)[..]].concat(),
+    };
+    type Payloads<'a> = &'a dyn Fn(usize) -> Vec<u8>;
+    let others: [(&str, Payloads); 2] = [("MPEG-4 part 2 video", &mpeg4), ("VP8", &vp8)];
+    // By the same source, and by another one after a silence.
+    for source in [
+        OURS,
+        RtpSource {
+            ssrc: 0xABCD,
+            ..OURS
+        },
+    ] {
+        for (name, payload) in others {
+            let mut sent = ordinary();
+            let first = sent
+                .last()
+                .map_or(0, |it| u16::from_be_bytes([it.1[2], it.1[3]]));
+            for index in 0..300 {
+                let timestamp = 5_000 + 3_600 * (FRAMES + index / 3) as u32;
+                let seq = first.wrapping_add(1 + index as u16);
+                let datagram = packet(source, seq, timestamp, &payload(index), index % 3 == 2);
+                sent.push((at(2 * FRAMES + index / 3), datagram));
+            }
+            let mut receiver = RtpReceiver::new();
+            receive(&mut receiver, &sent);
+            let notes: Vec<RtpNote> = std::iter::from_fn(|| receiver.poll_note()).collect();
+            let told = RtpNote::OtherCodec {
+                source,
+                carries: name,
+                stream: "H.264",
+            };
+            assert_eq!(
+                notes.iter().filter(|it| **it == told).count(),
+                1,
+                "{notes:?}"
+            );
+        }
+    }
+    // The same codec is none.
+    let mut receiver = RtpReceiver::new();
+    receive(&mut receiver, &ordinary());
+    assert_eq!(receiver.poll_note(), None);
+}
+
+#[test]
+fn a_payload_type_that_is_unassigned_is_one_of_an_application() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // Browsers take 35 to 63 where those from 96 on do not suffice.
+    for (payload_type, media) in [(41, Some(Media::H264)), (22, None)] {
+        let mut sent = ordinary();
+        for (_, datagram) in &mut sent {
+            datagram[1] = datagram[1] & 0x80 | payload_type;
+        }
+        assert_eq!(received_media(&sent), media);
+    }
+}
+
+fn received_media(sent: &[Sent]) -> Option<Media> {
+    let mut receiver = RtpReceiver::new();
+    receive(&mut receiver, sent);
+    receiver.media()
 }
 
 #[test]
