@@ -164,7 +164,7 @@ impl TsWriter {
         out.extend_from_slice(bytes);
         let written = &mut out[at..];
         if let Some(pcr) = packet.pcr().filter(|_| packet.pid() == self.clock_pid) {
-            let (pcr, jumps) = self.clock.replace(pcr, emitted);
+            let (pcr, jumps) = self.clock.replace(pcr, emitted, packet.discontinuity());
             packet::set_pcr(written, pcr);
             if jumps {
                 packet::set_discontinuity(written);
