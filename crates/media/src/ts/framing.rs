@@ -12,6 +12,8 @@ const LOOK: usize = (WANTED - 1) * STRIDES[2] + 1 + ARRIVAL_TIME;
 /// Datagrams of whole packets in a row after which each is taken for one, and others from which on they are not.
 const ALIGNED: u8 = 8;
 const ODD: u8 = 16;
+/// Octets that some senders put before the packets of a datagram, at most.
+const MAX_HEAD: usize = 32;
 /// Octets of packets with all values of the continuity counter.
 const ALL_COUNTERS: usize = 16 * TS_PACKET;
 /// Bytes of the arrival time before each packet of an m2ts file.
@@ -52,13 +54,28 @@ fn stride_at(data: &[u8], wanted: usize) -> Option<usize> {
         .find(|&stride| holds(0, stride) && !is_time(stride))
 }
 
+/// Octets before the packets of a datagram that holds whole ones and none that is cut.
+fn head_of(data: &[u8]) -> Option<usize> {
+    let behind = |head: &usize| {
+        let packets = data[*head..].chunks_exact(TS_PACKET);
+        let octets = TS_PACKET * packets.take_while(|it| it[0] == SYNC).count();
+        let is_cut = data.get(head + octets) == Some(&SYNC);
+        // Packets of 192 or 204 octets are not alone.
+        let next = |stride: &usize| data.get(head + stride) == Some(&SYNC);
+        let is_alone = octets > TS_PACKET || !STRIDES[1..].iter().any(next);
+        !is_cut && is_alone && octets > 0
+    };
+    (0..=MAX_HEAD.min(data.len())).find(behind)
+}
+
 /// Where a packet stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     /// Of its first byte in the stream.
     pub offset: u64,
     /// Any number of packets may be missing before it, and the one before it is cut: it begins in that one or less than a packet behind
-    /// it. Or there is room for packets of all counters between them. Between, the one before is whole, and counters say what is missing.
+    /// it. Or there is room for packets of all counters between them. Between, the one before is whole, and counters say what is missing;
+    /// but not in datagrams that cut packets, where a foreign one is in the middle of a packet.
     pub is_broken: bool,
 }
 
@@ -87,9 +104,13 @@ pub(crate) struct Framing {
     is_broken: bool,
     /// Octets behind the last packet that belong to none.
     between: usize,
+    /// The bytes come in datagrams.
+    in_datagrams: bool,
     /// Datagrams of whole packets in a row; and others, once there are many.
     aligned: u8,
     odd: u8,
+    /// Octets before the packets in each of them.
+    head: usize,
     /// The packet that the last datagram ended inside, and its offset.
     tail: Option<(u64, Vec<u8>)>,
 }
@@ -100,36 +121,55 @@ impl Framing {
         self.skipped
     }
 
-    /// Takes a datagram. Once they hold whole packets, a packet that is cut ends with its datagram, and a datagram without packets
-    /// is left out; until then this is [`push`](Framing::push).
-    pub fn push_datagram(&mut self, data: &[u8], mut packet: impl FnMut(At, &[u8])) {
-        let begins = |it: &(usize, &[u8])| it.1[0] == SYNC;
-        let packets = || data.chunks_exact(TS_PACKET).enumerate().filter(begins);
-        let (wanted, found) = (data.len() / TS_PACKET, packets().count());
+    /// Takes a datagram. Once they hold whole packets, which a header may precede and padding follow, a packet that is cut ends with its
+    /// datagram, and a datagram without packets is left out; until then this is [`push`](Framing::push).
+    pub fn push_datagram(&mut self, data: &[u8], packet: impl FnMut(At, &[u8])) {
         let is_bare = self.stride == Some(TS_PACKET) && self.rest.is_empty();
         if self.aligned >= ALIGNED && is_bare && self.odd < ODD {
-            let from = self.taken;
-            self.taken += data.len() as u64;
-            let whole = wanted * TS_PACKET;
-            let cut = data.get(whole..).filter(|it| it.first() == Some(&SYNC));
-            self.tail = cut.map(|it| (from + whole as u64, it.to_vec()));
-            if found == 0 || 2 * found < wanted {
-                self.skipped += data.len() as u64;
-                self.odd += 1;
-                return;
-            }
-            self.skipped += (data.len() - found * TS_PACKET) as u64;
-            self.odd = 0;
-            return packets()
-                .for_each(|(at, it)| self.give(from + (at * TS_PACKET) as u64, it, &mut packet));
+            return self.whole_packets(data, packet);
         }
-        let is_whole = found > 0 && found * TS_PACKET == data.len();
-        (self.aligned, self.odd) = match is_whole {
-            true => (self.aligned.saturating_add(1), 0),
-            false => (0, 0),
+        self.in_datagrams = true;
+        let head = head_of(data);
+        (self.aligned, self.odd) = match head {
+            Some(head) if head == self.head => (self.aligned.saturating_add(1), 0),
+            Some(_) => (1, 0),
+            None => (0, 0),
         };
+        self.head = head.unwrap_or(0);
         self.tail = None;
-        self.push(data, packet);
+        let has_more = self.head > 0 || !data.len().is_multiple_of(TS_PACKET);
+        if self.aligned < ALIGNED || !has_more {
+            return self.push(data, packet);
+        }
+        // What is between the packets of two datagrams was taken for a break each time.
+        let rest = std::mem::take(&mut self.rest).len();
+        self.skipped += (rest - std::mem::take(&mut self.again).min(rest)) as u64;
+        self.taken = self.taken.wrapping_add(rest as u64);
+        (self.stride, self.gap, self.is_broken) = (Some(TS_PACKET), 0, true);
+        self.whole_packets(data, packet);
+    }
+
+    /// Takes a datagram of whole packets.
+    fn whole_packets(&mut self, data: &[u8], mut packet: impl FnMut(At, &[u8])) {
+        let begins = |it: &(usize, &[u8])| it.1[0] == SYNC;
+        let head = self.head.min(data.len());
+        let (from, octets) = (self.taken + head as u64, data.len());
+        self.taken += octets as u64;
+        let data = &data[head..];
+        let packets = || data.chunks_exact(TS_PACKET).enumerate().filter(begins);
+        let (wanted, found) = (data.len() / TS_PACKET, packets().count());
+        let whole = wanted * TS_PACKET;
+        let cut = data.get(whole..).filter(|it| it.first() == Some(&SYNC));
+        self.tail = cut.map(|it| (from + whole as u64, it.to_vec()));
+        let is_first = data.first() == Some(&SYNC);
+        if found == 0 || !is_first && 2 * found < wanted {
+            self.skipped += octets as u64;
+            self.odd += 1;
+            return;
+        }
+        self.skipped += (octets - found * TS_PACKET) as u64;
+        self.odd = 0;
+        packets().for_each(|(at, it)| self.give(from + (at * TS_PACKET) as u64, it, &mut packet));
     }
 
     /// Passes on a packet.
@@ -178,8 +218,9 @@ impl Framing {
                 match rest.get(at..).filter(|bytes| bytes.len() >= LOOK) {
                     Some(bytes) => match stride_at(bytes, WANTED) {
                         Some(stride) => {
-                            let is_whole = TS_PACKET..ALL_COUNTERS;
-                            self.is_broken &= !is_whole.contains(&self.between);
+                            let may_be_whole = TS_PACKET..ALL_COUNTERS;
+                            self.is_broken &=
+                                self.in_datagrams || !may_be_whole.contains(&self.between);
                             (self.stride, self.again) = (Some(stride), 0);
                         }
                         None => {
@@ -402,6 +443,56 @@ mod tests {
             let expected = expected.map(|(at, it)| (it.clone(), breaks && at == 20));
             assert_eq!(found, expected.collect::<Vec<_>>(), "{between}");
             assert_eq!(framing.skipped(), between as u64);
+        }
+    }
+
+    #[test]
+    fn a_foreign_datagram_among_some_that_cut_packets_breaks_the_packet_around_it() {
+        let (plain, bytes) = stream(60, <[u8]>::to_vec);
+        for octets in [1, 188, 700, 1_400] {
+            let (mut framing, mut found) = (Framing::default(), Vec::new());
+            let mut push = |it: &[u8]| {
+                framing.push_datagram(it, |at, it| found.push((it.to_vec(), at.is_broken)));
+            };
+            for (index, datagram) in bytes.chunks(1_000).enumerate() {
+                if index == 4 {
+                    push(&vec![9; octets]);
+                }
+                push(datagram);
+            }
+            framing.finish(|at, it| found.push((it.to_vec(), at.is_broken)));
+            // 4,000 octets are 21 packets and a part of one.
+            assert_eq!(found.len(), plain.len(), "{octets}");
+            let broken: Vec<usize> = (0..60).filter(|at| found[*at].1).collect();
+            assert_eq!((broken, &found[22].0), (vec![22], &plain[22]), "{octets}");
+        }
+    }
+
+    #[test]
+    fn a_header_before_the_packets_of_each_datagram_and_padding_behind_them_are_left_out() {
+        let (plain, bytes) = stream(210, <[u8]>::to_vec);
+        for (head, padding) in [
+            (0, 20),
+            (4, 0),
+            (28, 0),
+            (0, 156),
+            (4, 700),
+            (0, 1),
+            (0, 3_000),
+        ] {
+            let (mut framing, mut found) = (Framing::default(), Vec::new());
+            for datagram in bytes.chunks(7 * 188) {
+                let datagram = [&vec![1; head], datagram, &vec![0xFF; padding]].concat();
+                framing.push_datagram(&datagram, |at, it| found.push((it.to_vec(), at)));
+            }
+            framing.finish(|at, it| found.push((it.to_vec(), at)));
+            // Once that is known, nothing is missing or broken.
+            let last: Vec<_> = found[found.len() - 150..].iter().collect();
+            let expected = &plain[60..];
+            assert!(last.iter().map(|it| &it.0).eq(expected), "{head} {padding}");
+            assert!(last.iter().all(|it| !it.1.is_broken), "{head} {padding}");
+            let place = 29 * (head + 7 * 188 + padding) + head + 6 * 188;
+            assert_eq!(last[149].1.offset, place as u64, "{head} {padding}");
         }
     }
 
