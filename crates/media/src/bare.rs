@@ -94,7 +94,7 @@ impl BareFrames {
         let is_vp9 = self.codec == Media::Vp9;
         let unit = match is_vp9 {
             true => Unit::vp9(data)?,
-            false => Unit::vp8(data)?,
+            false => Unit::vp8(data).filter(|_| Unit::has_header(data))?,
         };
         self.has_ids |= temporal.is_some();
         let by_id = matches!(self.map, Map::Auto | Map::Temporal);
@@ -175,10 +175,13 @@ mod tests {
         assert_eq!(take(5, &INTER, Some(0)), None);
         assert_eq!(take(6, &INTER, Some(0)), None);
         assert_eq!(take(7, &KEY, None), Some((Layer::Base, true)));
-        // What cannot be read may be one that others refer to.
+        // What cannot be read may be one that others refer to. Nor can a frame that ends within its header: 4 octets of 5 follow.
         assert_eq!(take(8, &[], None), None);
         assert_eq!(take(9, &INTER, None), None);
-        assert_eq!(frames.incomplete, 4);
+        assert_eq!(take(10, &KEY, None), Some((Layer::Base, true)));
+        assert_eq!(take(11, &[0xB1, 0, 0, 1, 2, 3, 4], None), None);
+        assert_eq!(take(12, &INTER, None), None);
+        assert_eq!(frames.incomplete, 6);
         assert_eq!(frames.misfit(), None);
         let temporal = BareFrames::new(Media::Vp8, Map::Temporal).misfit();
         assert!(temporal.is_some_and(|it| it.contains("temporal layers")));

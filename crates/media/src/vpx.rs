@@ -36,6 +36,16 @@ impl Unit {
         })
     }
 
+    /// Whether a frame of VP8 has its first partition, the rest of its header (9.1). Of the others only decoding tells.
+    pub fn has_header(data: &[u8]) -> bool {
+        let Some(&[first, second, third]) = data.first_chunk() else {
+            return false;
+        };
+        let tag = u32::from_le_bytes([first, second, third, 0]);
+        let head = if first & 1 == 0 { 10 } else { 3 };
+        data.len() >= head + (tag >> 5) as usize
+    }
+
     /// Reads a frame of VP9, or several in a superframe (Annex B); `None` if it is none.
     pub fn vp9(data: &[u8]) -> Option<Unit> {
         let mut rest = data;
