@@ -89,6 +89,8 @@ pub struct SmpteReceiver {
 struct Slot {
     place: u64,
     at: Time,
+    /// It came back, and has not come otherwise.
+    is_back: bool,
     octets: Vec<u8>,
 }
 
@@ -114,6 +116,7 @@ impl SmpteReceiver {
         let none = Slot {
             place: u64::MAX,
             at: Time::ZERO,
+            is_back: false,
             octets: Vec::new(),
         };
         SmpteReceiver {
@@ -174,6 +177,11 @@ impl SmpteReceiver {
         }
         self.stray = None;
         self.stats.packets += 1;
+        if place >= self.next && self.has(place) && self.slot(place).is_back {
+            // It was not lost: its parity was read before it, or came before it.
+            self.slots[(place % WINDOW) as usize].is_back = false;
+            return self.is_active();
+        }
         if self.has(place) || place < self.next && self.is_active() {
             self.stats.dropped += 1;
             return self.is_active();
@@ -260,6 +268,8 @@ impl SmpteReceiver {
                     return None;
                 }
                 self.next += 1;
+                // Until it leaves it may still come.
+                self.stats.recovered += u64::from(self.slot(place).is_back);
                 return Some(&self.slot(place).octets);
             }
             if !self.is_over && self.may_come(now) {
@@ -328,7 +338,7 @@ impl SmpteReceiver {
 
     fn put(&mut self, at: Time, place: u64, write: impl FnOnce(&mut Vec<u8>)) {
         let slot = &mut self.slots[(place % WINDOW) as usize];
-        (slot.place, slot.at) = (place, at);
+        (slot.place, slot.at, slot.is_back) = (place, at, false);
         slot.octets.clear();
         write(&mut slot.octets);
     }
@@ -416,7 +426,7 @@ impl SmpteReceiver {
         let is_like = like.is_none_or(|kind| kind == work.flags[1] & 0x7F) && is_sound(&work);
         match is_like {
             true if place < self.next => self.stats.late += 1,
-            true => self.stats.recovered += 1,
+            true => {}
             false => self.stats.bad += 1,
         }
         if is_like {
@@ -424,6 +434,7 @@ impl SmpteReceiver {
             let at = behind.map_or(now, |it| self.slot(it).at);
             let ssrc = self.ssrc.unwrap_or_default();
             self.put(at, place, |octets| write(&work, place as u16, ssrc, octets));
+            self.slots[(place % WINDOW) as usize].is_back = true;
             self.highest = self.highest.max(place);
         }
         self.work = work;

@@ -297,6 +297,56 @@ fn the_delay_is_steady_if_that_is_wanted() {
 }
 
 #[test]
+fn a_packet_that_comes_behind_its_parity_was_not_lost() {
+    let media = media(400, 9, &[7]);
+    // Of each run of parities and the packet before it, the packet is the last.
+    let mut sent = protect(CONFIGS[0], &media);
+    for at in 1..sent.len() {
+        if matches!(
+            (&sent[at - 1], &sent[at]),
+            (Sent::Media(_), Sent::Parity(_))
+        ) {
+            sent.swap(at - 1, at);
+        }
+    }
+    let mut receiver = SmpteReceiver::new(SmpteReceiverConfig {
+        steady: true,
+        ..SmpteReceiverConfig::default()
+    });
+    let mut out = Vec::new();
+    let (mut lost, mut before) = (0, SmpteReceiverStats::default());
+    for (number, datagram) in sent.iter().enumerate() {
+        if number == 150 {
+            // Until the delay is known, packets leave when they can.
+            before = receiver.stats();
+        }
+        let now = Time::ZERO + Span::from_ms(number as u64);
+        match datagram {
+            // Some are lost besides, once all wait.
+            Sent::Media(_) if number > 300 && number % 40 == 0 => lost += 1,
+            Sent::Media(packet) if !receiver.on_media(now, packet) => out.push(packet.clone()),
+            Sent::Media(_) => {}
+            Sent::Parity(packet) => receiver.on_parity(now, &packet.octets).expect("a parity"),
+        }
+        out.extend(std::iter::from_fn(|| {
+            receiver.poll(now).map(<[u8]>::to_vec)
+        }));
+    }
+    receiver.finish();
+    out.extend(std::iter::from_fn(|| {
+        receiver.poll(Time::ZERO).map(<[u8]>::to_vec)
+    }));
+    let stats = receiver.stats();
+    assert!(lost > 2 && out == media, "{lost} {stats:?}");
+    assert_eq!(stats.recovered - before.recovered, lost, "{stats:?}");
+    assert_eq!(
+        (stats.lost, stats.dropped - before.dropped),
+        (0, 0),
+        "{stats:?}"
+    );
+}
+
+#[test]
 fn a_new_source_and_a_new_sequence_begin_again() {
     let first = media(200, 9, &[7]);
     let mut second = media(200, 40_000, &[7]);

@@ -68,6 +68,8 @@ impl Protected {
             });
             let [media, columns, rows] = &mut self.buffers;
             tokio::select! {
+                // Media that wait are read before parities of them: what is there does not have to come back.
+                biased;
                 received = self.media.recv_from(media) => {
                     let packet = &media[..received?.0];
                     if !self.receiver.on_media(Clock::get().now(), packet) {
