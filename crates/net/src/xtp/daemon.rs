@@ -24,7 +24,7 @@ const EVENTS: usize = 64;
 /// An event of a daemon, for the program that runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XtpDaemonEvent {
-    /// A client came: its number and its process.
+    /// A client asks for more than figures: its number and its process.
     Came(u32, Option<u32>),
     /// A client is gone.
     Gone(u32),
@@ -43,10 +43,18 @@ pub struct XtpDaemon {
     node: XtpNode,
     server: Server,
     listener: UnixListener,
-    pipes: BTreeMap<u32, Pipe>,
+    users: BTreeMap<u32, User>,
     path: PathBuf,
     /// As long as it is there, no other daemon takes the path.
     _claim: File,
+}
+
+/// A process at the Unix socket.
+struct User {
+    pipe: Pipe,
+    process: Option<u32>,
+    /// It asked for more than figures.
+    is_client: bool,
 }
 
 impl XtpDaemon {
@@ -64,7 +72,7 @@ impl XtpDaemon {
             server: Server::new(node.local_addr(), node.max_data(), TIMER, limits),
             node,
             listener,
-            pipes: BTreeMap::new(),
+            users: BTreeMap::new(),
             path: path.to_owned(),
             _claim: claim,
         })
@@ -157,8 +165,12 @@ impl XtpDaemon {
             let mut pipe = Pipe::new(stream);
             match self.server.enter(process) {
                 Ok(number) => {
-                    self.pipes.insert(number, pipe);
-                    report(XtpDaemonEvent::Came(number, process));
+                    let user = User {
+                        pipe,
+                        process,
+                        is_client: false,
+                    };
+                    self.users.insert(number, user);
                 }
                 Err(why) => {
                     let _ = pipe.poll_write(&mut farewell(why), context);
@@ -177,7 +189,8 @@ impl XtpDaemon {
     ) -> bool {
         let (mut some, now) = (false, self.node.now());
         let (server, machine) = (&mut self.server, self.node.endpoint());
-        self.pipes.retain(|&number, pipe| {
+        self.users.retain(|&number, user| {
+            let pipe = &mut user.pipe;
             let mut result = Ok(true);
             if !server.is_backed_up(number) && !pipe.has_frame() {
                 result = match pipe.poll_read(context) {
@@ -194,7 +207,12 @@ impl XtpDaemon {
                     Ok(None) => break,
                     Ok(Some(frame)) => {
                         some = true;
-                        server.handle(now, machine, number, frame).map(|()| true)
+                        let done = server.handle(now, machine, number, frame);
+                        if !user.is_client && server.is_client(number) {
+                            user.is_client = true;
+                            report(XtpDaemonEvent::Came(number, user.process));
+                        }
+                        done.map(|()| true)
                     }
                     Err(_) => Err(Parting::Nonsense),
                 };
@@ -203,7 +221,9 @@ impl XtpDaemon {
                 Ok(true) => true,
                 Ok(false) => {
                     server.leave(now, machine, number);
-                    report(XtpDaemonEvent::Gone(number));
+                    if user.is_client {
+                        report(XtpDaemonEvent::Gone(number));
+                    }
                     false
                 }
                 Err(why) => {
@@ -226,7 +246,8 @@ impl XtpDaemon {
     ) -> bool {
         let (mut some, now) = (false, self.node.now());
         let (server, machine) = (&mut self.server, self.node.endpoint());
-        self.pipes.retain(|&number, pipe| {
+        self.users.retain(|&number, user| {
+            let pipe = &mut user.pipe;
             loop {
                 let Some(frames) = server.frames(machine, number).filter(|it| !it.is_empty())
                 else {
@@ -238,7 +259,9 @@ impl XtpDaemon {
                     Poll::Pending => return true,
                     Poll::Ready(Err(_)) => {
                         server.leave(now, machine, number);
-                        report(XtpDaemonEvent::Gone(number));
+                        if user.is_client {
+                            report(XtpDaemonEvent::Gone(number));
+                        }
                         return false;
                     }
                 }

@@ -95,6 +95,11 @@ async fn what_was_accepted_arrives_after_its_sender_has_gone() {
         .await
         .unwrap();
     it.close_write().unwrap();
+    // A process that asks for figures and nothing else is no client.
+    let asks = sending.host().await;
+    let seen = in_time(asks.daemon_stats()).await.unwrap().unwrap();
+    assert_eq!((seen.served, seen.clients.len()), (1, 1));
+    drop(asks);
     drop((it, near));
     sending
         .until(|it| matches!(it, XtpDaemonEvent::Gone(_)))
@@ -102,7 +107,7 @@ async fn what_was_accepted_arrives_after_its_sender_has_gone() {
     assert!(all_of(&there).await.unwrap() == sent);
     in_time(there.close()).await.unwrap();
     let stats = sending.end().await;
-    assert_eq!(stats.expelled, 0);
+    assert_eq!((stats.expelled, stats.served), (0, 1));
 }
 
 #[tokio::test]

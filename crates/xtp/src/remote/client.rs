@@ -20,6 +20,8 @@ pub(super) struct Door {
 pub(super) struct Client {
     pub(super) process: Option<u32>,
     pub(super) greeted: bool,
+    /// It asked for more than the figures of the server.
+    pub(super) counts: bool,
     /// Contexts of the endpoint by the names that the user gave them.
     pub(super) names: HashMap<ContextId, ContextId>,
     pub(super) doors: BTreeMap<u16, Door>,

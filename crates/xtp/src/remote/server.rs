@@ -42,7 +42,7 @@ impl Default for ServerLimits {
 pub struct ServerStats {
     /// Address of the socket.
     pub local: SocketAddr,
-    /// Connected clients.
+    /// Connected clients; one that asks for these figures and nothing else is none.
     pub clients: Vec<ClientStats>,
     /// Clients since the start.
     pub served: u64,
@@ -74,6 +74,8 @@ pub struct Server {
     ready: VecDeque<ContextId>,
     /// Contexts without a client, and the memory they can take.
     left: (usize, u64),
+    /// Users that came, and those of them that are clients.
+    entered: u32,
     served: u64,
     expelled: u64,
     orphaned: u64,
@@ -93,6 +95,7 @@ impl Server {
             ports: BTreeMap::new(),
             ready: VecDeque::new(),
             left: (0, 0),
+            entered: 0,
             served: 0,
             expelled: 0,
             orphaned: 0,
@@ -108,14 +111,26 @@ impl Server {
         if self.clients.len() >= self.limits.clients {
             return Err(Parting::Full(self.limits.clients as u32));
         }
-        self.served += 1;
-        let number = self.served as u32;
+        self.entered = self.entered.wrapping_add(1);
+        let number = self.entered;
         let client = Client {
             process,
             ..Client::default()
         };
         self.clients.insert(number, client);
         Ok(number)
+    }
+
+    /// Whether a user is a client: it asked for more than figures.
+    pub fn is_client(&self, number: u32) -> bool {
+        self.clients.get(&number).is_some_and(|it| it.counts)
+    }
+
+    /// A user is a client from now on.
+    fn count(&mut self, number: u32) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            self.served += u64::from(!std::mem::replace(&mut client.counts, true));
+        }
     }
 
     /// A user is gone: what it has ended still goes to the peers, the rest is broken off.
@@ -162,6 +177,7 @@ impl Server {
         why: Parting,
     ) -> Frames {
         self.expelled += 1;
+        self.count(number);
         self.leave(now, machine, number);
         farewell(why)
     }
@@ -267,7 +283,12 @@ impl Server {
     pub fn stats(&self, machine: &Endpoint) -> ServerStats {
         ServerStats {
             local: self.local,
-            clients: self.clients.values().map(Client::stats).collect(),
+            clients: self
+                .clients
+                .values()
+                .filter(|it| it.counts)
+                .map(Client::stats)
+                .collect(),
             served: self.served,
             expelled: self.expelled,
             orphaned: self.orphaned,

@@ -45,6 +45,15 @@ impl Server {
             (Request::Hello { .. }, true) | (_, false) => return Err(Parting::Nonsense),
             _ => {}
         }
+        if !matches!(
+            request,
+            Request::Ask {
+                about: Question::Stats,
+                ..
+            }
+        ) {
+            self.count(number);
+        }
         let done = self.call(now, machine, number, request, data);
         self.work(now, machine);
         done
