@@ -765,7 +765,7 @@ pub struct Switch {
 }
 
 /// `layercast join`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first I
 picture. The file is valid when Ctrl-C stops the command. Layers are kinds of pictures: BL the I

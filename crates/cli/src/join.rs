@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use layercast_core::{CellRate, Layer, Level, Rate, Refusal, Resource, Span};
+use layercast_core::{CellRate, Layer, Level, Media, Rate, Refusal, Resource, Span};
 use layercast_media::{OutputForm, Undecodable, misnamed};
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
@@ -22,7 +22,7 @@ use crate::address;
 use crate::args::{self, Via};
 use crate::below::Below;
 use crate::failure::{Failure, Outcome};
-use crate::ffmpeg::{Drain, Target};
+use crate::ffmpeg::{Drain, Target, bare_video};
 use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::metrics::Metrics;
@@ -126,6 +126,16 @@ pub fn run(args: &args::Join) -> Outcome {
         let own_policy = args.on_scarce.is_some() || args.on_plenty.is_some();
         sink.policy.on_scarce = args.on_scarce.unwrap_or_default();
         sink.policy.on_plenty = args.on_plenty.unwrap_or_default();
+        let via = match args.via {
+            Via::Auto if is_bare_video(args) && start.is_transport(&upstream, &flow).await => {
+                Via::Ffmpeg
+            }
+            via => via,
+        };
+        let args = &args::Join {
+            via,
+            ..args.clone()
+        };
         let (output, drain) = output(args, &flow)?;
         let config = JoinConfig {
             policy_of_flow: !own_policy,
@@ -222,6 +232,19 @@ impl<'a> Start<'a> {
         }
     }
 
+    /// Whether the flow is a transport stream.
+    async fn is_transport(&mut self, node: &Remote, flow: &str) -> bool {
+        let within = self.within.saturating_sub(self.begun.elapsed());
+        let flows = await_flows(node.clone(), within, |why| {
+            self.tell(&format!("waiting for the node: {why}; asking again"));
+        });
+        // Joining it says what is wrong with it.
+        let flows = flows.await.unwrap_or_default();
+        flows
+            .iter()
+            .any(|it| it.name == flow && it.spec.media == Media::MpegTs)
+    }
+
     /// The name of the flow, where there is only one to choose.
     async fn only_flow(&mut self, node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
         let address = &url.host;
@@ -249,6 +272,13 @@ impl<'a> Start<'a> {
             }
         }
     }
+}
+
+/// Whether the output is video without a container, which ffmpeg takes out of a transport stream.
+fn is_bare_video(args: &args::Join) -> bool {
+    let out = args.out.as_deref().filter(|out| !scheme::is_url(out));
+    let extension = out.and_then(|out| out.extension()?.to_str());
+    extension.is_some_and(|it| bare_video(it).is_some())
 }
 
 fn reporter(args: &args::Join) -> Result<Reporter, Failure> {

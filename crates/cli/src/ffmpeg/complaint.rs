@@ -188,6 +188,10 @@ impl Complaint {
             ("No such file", "check the path"),
             ("Permission denied", "check the permissions"),
             (
+                "Error initializing bitstream filter",
+                "the name is for another codec than the flow has: end it in .ts, or in .mkv",
+            ),
+            (
                 "Could not write header",
                 "its container does not carry this codec: write .mkv, which carries each, or .ts",
             ),

@@ -68,12 +68,50 @@ const PASS: [&str; 14] = [
     "data",
 ];
 
+/// Options that take video without a container out of the media, by the ending of the name of the file; its filters refuse another codec.
+pub fn bare_video(extension: &str) -> Option<&'static [&'static str]> {
+    match &*extension.to_ascii_lowercase() {
+        "h264" | "264" | "avc" => Some(&[
+            "-map",
+            "0:v:0",
+            "-bsf:v",
+            "h264_mp4toannexb",
+            "-f",
+            "h264",
+            "-y",
+        ]),
+        "h265" | "265" | "hevc" => Some(&[
+            "-map",
+            "0:v:0",
+            "-bsf:v",
+            "hevc_mp4toannexb",
+            "-f",
+            "hevc",
+            "-y",
+        ]),
+        "m2v" => Some(&[
+            "-map",
+            "0:v:0",
+            "-bsf:v",
+            "mpeg2_metadata",
+            "-f",
+            "mpeg2video",
+            "-y",
+        ]),
+        _ => None,
+    }
+}
+
 impl Target {
     /// A file of another container, or a URL of any protocol.
     pub fn new(out: &Path) -> Target {
         let name = out.display().to_string();
         let Some(scheme) = out.to_str().and_then(scheme::scheme) else {
-            let all = ["-map", "0:v?", "-map", "0:a?", "-y"];
+            let bare = out.extension().and_then(|it| bare_video(it.to_str()?));
+            let all: &[&str] = match bare {
+                Some(options) => options,
+                None => &["-map", "0:v?", "-map", "0:a?", "-y"],
+            };
             return Target {
                 name,
                 is_player: false,
@@ -81,7 +119,7 @@ impl Target {
                 file: Some(out.to_owned()),
                 describes_sound: false,
                 // Not a protocol, whatever the file is called.
-                args: with(&[&READ, &all], input::file_name(out)),
+                args: with(&[&READ, all], input::file_name(out)),
             };
         };
         let scheme = scheme.to_ascii_lowercase();

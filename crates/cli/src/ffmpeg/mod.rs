@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use crate::child::{Child, OnDeath};
 use crate::failure::Failure;
 
-pub use drain::{Drain, Target};
+pub use drain::{Drain, Target, bare_video};
 pub use feed::{Control, Feed, Plan};
 
 /// Options before all others: no questions, and each complaint with its weight.

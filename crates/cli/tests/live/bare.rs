@@ -159,11 +159,7 @@ fn an_output_whose_name_contradicts_the_flow_is_refused_before_it_exists() {
     let folder = folder("misnamed");
     let file = clip(&folder, "film.mkv", "-c:v libx264 -g 25 -c:a aac", 20);
     let server = Running::start(&["serve", &file.display().to_string(), "--loop"]);
-    for (name, remedy) in [
-        ("got.h264", "end it in .ts"),
-        ("got.webm", "end it in .ts"),
-        ("got.m1v", "end it in .ts"),
-    ] {
+    for (name, remedy) in [("got.webm", "end it in .ts"), ("got.m1v", "end it in .ts")] {
         let path = folder.join(name);
         let out = path.display().to_string();
         let output = run(&["join", &server.url, "--for", "8s", "--out", &out]);
@@ -174,6 +170,31 @@ fn an_output_whose_name_contradicts_the_flow_is_refused_before_it_exists() {
             "{name}: {said}"
         );
         assert!(!path.exists(), "{name}");
+    }
+    // Video without a container is taken out of the transport stream, if it is of the codec that the name says.
+    for (name, is_so) in [("got.h264", true), ("got.h265", false), ("got.m2v", false)] {
+        let path = folder.join(name);
+        let out = path.display().to_string();
+        let output = run(&["join", &server.url, "--for", "4s", "--out", &out]);
+        let said = complaint(&output);
+        match is_so {
+            true => {
+                assert!(output.status.success(), "{name}: {said}");
+                let start = std::fs::read(&path).unwrap();
+                assert!(
+                    start.starts_with(&[0, 0, 0, 1]) && decoded_at_all(&path) > 50,
+                    "{name}"
+                );
+            }
+            false => {
+                assert_eq!(output.status.code(), Some(1), "{name}: {said}");
+                assert!(
+                    said.contains("another codec than the flow has"),
+                    "{name}: {said}"
+                );
+                assert!(!path.exists(), "{name}");
+            }
+        }
     }
     // A name of a container that ffmpeg writes is what it says.
     let nut = folder.join("got.nut");
