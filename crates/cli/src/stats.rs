@@ -272,8 +272,12 @@ fn flow_notes(flows: &[FlowInfo]) -> String {
     notes.collect()
 }
 
-/// What keeps a member below the highest level of its flow, in words.
-fn why(limit: Limit, member: &MemberStats) -> String {
+/// What helps where the rate of a path is measured, and no setting of the node changes it.
+const FOLLOW: &str = "that is what the path was found to carry (rate auto); encode with a lower bit rate, or with -maxrate and -bufsize, or let the \
+                      encoder follow the path (serve --encoder-cmd)";
+
+/// What keeps a member below the highest level of its flow, in words; `is_measured`: the rate of its link follows its path.
+fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
     let link = match &member.next {
         Some(next) => format!("the link to {next}"),
         None => "the link".to_owned(),
@@ -307,11 +311,14 @@ fn why(limit: Limit, member: &MemberStats) -> String {
             },
             _,
         ) => format!(
-            "it asks for {level} only, after congestion: {link} has {}, and the busiest GOPs of level {} take up to {}: raise the rate of \
-             the link, or encode with -maxrate and -bufsize",
+            "it asks for {level} only, after congestion: {link} has {}, and the busiest GOPs of level {} take up to {}: {}",
             available.rate(),
             level.up(),
-            needed.rate()
+            needed.rate(),
+            match is_measured {
+                true => FOLLOW,
+                false => "raise the rate of the link, or encode with -maxrate and -bufsize",
+            }
         ),
         (Limit::Link { needed, available }, _) => format!(
             "{link} carries {} besides base layers, the next level needs {}",
@@ -341,34 +348,45 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> 
     // Of a member that is a neighbour; a group has a link of its own name.
     let link = links.iter().find(|it| it.neighbour == member.member.name);
     let on_link = link.map(|it| it.lost.total());
+    let estimate = estimate(member, links);
     let pace = flow.and_then(pace);
     if let Some(text) = flow.and_then(|flow| no_room_for_base(member, flow, links)) {
         // What is lost and late follows from it.
         return text;
     }
     let all = [
-        member.limit.map(|limit| why(limit, member)),
+        member
+            .limit
+            .map(|limit| why(limit, member, estimate.is_some())),
         report.and_then(|report| lost(report, on_link)),
         report.and_then(|report| late(report, pace)),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
+/// The rate that was measured of the path to the next node of a member, if it is measured and was full.
+fn estimate(member: &MemberStats, links: &[LinkReport]) -> Option<Rate> {
+    let next = member.next.as_ref().unwrap_or(&member.member.name);
+    let link = links.iter().find(|it| it.neighbour == *next)?;
+    link.path.as_ref()?.rate_bps.map(Rate::from_bps)
+}
+
 /// That the way to a member carries less than the base layer of its flow takes.
 fn no_room_for_base(member: &MemberStats, flow: &FlowInfo, links: &[LinkReport]) -> Option<String> {
     let next = member.next.as_ref().unwrap_or(&member.member.name);
-    let link = links.iter().find(|it| it.neighbour == *next);
-    let estimate = link.and_then(|it| it.path.as_ref()?.rate_bps);
-    let carries = match (estimate, member.limit) {
-        (Some(bps), _) => Rate::from_bps(bps),
-        (None, Some(Limit::Bursts { available, .. })) => available.rate(),
+    let (carries, helps) = match (estimate(member, links), member.limit) {
+        (Some(rate), _) => (rate, FOLLOW),
+        (None, Some(Limit::Bursts { available, .. })) => (
+            available.rate(),
+            "raise the rate of the path, or encode with a lower bit rate or with key frames further apart",
+        ),
         _ => return None,
     };
     let needs = flow.spec.rate_at(Level::BASE).rate();
     (carries < needs).then(|| {
         format!(
             "the base layer needs {needs}, the path to {next} carries {carries}: its frames queue, and no playout delay helps; \
-             raise the rate of the path, or encode with a lower bit rate or with key frames further apart"
+             {helps}"
         )
     })
 }
@@ -690,7 +708,17 @@ mod tests {
                 !text.contains("busiest") && !text.contains("--playout"),
                 "{text}"
             );
+            // No setting changes the rate of a path that is measured.
+            let is_measured = !links.is_empty();
+            assert_ne!(text.contains("raise the rate"), is_measured, "{text}");
+            assert_eq!(text.contains("--encoder-cmd"), is_measured, "{text}");
         }
+        let text = whys(&member(bursts), Some(&flow), &[link(4_240_000)]);
+        assert!(
+            text.contains("busiest") && text.contains("--encoder-cmd"),
+            "{text}"
+        );
+        assert!(!text.contains("raise the rate"), "{text}");
         let text = whys(&member(None), Some(&flow), &[link(4_240_000)]);
         assert!(text.contains("a longer one helps"), "{text}");
         let queued = MemberReport {
