@@ -1,9 +1,11 @@
+mod probe;
+
 use core::hash::Hasher;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Subject, Time, TraceEvent};
+use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Time, TraceEvent};
 use layercast_protect::Seed;
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 use siphasher::sip::SipHasher24;
@@ -272,7 +274,14 @@ impl Endpoint {
             return self.on_stray(now, key, segment, obs);
         }
         connection.counts.received += 1;
+        let measured = obs
+            .measures()
+            .then(|| (connection.measured(), sizes(segment)));
         connection.on_segment(&self.host, now, segment);
+        if let Some((measured, sizes)) = measured {
+            let node = &self.rare.name;
+            probe::arrival(node, now, (connection, measured), sizes, obs);
+        }
         self.touch(id);
         self.settle(now, id, before, obs);
     }
@@ -310,10 +319,15 @@ impl Endpoint {
             let before = connection.state;
             let Key { local, remote } = connection.key;
             let mut sent = None;
+            let measured = obs.measures().then(|| connection.measured());
             if connection.poll(&self.host, now, out) {
                 connection.counts.sent += 1;
                 connection.counts.bytes_sent += out.payload.len() as u64;
                 self.sent += 1;
+                if let Some(measured) = measured {
+                    let node = &self.rare.name;
+                    probe::departure(node, now, (connection, measured), out, obs);
+                }
                 sent = Some((*local.ip(), *remote.ip()));
                 if !connection.has_said_all() {
                     return sent;
@@ -465,6 +479,9 @@ impl Endpoint {
         let passive = connection.passive;
         if before != state {
             report(now, &self.rare.name, key, before, state, obs);
+            if state == State::Closed {
+                probe::closed(&self.rare.name, now, &key, obs);
+            }
         }
         if outcome.connected {
             self.on_connected(id, key, passive);
@@ -541,12 +558,18 @@ impl Endpoint {
                 State::SynReceived,
                 obs,
             );
+            probe::accepted(&self.rare.name, now, &key, segment.encoded_len(), obs);
             self.touch(id);
             return;
         }
         self.rare.stats.stray += 1;
         self.queue_reset(key.local, key.remote, reset_for(segment));
     }
+}
+
+/// Octets of a segment, and of its data.
+fn sizes(segment: &TcpSegment) -> (usize, usize) {
+    (segment.encoded_len(), segment.payload.len())
 }
 
 /// What names the connection that a segment is for.
@@ -584,10 +607,7 @@ fn is_host(address: Ipv4Addr) -> bool {
 }
 
 fn report<O: Observer>(now: Time, node: &str, key: Key, from: State, to: State, obs: &mut O) {
-    let subject = Subject {
-        node,
-        machine: "tcp",
-    };
+    let subject = probe::subject(node);
     // A connection has no flow number of its own: both its ports name it.
     let flow = FlowId(u32::from(key.local.port()) << 16 | u32::from(key.remote.port()));
     obs.on(now, subject, || TraceEvent::State {

@@ -36,6 +36,13 @@ impl Scoreboard {
         }
     }
 
+    /// The ranges, in order.
+    pub(crate) fn ranges(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator + '_ {
+        self.sacked.iter()
+    }
+
     /// Forgets what is acknowledged cumulatively.
     pub(crate) fn remove_below(&mut self, at: u64) {
         self.sacked.remove_below(at);

@@ -139,3 +139,41 @@ fn reports_of_spans_tell_the_bits_that_a_link_lost() {
     assert_eq!(out.user_bits, 16_000_000, "each octet once");
     assert!(out.bits > nodes["right"].direction(Direction::In).bits);
 }
+
+#[test]
+fn the_same_monitor_serves_tcp() {
+    let mut network = transfer(2_000_000, 0.01);
+    network.flows[0].traffic = Traffic::Bulk(Some(2_000_000));
+    let (report, nodes) = run(&network);
+    let (left, right) = (&nodes["left"], &nodes["right"]);
+    assert_eq!(
+        (left.transport, right.transport),
+        (Some("tcp"), Some("tcp"))
+    );
+    let out = left.direction(Direction::Out);
+    let there = report
+        .queues
+        .iter()
+        .find(|it| it.name.starts_with("left"))
+        .unwrap();
+    assert_eq!(out.packets, there.sent);
+    assert_eq!(out.bits / 8 + 20 * out.packets, there.bytes);
+    assert_eq!(out.user_bits, 16_000_000, "each octet once");
+    let inward = right.direction(Direction::In);
+    assert_eq!(inward.packets, there.sent - there.lost);
+    assert_eq!(inward.user_bits, 16_000_000, "each octet once");
+    // What is lost again was counted before.
+    let bound = 8 * 1_460 * there.lost;
+    assert!(
+        out.error_bits <= bound && out.error_bits * 10 >= bound * 9,
+        "{} of {bound}",
+        out.error_bits
+    );
+    let delay = out.delay.unwrap();
+    assert_eq!(delay.method, Method::HalfRtt);
+    assert!(
+        delay.samples > 10 && delay.max_ns >= 10_000_000,
+        "{delay:?}"
+    );
+    assert_eq!((left.counts.malformed, left.counts.bad_reports), (0, 0));
+}

@@ -7,6 +7,7 @@
 mod ack;
 mod input;
 mod output;
+mod probe;
 mod timers;
 
 use core::net::SocketAddrV4;
@@ -24,6 +25,7 @@ use layercast_bytestream::Chain;
 use layercast_bytestream::Reassembly;
 
 pub(crate) use input::{Outcome, reset_for};
+pub(crate) use probe::Measured;
 
 /// What all connections of a host share.
 #[derive(Debug)]
