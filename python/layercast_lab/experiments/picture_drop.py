@@ -1,4 +1,4 @@
-"""A line that falls: discard by class, and the selection of layers (specs/mpeg-picture-quality.md 2.5, 8)."""
+"""A line that falls: discard by class, and the selection of layers (specs/mpeg-picture-quality.md 2.5)."""
 
 from __future__ import annotations
 
