@@ -18,6 +18,7 @@ from rich.table import Table
 
 from layercast import LayercastError
 from layercast_lab import gallery
+from layercast_lab.classes import classes
 from layercast_lab.cli_campaign import campaign, new
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiments
 from layercast_lab.tables import put
@@ -32,6 +33,7 @@ console = Console()
 errors = Console(stderr=True)
 app.command()(campaign)
 app.command()(new)
+app.command()(classes)
 COLOURS = {
     "arithmetic": "dim",
     "reproduced": "green",

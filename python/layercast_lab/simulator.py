@@ -124,7 +124,7 @@ def command() -> str:
         if candidate and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
     missing = f"$LAYERCAST, {named}, is no program" if named else "there is no `layercast` command"
-    raise FileNotFoundError(f"{missing}: traces of frames need it; `make build` makes it")
+    raise FileNotFoundError(f"{missing}: `make build` makes it")
 
 
 def toml_file(value: Mapping[str, Any]) -> str:
