@@ -6,6 +6,7 @@ from typing import Any
 
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiments.picture_latency import latency
 from layercast_lab.experiments.picture_switch import PAPER
 from layercast_lab.picture import ask
 from layercast_lab.plots import COLOURS
@@ -99,7 +100,7 @@ def q7(context: Context) -> Report:
                 judge(abs(share / expected - 1) <= 0.2),
             )
         )
-    rows += patterns(context) + survivors(context) + columns(context)
+    rows += patterns(context) + survivors(context) + columns(context) + latency()
     return Report(
         "mpeg-picture-quality/q7",
         "Lost cells that a matrix of parities brings back",
