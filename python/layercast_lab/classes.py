@@ -13,6 +13,7 @@ import typer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogFormatter
 from rich.console import Console
 
 from layercast_lab import simulator, style
@@ -49,11 +50,12 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Video:
-    """One video of a report. `gop` is as in the report."""
+    """One video of a report. `gop` is as in the report; `sequence` has the sizes of all pictures in order."""
 
     pid: int | None
     sizes: dict[str, Sizes]
     gop: dict[str, Any] | None
+    sequence: list[tuple[str, int]] | None
 
     @property
     def name(self) -> str:
@@ -123,7 +125,9 @@ def told(file: str) -> str:
         raise ReportError(f"{file}: it is no text; give a stream a name without .json") from None
     # The name of a stream may begin with a hyphen.
     done = subprocess.run(
-        [simulator.command(), "probe", "--classes", "--json", "--", file], capture_output=True, text=True
+        [simulator.command(), "probe", "--classes", "--pictures", "--json", "--", file],
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise ReportError(done.stderr.strip().removeprefix("layercast: "))
@@ -181,8 +185,14 @@ def video_of(video: dict[str, Any]) -> Video:
             raise ValueError(f"a pattern of {len(gop['pattern'])} pictures")
         if not set(gop["pattern"]) <= set(sizes):
             raise ValueError(f"the pattern {gop['pattern']!r} has pictures whose sizes are missing")
-    pid = video.get("pid")
-    return Video(None if pid is None else int(number(pid)), {kind: sizes[kind] for kind in KINDS}, gop)
+    pid, sequence = video.get("pid"), video.get("sequence")
+    if sequence is not None:
+        if not set(sequence["classes"]) <= set(KINDS):
+            raise ValueError("a picture is none of I, P and B")
+        octets = map(number, sequence["octets"])
+        sequence = list(zip(sequence["classes"], octets, strict=True))
+    of_kinds = {kind: sizes[kind] for kind in KINDS}
+    return Video(None if pid is None else int(number(pid)), of_kinds, gop, sequence)
 
 
 def draw(report: ClassesReport, name: str) -> Figure:
@@ -190,10 +200,14 @@ def draw(report: ClassesReport, name: str) -> Figure:
     shown = report.videos[:MOST_VIDEOS]
     figure = plt.figure(figsize=(8.4, 1.5 + 0.42 * len(report.amounts) + 2.3 * len(shown)))
     heights = [0.6 + 0.42 * len(report.amounts), *[2.3] * len(shown)]
-    grid = figure.add_gridspec(1 + len(shown), 2, height_ratios=heights, width_ratios=(1, 1.9))
+    grid = figure.add_gridspec(1 + len(shown), 2, height_ratios=heights, width_ratios=(1.4, 1.6))
     shares(figure.add_subplot(grid[0, :]), report.amounts)
     for row, video in enumerate(shown, start=1):
-        sizes(figure.add_subplot(grid[row, 0]), video)
+        left = figure.add_subplot(grid[row, 0])
+        if video.sequence is None:
+            sizes(left, video)
+        else:
+            course(left, video, video.sequence)
         gop(figure.add_subplot(grid[row, 1]), video)
     more = len(report.videos) - len(shown)
     title = "standard input" if name == "-" else Path(name).name
@@ -233,6 +247,19 @@ def sizes(axis: Axes, video: Video) -> None:
     axis.set_xticks(range(len(present)), [f"{kind}\n{it.count}" for kind, it in present.items()])
     axis.set(ylabel="mean, and largest (kB)", title=video.name)
     axis.grid(visible=False, axis="x")
+
+
+def course(axis: Axes, video: Video, sequence: list[tuple[str, int]]) -> None:
+    """The size of each picture, in the order in which they are sent."""
+    # I pictures are few: they are drawn last, above the others.
+    for kind in reversed(KINDS):
+        points = [(place, octets / 1000) for place, (it, octets) in enumerate(sequence) if it == kind]
+        if points:
+            axis.plot(*zip(*points, strict=True), ".", color=COLOURS[kind], markersize=4, label=kind)
+    axis.set(xlabel="pictures as sent", ylabel="size (kB)", yscale="log", title=video.name)
+    # Plain numbers, also between powers of ten where there are few of these.
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
 
 
 def gop(axis: Axes, video: Video) -> None:

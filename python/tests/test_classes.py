@@ -64,6 +64,19 @@ def test_a_video_has_its_sizes_and_its_most_frequent_gop():
     assert gop.get_title() == "3 GOPs of 6 pictures, references 3 apart\n100.0 % are like this one"
 
 
+def test_each_picture_has_a_point_if_the_report_has_all():
+    sequence = {"classes": "IBBPBBI", "octets": [2500, 90, 110, 900, 150, 50, 2000]}
+    _, course, gop = drawn(report(videos=[report()["videos"][0] | {"sequence": sequence}]))
+    found = {it.get_label(): (list(it.get_xdata()), list(it.get_ydata())) for it in course.lines}
+    assert found == {
+        "I": ([0, 6], [2.5, 2.0]),
+        "P": ([3], [0.9]),
+        "B": ([1, 2, 4, 5], [0.09, 0.11, 0.15, 0.05]),
+    }
+    assert course.get_yscale() == "log" and course.get_xlabel() == "pictures as sent"
+    assert "".join(it.get_text() for it in gop.get_xticklabels()) == "IBBPBB"
+
+
 def test_what_a_stream_does_not_have_is_not_drawn():
     octets = [{"class": kind, "octets": it[0]} for kind, it in SHARES.items()]
     still = {"pictures": report()["videos"][0]["pictures"]}
@@ -120,6 +133,19 @@ def test_a_report_comes_from_a_file_or_standard_input(tmp_path):
         (json.dumps(report(videos=[{"pid": 1}])), "has 'pictures'"),
         (json.dumps(report(videos=[{"pictures": []}])), "has 'I'"),
         (json.dumps(report(videos=[report()["videos"][0] | {"gop": GOP | {"pattern": "IX"}}])), "'IX'"),
+        (json.dumps(report(videos=[report()["videos"][0] | {"sequence": "I"}])), "no report"),
+        (
+            json.dumps(
+                report(videos=[report()["videos"][0] | {"sequence": {"classes": "IP", "octets": [1]}}])
+            ),
+            "no report of classes (zip() argument 2 is shorter",
+        ),
+        (
+            json.dumps(
+                report(videos=[report()["videos"][0] | {"sequence": {"classes": "S", "octets": [1]}}])
+            ),
+            "a picture is none of I, P and B",
+        ),
         (json.dumps(report()).replace("IBBPBB", "I" * 121), "a pattern of 121 pictures"),
         (json.dumps(report()).replace("5300", "-1"), "-1 is no amount"),
         (json.dumps(report()).replace("5300", "NaN"), "nan is no amount"),

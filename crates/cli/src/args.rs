@@ -155,6 +155,9 @@ pub struct Probe {
     /// pictures
     #[arg(long, conflicts_with_all = ["program", "map", "rendition"])]
     pub classes: bool,
+    /// With --classes --json: each picture with its class and its size, too
+    #[arg(long, requires_all = ["classes", "json"])]
+    pub pictures: bool,
     /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,

@@ -13,8 +13,12 @@ use crate::probe;
 /// Runs the command.
 pub fn run(args: &args::Probe) -> Outcome {
     let data = probe::read_bytes(&args.file, false, args.reading.via)?;
-    let report = ClassCensus::of(&data, ClassifierConfig::default())
+    let mut report = ClassCensus::of(&data, ClassifierConfig::default())
         .map_err(|error| Failure::of(&args.file, error))?;
+    if !args.pictures {
+        // A film has hundreds of thousands.
+        report.videos.iter_mut().for_each(|it| it.sequence = None);
+    }
     match args.json {
         true => print_json(&report),
         false => print(&format!("{}\n{}", args.file.display(), describe(&report))),

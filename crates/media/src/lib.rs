@@ -42,8 +42,8 @@ mod writer;
 
 pub use advice::{Advice, advice};
 pub use classes::{
-    ClassCensus, ClassReport, ClassShare, ClassStats, ClassifierConfig, GopStructure, PictureSizes,
-    TsClassifier, TsHeaders, TsSyncLost, VideoPictures,
+    ClassCensus, ClassReport, ClassShare, ClassStats, ClassifierConfig, GopStructure,
+    PictureSequence, PictureSizes, TsClassifier, TsHeaders, TsSyncLost, VideoPictures,
 };
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture, StoredRenditions};
 pub use error::MediaError;

@@ -481,6 +481,29 @@ fn probe_tells_which_octets_can_be_discarded_first() {
     assert_eq!(letters, ["S", "I", "P", "B"]);
     let sum = |key: &str| -> u64 { classes.iter().map(|it| it[key].as_u64().unwrap()).sum() };
     assert_eq!((sum("octets"), sum("packets")), (size, size / 188));
+    assert!(report["videos"][0]["sequence"].is_null());
+    let report = json(&run(&[
+        "probe",
+        "--classes",
+        "--pictures",
+        "--json",
+        &stream,
+    ]));
+    let (video, mut octets) = (&report["videos"][0], [0.0; 2]);
+    let sequence = &video["sequence"];
+    let letters = sequence["classes"].as_str().unwrap();
+    for kind in video["pictures"].as_array().unwrap() {
+        let letter = kind["class"].as_str().unwrap();
+        let count = kind["count"].as_u64().unwrap();
+        assert_eq!(letters.matches(letter).count() as u64, count);
+        octets[0] += count as f64 * kind["mean_octets"].as_f64().unwrap();
+    }
+    let sizes = sequence["octets"].as_array().unwrap();
+    assert_eq!(sizes.len(), letters.len());
+    octets[1] = sizes.iter().map(|it| it.as_f64().unwrap()).sum();
+    assert!((octets[0] - octets[1]).abs() < 0.1, "{octets:?}");
+    let alone = run(&["probe", "--classes", "--pictures", &stream]);
+    assert_eq!(alone.status.code(), Some(2));
     let table = run(&["probe", "--classes", &stream]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     for part in [

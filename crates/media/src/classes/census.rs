@@ -62,6 +62,18 @@ pub struct VideoPictures {
     /// How they follow each other; none without two I pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gop: Option<GopStructure>,
+    /// Each picture, in the order in which they are sent; with `--pictures`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<PictureSequence>,
+}
+
+/// The pictures of one video one by one.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct PictureSequence {
+    /// Their classes, in letters.
+    pub classes: String,
+    /// Size of each with the headers before it, in octets.
+    pub octets: Vec<u64>,
 }
 
 /// Sizes of the pictures of one class, with the headers before them.
@@ -327,6 +339,7 @@ struct Pictures {
     open: Option<(DataClass, u64)>,
     /// By class: how many, their octets, the largest.
     sizes: [(u64, u64, u64); 4],
+    sequence: PictureSequence,
     /// Of the GOP being read: its pattern, its pictures, B pictures at its end.
     pattern: String,
     pictures: u64,
@@ -370,6 +383,8 @@ impl Pictures {
             let (count, octets, largest) = &mut self.sizes[class.index()];
             let size = end.saturating_sub(begun);
             (*count, *octets, *largest) = (*count + 1, *octets + size, size.max(*largest));
+            self.sequence.classes.push(class.letter());
+            self.sequence.octets.push(size);
         }
     }
 
@@ -433,6 +448,7 @@ impl Pictures {
                     pattern: pattern.clone(),
                     pattern_percent: percent(alike, gops.count),
                 }),
+            sequence: Some(self.sequence),
         }
     }
 }

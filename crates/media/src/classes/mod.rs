@@ -8,7 +8,10 @@ pub(crate) mod start_codes;
 mod tests;
 mod transport;
 
-pub use census::{ClassCensus, ClassReport, ClassShare, GopStructure, PictureSizes, VideoPictures};
+pub use census::{
+    ClassCensus, ClassReport, ClassShare, GopStructure, PictureSequence, PictureSizes,
+    VideoPictures,
+};
 pub(crate) use codecs::VideoClassifier;
 pub use transport::{ClassStats, ClassifierConfig, TsClassifier, TsHeaders, TsSyncLost};
 

@@ -424,6 +424,7 @@ fn the_order_of_pictures_is_reported() {
 #[test]
 fn streams_without_b_of_i_alone_of_fields_and_without_slices_are_accepted() {
     let sequence = [0, 0, 1, 0xB3, 1, 2, 3, 4, 5, 6, 7, 8];
+    let sequence_octets = sequence.len() as u64;
     let empty = [0, 0, 1, 0, 0, 3 << 3, 0xFF, 0xF8];
     let of = |kinds: &[u8]| -> Vec<u8> {
         let pictures = kinds.iter().flat_map(|&kind| match kind {
@@ -457,6 +458,20 @@ fn streams_without_b_of_i_alone_of_fields_and_without_slices_are_accepted() {
         let gop = video.gop.as_ref().expect("GOPs");
         let found = (gop.min_pictures, gop.max_pictures, gop.reference_distance);
         assert_eq!(found, (min, max, distance), "{kinds:?}");
+        let sequence = video.sequence.as_ref().expect("pictures");
+        let letters: String = kinds
+            .iter()
+            .map(|kind| ['B', 'I', 'P', 'B'][usize::from(*kind)])
+            .collect();
+        assert_eq!(sequence.classes, letters);
+        // The first picture has the sequence header.
+        let sizes = kinds.iter().map(|&kind| match kind {
+            0 => empty.len(),
+            kind => picture(kind).len(),
+        });
+        let mut sizes: Vec<u64> = sizes.map(|it| it as u64).collect();
+        sizes[0] += sequence_octets;
+        assert_eq!(sequence.octets, sizes, "{kinds:?}");
     }
 }
 
