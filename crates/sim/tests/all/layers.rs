@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
     // Copies of a stream at one port.
     "overload",
     // METS nodes, as they are written and as they run.
+    "received",
     "scenario",
     "summary",
     "wire_check",
