@@ -426,6 +426,10 @@ pub struct Serve {
     /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
+    /// Show the flow and its receivers in a browser, at this address; a port alone is one of 127.0.0.1. The URL of the page is printed
+    /// (docs/src/how-to/web.md)
+    #[arg(long, value_name = "ADDR", value_parser = crate::metrics::address)]
+    pub web: Option<SocketAddr>,
     #[command(flatten)]
     pub metrics: MetricsArgs,
     /// Write every event of the protocol machines to this file (JSON text sequence)

@@ -25,6 +25,7 @@ use crate::offered::Offered;
 use crate::output::{Lines, Table, count as count_of};
 use crate::repeats::Repeats;
 use crate::reporter::Reporter;
+use crate::web;
 
 /// A node about to run.
 pub struct Drive {
@@ -46,6 +47,8 @@ pub struct Drive {
     pub encoder: Guided,
     /// Where events of the machines go.
     pub trace: Trace,
+    /// Where browsers see its flow, if they do.
+    pub web: Option<SocketAddr>,
 }
 
 /// Runs the node `name` of a scenario as a child of a demo.
@@ -73,6 +76,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
             through: None,
             encoder: Guided::default(),
             trace,
+            web: None,
         };
         drive.run(&stop, &reporter).await
     })
@@ -104,7 +108,15 @@ impl Drive {
         };
         let bearer = Bearer::new(own.map(Trust::Node), control);
         let local = SocketAddr::new(local, address.port());
-        reporter.metrics().ask_node(Remote::new(local, bearer));
+        let here = Remote::new(local, bearer);
+        if let Some(listen) = self.web {
+            let url = JoinUrl {
+                host: local.to_string(),
+                ..url.clone()
+            };
+            web::beside(listen, &name, here.clone(), &url)?;
+        }
+        reporter.metrics().ask_node(here);
         let mut offered = Offered::of(config, self.live.is_some());
         let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
         reporter.callable(&name, address, &url, &greeting)?;

@@ -207,6 +207,7 @@ pub fn run(args: &args::Serve) -> Outcome {
                 target,
             },
             trace,
+            web: args.web,
         };
         drive.run(&stop, &reporter).await
     })

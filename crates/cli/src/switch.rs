@@ -93,6 +93,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             through: None,
             encoder: Guided::default(),
             trace,
+            web: None,
         };
         drive.run(&stop, &reporter).await
     })

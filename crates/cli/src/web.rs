@@ -3,6 +3,8 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,11 +12,12 @@ use layercast_net::{Remote, await_flows, outward};
 use layercast_protect::JoinUrl;
 use layercast_web::{Board, Certificate, Flow, Web, WebConfig, WebError};
 use tokio::time::{interval, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
 use crate::node::{Stop, runtime};
-use crate::output::{Lines, print};
+use crate::output::{Lines, complain, print};
 use crate::{address, name, secret, signals, stats, units};
 
 /// How long a node that does not answer, or has no flows, is waited for at the start.
@@ -25,6 +28,8 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 const ANSWER: Duration = Duration::from_secs(3);
 /// The environment variable with the token of viewers.
 const TOKEN: &str = "LAYERCAST_WEB_TOKEN";
+/// Viewers at a time, unless the user says otherwise.
+const VIEWERS: usize = 32;
 /// Longest file with a token.
 const MOST_OF_TOKEN: usize = 1_024;
 
@@ -44,8 +49,8 @@ pub struct WebArgs {
     /// URL of a node, @FILE that holds it, or HOST:PORT/FLOW: several nodes are shown side by side. Without /FLOW all its flows
     #[arg(required = true)]
     pub url: Vec<String>,
-    /// Address where browsers connect; 0 is a free port. HTTPS is spoken on other addresses than those of this host alone
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8400", value_parser = units::listen)]
+    /// Address where browsers connect; a port alone is one of 127.0.0.1, and 0 is a free one. HTTPS is spoken on other addresses than those of this host alone
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8400", value_parser = crate::metrics::address)]
     pub listen: SocketAddr,
     /// A name by which browsers call this host, such as that of a proxy; requests for other names are refused
     #[arg(long = "host", value_name = "NAME")]
@@ -73,6 +78,63 @@ pub struct WebArgs {
     pub json: bool,
 }
 
+/// Shows a node of this process and its flow in a browser, by a thread of its own that ends with the process, and prints where.
+///
+/// # Errors
+/// The address is taken, or is none of this host.
+pub fn beside(listen: SocketAddr, name: &str, node: Remote, url: &JoinUrl) -> Outcome {
+    let flows = url.flow.iter().map(|flow| Flow {
+        name: flow.clone(),
+        url: url.to_string(),
+    });
+    let config = WebConfig {
+        listen,
+        names: Vec::new(),
+        token: token(None)?,
+        flows: flows.collect(),
+        certificate: certificate(listen, &[], None)?,
+        member: name::unique("web", None),
+        viewers: VIEWERS,
+        reports: None,
+    };
+    let node = Node {
+        name: name.to_owned(),
+        remote: node,
+    };
+    let (bound, told) = mpsc::channel();
+    let showing = move || {
+        let runtime = match runtime() {
+            Ok(runtime) => runtime,
+            Err(failure) => return drop(bound.send(Err(failure))),
+        };
+        runtime.block_on(async {
+            match Web::bind(config).await {
+                Ok(web) => {
+                    let board = web.board();
+                    let _ = bound.send(Ok(web.url().to_owned()));
+                    tokio::select! {
+                        served = web.serve(CancellationToken::new()) => {
+                            if let Err(error) = served {
+                                complain(&unserved(error).to_string());
+                            }
+                        }
+                        () = ask(vec![node], board) => {}
+                    }
+                }
+                Err(error) => drop(bound.send(Err(unserved(error)))),
+            }
+        });
+    };
+    let started = thread::Builder::new().name("web".into()).spawn(showing);
+    started.map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+    // The thread has sent one of the two, or has ended.
+    let url = told
+        .recv()
+        .unwrap_or_else(|_| Err(Failure::new("the web server ended at its start")))?;
+    complain(&format!("open {url}"));
+    Ok(())
+}
+
 /// A node that is shown.
 struct Node {
     /// Its host and port.
@@ -87,7 +149,8 @@ pub fn run(args: &WebArgs) -> Outcome {
     let urls = args.url.iter().map(|text| address::parse(text));
     let urls: Vec<JoinUrl> = urls.collect::<Result<_, _>>()?;
     let token = token(args.token_file.as_deref())?;
-    let certificate = certificate(args)?;
+    let own = args.cert.as_deref().zip(args.key.as_deref());
+    let certificate = certificate(args.listen, &args.hosts, own)?;
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let (mut nodes, mut flows) = (Vec::new(), Vec::new());
@@ -113,6 +176,9 @@ pub fn run(args: &WebArgs) -> Outcome {
             reports: None,
         };
         let web = Web::bind(config).await.map_err(unserved)?;
+        if let Some(fingerprint) = web.fingerprint() {
+            complain(&format!("SHA-256 of the certificate: {fingerprint}"));
+        }
         tell(args, &web)?;
         let asking = ask(nodes, web.board());
         tokio::select! {
@@ -140,15 +206,18 @@ fn unserved(error: WebError) -> Failure {
     Failure::new(error).hint(hint)
 }
 
-/// What HTTPS needs, where the page is for other hosts or the user gives a certificate.
-fn certificate(args: &WebArgs) -> Result<Option<Certificate>, Failure> {
-    let made = match (&args.cert, &args.key) {
-        (Some(chain), Some(key)) => Certificate::from_pem(chain, key),
-        _ if args.listen.ip().is_loopback() => return Ok(None),
-        _ => {
-            let own = outward(args.listen.ip()).to_string();
-            let names = args.hosts.iter().cloned().chain([own]);
-            Certificate::self_signed(names.collect())
+/// What HTTPS needs, where the page is for other hosts or the user gives a certificate and its key.
+fn certificate(
+    listen: SocketAddr,
+    hosts: &[String],
+    own: Option<(&Path, &Path)>,
+) -> Result<Option<Certificate>, Failure> {
+    let made = match own {
+        Some((chain, key)) => Certificate::from_pem(chain, key),
+        None if listen.ip().is_loopback() => return Ok(None),
+        None => {
+            let address = outward(listen.ip()).to_string();
+            Certificate::self_signed(hosts.iter().cloned().chain([address]).collect())
         }
     };
     made.map(Some).map_err(unserved)

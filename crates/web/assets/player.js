@@ -162,10 +162,20 @@ export class Player {
     next.close();
     this.#lastShown = now;
     this.figures.shown++;
+    if (isAsked && this.figures.shown % 5 === 0) this.#reportStamp();
     if (this.figures.firstMs === null) {
       this.figures.firstMs = Math.round(now - this.#begun);
       this.say("");
     }
+  }
+
+  /** Reports to a test what is written into the picture as 32 light and dark blocks along its upper edge, and when it was drawn. */
+  #reportStamp() {
+    const { width } = this.canvas;
+    const row = this.context?.getImageData(0, 8, width, 1).data ?? [];
+    let code = 0;
+    for (let bit = 0; bit < 32; bit++) code = code * 2 + (row[4 * Math.floor((bit + 0.5) * width / 32)] > 127 ? 1 : 0);
+    report({ type: "stamp", code, at: performance.timeOrigin + performance.now() });
   }
 
   /** Reports the figures to a test, with the mean brightness of the picture. */

@@ -143,6 +143,11 @@ impl Web {
         &self.url
     }
 
+    /// SHA-256 of the certificate, with HTTPS.
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.certificate.as_ref().map(Certificate::fingerprint)
+    }
+
     /// Where browsers connect.
     pub fn address(&self) -> SocketAddr {
         self.address
