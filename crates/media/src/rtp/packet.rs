@@ -33,7 +33,8 @@ impl<'a> RtpPacket<'a> {
         }
         let padding = match first & 0x20 {
             0 => 0,
-            _ => usize::from(*data.last()?).max(1),
+            // The count includes itself (RFC 3550, 5.1): zero is none.
+            _ => usize::from(*data.last().filter(|count| **count > 0)?),
         };
         let end = data.len().checked_sub(padding)?;
         Some(RtpPacket {
