@@ -487,7 +487,7 @@ mod tests {
         let stats = out.finish().await;
         assert_eq!((stats.dropped, stats.error), (dropped, None));
         assert_eq!(stats.frames, 1_000 - dropped);
-        assert_eq!(*flushed.lock().unwrap(), 1_000 - dropped + 1);
+        assert_eq!(*flushed.lock().unwrap(), 1_000 - dropped);
     }
 
     #[tokio::test]
