@@ -324,15 +324,6 @@ fn flags_that_do_not_apply_are_said() {
         &["sim", &ready_made("star"), "--wire-check"],
         "--wire-check",
     );
-    usage(
-        &[
-            "sim",
-            &repository("scenarios/quickstart.toml"),
-            "--out",
-            "x",
-        ],
-        "--out",
-    );
 }
 
 #[test]
