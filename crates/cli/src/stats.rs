@@ -354,10 +354,18 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> 
         // What is lost and late follows from it.
         return text;
     }
+    let behind = member.next.as_ref().filter(|_| member.level < Level::FULL);
+    let limited = match (member.limit, behind) {
+        (Some(limit), _) => Some(why(limit, member, estimate.is_some())),
+        // Others behind that node get more: this one knows nothing of its links.
+        (None, Some(next)) => Some(format!(
+            "{next}, the next node on its path, gives it {} only: see layercast stats there",
+            member.level
+        )),
+        (None, None) => None,
+    };
     let all = [
-        member
-            .limit
-            .map(|limit| why(limit, member, estimate.is_some())),
+        limited,
         report.and_then(|report| lost(report, on_link)),
         report.and_then(|report| late(report, pace)),
     ];
