@@ -10,8 +10,10 @@ use std::time::Duration;
 use clap::Args;
 use layercast_net::{Remote, await_flows, outward};
 use layercast_protect::JoinUrl;
+use layercast_sim::file;
 use layercast_web::{Board, Certificate, Flow, Web, WebConfig, WebError};
-use tokio::time::{interval, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, Outcome};
@@ -30,8 +32,8 @@ const ANSWER: Duration = Duration::from_secs(3);
 const TOKEN: &str = "LAYERCAST_WEB_TOKEN";
 /// Viewers at a time, unless the user says otherwise.
 const VIEWERS: usize = 32;
-/// Longest file with a token.
-const MOST_OF_TOKEN: usize = 1_024;
+/// Longest file with a token, certificates or a key.
+const MOST_OF_PEM: u64 = 1 << 20;
 
 /// `layercast web`.
 #[derive(Debug, Args)]
@@ -53,7 +55,7 @@ pub struct WebArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8400", value_parser = crate::metrics::address)]
     pub listen: SocketAddr,
     /// A name by which browsers call this host, such as that of a proxy; requests for other names are refused
-    #[arg(long = "host", value_name = "NAME")]
+    #[arg(long = "host", value_name = "NAME", value_parser = host)]
     pub hosts: Vec<String>,
     /// Certificates for HTTPS (PEM), with --key [default: HTTP on a loopback address; elsewhere HTTPS with a certificate that is signed by itself]
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -113,11 +115,7 @@ pub fn beside(listen: SocketAddr, name: &str, node: Remote, url: &JoinUrl) -> Ou
                     let board = web.board();
                     let _ = bound.send(Ok(web.url().to_owned()));
                     tokio::select! {
-                        served = web.serve(CancellationToken::new()) => {
-                            if let Err(error) = served {
-                                complain(&unserved(error).to_string());
-                            }
-                        }
+                        () = web.serve(CancellationToken::new()) => {}
                         () = ask(vec![node], board) => {}
                     }
                 }
@@ -133,6 +131,15 @@ pub fn beside(listen: SocketAddr, name: &str, node: Remote, url: &JoinUrl) -> Ou
         .unwrap_or_else(|_| Err(Failure::new("the web server ended at its start")))?;
     complain(&format!("open {url}"));
     Ok(())
+}
+
+/// Reads a name of this host, or an address, with or without a port.
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |it: char| it.is_ascii_alphanumeric() || "-._:[]".contains(it);
+    match !text.is_empty() && text.chars().all(is_name) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of a host such as media.example, without scheme and slash".to_owned()),
+    }
 }
 
 /// A node that is shown.
@@ -182,7 +189,7 @@ pub fn run(args: &WebArgs) -> Outcome {
         tell(args, &web)?;
         let asking = ask(nodes, web.board());
         tokio::select! {
-            served = web.serve(stop.token.clone()) => served.map_err(unserved)?,
+            () = web.serve(stop.token.clone()) => {}
             () = asking => {}
         }
         stop.outcome()
@@ -194,14 +201,13 @@ fn unserved(error: WebError) -> Failure {
         WebError::Bind { .. } => {
             "--listen takes a free TCP port of this host, or 0 for any: --listen 127.0.0.1:0"
         }
-        WebError::ShortToken(_) => {
-            "write 16 characters or more into the file, such as openssl rand -hex 16 prints"
+        WebError::Token => {
+            "put what openssl rand -hex 16 prints into the file of --token-file, or into LAYERCAST_WEB_TOKEN"
         }
-        WebError::Certificate { .. } => {
+        WebError::Certificate(_) => {
             "--cert and --key take PEM files, such as certbot and openssl write"
         }
         WebError::SelfSigned(_) => "--host takes names of hosts; or give --cert and --key",
-        WebError::Serve(_) => "start it again",
     };
     Failure::new(error).hint(hint)
 }
@@ -213,7 +219,13 @@ fn certificate(
     own: Option<(&Path, &Path)>,
 ) -> Result<Option<Certificate>, Failure> {
     let made = match own {
-        Some((chain, key)) => Certificate::from_pem(chain, key),
+        Some((chain, key)) => {
+            let read = |path: &Path| {
+                let text = file::read_text(path, MOST_OF_PEM);
+                text.map_err(|error| Failure::file(path, "read", &error))
+            };
+            Certificate::from_pem(read(chain)?.as_bytes(), read(key)?.as_bytes())
+        }
         None if listen.ip().is_loopback() => return Ok(None),
         None => {
             let address = outward(listen.ip()).to_string();
@@ -228,8 +240,8 @@ fn token(file: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = file else {
         return Ok(env::var(TOKEN).ok().filter(|it| !it.is_empty()));
     };
-    let text = layercast_sim::file::read_text(path, MOST_OF_TOKEN as u64)
-        .map_err(|error| Failure::file(path, "read", &error))?;
+    let text =
+        file::read_text(path, MOST_OF_PEM).map_err(|error| Failure::file(path, "read", &error))?;
     Ok(Some(text.trim().to_owned()))
 }
 
@@ -266,20 +278,30 @@ fn tell(args: &WebArgs, web: &Web) -> Outcome {
     }
 }
 
-/// Asks the nodes again and again, and shows what they say.
+/// Asks the nodes again and again, all at the same time, and shows what they say.
 async fn ask(nodes: Vec<Node>, board: Board) {
     let mut turn = interval(ASK_EVERY);
+    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         turn.tick().await;
-        let mut said = Vec::new();
-        for node in &nodes {
-            let answer = timeout(ANSWER, stats::of_node(node.remote.clone())).await;
-            said.push(match answer {
-                Ok(Ok(value)) => Ok(value),
-                Ok(Err(failure)) => Err(failure.to_string()),
-                Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
+        let mut asked = JoinSet::new();
+        for (place, node) in nodes.iter().enumerate() {
+            let remote = node.remote.clone();
+            asked.spawn(async move {
+                let answer = timeout(ANSWER, stats::of_node(remote)).await;
+                let said = match answer {
+                    Ok(Ok(value)) => Ok(value),
+                    Ok(Err(failure)) => Err(failure.to_string()),
+                    Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
+                };
+                (place, said)
             });
         }
-        board.show(nodes.iter().map(|it| &*it.name).zip(said));
+        let mut said = asked.join_all().await;
+        said.sort_by_key(|(place, _)| *place);
+        board.show(
+            said.into_iter()
+                .map(|(place, said)| (&*nodes[place].name, said)),
+        );
     }
 }

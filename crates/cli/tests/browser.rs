@@ -147,7 +147,7 @@ fn from_glass_to_glass_over_a_switch() {
             }
         };
         tokio::select! {
-            ended = serving => panic!("the web server ended: {ended:?}"),
+            () = serving => panic!("the web server ended"),
             within = tokio::time::timeout(Duration::from_secs(90), listening) => within.expect("pictures within 90 s"),
         }
         heard

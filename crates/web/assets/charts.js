@@ -13,8 +13,8 @@ export class Charts {
   /** @param {HTMLElement} section @param {any} member @param {any} history */
   show(section, member, history) {
     if (this.#key !== member.key || this.#width !== section.clientWidth || section.hidden) this.#build(section, member);
-    const { t, level, wanted, delay50, delay99, lost, late } = history;
-    const data = [[t, level, wanted], [t, delay50, delay99], [t, lost, late]];
+    const { t, level, delay50, delay99, lost, late } = history;
+    const data = [[t, level], [t, delay50, delay99], [t, lost, late]];
     this.#plots.forEach((plot, index) => plot.setData(/** @type {any} */ (data[index])));
     const title = section.querySelector("h2");
     if (title) title.textContent = `${member.name} of ${member.flow}: ${member.levelName}${member.reason ? `: ${member.reason}` : ""}`;
@@ -49,12 +49,11 @@ export class Charts {
       return new uPlot({
         width: place.clientWidth, height: 190, title: name, series: [{}, ...series], scales: { y: scale }, axes: [{ ...axis }, { ...axis, size: 48, ...y }],
         cursor: { drag: { x: false, y: false } },
-      }, /** @type {any} */ ([[], [], []]), place);
+      }, /** @type {any} */ ([[], ...series.map(() => [])]), place);
     };
     this.#plots = [
       plot("level", [
         { label: "granted", stroke: colour("blue"), width: 2, paths: steps, points: { show: false }, value: named },
-        { label: "wanted", stroke: colour("grey"), dash: [4, 4], paths: steps, points: { show: false }, value: named },
       ], { range: [-0.2, 2.2] }, { splits: () => [0, 1, 2], values: () => LEVELS }),
       plot("delay, ms", [
         { label: "median", stroke: colour("blue"), width: 2, points: { show: false }, value: number("ms") },

@@ -20,9 +20,9 @@ const LEVELS = ["BL", "BL+E1", "BL+E1+E2"];
 /**
  * @typedef {"green" | "yellow" | "red" | "grey"} Zone
  * @typedef {{ t: number, frames: number, lost: number, late: number, dark: number }} Counted
- * @typedef {{ key: string, name: string, flow: string, at: string, level: number, wanted: number, levelName: string,
+ * @typedef {{ key: string, name: string, flow: string, at: string, level: number, levelName: string,
  *   delay50: number | null, delay99: number | null, playout: number | null, lost: number, late: number, dark: number, zone: Zone, reason: string, raw: any }} Member
- * @typedef {{ t: number[], level: number[], wanted: number[], delay50: (number | null)[], delay99: (number | null)[], lost: number[], late: number[],
+ * @typedef {{ t: number[], level: number[], delay50: (number | null)[], delay99: (number | null)[], lost: number[], late: number[],
  *   counted: Counted[], events: { t: number, text: string }[] }} History
  */
 
@@ -132,7 +132,7 @@ export class Dashboard {
       Object.assign(zoned, { lost: lost / all, late: late / all, dark: counted.dark / 1000 });
       const harm = (lost + late) / all;
       const isStale = (raw.report_age_ms ?? 0) > STALE_MS;
-      zoned.zone = isStale ? "grey" : dark > 0 || harm > RED ? "red" : raw.level < raw.wanted || harm > YELLOW ? "yellow" : "green";
+      zoned.zone = isStale ? "grey" : dark > 0 || harm > RED ? "red" : raw.level < LEVELS.length - 1 || harm > YELLOW ? "yellow" : "green";
     }
     const levelName = LEVELS[raw.level] ?? String(raw.level);
     const before = history.level[history.level.length - 1];
@@ -146,16 +146,15 @@ export class Dashboard {
     const [delay50, delay99] = [told?.delay_ms_p50 ?? null, told?.delay_ms_p99 ?? null];
     history.t.push(t);
     history.level.push(raw.level);
-    history.wanted.push(raw.wanted);
     history.delay50.push(delay50);
     history.delay99.push(delay99);
     history.lost.push(100 * zoned.lost);
     history.late.push(100 * zoned.late);
     while (t - history.t[0] > KEPT_S) {
-      for (const list of [history.t, history.level, history.wanted, history.delay50, history.delay99, history.lost, history.late]) list.shift();
+      for (const list of [history.t, history.level, history.delay50, history.delay99, history.lost, history.late]) list.shift();
     }
     return {
-      key, name: raw.member.name, flow: flow.name, at: raw.next ?? raw.node, level: raw.level, wanted: raw.wanted, levelName,
+      key, name: raw.member.name, flow: flow.name, at: raw.next ?? raw.node, level: raw.level, levelName,
       delay50, delay99, playout: told?.playout_ms ?? null, ...zoned, reason, raw,
     };
   }
@@ -164,7 +163,7 @@ export class Dashboard {
   #history(key) {
     let history = this.#histories.get(key);
     if (!history) {
-      history = { t: [], level: [], wanted: [], delay50: [], delay99: [], lost: [], late: [], counted: [], events: [] };
+      history = { t: [], level: [], delay50: [], delay99: [], lost: [], late: [], counted: [], events: [] };
       this.#histories.set(key, history);
     }
     return history;
@@ -174,7 +173,9 @@ export class Dashboard {
     const count = (/** @type {Zone} */ zone) => this.members.filter((it) => it.zone === zone).length;
     const problems = this.#state.nodes.filter((/** @type {any} */ it) => it.problem).map((/** @type {any} */ it) => `${it.name}: ${it.problem}`);
     const zones = /** @type {Zone[]} */ (["red", "yellow", "grey"]).filter((zone) => count(zone)).map((zone) => `${count(zone)} ${zone}`);
-    const text = `${this.members.length} receivers${zones.length ? `: ${zones.join(", ")}` : ", all green"}`;
+    const many = this.members.length;
+    const green = many ? ", all green" : "";
+    const text = `${many} receiver${many === 1 ? "" : "s"}${zones.length ? `: ${zones.join(", ")}` : green}`;
     const summary = document.getElementById("summary");
     if (summary) summary.textContent = [text, ...problems].join("; ");
   }
@@ -197,7 +198,7 @@ export class Dashboard {
       bars.className = "levels";
       bars.append(...LEVELS.map((_, index) => {
         const bar = document.createElement("i");
-        bar.className = index <= it.level ? "got" : index <= it.wanted ? "wanted" : "";
+        bar.className = index <= it.level ? "got" : "";
         return bar;
       }));
       level.append(bars, it.levelName);

@@ -8,7 +8,7 @@ import { Sound } from "./sound.js";
 const HEADER = 12;
 /** Pictures that wait for the decoder; more, and it is behind: it continues with the next key picture. */
 const MOST_UNDECODED = 60;
-/** A picture that stays this long is a stall, in milliseconds. */
+/** A picture that stays this much longer than the pictures before it is a stall, in milliseconds. */
 const STALL = 500;
 const AGAIN = 1000;
 
@@ -20,6 +20,9 @@ export class Player {
   /** @type {VideoInfo | null} */ #video = null;
   /** Decoded pictures that wait for their time. @type {VideoFrame[]} */ #frames = [];
   #waitsForKey = true;
+  /** Longest time between two of the last pictures, in milliseconds. */ #between = 0;
+  #isStalled = false;
+  #hasProblem = false;
   #turn = 0;
   #lastShown = 0;
   #begun = 0;
@@ -44,6 +47,7 @@ export class Player {
     this.#socket?.close();
     this.#begun = performance.now();
     this.figures.firstMs = null;
+    [this.#lastShown, this.#between, this.#isStalled, this.#video] = [0, 0, false, null];
     if (typeof VideoDecoder === "undefined") {
       return this.say("this browser has no WebCodecs here: use a newer one, and call this page by 127.0.0.1, localhost or HTTPS");
     }
@@ -82,7 +86,9 @@ export class Player {
     if (text.type === "status") {
       this.figures.member = text.member;
       this.figures.skipped = text.skipped;
+      this.#hasProblem = Boolean(text.problem);
       if (text.problem) this.say(text.problem);
+      else if (this.#isStalled) this.say("no picture comes: the source may have stopped");
       else if (!this.#video) this.say("waiting for a key picture");
     } else if (text.type === "stream") {
       this.#configure(text.video);
@@ -145,9 +151,11 @@ export class Player {
   /** Draws the last picture that is due. */
   #draw() {
     const now = performance.now();
-    if (this.#lastShown && now - this.#lastShown > STALL && this.#socket?.readyState === WebSocket.OPEN) {
+    // Levels have pictures of their own pace; while the receiver gets nothing, no picture is due.
+    const isLate = this.#lastShown > 0 && now - this.#lastShown > STALL + this.#between;
+    if (isLate && !this.#isStalled && !this.#hasProblem && this.#socket?.readyState === WebSocket.OPEN) {
+      this.#isStalled = true;
       this.figures.stalls++;
-      this.#lastShown = now;
     }
     const isDue = (/** @type {VideoFrame} */ frame) => (this.#sound.dueAt(frame.timestamp) ?? 0) <= now;
     let next = null;
@@ -160,12 +168,14 @@ export class Player {
     if (this.canvas.width !== width || this.canvas.height !== height) [this.canvas.width, this.canvas.height] = [width, height];
     this.context?.drawImage(next, 0, 0, width, height);
     next.close();
-    this.#lastShown = now;
+    if (this.#lastShown && !this.#isStalled) this.#between = Math.max(now - this.#lastShown, 0.98 * this.#between);
+    // A picture is there: whatever was wrong is over.
+    if (this.#isStalled || this.#hasProblem || this.figures.firstMs === null) this.say("");
+    [this.#isStalled, this.#hasProblem, this.#lastShown] = [false, false, now];
     this.figures.shown++;
     if (isAsked && this.figures.shown % 5 === 0) this.#reportStamp();
     if (this.figures.firstMs === null) {
       this.figures.firstMs = Math.round(now - this.#begun);
-      this.say("");
     }
   }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // The nodes and their links as a drawing, from the sources on the left to the receivers on the right.
 
-/** Receivers of one node that are drawn one by one; the rest is one box. */
+/** Nodes and receivers behind one node that are drawn one by one; the rest is one box. */
 const MOST_DRAWN = 12;
 const [WIDTH, HEIGHT, GAP, COLUMN] = [150, 40, 12, 250];
 const WORST = ["red", "yellow", "grey", "green"];
@@ -54,13 +54,15 @@ export function drawTopology(place, state, members, choose) {
   const tree = (name, above) => {
     const it = node(name);
     const below = [...nodes].filter(([other, { parent }]) => parent === name && !above.has(other)).map(([other]) => tree(other, new Set([...above, other])));
-    const drawn = it.members.slice(0, it.members.length > MOST_DRAWN ? MOST_DRAWN - 1 : MOST_DRAWN);
+    const hidden = below.splice(MOST_DRAWN - 1);
+    const room = Math.max(1, MOST_DRAWN - below.length);
+    const drawn = it.members.slice(0, it.members.length > room ? room - 1 : room);
     const rest = it.members.slice(drawn.length);
     const leaf = (/** @type {any} */ member) => ({ name: member.name, sub: member.levelName, zone: member.zone, edge: linkText(member.name), children: [], what: { member: member.key }, y: 0, depth: 0 });
     const children = [...below, ...drawn.map(leaf)];
-    if (rest.length) {
-      const zones = rest.map((member) => member.zone);
-      children.push({ name: `${rest.length} more`, sub: "in the table", zone: worst(zones), edge: "", children: [], what: { node: name }, y: 0, depth: 0 });
+    if (rest.length || hidden.length) {
+      const zones = [...rest, ...hidden].map((other) => other.zone);
+      children.push({ name: `${rest.length + hidden.length} more`, sub: "in the table", zone: worst(zones), edge: "", children: [], what: { node: name }, y: 0, depth: 0 });
     }
     const zone = worst(children.map((child) => child.zone));
     return { name, sub: it.members.length + below.length ? "" : "no receivers", zone, edge: linkText(name), children, what: { node: name }, y: 0, depth: 0 };

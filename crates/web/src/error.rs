@@ -1,6 +1,5 @@
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -15,21 +14,15 @@ pub enum WebError {
         /// What the system says.
         source: io::Error,
     },
-    /// Accepting connections failed.
-    #[error("cannot serve pages: {0}")]
-    Serve(io::Error),
     /// A certificate or its key is of no use.
-    #[error("{}: {problem}", path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    #[error("{0}")]
+    Certificate(String),
     /// No certificate can be made.
     #[error("cannot make a certificate: {0}")]
     SelfSigned(String),
-    /// The token is too short to protect anything.
-    #[error("the token of viewers has {0} characters: 16 or more are needed")]
-    ShortToken(usize),
+    /// The token is too short to protect anything, or cannot be in a URL.
+    #[error(
+        "the token of viewers is to have 16 characters or more, of letters, digits and - . _ ~"
+    )]
+    Token,
 }

@@ -146,11 +146,11 @@ impl Feeds {
 
 /// Joins a flow, again and again.
 async fn receive(url: String, member: String, level: Level, hub: Arc<Hub>) {
+    hub.problem(Some("joining the flow"));
     loop {
         let join = Join::new(&url).name(&member).level(level);
         match join.write_to(HubWriter::new(Arc::clone(&hub))).await {
             Ok((_control, management)) => {
-                hub.problem(None);
                 while management.signal().await.is_some() {}
                 hub.problem(Some("the flow is over; waiting for it to begin again"));
             }

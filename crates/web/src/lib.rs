@@ -3,6 +3,7 @@
 //! [`Web`] is an HTTP server. Its page has no other origin than itself and loads nothing from elsewhere. A browser shows the token of the
 //! URL's fragment once and gets a ticket for what follows ([`access`](crate::Access)).
 
+mod accept;
 mod access;
 mod board;
 mod error;

@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::accept;
 use crate::access::{self, Access};
 use crate::board::Board;
 use crate::error::WebError;
@@ -30,7 +31,7 @@ use crate::feed::{Feed, Feeds, Flow, Wanted};
 use crate::hub;
 use crate::message::Text;
 use crate::pages;
-use crate::tls::{Certificate, TlsListener};
+use crate::tls::Certificate;
 
 /// Least time between two states of the dashboard.
 const BOARD_EVERY: Duration = Duration::from_millis(200);
@@ -42,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MIN_TOKEN: usize = 16;
 /// Dashboards at a time, for each viewer.
 const BOARDS_PER_VIEWER: usize = 4;
+/// Connections beside those of viewers.
+const OTHERS: usize = 64;
 /// Longest report of a page.
 const MOST_REPORTED: usize = 64 << 10;
 
@@ -93,8 +96,10 @@ impl Web {
     /// The address is taken, or is none of this host; the token is short.
     pub async fn bind(config: WebConfig) -> Result<Web, WebError> {
         let token = config.token.unwrap_or_else(access::random);
-        if token.len() < MIN_TOKEN {
-            return Err(WebError::ShortToken(token.len()));
+        // Those that a URL carries as they are (RFC 3986, 2.3).
+        let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
+        if token.len() < MIN_TOKEN || !token.bytes().all(is_plain) {
+            return Err(WebError::Token);
         }
         let failed = |source| WebError::Bind {
             address: config.listen,
@@ -159,11 +164,10 @@ impl Web {
     }
 
     /// Joins the flows and serves pages until `stop`.
-    ///
-    /// # Errors
-    /// Connections cannot be accepted.
-    pub async fn serve(self, stop: CancellationToken) -> Result<(), WebError> {
+    pub async fn serve(self, stop: CancellationToken) {
         self.shared.feeds.start();
+        // A viewer has its media and its dashboard; pages and tickets come and go.
+        let most = self.shared.most * (1 + BOARDS_PER_VIEWER) + OTHERS;
         let mut routes = Router::new()
             .route("/api/ticket", post(ticket))
             .route("/api/flows", get(flows))
@@ -179,19 +183,11 @@ impl Web {
                 guard,
             ))
             .with_state(self.shared);
-        let serving = async {
-            match &self.certificate {
-                None => axum::serve(self.listener, app).await,
-                Some(certificate) => {
-                    let listener = TlsListener::new(self.listener, self.address, certificate);
-                    axum::serve(listener, app).await
-                }
-            }
-        };
+        let serving = accept(self.listener, self.certificate.as_ref(), app, most);
+        // Viewers stay connected as long as they like: they are not waited for.
         tokio::select! {
-            served = serving => served.map_err(WebError::Serve),
-            // Viewers stay connected as long as they like: they are not waited for.
-            () = stop.cancelled() => Ok(()),
+            () = serving => {}
+            () = stop.cancelled() => {}
         }
     }
 }

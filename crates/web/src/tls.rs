@@ -1,29 +1,15 @@
-//! HTTPS: certificates, and a listener whose handshakes do not wait for each other.
+//! Certificates for HTTPS.
 
-use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::serve::Listener;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use ring::digest::{SHA256, digest};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use crate::error::WebError;
-
-/// Time of a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections whose handshakes are done, and that wait to be served.
-const WAITING: usize = 64;
 
 /// What browsers know a server with HTTPS by.
 pub struct Certificate {
@@ -43,21 +29,23 @@ impl Certificate {
     /// Reads a chain of certificates and the key of the first one, in PEM.
     ///
     /// # Errors
-    /// A file cannot be read, or holds no certificate or no key, or they do not belong together.
-    pub fn from_pem(chain: &Path, key: &Path) -> Result<Certificate, WebError> {
-        let failed = |path: &Path, problem: String| WebError::Certificate {
-            path: path.to_owned(),
-            problem,
-        };
-        let read = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect);
-        let certificates: Vec<CertificateDer<'static>> =
-            read.map_err(|error| failed(chain, error.to_string()))?;
+    /// There is no certificate or no key, or they do not belong together.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Certificate, WebError> {
+        let failed = |what: &str| WebError::Certificate(what.to_owned());
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+        let certificates = read.map_err(|_| failed("the certificate is no PEM"))?;
         if certificates.is_empty() {
-            return Err(failed(chain, "it holds no certificate in PEM".to_owned()));
+            return Err(failed(
+                "there is no certificate in PEM in the file of --cert",
+            ));
         }
-        let secret =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, error.to_string()))?;
-        Certificate::new(certificates, secret).map_err(|error| failed(key, error.to_string()))
+        let secret = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| failed("there is no private key in PEM in the file of --key"))?;
+        Certificate::new(certificates, secret).map_err(|error| {
+            failed(&format!(
+                "certificate and key cannot be used together: {error}"
+            ))
+        })
     }
 
     /// Makes a certificate for `names`, signed by itself: browsers warn of it.
@@ -104,53 +92,9 @@ impl Certificate {
     }
 }
 
-/// Accepts connections with TLS.
-pub struct TlsListener {
-    address: SocketAddr,
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-}
-
-impl TlsListener {
-    /// Takes the connections of `listener`.
-    pub fn new(
-        listener: TcpListener,
-        address: SocketAddr,
-        certificate: &Certificate,
-    ) -> TlsListener {
-        let acceptor = TlsAcceptor::from(Arc::clone(&certificate.config));
-        let (done, ready) = mpsc::channel(WAITING);
-        tokio::spawn(async move {
-            while !done.is_closed() {
-                let Ok((stream, from)) = listener.accept().await else {
-                    // No file descriptors are left: some will be.
-                    sleep(Duration::from_millis(100)).await;
-                    continue;
-                };
-                let (acceptor, done) = (acceptor.clone(), done.clone());
-                tokio::spawn(async move {
-                    // One that is slow, or no TLS, is dropped.
-                    if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        let _ = done.send((stream, from)).await;
-                    }
-                });
-            }
-        });
-        TlsListener { address, ready }
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(next) => next,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
+impl Certificate {
+    /// What makes TLS of connections.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.config))
     }
 }

@@ -8,6 +8,9 @@ use layercast_media::{AccessUnit, AccessUnits, UnitKind, codec_parameter};
 use crate::hub::Hub;
 use crate::message::{Chunk, SoundInfo, StreamInfo, VideoInfo};
 
+/// How a flow for browsers is made.
+const ENCODE: &str = "serve H.264, such as ffmpeg -re -i INPUT -c:v libx264 -g 25 -c:a aac -f mpegts - | layercast serve - makes";
+
 /// Ticks after which the 33 bits of a time stamp begin again.
 const WRAP: i64 = 1 << 33;
 
@@ -75,9 +78,8 @@ impl HubWriter {
     /// Tells viewers what the stream is, at a key picture.
     fn tell(&mut self, codec: Option<String>, name: &str) {
         let Some(codec) = codec.or_else(|| self.info.take().map(|it| it.video.codec)) else {
-            self.hub.problem(Some(&format!(
-                "browsers do not decode {name}: serve H.264 or H.265, as ffmpeg -i INPUT -c:v libx264 -f mpegts - | layercast serve - does"
-            )));
+            let problem = format!("browsers do not decode {name}: {ENCODE}");
+            self.hub.problem(Some(&problem));
             return;
         };
         let info = StreamInfo {
@@ -96,6 +98,11 @@ impl HubWriter {
 
 impl Write for HubWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What cannot be in a transport stream comes in IVF.
+        if bytes.starts_with(b"DKIF") {
+            let problem = format!("AV1, VP8 and VP9 are not played here: {ENCODE}");
+            self.hub.problem(Some(&problem));
+        }
         self.units.push(bytes, &mut self.ready);
         Ok(bytes.len())
     }

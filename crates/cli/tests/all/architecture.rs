@@ -28,6 +28,7 @@ const STOREYS: &[&[&str]] = &[
     &["mets"],
     &["sim", "net"],
     &["api"],
+    &["web"],
     &["cli", "python", "c"],
 ];
 
