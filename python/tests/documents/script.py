@@ -9,7 +9,7 @@ from .blocks import Block
 
 # Commands that run until they are interrupted: in the foreground they have a terminal of their own.
 SERVICE = re.compile(
-    r"\blayercast (serve|switch|xtpd|fec edge|path recv|emulate(?!-)|policer-probe --listen)\b"
+    r"\blayercast (serve|switch|web|xtpd|fec edge|path recv|emulate(?!-)|policer-probe --listen)\b"
     r"|\blayercast receive\b.*--forever|\bhttp\.server\b|^\s*cat\b.*\| *layercast serve"
 )
 NODE = re.compile(r"\blayercast (serve|switch)\b")
