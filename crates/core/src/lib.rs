@@ -51,7 +51,7 @@ pub use policy::{
     QosPolicy,
 };
 pub use prefetch::{prefetch, prefetch_between};
-pub use qos_event::{QosAction, QosEvent, QosInfo};
+pub use qos_event::{QosAction, QosEvent, QosInfo, QosTransport};
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
 pub use refusal::{MeasuredLink, Refusal, Resource};

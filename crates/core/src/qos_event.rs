@@ -54,6 +54,18 @@ pub enum QosInfo {
     Time = 7,
 }
 
+/// Numbers of transports in `aux` of [`QosAction::Open`]: which descriptor a monitor takes (specs/user-to-user-qos.md 2.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum QosTransport {
+    /// XTP 4.0.
+    Xtp = 1,
+    /// TCP.
+    Tcp = 2,
+    /// Flows of METS.
+    Mets = 3,
+}
+
 impl QosAction {
     /// The action of a number; `None`: there is none.
     pub const fn of(number: u8) -> Option<QosAction> {

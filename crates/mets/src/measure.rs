@@ -1,11 +1,8 @@
 //! Events of a flow for a QoS monitor: a flow is its connection, and its data units are frames (specs/user-to-user-qos.md 2.6).
 
-use layercast_core::{FlowId, QosAction, QosEvent, QosInfo, Time};
+use layercast_core::{FlowId, QosAction, QosEvent, QosInfo, QosTransport, Time};
 use layercast_qos::SignedSpan;
 use layercast_wire::METS_HEADER;
-
-/// Number of METS among the descriptors of transports (specs/user-to-user-qos.md 2.7).
-const DESCRIPTOR: u32 = 3;
 
 fn of(flow: FlowId, action: QosAction, dir: u8, now: Time) -> QosEvent {
     QosEvent::new(u64::from(flow.0), action, dir, now)
@@ -13,7 +10,7 @@ fn of(flow: FlowId, action: QosAction, dir: u8, now: Time) -> QosEvent {
 
 /// A flow begins here.
 pub(crate) fn opened(flow: FlowId, dir: u8, now: Time) -> QosEvent {
-    of(flow, QosAction::Open, dir, now).aux(DESCRIPTOR)
+    of(flow, QosAction::Open, dir, now).aux(QosTransport::Mets as u32)
 }
 
 /// Octets of the frames of a flow, with one header each.

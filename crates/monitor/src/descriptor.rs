@@ -161,6 +161,8 @@ impl Descriptor {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::QosTransport;
+
     use super::*;
 
     #[test]
@@ -169,5 +171,12 @@ mod tests {
             assert_eq!(Descriptor::of(descriptor.number()), Some(descriptor));
         }
         assert_eq!((Descriptor::of(0), Descriptor::of(u32::MAX)), (None, None));
+        for (transport, descriptor) in [
+            (QosTransport::Xtp, &Descriptor::XTP),
+            (QosTransport::Tcp, &Descriptor::TCP),
+            (QosTransport::Mets, &Descriptor::METS),
+        ] {
+            assert_eq!(Descriptor::of(transport as u32), Some(descriptor));
+        }
     }
 }

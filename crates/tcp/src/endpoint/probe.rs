@@ -2,14 +2,11 @@
 //!
 //! Round trips are those of the segments that the connection times itself: one a window, and none that was sent twice.
 
-use layercast_core::{Observer, QosAction, QosEvent, QosInfo, Subject, Time};
+use layercast_core::{Observer, QosAction, QosEvent, QosInfo, QosTransport, Subject, Time};
 use layercast_wire::TcpSegment;
 
 use crate::State;
 use crate::connection::{Connection, Key, Measured};
-
-/// Number of TCP among the descriptors of transports (specs/user-to-user-qos.md 2.7).
-const DESCRIPTOR: u32 = 2;
 
 /// The subject of an event of this host.
 pub(super) fn subject(node: &str) -> Subject<'_> {
@@ -33,7 +30,9 @@ fn of(key: &Key, action: QosAction, dir: u8, now: Time) -> QosEvent {
 #[cold]
 pub(super) fn accepted<O: Observer>(node: &str, now: Time, key: &Key, bytes: usize, obs: &mut O) {
     let inward = |action| of(key, action, QosEvent::IN, now);
-    obs.probe(subject(node), || inward(QosAction::Open).aux(DESCRIPTOR));
+    obs.probe(subject(node), || {
+        inward(QosAction::Open).aux(QosTransport::Tcp as u32)
+    });
     obs.probe(subject(node), || {
         inward(QosAction::Received).packet(bytes as u64, 0, 0)
     });
@@ -51,7 +50,7 @@ pub(super) fn departure<O: Observer>(
     let key = &connection.key;
     if connection.counts.sent == 1 && connection.state == State::SynSent {
         let open = of(key, QosAction::Open, QosEvent::OUT, now);
-        obs.probe(subject(node), || open.aux(DESCRIPTOR));
+        obs.probe(subject(node), || open.aux(QosTransport::Tcp as u32));
     }
     let after = connection.measured();
     let user = segment.payload.len() as u64;

@@ -1,13 +1,10 @@
 //! Events for a QoS monitor: five for a data packet that asks for status, at its sender (specs/user-to-user-qos.md 6).
 
-use layercast_core::{Observer, QosAction, QosEvent, QosInfo, Subject, Time};
+use layercast_core::{Observer, QosAction, QosEvent, QosInfo, QosTransport, Subject, Time};
 use layercast_wire::{XtpBody, XtpControl, XtpPacket};
 
 use super::Endpoint;
 use crate::context::{Arrival, Context, Departure};
-
-/// Number of XTP among the descriptors of transports (specs/user-to-user-qos.md 2.7).
-const DESCRIPTOR: u32 = 1;
 
 impl Endpoint {
     pub(super) fn subject(&self) -> Subject<'_> {
@@ -83,7 +80,7 @@ impl Endpoint {
 
     fn probe_open<O: Observer>(&self, is_first: bool, open: QosEvent, obs: &mut O) {
         if is_first {
-            obs.probe(self.subject(), || open.aux(DESCRIPTOR));
+            obs.probe(self.subject(), || open.aux(QosTransport::Xtp as u32));
         }
     }
 }
