@@ -232,14 +232,17 @@ impl<'a> Start<'a> {
         }
     }
 
+    /// The flows of a node, which messages call `name`.
+    async fn flows(&mut self, node: &Remote, name: &str) -> Result<Vec<FlowInfo>, NetError> {
+        let within = self.within.saturating_sub(self.begun.elapsed());
+        let tell = |why: &str| self.tell(&format!("waiting for {name}: {why}; asking again"));
+        await_flows(node.clone(), within, tell).await
+    }
+
     /// Whether the flow is a transport stream.
     async fn is_transport(&mut self, node: &Remote, flow: &str) -> bool {
-        let within = self.within.saturating_sub(self.begun.elapsed());
-        let flows = await_flows(node.clone(), within, |why| {
-            self.tell(&format!("waiting for the node: {why}; asking again"));
-        });
         // Joining it says what is wrong with it.
-        let flows = flows.await.unwrap_or_default();
+        let flows = self.flows(node, "the node").await.unwrap_or_default();
         flows
             .iter()
             .any(|it| it.name == flow && it.spec.media == Media::MpegTs)
@@ -248,11 +251,7 @@ impl<'a> Start<'a> {
     /// The name of the flow, where there is only one to choose.
     async fn only_flow(&mut self, node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
         let address = &url.host;
-        let within = self.within.saturating_sub(self.begun.elapsed());
-        let flows = await_flows(node.clone(), within, |why| {
-            self.tell(&format!("waiting for {address}: {why}; asking again"));
-        });
-        let flows = flows.await.map_err(Failure::net)?;
+        let flows = self.flows(node, address).await.map_err(Failure::net)?;
         match flows.as_slice() {
             [flow] => Ok(flow.name.clone()),
             [] => Err(

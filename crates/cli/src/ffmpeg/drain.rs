@@ -68,36 +68,12 @@ const PASS: [&str; 14] = [
     "data",
 ];
 
-/// Options that take video without a container out of the media, by the ending of the name of the file; its filters refuse another codec.
-pub fn bare_video(extension: &str) -> Option<&'static [&'static str]> {
+/// The filter and the format of ffmpeg for video without a container, by the ending of the name of the file; the filters refuse another codec.
+pub fn bare_video(extension: &str) -> Option<(&'static str, &'static str)> {
     match &*extension.to_ascii_lowercase() {
-        "h264" | "264" | "avc" => Some(&[
-            "-map",
-            "0:v:0",
-            "-bsf:v",
-            "h264_mp4toannexb",
-            "-f",
-            "h264",
-            "-y",
-        ]),
-        "h265" | "265" | "hevc" => Some(&[
-            "-map",
-            "0:v:0",
-            "-bsf:v",
-            "hevc_mp4toannexb",
-            "-f",
-            "hevc",
-            "-y",
-        ]),
-        "m2v" => Some(&[
-            "-map",
-            "0:v:0",
-            "-bsf:v",
-            "mpeg2_metadata",
-            "-f",
-            "mpeg2video",
-            "-y",
-        ]),
+        "h264" | "264" | "avc" => Some(("h264_mp4toannexb", "h264")),
+        "h265" | "265" | "hevc" => Some(("hevc_mp4toannexb", "hevc")),
+        "m2v" => Some(("mpeg2_metadata", "mpeg2video")),
         _ => None,
     }
 }
@@ -109,7 +85,7 @@ impl Target {
         let Some(scheme) = out.to_str().and_then(scheme::scheme) else {
             let bare = out.extension().and_then(|it| bare_video(it.to_str()?));
             let all: &[&str] = match bare {
-                Some(options) => options,
+                Some((filter, format)) => &["-map", "0:v:0", "-bsf:v", filter, "-f", format, "-y"],
                 None => &["-map", "0:v?", "-map", "0:a?", "-y"],
             };
             return Target {
