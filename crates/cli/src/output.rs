@@ -149,7 +149,7 @@ enum Identity {
     New(PathBuf),
 }
 
-/// The file that a path leads to; `standard` is what `-` stands for. `None` if there is no file to protect, or the system does not tell.
+/// The identity of the file at `path`; `-` is the path `standard`. `None` of a device, a socket, or a file whose folder cannot be read.
 fn identity(path: &Path, standard: &str) -> Option<Identity> {
     let path = match path == Path::new("-") {
         true => Path::new(standard),

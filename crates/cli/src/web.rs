@@ -1,17 +1,15 @@
 //! `layercast web`: flows in a browser, and a dashboard of nodes, receivers and links.
 
-use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use layercast_net::{Remote, await_flows, outward};
+use layercast_net::{Identity, Remote, await_flows, outward};
 use layercast_protect::JoinUrl;
-use layercast_sim::file;
-use layercast_web::{Board, Certificate, Flow, Web, WebConfig, WebError};
+use layercast_web::{Board, Flow, Web, WebConfig, WebError};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -32,8 +30,6 @@ const ANSWER: Duration = Duration::from_secs(3);
 const TOKEN: &str = "LAYERCAST_WEB_TOKEN";
 /// Viewers at a time, unless the user says otherwise.
 const VIEWERS: usize = 32;
-/// Longest file with a token, certificates or a key.
-const MOST_OF_PEM: u64 = 1 << 20;
 
 /// `layercast web`.
 #[derive(Debug, Args)]
@@ -57,7 +53,7 @@ pub struct WebArgs {
     /// A name by which browsers call this host, such as that of a proxy; requests for other names are refused
     #[arg(long = "host", value_name = "NAME", value_parser = host)]
     pub hosts: Vec<String>,
-    /// Certificates for HTTPS (PEM), with --key [default: HTTP on a loopback address; elsewhere HTTPS with a certificate that is signed by itself]
+    /// Certificate chain for HTTPS (PEM), with --key [default: HTTP on a loopback address, HTTPS with a self-signed certificate on others]
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
     /// Key of the certificate (PEM)
@@ -92,9 +88,9 @@ pub fn beside(listen: SocketAddr, name: &str, node: Remote, url: &JoinUrl) -> Ou
     let config = WebConfig {
         listen,
         names: Vec::new(),
-        token: token(None)?,
+        token: secret::text(None, TOKEN)?,
         flows: flows.collect(),
-        certificate: certificate(listen, &[], None)?,
+        identity: identity(listen, &[], None)?,
         member: name::unique("web", None),
         viewers: VIEWERS,
         reports: None,
@@ -155,9 +151,9 @@ pub fn run(args: &WebArgs) -> Outcome {
     signals::exit_on_first()?;
     let urls = args.url.iter().map(|text| address::parse(text));
     let urls: Vec<JoinUrl> = urls.collect::<Result<_, _>>()?;
-    let token = token(args.token_file.as_deref())?;
+    let token = secret::text(args.token_file.as_deref(), TOKEN)?;
     let own = args.cert.as_deref().zip(args.key.as_deref());
-    let certificate = certificate(args.listen, &args.hosts, own)?;
+    let identity = identity(args.listen, &args.hosts, own)?;
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let (mut nodes, mut flows) = (Vec::new(), Vec::new());
@@ -177,13 +173,14 @@ pub fn run(args: &WebArgs) -> Outcome {
             names: args.hosts.clone(),
             token,
             flows,
-            certificate,
+            identity: identity.clone(),
             member: member.unwrap_or_else(|| name::unique("web", None)),
             viewers: args.viewers,
             reports: None,
         };
         let web = Web::bind(config).await.map_err(unserved)?;
-        if let Some(fingerprint) = web.fingerprint() {
+        if let Some(identity) = &identity {
+            let fingerprint = identity.fingerprint().in_hexadecimal();
             complain(&format!("SHA-256 of the certificate: {fingerprint}"));
         }
         tell(args, &web)?;
@@ -204,45 +201,28 @@ fn unserved(error: WebError) -> Failure {
         WebError::Token => {
             "put what openssl rand -hex 16 prints into the file of --token-file, or into LAYERCAST_WEB_TOKEN"
         }
-        WebError::Certificate(_) => {
+        WebError::Identity(_) => {
             "--cert and --key take PEM files, such as certbot and openssl write"
         }
-        WebError::SelfSigned(_) => "--host takes names of hosts; or give --cert and --key",
     };
     Failure::new(error).hint(hint)
 }
 
 /// What HTTPS needs, where the page is for other hosts or the user gives a certificate and its key.
-fn certificate(
+fn identity(
     listen: SocketAddr,
     hosts: &[String],
     own: Option<(&Path, &Path)>,
-) -> Result<Option<Certificate>, Failure> {
-    let made = match own {
-        Some((chain, key)) => {
-            let read = |path: &Path| {
-                let text = file::read_text(path, MOST_OF_PEM);
-                text.map_err(|error| Failure::file(path, "read", &error))
-            };
-            Certificate::from_pem(read(chain)?.as_bytes(), read(key)?.as_bytes())
-        }
+) -> Result<Option<Arc<Identity>>, Failure> {
+    let identity = match own {
+        Some((chain, key)) => Identity::from_pem(chain, key),
         None if listen.ip().is_loopback() => return Ok(None),
         None => {
             let address = outward(listen.ip()).to_string();
-            Certificate::self_signed(hosts.iter().cloned().chain([address]).collect())
+            Identity::generate_for(hosts.iter().cloned().chain([address]).collect())
         }
     };
-    made.map(Some).map_err(unserved)
-}
-
-/// The token of viewers from a file or the environment.
-fn token(file: Option<&Path>) -> Result<Option<String>, Failure> {
-    let Some(path) = file else {
-        return Ok(env::var(TOKEN).ok().filter(|it| !it.is_empty()));
-    };
-    let text =
-        file::read_text(path, MOST_OF_PEM).map_err(|error| Failure::file(path, "read", &error))?;
-    Ok(Some(text.trim().to_owned()))
+    address::own(identity).map(Some)
 }
 
 /// The flows of a node that can be watched; their names end with `place`.
@@ -278,12 +258,15 @@ fn tell(args: &WebArgs, web: &Web) -> Outcome {
     }
 }
 
-/// Asks the nodes again and again, all at the same time, and shows what they say.
+/// Asks the nodes again and again while a dashboard is open, all at the same time, and shows what they say.
 async fn ask(nodes: Vec<Node>, board: Board) {
     let mut turn = interval(ASK_EVERY);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         turn.tick().await;
+        if !board.is_watched() {
+            continue;
+        }
         let mut asked = JoinSet::new();
         for (place, node) in nodes.iter().enumerate() {
             let remote = node.remote.clone();

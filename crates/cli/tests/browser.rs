@@ -126,7 +126,7 @@ fn from_glass_to_glass_over_a_switch() {
             names: Vec::new(),
             token: None,
             flows: vec![flow],
-            certificate: None,
+            identity: None,
             member: "web".to_owned(),
             viewers: 4,
             reports: Some(to),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use layercast_protect::{Fingerprint, Seed};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
@@ -93,9 +94,21 @@ impl Identity {
         Ok(Identity::generate_with_pem()?.0)
     }
 
+    /// As [`generate`](Identity::generate), for these host names and addresses: programs that check names compare them.
+    ///
+    /// # Errors
+    /// A name cannot be in a certificate; the system has no randomness.
+    pub fn generate_for(names: Vec<String>) -> Result<Identity, IdentityError> {
+        Ok(Identity::with_pem_for(names)?.0)
+    }
+
     fn generate_with_pem() -> Result<(Identity, String), IdentityError> {
+        Identity::with_pem_for(vec!["layercast".to_owned()])
+    }
+
+    fn with_pem_for(names: Vec<String>) -> Result<(Identity, String), IdentityError> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(vec!["layercast".to_owned()])?;
+        let mut params = CertificateParams::new(names)?;
         params.distinguished_name = DistinguishedName::new();
         params
             .distinguished_name
@@ -163,6 +176,19 @@ impl Identity {
             key,
             exposed,
         }
+    }
+
+    /// TLS of a server that anybody may call, such as one of pages.
+    ///
+    /// # Errors
+    /// The key does not belong to the certificate.
+    pub fn server_config(&self) -> Result<ServerConfig, IdentityError> {
+        ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(IdentityError::Mismatch)?
+            .with_no_client_auth()
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(IdentityError::Mismatch)
     }
 
     /// Whether the file of its key can be read by others.

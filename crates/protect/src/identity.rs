@@ -43,6 +43,12 @@ impl Fingerprint {
         bytes.copy_from_slice(digest(&SHA256, certificate).as_ref());
         Fingerprint(bytes)
     }
+
+    /// The same in hexadecimal with colons, as browsers and openssl show it.
+    pub fn in_hexadecimal(&self) -> String {
+        let octets: Vec<String> = self.0.iter().map(|it| format!("{it:02X}")).collect();
+        octets.join(":")
+    }
 }
 
 impl fmt::Display for Fingerprint {

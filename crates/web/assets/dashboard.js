@@ -121,12 +121,11 @@ export class Dashboard {
     const zoned = { zone: /** @type {Zone} */ ("grey"), lost: 0, late: 0, dark: 0 };
     if (told) {
       const counted = { t, frames: sum(told.frames), lost: sum(told.lost), late: told.late, dark: told.outage_ms };
-      const first = history.counted[0];
       // A receiver that joined again counts anew.
       if (history.counted.length && counted.frames < history.counted[history.counted.length - 1].frames) history.counted = [];
       history.counted.push(counted);
       while (history.counted.length > 1 && t - history.counted[0].t > WINDOW_S) history.counted.shift();
-      const since = history.counted[0] ?? first;
+      const since = history.counted[0];
       const [lost, late, dark] = [counted.lost - since.lost, counted.late - since.late, counted.dark - since.dark];
       const all = Math.max(1, counted.frames - since.frames + lost + late);
       Object.assign(zoned, { lost: lost / all, late: late / all, dark: counted.dark / 1000 });

@@ -9,24 +9,20 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
-
-use crate::tls::Certificate;
+use tokio_rustls::TlsAcceptor;
 
 /// Time of a handshake of TLS, and of the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// Serves `app` to at most `most` connections at a time; further ones wait.
-pub async fn accept(
-    listener: TcpListener,
-    certificate: Option<&Certificate>,
-    app: Router,
-    most: usize,
-) {
+/// Accepts connections, and runs what `serve` makes of each; at most `most` at a time, and further ones wait.
+pub async fn accept<F>(listener: TcpListener, most: usize, serve: impl Fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(most));
-    let acceptor = certificate.map(Certificate::acceptor);
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
@@ -36,25 +32,29 @@ pub async fn accept(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        // A picture is not to wait for the next one.
-        let _ = stream.set_nodelay(true);
-        let (acceptor, app) = (acceptor.clone(), app.clone());
+        let serving = serve(stream);
         tokio::spawn(async move {
-            match acceptor {
-                None => serve(stream, app).await,
-                Some(acceptor) => {
-                    if let Ok(Ok(stream)) = timeout(HEAD_WITHIN, acceptor.accept(stream)).await {
-                        serve(stream, app).await;
-                    }
-                }
-            }
+            serving.await;
             drop(place);
         });
     }
 }
 
-/// Serves one connection until it ends; one that is slow, or no HTTP, is closed.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, app: Router) {
+/// Serves `app` on one connection until it ends; one that is slow, or no HTTP, is closed.
+pub async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, app: Router) {
+    // A picture is not to wait for the next one.
+    let _ = stream.set_nodelay(true);
+    match acceptor {
+        None => requests(stream, app).await,
+        Some(acceptor) => {
+            if let Ok(Ok(stream)) = timeout(HEAD_WITHIN, acceptor.accept(stream)).await {
+                requests(stream, app).await;
+            }
+        }
+    }
+}
+
+async fn requests(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, app: Router) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)

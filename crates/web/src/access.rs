@@ -1,14 +1,13 @@
 //! Access control: hosts and origins by name, the token of viewers, tickets.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use layercast::net::random_seed;
 use ring::digest::{SHA256, digest};
-use ring::rand::{SecureRandom, SystemRandom};
 
 /// How long a ticket is taken after it was given.
 const VALID: Duration = Duration::from_secs(60);
@@ -29,15 +28,8 @@ pub struct Access {
 
 /// 128 random bits in hexadecimal.
 pub fn random() -> String {
-    let mut octets = [0; 16];
-    // Without randomness there is no protection, and nothing to continue with.
-    SystemRandom::new()
-        .fill(&mut octets)
-        .expect("the system has randomness");
-    octets.iter().fold(String::new(), |mut text, octet| {
-        let _ = write!(text, "{octet:02x}");
-        text
-    })
+    let octets = &random_seed().0[..16];
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// Compares without telling by its time how much is equal.

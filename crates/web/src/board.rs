@@ -30,6 +30,11 @@ impl Board {
         self.0.send_replace(board.to_string().into());
     }
 
+    /// Whether a dashboard is open.
+    pub fn is_watched(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<str>> {
         self.0.subscribe()
     }

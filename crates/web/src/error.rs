@@ -1,6 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use layercast::net::IdentityError;
 use thiserror::Error;
 
 /// Why pages cannot be served.
@@ -14,12 +15,9 @@ pub enum WebError {
         /// What the system says.
         source: io::Error,
     },
-    /// A certificate or its key is of no use.
-    #[error("{0}")]
-    Certificate(String),
-    /// No certificate can be made.
-    #[error("cannot make a certificate: {0}")]
-    SelfSigned(String),
+    /// The certificate and its key are of no use.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// The token is too short to protect anything, or cannot be in a URL.
     #[error(
         "the token of viewers is to have 16 characters or more, of letters, digits and - . _ ~"

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use layercast::{Join, Level};
 use tokio::time::sleep;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::hub::Hub;
 use crate::writer::HubWriter;
@@ -60,7 +60,7 @@ pub struct Feed {
     pub hub: Arc<Hub>,
     /// Its name among the members of the flow.
     pub member: String,
-    _stop: DropGuard,
+    _receiving: AbortOnDropHandle<()>,
 }
 
 /// The receivers of all flows: the one of each flow at the highest level runs always, so that a viewer sees a picture immediately; others run while they
@@ -102,24 +102,16 @@ impl Feeds {
         }
         let url = self.flows.get(flow)?.url.clone();
         let hub = Arc::<Hub>::default();
-        let stop = CancellationToken::new();
         let level = match wanted {
             Wanted::Auto => String::new(),
             Wanted::UpTo(level) => format!("-{}", level.get()),
         };
         let member = format!("{}-{flow}{level}", self.member);
         let receiving = receive(url, member.clone(), wanted.level(), Arc::clone(&hub));
-        let running_out = stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = receiving => {}
-                () = running_out.cancelled() => {}
-            }
-        });
         let feed = Arc::new(Feed {
             hub,
             member,
-            _stop: stop.drop_guard(),
+            _receiving: AbortOnDropHandle::new(tokio::spawn(receiving)),
         });
         running.insert((flow, wanted), Arc::clone(&feed));
         if wanted != Wanted::Auto {

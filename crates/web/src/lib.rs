@@ -13,12 +13,11 @@ mod message;
 mod pages;
 mod queue;
 mod server;
-mod tls;
 mod writer;
 
+pub use accept::accept;
 pub use access::Access;
 pub use board::Board;
 pub use error::WebError;
 pub use feed::{Flow, Wanted};
 pub use server::{Web, WebConfig};
-pub use tls::Certificate;

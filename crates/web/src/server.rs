@@ -16,14 +16,15 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use futures_util::stream;
-use layercast::net::outward;
+use layercast::net::{Identity, outward};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{interval, sleep};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::accept;
+use crate::accept::{accept, serve};
 use crate::access::{self, Access};
 use crate::board::Board;
 use crate::error::WebError;
@@ -31,7 +32,6 @@ use crate::feed::{Feed, Feeds, Flow, Wanted};
 use crate::hub;
 use crate::message::Text;
 use crate::pages;
-use crate::tls::Certificate;
 
 /// Least time between two states of the dashboard.
 const BOARD_EVERY: Duration = Duration::from_millis(200);
@@ -59,8 +59,8 @@ pub struct WebConfig {
     pub token: Option<String>,
     /// The flows that can be watched.
     pub flows: Vec<Flow>,
-    /// For HTTPS; HTTP without it.
-    pub certificate: Option<Certificate>,
+    /// The certificate and its key for HTTPS; HTTP without them.
+    pub identity: Option<Arc<Identity>>,
     /// Name of the receivers among the members of their flows, before a number.
     pub member: String,
     /// Viewers at a time.
@@ -73,7 +73,7 @@ pub struct WebConfig {
 pub struct Web {
     listener: TcpListener,
     address: SocketAddr,
-    certificate: Option<Certificate>,
+    acceptor: Option<TlsAcceptor>,
     url: String,
     shared: Arc<Shared>,
 }
@@ -93,7 +93,7 @@ impl Web {
     /// Binds the address.
     ///
     /// # Errors
-    /// The address is taken, or is none of this host; the token is short.
+    /// The address is taken, or is none of this host; the token is short, or cannot be in a URL; the key does not belong to the certificate.
     pub async fn bind(config: WebConfig) -> Result<Web, WebError> {
         let token = config.token.unwrap_or_else(access::random);
         // Those that a URL carries as they are (RFC 3986, 2.3).
@@ -117,11 +117,9 @@ impl Web {
             hosts.extend([name.clone(), format!("{name}:{port}")]);
         }
         let shown = hosts.last().filter(|_| !config.names.is_empty());
-        let scheme = if config.certificate.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let tls = config.identity.map(|it| it.server_config()).transpose()?;
+        let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}/#token={token}", shown.unwrap_or(&hosts[0]));
         let policy = policy(&hosts);
         let shared = Shared {
@@ -137,7 +135,7 @@ impl Web {
         Ok(Web {
             listener,
             address,
-            certificate: config.certificate,
+            acceptor,
             url,
             shared: Arc::new(shared),
         })
@@ -146,11 +144,6 @@ impl Web {
     /// The URL for a browser, with the token in its fragment.
     pub fn url(&self) -> &str {
         &self.url
-    }
-
-    /// SHA-256 of the certificate, with HTTPS.
-    pub fn fingerprint(&self) -> Option<&str> {
-        self.certificate.as_ref().map(Certificate::fingerprint)
     }
 
     /// Where browsers connect.
@@ -183,7 +176,9 @@ impl Web {
                 guard,
             ))
             .with_state(self.shared);
-        let serving = accept(self.listener, self.certificate.as_ref(), app, most);
+        let serving = accept(self.listener, most, |stream| {
+            serve(stream, self.acceptor.clone(), app.clone())
+        });
         // Viewers stay connected as long as they like: they are not waited for.
         tokio::select! {
             () = serving => {}

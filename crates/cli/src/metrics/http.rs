@@ -15,8 +15,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, timeout};
 
 use super::{State, encode};
 
@@ -47,23 +46,14 @@ async fn accept(listener: net::TcpListener, state: Arc<State>) {
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
-    let places = Arc::new(Semaphore::new(MOST));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
-        let Ok((stream, _)) = listener.accept().await else {
-            // No file descriptors are left: some will be.
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let state = Arc::clone(&state);
-        tokio::spawn(async move {
+    let serve = |stream| {
+        let connection = connection(stream, Arc::clone(&state));
+        async move {
             // One that is slow, or sends what is no HTTP, is not answered.
-            let _ = timeout(PATIENCE, connection(stream, state)).await;
-            drop(place);
-        });
-    }
+            let _ = timeout(PATIENCE, connection).await;
+        }
+    };
+    layercast_web::accept(listener, MOST, serve).await;
 }
 
 async fn connection(stream: TcpStream, state: Arc<State>) -> hyper::Result<()> {

@@ -66,7 +66,7 @@ impl Site {
             names: Vec::new(),
             token: Some(TOKEN.to_owned()),
             flows,
-            certificate: None,
+            identity: None,
             member: "web".to_owned(),
             viewers,
             reports: Some(to),
