@@ -90,3 +90,65 @@ fn of_three_policies_at_one_switch_those_that_know_pictures_keep_more_of_them() 
     assert!(epd > fifo, "{shares:?}");
     assert!(whole > fifo + 0.25, "{shares:?}");
 }
+
+/// Packets of a stream of a file, as ffprobe counts them.
+fn packets(file: &Path, stream: &str) -> u32 {
+    let output = Command::new("ffprobe")
+        .args(["-v", "error", "-select_streams", stream, "-count_packets"])
+        .args(["-show_entries", "stream=nb_read_packets", "-of", "csv=p=0"])
+        .arg(file)
+        .output()
+        .expect("ffprobe runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines()
+        .next()
+        .and_then(|line| line.trim().parse().ok())
+        .unwrap_or_default()
+}
+
+#[real_time]
+fn a_port_that_gives_up_whole_gops_keeps_the_sound() {
+    let clip = repository("target/demo/clip.m1v");
+    if !have_ffmpeg() {
+        return;
+    }
+    if !Path::new(&clip).exists() {
+        eprintln!("left out: {clip} is missing: make clips");
+        return;
+    }
+    let folder = folder("discard-sound");
+    let film = folder.join("film.ts");
+    let made = Command::new("ffmpeg")
+        .args(["-v", "error", "-nostdin", "-y", "-i", &clip])
+        .args(["-f", "lavfi", "-i", "sine=r=48000", "-t", "18"])
+        .args(
+            "-vf scale=480:-2 -c:v libx264 -preset veryfast -g 24 -bf 2 -b:v 1M -c:a aac -b:a 96k"
+                .split(' '),
+        )
+        .args([
+            "-x264-params",
+            "scenecut=0:b-adapt=0:b-pyramid=none:mbtree=0:pbratio=1.0",
+        ])
+        .arg(&film)
+        .status();
+    assert!(made.expect("ffmpeg runs").success());
+    let path = film.display().to_string();
+    let server = Running::start(&["serve", &path, "--flow", "film", "--delay-max", "2s"]);
+    // The film takes 1.4 Mbit/s with its headers, more where it moves. The base layer is admitted before the line falls.
+    let port = "x=1500kbit/s,queue=800ms,discard=whole_gops,adapt=off,schedule=8s:50%";
+    let switch = Running::start(&["switch", "--upstream", &server.url, "--port", port]);
+    let url = switch.url.replacen('?', "/film?", 1);
+    let out = folder.join("out.ts");
+    let to = out.display().to_string();
+    let args = ["join", &url, "--name", "x", "--on-scarce", "inform"];
+    let output = run(&[&args[..], &["--for", SECONDS, "--out", &to, "--json"]].concat());
+    assert!(output.status.success(), "{}", complaint(&output));
+    let (pictures, sound) = (packets(&out, "v:0"), packets(&out, "a:0"));
+    eprintln!("{pictures} pictures, {sound} packets of sound");
+    // 25 pictures and 46.9 packets of sound a second: the receiver had all sound for at least 10 s, and gave up pictures.
+    assert!(sound > 46 * 10, "{sound}");
+    assert!(
+        pictures * 46 < sound * 25 * 9 / 10,
+        "nothing was discarded: {pictures}, {sound}"
+    );
+}

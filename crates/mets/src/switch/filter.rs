@@ -1,5 +1,6 @@
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, Layer, Level, OnPlenty, OnScarce, PerLayer, Serial, Span, Time,
+    CellRate, DataClass, FlowId, FlowSpec, Layer, Level, OnPlenty, OnScarce, PerLayer, Serial,
+    Span, Time,
 };
 use layercast_media::{FilterRule, FlowFilter, Frame};
 use layercast_qos::{
@@ -225,6 +226,10 @@ impl FilterPoint {
                 return;
             }
         }
+        let class = match header.sound.is_sound() {
+            true => DataClass::System,
+            false => class_of(layer, gop_start, true),
+        };
         let mut first = true;
         for packet in packets {
             let key = packet.header.seq.0;
@@ -232,7 +237,7 @@ impl FilterPoint {
             let mut units = Units {
                 unit: Unit {
                     layer,
-                    class: class_of(layer, is_key, true),
+                    class,
                     is_key,
                     frame: key,
                     ..Unit::MESSAGE

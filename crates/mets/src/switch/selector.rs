@@ -210,9 +210,13 @@ impl Selector {
         self.unknown_types += u64::from(frame_start && !known);
         let gop_start = header.is_some_and(|header| header.flags.contains(Flags::GOP_START));
         let picture = known && !common;
+        // Only the first fragment says that a frame is sound: the others are what it is.
+        let continues = !late && !frame_start && header.is_some_and(|header| header.offset > 0);
+        let is_sound = header.is_some_and(|header| header.sound.is_sound());
         let class = match picture {
-            true => class_of(layer, gop_start, self.groups.is_none()),
-            false => DataClass::System,
+            _ if continues => self.class,
+            true if !is_sound => class_of(layer, gop_start, self.groups.is_none()),
+            _ => DataClass::System,
         };
         if !late {
             self.class = class;

@@ -251,6 +251,36 @@ fn fragments_share_the_fate_of_their_frame() {
     assert!(gate.pass(&step, Lowering::NextFrame));
 }
 
+#[test]
+fn sound_is_of_class_s_in_all_its_fragments_and_pictures_are_of_the_class_of_their_layer() {
+    for mark in [Mark::First, Mark::Last] {
+        let (mut by_cell, mut by_packet) = (selector(mark), selector(mark));
+        let mut frame = |seq: u32, layer, is_sound: bool| {
+            let mut whole = packet(seq, layer, seq == 0, 3_000);
+            whole.header.sound = Sound::new(is_sound, 0);
+            let cells = cells(&whole, mark).into_iter();
+            let mut classes: Vec<_> = cells
+                .map(|cell| by_cell.on_cell(&cell).unwrap().unit.class)
+                .collect();
+            for fragment in MetsPacket::fragments(whole.header, &whole.payload, 1_176) {
+                // As the next node reads it.
+                let mut bytes = Vec::new();
+                fragment.encode_into(&mut bytes);
+                let fragment = MetsPacket::decode(bytes.into(), false).unwrap();
+                classes.push(by_packet.on_packet(&fragment.header).unit.class);
+            }
+            classes.sort();
+            classes.dedup();
+            classes
+        };
+        assert_eq!(frame(0, Layer::Base, false), [DataClass::Intra]);
+        assert_eq!(frame(1, Layer::Base, true), [DataClass::System]);
+        assert_eq!(frame(2, Layer::E2, false), [DataClass::Bidirectional]);
+        assert_eq!(frame(3, Layer::Base, true), [DataClass::System]);
+        assert_eq!(frame(4, Layer::E1, false), [DataClass::Predicted]);
+    }
+}
+
 /// Three alternative layers: groups of `length` times, sound at every third one.
 fn renditions(times: u32, length: u32) -> Vec<MetsPacket> {
     let (mut seq, mut sound) = (0, 0_u8);
