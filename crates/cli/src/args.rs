@@ -19,6 +19,7 @@ use layercast_sim::scenario::DiscardSpec;
 
 use layercast_mets::ParityConfig;
 
+use crate::explain::Promise;
 use crate::metrics::MetricsArgs;
 use crate::renditions::{self, Renditions};
 use crate::scenario::ProtectBase;
@@ -399,10 +400,10 @@ pub struct Serve {
     /// Promised end-to-end delay, from capture of a frame to its playout; 0 promises none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
-    /// Promise the delay of an application, in place of --delay-max: broadcasting, playback, control, conferencing, collaboration, or
+    /// Promise the delay, jitter and loss of an application, in place of --delay-max; receivers report when they do not get it: broadcasting, playback, control, conferencing, collaboration, or
     /// a file; `layercast explain PROFILE` says what it is
-    #[arg(long, value_name = "PROFILE", conflicts_with = "delay_max", value_parser = crate::explain::bound)]
-    pub profile: Option<Span>,
+    #[arg(long, value_name = "PROFILE", conflicts_with = "delay_max", value_parser = crate::explain::promise)]
+    pub profile: Option<Promise>,
     /// Core switch, through which all receivers join; auto is this node [default: none]
     #[arg(long, value_name = "NODE", value_parser = units::Name)]
     pub core: Option<String>,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use layercast_core::{Rate, Span};
+use layercast_core::{Contract, Rate, Span};
 use layercast_profile::{
     Afforded, Category, Commitment, Direction, Levels, Mapped, Mapping, PRESETS, Profile,
     ProfileError, Ratio, Tables, Unit, afford,
@@ -175,16 +175,29 @@ fn profile(what: &str) -> Result<Profile, Failure> {
     Profile::from_toml(&read(path)?).map_err(|error| wrong(path, error))
 }
 
-/// The delay bound of the profile of a name or in a file, for `serve --profile`.
-pub fn bound(what: &str) -> Result<Span, String> {
+/// What `serve --profile` promises.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Promise {
+    /// From the capture of a frame to its playout.
+    pub bound: Span,
+    /// What the network does for it.
+    pub contract: Contract,
+}
+
+/// What the profile of a name or in a file promises, for `serve --profile`.
+pub fn promise(what: &str) -> Result<Promise, String> {
     let profile = profile(what).map_err(|failure| failure.to_string())?;
     // What cannot be kept is not promised.
     let levels = profile.explain(&Tables::default(), Unit::datagram(1_500));
-    levels.map_err(|error| format!("{what}: {error}"))?;
-    let bound = profile.picture_delay_ms().ok_or_else(|| {
+    let levels = levels.map_err(|error| format!("{what}: {error}"))?;
+    let promised = profile.picture_delay_ms().zip(profile.promise(&levels));
+    let (bound, contract) = promised.ok_or_else(|| {
         format!("{what}: no pictures come to the user: name one with a stream of video, or use --delay-max")
     })?;
-    Ok(Span::from_us((bound * 1e3).round() as u64))
+    Ok(Promise {
+        bound: Span::from_us((bound * 1e3).round() as u64),
+        contract,
+    })
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

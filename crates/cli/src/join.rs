@@ -39,9 +39,12 @@ use crate::serve::node_id;
 use crate::signals;
 use crate::source_clock::{Following, in_brief, synchronised};
 use crate::stats;
+use crate::zones;
 
 /// The kind of messages about the playout delay.
 const PLAYOUT: &str = "changes of the playout delay";
+/// The kind of messages about what was agreed.
+const ZONES: &str = "deviations from what was agreed";
 /// Pause before a name without an address is resolved again.
 const RESOLVE_AGAIN: Duration = Duration::from_millis(500);
 /// The environment variable that may hold a token.
@@ -593,6 +596,7 @@ async fn receive(
                         arrivals.missed_deadlines(*missed, *window);
                         (None, "")
                     }
+                    JoinEvent::Zone(signal) if joined => (Some(zones::changed(signal)), ZONES),
                     _ => (None, ""),
                 };
                 if let Some(text) = report.filter(|_| repeats.prints(now, kind)) {
@@ -776,7 +780,7 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
             "the flow is gone: {reason}; it is joined again when it is back (--patience says for how long to wait)"
         ),
         JoinEvent::Sink(SinkEvent::Synchronised { by }) => synchronised(*by),
-        JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
+        JoinEvent::Advertised(_) | JoinEvent::Sink(_) | JoinEvent::Zone(_) => return Ok(()),
     };
     reporter.event(t_s, &text)
 }
@@ -796,6 +800,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         link_repair: progress.link_repair,
         outage_ms: progress.outage_ms,
         source_clock: progress.source_clock,
+        quality: progress.quality,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use layercast_core::{EndToEnd, PerLayer, Span};
+use layercast_core::{EndToEnd, PerLayer, Quality, Span};
 use layercast_link::PathStats;
 use layercast_net::{FecTunnelStats, LinkRepairStats};
 use layercast_wire::SourceClockReport;
@@ -105,6 +105,9 @@ pub struct ReceiverStatus {
     /// What is known of the clock of the source, if it is another one; then `delay_ms` and `path` are true one-way delays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_clock: Option<SourceClockReport>,
+    /// What the monitor of the receiver says of what was agreed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 /// Mean delay of live frames in milliseconds, and its parts.

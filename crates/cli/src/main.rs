@@ -63,6 +63,7 @@ mod units;
 mod web;
 mod workload;
 mod xtpd;
+mod zones;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -535,6 +535,7 @@ pub mod tests {
             source_late_ms: None,
             media_ms_per_s: None,
             input_damaged: 0,
+            quality: None,
             output_dropped: 0,
             output_broken: false,
         }

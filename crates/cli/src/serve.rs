@@ -644,7 +644,8 @@ fn source(
     let id = node_id(name);
     let id_of_flow = FlowInfo::id_of(name, key, flow);
     spec.flow_id = id_of_flow;
-    let bound = args.profile.unwrap_or(args.delay_max);
+    let promise = args.profile;
+    let bound = promise.map_or(args.delay_max, |it| it.bound);
     spec.delay_max_ms = u32::try_from(bound.as_ms()).unwrap_or(u32::MAX);
     let policy = QosPolicy {
         max_level,
@@ -654,6 +655,7 @@ fn source(
     let info = FlowInfo {
         policy,
         spec,
+        contract: promise.map(|it| it.contract),
         clock: clock_name(),
         epoch: flow_epoch(),
         core: args.core.as_ref().map(|core| match core.as_str() {

@@ -2,7 +2,7 @@
 
 use std::io::stdout;
 
-use layercast_core::{FlowId, Level, Media, PerLayer, Rate};
+use layercast_core::{Contract, FlowId, Level, Media, PerLayer, Rate};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
 use layercast_wire::{ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
@@ -18,6 +18,7 @@ use crate::output::{Table, print, print_json, terminal_width};
 use crate::reasons::HOST_STOPPED;
 use crate::signals;
 use crate::xtpd;
+use crate::zones;
 
 /// Runs `layercast stats`.
 pub fn run(args: &args::Stats) -> Outcome {
@@ -99,6 +100,8 @@ struct FlowStats<'a> {
     delay_max_ms: u32,
     /// Bits per second of BL, BL+E1 and BL+E1+E2 on a link, with all headers.
     level_bps: [u64; 3],
+    /// What is promised a receiver: throughput in bit/s, delay and jitter in seconds, lost or late data as a share.
+    contract: Contract,
     /// Media time that the source delivers for each second, in milliseconds, if it is slower than real time.
     media_ms_per_s: Option<u16>,
     /// Pictures that cannot be shown since packets were lost on the way to the source, since it is served.
@@ -135,6 +138,7 @@ fn node_flows<'a>(
         delay_max_ms: flow.spec.delay_max_ms,
         level_bps: [Level::BASE, Level::E1, Level::FULL]
             .map(|level| flow.spec.rate_at(level).rate().as_bps()),
+        contract: flow.contract_of(&flow.spec),
         media_ms_per_s: flow.media_ms_per_s,
         input_damaged: flow.input_damaged,
         advice: notes(flow).collect(),
@@ -369,7 +373,10 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> 
         report.and_then(|report| lost(report, on_link)),
         report.and_then(|report| late(report, pace)),
     ];
-    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let quality = report.and_then(|it| it.quality.as_ref());
+    let deviates = quality.into_iter().flat_map(zones::reasons);
+    let all = all.into_iter().flatten().chain(deviates);
+    all.collect::<Vec<_>>().join("; ")
 }
 
 /// The rate that was measured of the path to the next node of a member, if it is measured and was full.
@@ -474,7 +481,8 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
     let end_to_end = |member: &MemberStats| member.report.and_then(|it| it.end_to_end_ms);
     let is_live = members.iter().any(|member| end_to_end(member).is_some());
     let mut columns = vec![
-        "member", "flow", "at", "level", "report", "played", "lost", "late", "outage s", "delay ms",
+        "member", "flow", "at", "level", "zone", "report", "played", "lost", "late", "outage s",
+        "delay ms",
     ];
     columns.extend(is_live.then_some("end to end ms"));
     columns.push("why no more");
@@ -488,6 +496,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
             flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
             member.node.clone(),
             member.level.to_string(),
+            figure(|r| r.quality.unwrap_or_default().zone.name().to_owned()),
             // What follows is of that moment, and the level of now.
             member
                 .report_age_ms

@@ -14,6 +14,7 @@
 
 mod amplification;
 mod cells;
+mod contract;
 mod data_class;
 mod flow;
 mod layer;
@@ -33,6 +34,7 @@ mod time;
 
 pub use amplification::{AMPLIFICATION_FACTOR, AddressBudget, AddressBudgets};
 pub use cells::{AAL5_TRAILER, CELL_BITS, CELL_PAYLOAD, CELL_SIZE, aal5_cells};
+pub use contract::{Contract, ContractError, Judged, Parameter, Quality, Term, Zone};
 pub use data_class::DataClass;
 pub use flow::{
     Commitment, Composition, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId,

@@ -1,6 +1,6 @@
 //! What a protocol tells a QoS monitor: fixed 40 octets, so that it travels through a ring without an allocation.
 
-use crate::Time;
+use crate::{Contract, Parameter, Time};
 
 /// Numbers in [`QosEvent::action`] (specs/user-to-user-qos.md 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,6 +205,23 @@ impl QosEvent {
             total.saturating_mul(8),
         );
         sized.aux(user).flag(QosEvent::USER, true)
+    }
+
+    /// That from `now` on `contract` holds, in place of any that was.
+    pub fn agreed(
+        conn: u64,
+        dir: u8,
+        now: Time,
+        contract: &Contract,
+    ) -> impl Iterator<Item = QosEvent> {
+        let event = QosEvent::new(conn, QosAction::ContractSet, dir, now);
+        let none = event.with(QosInfo::Contract, 0, 0);
+        let numbered = (1..).zip(Parameter::ALL);
+        let terms = numbered.filter_map(move |(number, parameter)| {
+            let agreed = contract.term(parameter)?.agreed.to_bits();
+            Some(event.with(QosInfo::Contract, agreed, 0).aux(number))
+        });
+        std::iter::once(none).chain(terms)
     }
 
     /// As words, for a ring.

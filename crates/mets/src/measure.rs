@@ -13,6 +13,11 @@ pub(crate) fn opened(flow: FlowId, dir: u8, now: Time) -> QosEvent {
     of(flow, QosAction::Open, dir, now).aux(QosTransport::Mets as u32)
 }
 
+/// A flow is over.
+pub(crate) fn closed(flow: FlowId, now: Time) -> QosEvent {
+    of(flow, QosAction::Close, QosEvent::IN, now)
+}
+
 /// Octets of the frames of a flow, with one header each.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Octets(u64);

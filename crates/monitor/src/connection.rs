@@ -5,9 +5,8 @@ mod side;
 
 use std::collections::VecDeque;
 
-use layercast_core::{QosAction, QosEvent, QosInfo};
+use layercast_core::{Contract, Parameter, QosAction, QosEvent, QosInfo, Term};
 
-use crate::contract::{Contract, Parameter, Term};
 use crate::delay::{Method, Probes};
 use crate::descriptor::{Descriptor, LossReport, RttSource};
 use crate::direction::Direction;

@@ -29,8 +29,8 @@
 
 #![allow(unexpected_cfgs, reason = "loom is no configuration that cargo knows")]
 
+mod comparison;
 mod connection;
-mod contract;
 mod delay;
 mod descriptor;
 mod direction;
@@ -45,10 +45,11 @@ pub mod study;
 mod sync;
 mod window;
 
-pub use contract::{Comparison, Contract, ContractError, Parameter, Term, Zone};
+pub use comparison::Comparison;
 pub use delay::Method;
 pub use descriptor::{Descriptor, LossReport, RttSource, SeqUnit};
 pub use direction::Direction;
+pub use layercast_core::{Contract, ContractError, Parameter, Term, Zone};
 pub use layercast_core::{QosAction, QosEvent, QosInfo};
 pub use line::{RequestLine, Rule};
 pub use monitor::{Monitor, MonitorConfig, MonitorConfigError, MonitorCounts};

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use layercast_core::{Machine, Observer, QosAction, QosEvent, Span, Time};
+use layercast_core::{Contract, ContractError, Machine, Observer, QosAction, QosEvent, Span, Time};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::comparison::Comparison;
 use crate::connection::Connection;
-use crate::contract::{Comparison, Contract, ContractError};
 use crate::direction::Direction;
 use crate::report::ConnectionReport;
 use crate::signals::{MOST_WINDOWS, Signal};

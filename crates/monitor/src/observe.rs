@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use layercast_core::{Observer, QosEvent, Record, Subject, Time};
+use layercast_core::{
+    Contract, ContractError, Observer, QosAction, QosEvent, Record, Subject, Time,
+};
 
-use crate::contract::{Contract, ContractError};
 use crate::direction::Direction;
 use crate::monitor::{Monitor, MonitorConfig, MonitorConfigError};
 use crate::report::ConnectionReport;
@@ -152,8 +153,12 @@ impl Observer for Watching {
             .now
             .max(Time::from_ps(event.t_ns.saturating_mul(1_000)));
         node.advance(now);
+        // The contract of the user is in place of what the protocol negotiated.
+        if event.action == QosAction::ContractSet as u8 && !self.contract.is_empty() {
+            return;
+        }
         node.monitor.handle_event(now, event);
-        if event.action == layercast_core::QosAction::Open as u8 && !self.contract.is_empty() {
+        if event.action == QosAction::Open as u8 && !self.contract.is_empty() {
             for dir in Direction::ALL {
                 // `new` has checked the contract.
                 let _ = node

@@ -1,8 +1,8 @@
 //! Snapshots of what is measured. A value that is not known is absent, never 0.
 
+use layercast_core::{Contract, Judged, Parameter, Quality, Zone};
 use serde::Serialize;
 
-use crate::contract::{Contract, Parameter, Zone};
 use crate::delay::Method;
 use crate::direction::Direction;
 
@@ -28,6 +28,27 @@ pub struct ConnectionReport {
 }
 
 impl ConnectionReport {
+    /// What a direction gets of what was agreed; `None`: nothing was.
+    pub fn quality(&self, dir: Direction) -> Option<Quality> {
+        let direction = self.direction(dir);
+        let zone = |zone: Zone| if self.stale { Zone::Grey } else { zone };
+        let judged = |parameter: Parameter| {
+            let it = direction.compared[parameter as usize]?;
+            Some(Judged {
+                agreed: it.contract,
+                measured: it.measured,
+                zone: zone(it.zone),
+            })
+        };
+        (!direction.contract.is_empty()).then(|| Quality {
+            zone: zone(direction.zone),
+            throughput_bps: judged(Parameter::Throughput),
+            delay_s: judged(Parameter::Delay),
+            jitter_s: judged(Parameter::Jitter),
+            error_rate: judged(Parameter::ErrorRate),
+        })
+    }
+
     /// One direction.
     pub fn direction(&self, dir: Direction) -> &DirectionReport {
         &self.directions[dir as usize]
@@ -92,6 +113,8 @@ pub struct DirectionReport {
     pub max_jitter_ns: Option<f64>,
     /// Largest less least delay of the window of comparison, in nanoseconds.
     pub spread_ns: Option<u64>,
+    /// The worst zone of its parameters.
+    pub zone: Zone,
     /// What was negotiated.
     pub contract: Contract,
     /// The last comparison of each parameter of the contract.

@@ -1,8 +1,8 @@
 //! Signals of changed zones: from how many windows a zone follows, and how many signals there are (specs/user-to-user-qos.md 2.4).
 
+use layercast_core::{Parameter, Zone};
 use serde::Serialize;
 
-use crate::contract::{Parameter, Zone};
 use crate::direction::Direction;
 
 /// Signals of a connection in a second at most.

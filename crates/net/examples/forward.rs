@@ -309,6 +309,7 @@ fn flow() -> FlowInfo {
         media_ms_per_s: None,
         input_damaged: 0,
         input_failed: false,
+        contract: None,
         via: Default::default(),
     }
 }

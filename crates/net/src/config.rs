@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Quality, Rate, Span, Time};
 use layercast_link::{LinkConfig, LinkRepairStats, LinkStats, RateSchedule};
 use layercast_media::Undecodable;
 use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchEvent, SwitchStats};
@@ -12,6 +12,7 @@ use layercast_mets::{
     CutStarts, LateMs, ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig,
     SourceEvent, SourceStats,
 };
+use layercast_monitor::Signal as ZoneSignal;
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_repair::Means;
 use layercast_wire::{FlowInfo, Refusal, SourceClockReport};
@@ -266,6 +267,8 @@ pub struct JoinConfig {
     pub link_name: String,
     /// Where the wall clock is read, again and again: it can be set while the host runs. It replaces that of `sink`.
     pub wall_clock: fn() -> WallClock,
+    /// Whether a QoS monitor compares the received flow with what was agreed, on a thread that all receivers of the process share.
+    pub monitor: bool,
     /// What the user asks while the host receives.
     pub commands: Option<mpsc::Receiver<JoinCommand>>,
 }
@@ -321,6 +324,8 @@ pub enum JoinEvent {
         /// New level.
         to: Level,
     },
+    /// The received flow deviates from what was agreed more, or less, than before.
+    Zone(ZoneSignal),
     /// The figures of the last second.
     Second(Box<Progress>),
     /// Whatever else the sink says, frames and the messages of the adapter excepted.
@@ -392,6 +397,8 @@ pub struct Progress {
     pub media_ms_per_s: Option<u16>,
     /// Pictures that cannot be shown since packets were lost on the way to the source, as advertised, since it is served.
     pub input_damaged: u64,
+    /// What the monitor of the receiver says of what was agreed; `None`: it has none, or nothing was agreed.
+    pub quality: Option<Quality>,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.
@@ -485,6 +492,7 @@ impl JoinConfig {
             epoch,
             link_name: String::new(),
             wall_clock,
+            monitor: true,
             commands: None,
         }
     }

@@ -18,6 +18,7 @@ use crate::explained::Explained;
 use crate::hello::Hello;
 use crate::identity::own_or_new;
 use crate::loss::Loss;
+use crate::monitors::{Measured, Monitors};
 use crate::peer::Peers;
 use crate::receiver::{Hearing, Receiver};
 use crate::remote::Remote;
@@ -46,7 +47,12 @@ pub async fn run_join(
     events: mpsc::Sender<JoinEvent>,
     obs: &mut (dyn Observer + Send),
 ) -> Result<JoinSummary, NetError> {
-    let obs = &mut AnyObserver::new(obs);
+    let (ring, watch) = match config.monitor.then(|| Monitors::of_process().watch()) {
+        Some((ring, watch)) => (Some(ring), Some(watch)),
+        None => (None, None),
+    };
+    let user = AnyObserver::new(obs);
+    let obs = &mut Measured { user, ring };
     NetError::check_name("the receiver", &config.sink.node)?;
     NetError::check_name("the flow", &config.sink.flow)?;
     let here = SocketAddr::new(source_towards(config.upstream.addr), 0);
@@ -106,7 +112,7 @@ pub async fn run_join(
         not_there_at: None,
         trouble: None,
         missing: None,
-        receiver: Receiver::new(config, events, now)?,
+        receiver: Receiver::new(config, watch, events, now)?,
     };
     let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
     // Also after an error the output is complete, and the neighbour learns that the receiver is gone.

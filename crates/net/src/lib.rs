@@ -39,6 +39,7 @@ mod live;
 mod local;
 mod loss;
 mod machines;
+mod monitors;
 mod multicast;
 mod names;
 mod node;
@@ -90,6 +91,7 @@ pub use identity::{Exposed, Identity, IdentityError};
 pub use join::{is_source_late, run_join};
 pub use layercast_link::LinkRepairStats;
 pub use layercast_mets::ControlError;
+pub use layercast_monitor::Signal as ZoneSignal;
 pub use layercast_protect::{Control, Fingerprint, FingerprintError};
 pub use layercast_repair::{LayerRepairs, Means, RepairStats, RequestStats};
 pub use live::{
@@ -97,6 +99,7 @@ pub use live::{
 };
 pub use loss::Loss;
 pub use machines::media_rate;
+pub use monitors::{Monitors, Watch};
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
     IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,

@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, PortId, Rate, Serial, Span,
-    Status, Time, earliest,
+    CellRate, EndToEnd, FlowId, Layer, Level, Machine, Observer, PortId, Quality, Rate, Serial,
+    Span, Status, Subject, Time, TraceEvent, earliest,
 };
 use layercast_link::{LinkRepairStats, RepairRole, octet_codec};
 use layercast_mets::switch::PortConfig;
@@ -11,6 +11,7 @@ use layercast_mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
 };
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
+use layercast_monitor::Direction;
 use layercast_protect::{LinkOpener, OpenError, WallClock};
 use layercast_repair::Means;
 use layercast_wire::{Carriage, Epoch, FlowInfo, Refusal, Secret, Signal, decode_datagram};
@@ -23,6 +24,7 @@ use crate::connection::{Newcomer, PeerId, PeerSender};
 use crate::egress::Egress;
 use crate::error::NetError;
 use crate::explained::Explained;
+use crate::monitors::Watch;
 use crate::output::FrameOut;
 use crate::remote::Renewed;
 use crate::udp::{Inbound, Udp};
@@ -61,6 +63,7 @@ pub(crate) struct Receiver {
     pub out: FrameOut,
     pub explained: Option<Explained>,
     meter: Meter,
+    watch: Option<Watch>,
     /// What the division of the last link left over.
     left: CellRate,
     events: mpsc::Sender<JoinEvent>,
@@ -154,6 +157,7 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
 impl Receiver {
     pub fn new(
         config: JoinConfig,
+        watch: Option<Watch>,
         events: mpsc::Sender<JoinEvent>,
         now: Time,
     ) -> Result<Receiver, NetError> {
@@ -171,6 +175,7 @@ impl Receiver {
                 (config.undecodable, config.fast_start),
                 seed,
             )?,
+            watch,
             explained: config
                 .explain
                 .map(|path| Explained::create(path, config.epoch))
@@ -385,7 +390,8 @@ impl Receiver {
         self.change_key(now);
         self.egress.poll(now, obs);
         if self.meter.ends <= now {
-            self.second(now);
+            let quality = self.judge(now, obs);
+            self.second(now, quality);
             // Before the first frame the budget of the sender holds.
             if let Some(spare) = self.station.sink(SINK).and_then(Sink::spare) {
                 self.egress.repair.set_budget(now, Some(spare), obs);
@@ -513,8 +519,33 @@ impl Receiver {
         }
     }
 
+    /// What the monitor says of the flow: the user and the reports to the source tell it.
+    fn judge<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Quality> {
+        let (id, _) = self.life?;
+        let (report, signals) = self.watch.as_ref()?.look(u64::from(id.0));
+        let node = &*self.config.node;
+        let subject = Subject {
+            node,
+            machine: "sink",
+        };
+        for signal in signals {
+            obs.on(now, subject, || TraceEvent::State {
+                flow: id,
+                what: signal.parameter.name(),
+                from: signal.zone_from.name(),
+                to: signal.zone_to.name(),
+            });
+            self.tell(JoinEvent::Zone(signal));
+        }
+        let quality = report.and_then(|it| it.quality(Direction::In));
+        if let Some(sink) = self.station.sink_mut(SINK) {
+            sink.set_quality(quality);
+        }
+        quality
+    }
+
     /// Tells the figures of the second that is over.
-    fn second(&mut self, now: Time) {
+    fn second(&mut self, now: Time, quality: Option<Quality>) {
         let stats = self.stats();
         let meter = &mut self.meter;
         let progress = Progress {
@@ -545,6 +576,7 @@ impl Receiver {
             source_late_ms: stats.source_late_ms,
             media_ms_per_s: self.media_ms_per_s,
             input_damaged: self.input_damaged,
+            quality,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use layercast_core::Term;
 use serde::Serialize;
 
 use crate::error::ProfileError;
@@ -64,8 +65,33 @@ pub struct Contract {
     pub jitter_ms: Option<[f64; 2]>,
     /// Share of lost data units: the same.
     pub loss: [f64; 2],
+    /// Rate that comes in each second, in bit/s: the least that is accepted, and the one that is wanted; null: it varies.
+    pub rate_bps: Option<[f64; 2]>,
     /// How firmly it is promised.
     pub commitment: Commitment,
+}
+
+impl Contract {
+    /// What a monitor holds a receiver's stream to: the worst that is accepted.
+    pub fn promise(&self) -> layercast_core::Contract {
+        let worst = |[worst, target]: [f64; 2], unit: f64| Term {
+            worst: Some(worst / unit),
+            target: Some(target / unit),
+            ..Term::agreed(worst / unit)
+        };
+        // Of a rate that varies nothing is too little.
+        let rate = self.rate_bps.map_or(Term::agreed(0.0), |it| worst(it, 1.0));
+        layercast_core::Contract {
+            throughput: Some(Term {
+                mean: Some(self.mean_bps as f64),
+                peak: Some(self.peak_bps as f64),
+                ..rate
+            }),
+            delay: Some(worst(self.delay_ms, 1e3)),
+            jitter: self.jitter_ms.map(|it| worst(it, 1e3)),
+            error_rate: Some(worst(self.loss, 1.0)),
+        }
+    }
 }
 
 /// Where the delay of a stream goes: the sum is its bound.
@@ -279,6 +305,7 @@ fn explain(stream: &Stream, tables: &Tables, unit: Unit) -> Result<Levels, Profi
             delay_ms: [network, target],
             jitter_ms: stream.jitter_ms,
             loss: stream.loss,
+            rate_bps: stream.rate_bps,
             commitment: stream.commitment,
         },
         budget: Budget {

@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
+use crate::explain::Levels;
 
 /// Streams of a profile at most.
 const MOST_STREAMS: usize = 64;
 /// The longest time of a profile, in milliseconds.
 const LONGEST_MS: f64 = 3_600_000.0;
+/// The highest rate of a profile, in bit/s.
+const MOST_BPS: f64 = 1e15;
 
 /// Names and texts of the profiles that come with the program, one for each category of the paper's table 1.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -101,6 +104,9 @@ pub struct Stream {
     pub loss: [f64; 2],
     /// Jitter of the network in milliseconds: the worst that is accepted, and the one that is wanted. Only streams with a clock have it.
     pub jitter_ms: Option<[f64; 2]>,
+    /// Rate in bit/s that comes in each second, with all headers: the least that is accepted, and the one that is wanted. Media whose rate varies
+    /// have none.
+    pub rate_bps: Option<[f64; 2]>,
     /// How firmly it is promised.
     pub commitment: Commitment,
 }
@@ -122,6 +128,7 @@ struct RawStream {
     delay_ms: Vec<f64>,
     loss: Vec<f64>,
     jitter_ms: Option<Vec<f64>>,
+    rate_bps: Option<Vec<f64>>,
     commitment: Commitment,
 }
 
@@ -195,6 +202,10 @@ impl TryFrom<RawStream> for Stream {
                 .jitter_ms
                 .map(|values| two(&values, "jitter_ms"))
                 .transpose()?,
+            rate_bps: raw
+                .rate_bps
+                .map(|values| two(&values, "rate_bps"))
+                .transpose()?,
             commitment: raw.commitment,
             name: raw.name,
         })
@@ -262,12 +273,32 @@ impl Profile {
         Some(Profile::from_toml(text).expect("a test reads the presets"))
     }
 
-    /// The shortest delay bound of the pictures that come to the user, in milliseconds; `None` if none do.
-    pub fn picture_delay_ms(&self) -> Option<f64> {
+    /// The stream of pictures to the user that has the shortest delay bound; `None`: no pictures come to the user.
+    fn pictures(&self) -> Option<&Stream> {
         let is_video =
             |it: &&Stream| matches!(it.wish, Wish::Video { .. }) && it.direction != Direction::Up;
-        let bounds = self.stream.iter().filter(is_video);
-        bounds.map(|it| it.delay_ms[0]).reduce(f64::min)
+        let streams = self.stream.iter().filter(is_video);
+        streams.min_by(|a, b| a.delay_ms[0].total_cmp(&b.delay_ms[0]))
+    }
+
+    /// The shortest delay bound of the pictures that come to the user, in milliseconds; `None` if none do.
+    pub fn picture_delay_ms(&self) -> Option<f64> {
+        Some(self.pictures()?.delay_ms[0])
+    }
+
+    /// What a flow that carries all streams to the user promises a receiver: the delay, jitter and loss of the pictures, and the rates of
+    /// all; `None`: no pictures come to the user.
+    pub fn promise(&self, levels: &[Levels]) -> Option<layercast_core::Contract> {
+        let pictures = levels
+            .iter()
+            .find(|it| Some(&it.stream) == self.pictures().map(|it| &it.name))?;
+        let mut promise = pictures.contract.promise();
+        let down = levels.iter().filter(|it| it.direction != Direction::Up);
+        let others = down.filter(|it| it.stream != pictures.stream);
+        for term in others.filter_map(|it| it.contract.promise().throughput) {
+            promise.throughput = promise.throughput.map(|sum| sum.plus(&term));
+        }
+        Some(promise)
     }
 
     fn check(&self) -> Result<(), ProfileError> {
@@ -340,6 +371,17 @@ impl Stream {
         interval("loss", self.loss, 1.0)?;
         if let Some(jitter) = self.jitter_ms {
             interval("jitter_ms", jitter, LONGEST_MS)?;
+        }
+        if let Some([least, wanted]) = self.rate_bps
+            && !(least >= 0.0 && least <= wanted && wanted <= MOST_BPS)
+        {
+            return Err(ProfileError::value(
+                &self.name,
+                "rate_bps",
+                format!(
+                    "[{least}, {wanted}]: the least that is accepted, then the one that is wanted, between that and {MOST_BPS}"
+                ),
+            ));
         }
         if let Wish::Data { octets: 0, .. } | Wish::Data { per_second: 0, .. } = self.wish {
             return Err(ProfileError::value(

@@ -34,7 +34,7 @@ enum Question {
         config: Config,
         events: Vec<EventForm>,
         /// The contract of connection 1, outbound, from the first event on.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "known")]
         contract: Contract,
         /// Instants at which connection 1 is looked at.
         at_ns: Vec<u64>,
@@ -45,11 +45,31 @@ enum Question {
         seed: u64,
         #[serde(default)]
         config: Config,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "known")]
         contract: Contract,
     },
     /// Rates at the three levels of streams.
     Map { streams: Vec<Stream> },
+}
+
+/// A contract of nothing but what there is: on the wire what is not known is skipped, here it is a slip of the pen.
+fn known<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Contract, D::Error> {
+    let told = Value::deserialize(from)?;
+    let contract = Contract::deserialize(&told).map_err(serde::de::Error::custom)?;
+    let kept = serde_json::to_value(contract).map_err(serde::de::Error::custom)?;
+    match stranger(&told, &kept) {
+        Some(key) => Err(serde::de::Error::custom(format!("a contract has no {key}"))),
+        None => Ok(contract),
+    }
+}
+
+/// A key of `told` that `kept` has not.
+fn stranger<'a>(told: &'a Value, kept: &Value) -> Option<&'a str> {
+    let told = told.as_object()?;
+    told.iter().find_map(|(key, value)| match kept.get(key) {
+        Some(kept) => stranger(value, kept),
+        None => Some(&**key),
+    })
 }
 
 /// What is different from the default.

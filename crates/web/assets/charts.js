@@ -1,6 +1,7 @@
 // @ts-check
 // The charts of a receiver, and the counters of a node.
 
+import { words } from "./counters.js";
 import uPlot from "./vendor/uplot.js";
 
 const LEVELS = ["BL", "+E1", "+E2"];
@@ -18,7 +19,7 @@ export class Charts {
     this.#plots.forEach((plot, index) => plot.setData(/** @type {any} */ (data[index])));
     const title = section.querySelector("h2");
     if (title) title.textContent = `${member.name} of ${member.flow}: ${member.levelName}${member.reason ? `: ${member.reason}` : ""}`;
-    section.querySelector(".events")?.replaceChildren(...(history.events.length ? history.events : [{ t: null, text: "no change of the level since this page is open" }]).map((/** @type {any} */ event) => {
+    section.querySelector(".events")?.replaceChildren(...(history.events.length ? history.events : [{ t: null, text: "no change of level or zone since this page is open" }]).map((/** @type {any} */ event) => {
       const [item, time] = [document.createElement("li"), document.createElement("time")];
       time.textContent = event.t === null ? "" : new Date(event.t * 1000).toLocaleTimeString();
       item.append(time, event.text);
@@ -66,25 +67,21 @@ export class Charts {
     ];
   }
 
-  /** All counters of a node. @param {HTMLElement} section @param {string} name @param {object} what */
-  counters(section, name, what) {
+  /** All counters of a node. @param {HTMLElement} section @param {string} name @param {{ link?: any, flows: any[] }} what */
+  counters(section, name, { link, flows }) {
     this.#key = null;
     const title = document.createElement("h2");
     title.textContent = name;
     const list = document.createElement("dl");
     list.className = "counters";
-    const put = (/** @type {string} */ path, /** @type {unknown} */ value) => {
-      if (value !== null && typeof value === "object") {
-        for (const [key, inner] of Object.entries(value)) put(path ? `${path} ${key}` : key, inner);
-        return;
-      }
-      const [group, term, data] = [document.createElement("div"), document.createElement("dt"), document.createElement("dd")];
-      term.textContent = path.replaceAll("_", " ");
-      data.textContent = value === null ? "-" : String(value);
-      group.append(term, data);
-      list.append(group);
-    };
-    put("", what);
+    const all = [...(link ? words("link", link) : []), ...flows.flatMap((flow) => words("flow", flow))];
+    list.append(...all.map(([term, data]) => {
+      const [group, dt, dd] = [document.createElement("div"), document.createElement("dt"), document.createElement("dd")];
+      dt.textContent = term;
+      dd.textContent = data;
+      group.append(dt, dd);
+      return group;
+    }));
     section.replaceChildren(title, list);
     section.hidden = false;
   }

@@ -7,11 +7,9 @@ import { drawTopology } from "./topology.js";
 
 /** Receivers that the table shows; the rest is found with the filter. */
 const MOST_ROWS = 100;
-/** Seconds of history that are kept, and over which losses count for the zone. */
+/** Seconds of history that are kept, and over which shares of frames are shown. */
 const KEPT_S = 600;
 const WINDOW_S = 10;
-/** Shares of frames lost or late from which a receiver is yellow and red. */
-const YELLOW = 0.002, RED = 0.02;
 /** A report older than this says nothing of now, in milliseconds. */
 const STALE_MS = 8000;
 const AGAIN = 1000;
@@ -23,7 +21,7 @@ const LEVELS = ["BL", "BL+E1", "BL+E1+E2"];
  * @typedef {{ key: string, name: string, flow: string, at: string, level: number, levelName: string,
  *   delay50: number | null, delay99: number | null, playout: number | null, lost: number, late: number, dark: number, zone: Zone, reason: string, raw: any }} Member
  * @typedef {{ t: number[], level: number[], delay50: (number | null)[], delay99: (number | null)[], lost: number[], late: number[],
- *   counted: Counted[], events: { t: number, text: string }[] }} History
+ *   counted: Counted[], zone?: Zone, events: { t: number, text: string }[] }} History
  */
 
 const sum = (/** @type {Record<string, number>} */ counts) => Object.values(counts).reduce((a, b) => a + b, 0);
@@ -118,7 +116,10 @@ export class Dashboard {
   #member(t, key, flow, raw) {
     const told = raw.report;
     const history = this.#history(key);
-    const zoned = { zone: /** @type {Zone} */ ("grey"), lost: 0, late: 0, dark: 0 };
+    const isStale = (raw.report_age_ms ?? 0) > STALE_MS;
+    /** What the monitor of the receiver says. @type {Zone} */
+    const zone = isStale ? "grey" : told?.quality?.zone ?? "grey";
+    const shares = { lost: 0, late: 0, dark: 0 };
     if (told) {
       const counted = { t, frames: sum(told.frames), lost: sum(told.lost), late: told.late, dark: told.outage_ms };
       // A receiver that joined again counts anew.
@@ -126,35 +127,38 @@ export class Dashboard {
       history.counted.push(counted);
       while (history.counted.length > 1 && t - history.counted[0].t > WINDOW_S) history.counted.shift();
       const since = history.counted[0];
-      const [lost, late, dark] = [counted.lost - since.lost, counted.late - since.late, counted.dark - since.dark];
+      const [lost, late] = [counted.lost - since.lost, counted.late - since.late];
       const all = Math.max(1, counted.frames - since.frames + lost + late);
-      Object.assign(zoned, { lost: lost / all, late: late / all, dark: counted.dark / 1000 });
-      const harm = (lost + late) / all;
-      const isStale = (raw.report_age_ms ?? 0) > STALE_MS;
-      zoned.zone = isStale ? "grey" : dark > 0 || harm > RED ? "red" : raw.level < LEVELS.length - 1 || harm > YELLOW ? "yellow" : "green";
+      Object.assign(shares, { lost: lost / all, late: late / all, dark: counted.dark / 1000 });
     }
     const levelName = LEVELS[raw.level] ?? String(raw.level);
     const before = history.level[history.level.length - 1];
-    const age = raw.report_age_ms > STALE_MS ? `no report for ${Math.round(raw.report_age_ms / 1000)} s; ` : "";
+    const age = isStale ? `no report for ${Math.round(raw.report_age_ms / 1000)} s; ` : "";
     const reason = age + raw.why;
     if (before !== undefined && before !== raw.level) {
       const why = raw.level < before && reason ? `: ${reason}` : "";
       history.events.unshift({ t, text: `level ${LEVELS[before]} → ${levelName}${why}` });
       history.events.splice(50);
     }
+    if (history.zone && history.zone !== zone) {
+      const why = zone === "yellow" || zone === "red" ? `: ${reason}` : "";
+      history.events.unshift({ t, text: `zone ${history.zone} → ${zone}${why}` });
+      history.events.splice(50);
+    }
+    history.zone = zone;
     const [delay50, delay99] = [told?.delay_ms_p50 ?? null, told?.delay_ms_p99 ?? null];
     history.t.push(t);
     history.level.push(raw.level);
     history.delay50.push(delay50);
     history.delay99.push(delay99);
-    history.lost.push(100 * zoned.lost);
-    history.late.push(100 * zoned.late);
+    history.lost.push(100 * shares.lost);
+    history.late.push(100 * shares.late);
     while (t - history.t[0] > KEPT_S) {
       for (const list of [history.t, history.level, history.delay50, history.delay99, history.lost, history.late]) list.shift();
     }
     return {
       key, name: raw.member.name, flow: flow.name, at: raw.next ?? raw.node, level: raw.level, levelName,
-      delay50, delay99, playout: told?.playout_ms ?? null, ...zoned, reason, raw,
+      delay50, delay99, playout: told?.playout_ms ?? null, zone, ...shares, reason, raw,
     };
   }
 
@@ -228,8 +232,7 @@ export class Dashboard {
     const link = links?.find((/** @type {any} */ it) => it.neighbour === this.#chosen.node);
     const node = this.#state?.nodes.find((/** @type {any} */ it) => it.name === this.#chosen.node || it.stats?.flows.some((/** @type {any} */ f) => f.source === this.#chosen.node));
     if (this.#chosen.node && (link || node)) {
-      const flows = node?.stats?.flows.map(({ members, ...flow }) => ({ ...flow, members: members.length })) ?? [];
-      return this.#charts.counters(section, this.#chosen.node, { ...(link ? { link } : {}), ...(flows.length ? { flows } : {}) });
+      return this.#charts.counters(section, this.#chosen.node, { link, flows: node?.stats?.flows ?? [] });
     }
     section.hidden = true;
   }

@@ -23,6 +23,7 @@ static FILES: &[(&str, &[u8], &str)] = &files![
     "/icon.svg", "icon.svg", SVG;
     "/app.js", "app.js", SCRIPT;
     "/session.js", "session.js", SCRIPT;
+    "/counters.js", "counters.js", SCRIPT;
     "/dashboard.js", "dashboard.js", SCRIPT;
     "/topology.js", "topology.js", SCRIPT;
     "/charts.js", "charts.js", SCRIPT;

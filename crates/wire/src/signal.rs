@@ -2,8 +2,8 @@ use core::net::SocketAddrV4;
 use std::borrow::Cow;
 
 use layercast_core::{
-    CellRate, FilterKind, FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError,
-    QosPolicy, Serial, SpecError,
+    CellRate, Contract, ContractError, FilterKind, FlowId, FlowSpec, GroupId, Level, NodeId,
+    PerLayer, PolicyError, QosPolicy, Quality, Serial, SpecError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -327,6 +327,9 @@ pub struct FlowInfo {
     /// Its source could not read its input any more: what follows is not the end of the media.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_failed: bool,
+    /// What its source promises each receiver; `None`: what follows from the bounds of `spec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Contract>,
     /// Which way the advertisement came, where there is a core.
     #[serde(default, skip_serializing_if = "Via::is_source")]
     pub via: Via,
@@ -401,7 +404,20 @@ impl FlowInfo {
             media_ms_per_s: None,
             input_damaged: 0,
             input_failed: false,
+            contract: None,
         }
+    }
+
+    /// What is promised to a receiver that gets `own` of the flow.
+    pub fn contract_of(&self, own: &FlowSpec) -> Contract {
+        let whole = self.contract.unwrap_or_else(|| Contract::of(&self.spec));
+        whole.moved(&self.spec, own)
+    }
+
+    /// Puts another specification in place of that of the flow; a promise follows it.
+    pub fn respecify(&mut self, spec: FlowSpec) {
+        self.contract = self.contract.map(|it| it.moved(&self.spec, &spec));
+        self.spec = spec;
     }
 
     /// Whether both tell of the same flow in the same state, wherever they were heard and whatever the state of its input.
@@ -426,6 +442,7 @@ impl FlowInfo {
     pub fn succeeds(&self, other: &FlowInfo) -> bool {
         let changed = FlowInfo {
             spec: self.spec.clone(),
+            contract: self.contract,
             policy: self.policy.clone(),
             revision: self.revision,
             spread_us: self.spread_us,
@@ -454,6 +471,9 @@ pub struct Member {
 pub struct MemberReport {
     /// The level granted.
     pub level: Level,
+    /// The level that the receiver selected; `None`: it does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Level>,
     /// Rate of the level in cells per second, base layer included; 0 if it is not known.
     #[serde(default)]
     pub rate: CellRate,
@@ -490,6 +510,9 @@ pub struct MemberReport {
     /// What the receiver knows of the clock of the source, where it is another one than its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_clock: Option<SourceClockReport>,
+    /// What its monitor says of what was agreed, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 /// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in
@@ -652,6 +675,9 @@ pub enum SignalError {
     /// A policy that contradicts itself.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// A contract that cannot be.
+    #[error("contract: {0}")]
+    Contract(#[from] ContractError),
 }
 
 impl Signal {
@@ -761,6 +787,7 @@ impl FlowInfo {
         self.identity.as_ref().map_or(Ok(()), Identity::check)?;
         self.spec.validate()?;
         self.policy.validate()?;
+        self.contract.as_ref().map_or(Ok(()), Contract::check)?;
         Ok(())
     }
 }
@@ -772,6 +799,11 @@ impl Member {
 }
 
 impl MemberReport {
+    /// The level that the receiver selected; of one that does not tell it is at least `known`, and what is granted.
+    pub fn selected(&self, known: Level) -> Level {
+        self.wanted.unwrap_or(known.max(self.level))
+    }
+
     fn check(&self) -> Result<(), SignalError> {
         for (field, value) in [
             ("delay_ms_p50", self.delay_ms_p50),
@@ -782,6 +814,13 @@ impl MemberReport {
             if !value.is_finite() {
                 return Err(SignalError::NotFinite(field));
             }
+        }
+        let quality = self.quality.unwrap_or_default();
+        if !quality
+            .judged()
+            .all(|(_, it)| it.agreed.is_finite() && it.measured.is_finite())
+        {
+            return Err(SignalError::NotFinite("quality"));
         }
         let delay = self.end_to_end_ms.unwrap_or_default();
         let (quantiles, parts) = (

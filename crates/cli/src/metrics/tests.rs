@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{env, fs};
 
-use layercast_core::PerLayer;
+use layercast_core::{Judged, PerLayer, Quality, Zone};
 use serde_json::json;
 
 use super::*;
@@ -48,6 +48,20 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
             e2: 3,
         },
         outage_ms: 1_500,
+        quality: Some(Quality {
+            zone: Zone::Red,
+            throughput_bps: Some(Judged {
+                agreed: 0.0,
+                measured: 16_000.0,
+                zone: Zone::Green,
+            }),
+            delay_s: Some(Judged {
+                agreed: 0.173,
+                measured: 0.201,
+                zone: Zone::Red,
+            }),
+            ..Quality::default()
+        }),
         ..ReceiverStatus::default()
     })));
     let text = text_of(&metrics);
@@ -56,6 +70,17 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
     assert_eq!(samples["layercast_receiver_bytes_per_second"], 1_000.0);
     assert_eq!(samples["layercast_receiver_delay_seconds"], 0.0125);
     assert_eq!(samples["layercast_receiver_outage_seconds_total"], 1.5);
+    assert_eq!(
+        samples["layercast_receiver_zone{zone=\"red\"}"], 1.0,
+        "{text}"
+    );
+    assert_eq!(samples["layercast_receiver_agreed_delay_seconds"], 0.173);
+    assert_eq!(samples["layercast_receiver_measured_delay_seconds"], 0.201);
+    assert_eq!(
+        samples["layercast_receiver_measured_bytes_per_second"],
+        2_000.0
+    );
+    assert!(!text.contains("jitter"), "not agreed: {text}");
     let lost = "layercast_receiver_lost_frames_total{layer=\"E1\"}";
     assert_eq!(samples[lost], 2.0, "{text}");
     assert!(text.contains("# TYPE layercast_receiver_lost_frames_total counter\n"));

@@ -6,8 +6,8 @@ mod upkeep;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    FlowSpec, LeaveReason, Level, Machine, Observer, QosEvent, QosPolicy, Serial, Span, Status,
-    Stream, Subject, Time, TraceEvent, earliest,
+    Contract, FlowId, FlowSpec, LeaveReason, Level, Machine, Observer, QosPolicy, Quality, Serial,
+    Span, Status, Stream, Subject, Time, TraceEvent, earliest,
 };
 use layercast_protect::WallClock;
 use layercast_qos::Alarms;
@@ -20,7 +20,6 @@ use super::early::Early;
 use super::explain::Explanation;
 use super::receiver::Receiver;
 use crate::control::ControlSocket;
-use crate::measure;
 use keys::SinkKeys;
 use manage::own_spec;
 use upkeep::push_level;
@@ -50,6 +49,9 @@ pub struct Sink {
     /// Another flow of that name, advertised while this one was joined.
     other: Option<FlowInfo>,
     congested: bool,
+    /// What was reported to a QoS monitor, and what the monitor says.
+    watched: Option<(FlowId, Contract)>,
+    quality: Option<Quality>,
     next_report: Option<Time>,
     control: ControlSocket,
     /// Of a flow whose media are sealed.
@@ -114,6 +116,8 @@ impl Sink {
             early: Early::default(),
             other: None,
             congested: false,
+            watched: None,
+            quality: None,
             next_report: None,
             control: ControlSocket::default(),
             keys: None,
@@ -261,6 +265,11 @@ impl Sink {
     }
 
     fn on_signal<O: Observer>(&mut self, now: Time, signal: Signal, obs: &mut O) {
+        self.take_signal(now, signal, obs);
+        self.tell_monitor(now, obs);
+    }
+
+    fn take_signal<O: Observer>(&mut self, now: Time, signal: Signal, obs: &mut O) {
         let ours = |id| self.flow.as_ref().is_some_and(|flow| flow.id == id);
         match signal {
             Signal::Advertise { flow } if flow.name == self.config.flow => {
@@ -413,7 +422,6 @@ impl Sink {
         };
         self.session = Session::Joined;
         let id = flow.id;
-        let is_new = self.active.is_none();
         match &mut self.active {
             Some(active) => {
                 active.adapter.on_rejoin(now);
@@ -442,9 +450,7 @@ impl Sink {
             from: "joining",
             to: "joined",
         });
-        if is_new {
-            obs.probe(self.subject(), || measure::opened(id, QosEvent::IN, now));
-        }
+        self.tell_monitor(now, obs);
         self.control.reopen();
         self.flush_control(now);
         self.ask_for_key(now, true);
@@ -496,6 +502,7 @@ impl Sink {
             }
         }
         self.close(undelivered);
+        self.tell_monitor(now, obs);
     }
 
     fn close(&mut self, undelivered: u32) {

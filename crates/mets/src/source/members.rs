@@ -73,7 +73,7 @@ impl Members {
         let new = self.hear(now, member)?;
         if let Some(state) = self.known.get_mut(member) {
             state.level = report.level;
-            state.wanted = state.wanted.max(report.level);
+            state.wanted = report.selected(state.wanted);
             state.report = Some((now, report));
         }
         Ok(new)
@@ -192,5 +192,27 @@ mod tests {
             .report(at(4), &member(1), MemberReport::default())
             .unwrap();
         assert!(members.next_stale(at(7)).is_some());
+    }
+
+    #[test]
+    fn what_a_member_selected_is_told_apart_from_what_it_has() {
+        let mut members = Members::new(2, Span::from_secs(1));
+        // A switch that knows a limit of the path asks for less.
+        members.join(at(0), &member(1), Level::BASE).unwrap();
+        let mut shown = |level, wanted| {
+            let report = MemberReport {
+                level,
+                wanted,
+                ..MemberReport::default()
+            };
+            members.report(at(1), &member(1), report).unwrap();
+            let stats = members.stats(at(1), FlowId(1), "source", at(0));
+            (stats[0].level, stats[0].wanted)
+        };
+        let (low, all) = (Level::BASE, Level::FULL);
+        assert_eq!(shown(low, Some(all)), (low, all));
+        assert_eq!(shown(low, Some(Level::E1)), (low, Level::E1));
+        // One of a version that does not tell.
+        assert_eq!(shown(low, None), (low, Level::E1));
     }
 }

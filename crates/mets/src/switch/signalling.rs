@@ -491,7 +491,7 @@ impl Switch {
                     node: self.config.name.clone(),
                     joined_at_ms: heard.first.as_us() / 1_000,
                     level: granted.map_or(report.level, |it| it.1),
-                    wanted: report.level,
+                    wanted: report.selected(Level::BASE),
                     report: Some(report),
                     report_age_ms: Some(now.since(came).as_ms()),
                     limit: limit(heard.port, &report),

@@ -161,3 +161,22 @@ fn a_long_list_is_answered_in_several_messages() {
     let parts: Vec<Vec<u32>> = parts.collect();
     assert_eq!(parts, [(1..=16).collect(), (17..=20).collect::<Vec<_>>()]);
 }
+
+#[test]
+fn a_member_that_gets_less_than_it_selected_says_what_that_is() {
+    let mut bench = asking(1_000, 1, 2);
+    let (flow, member) = (FlowId(1), member(1));
+    let report = |wanted| Signal::Report {
+        flow,
+        member: member.clone(),
+        report: Box::new(MemberReport {
+            level: Level::BASE,
+            wanted,
+            ..MemberReport::default()
+        }),
+    };
+    for (told, shown) in [(Some(Level::FULL), Level::FULL), (None, Level::BASE)] {
+        bench.signal(A, report(told));
+        assert_eq!(bench.members(None)[0].wanted, shown);
+    }
+}

@@ -1,11 +1,11 @@
 //! The snapshot of a connection.
 
 use super::{Connection, Side};
-use crate::contract::Zone;
 use crate::monitor::Settings;
 use crate::report::{
     ConnectionCounts, ConnectionReport, DelayReport, DirectionReport, WindowReport,
 };
+use layercast_core::Zone;
 
 impl Connection {
     /// What is known at `t`.
@@ -82,6 +82,7 @@ impl Side {
             jitter_ns,
             max_jitter_ns,
             spread_ns,
+            zone: self.zone(),
             contract: self.contract,
             compared: self.compared,
         }

@@ -1,8 +1,7 @@
 //! One direction of a connection.
 
-use layercast_core::QosEvent;
+use layercast_core::{Contract, Parameter, QosEvent, Zone};
 
-use crate::contract::{Contract, Parameter, Zone};
 use crate::delay::{Delays, Method};
 use crate::direction::Direction;
 use crate::errors::Reports;

@@ -44,6 +44,7 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
         media_ms_per_s: None,
         input_damaged: 0,
         input_failed: false,
+        contract: None,
     };
     SourceConfig {
         start,

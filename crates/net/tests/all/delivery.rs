@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{join, join_config, link_to, port, real_time, server, sink, start, switch};
-use layercast_core::{Level, Span};
+use layercast_core::{Contract, Level, Parameter, Quality, Span, Term, Zone};
 use layercast_net::{JoinEvent, NetError, get_stats, list_flows};
 use layercast_wire::Carriage;
 
@@ -181,4 +181,65 @@ async fn a_server_with_a_long_queue_and_a_long_delay_bound_closes_its_flow_too()
     // A receiver that is notified ends; otherwise it calls again until its patience ends.
     receiver.unwrap();
     assert!(server.sources["film"].submitted > 0);
+}
+
+#[real_time(tokio)]
+async fn a_receiver_that_does_not_get_what_was_agreed_is_red_there_and_at_its_source() {
+    let mut config = server(Carriage::Datagrams, 60);
+    let agreed = Contract {
+        delay: Some(Term::agreed(1e-6)),
+        error_rate: Some(Term::agreed(0.5)),
+        ..Contract::default()
+    };
+    config.sources[0].config.flow.contract = Some(agreed);
+    let server = start(config).await;
+    let mut receiver = join(join_config(
+        server.addr,
+        sink("strict", 11, Carriage::Datagrams),
+    ));
+    let red = |zone: Zone| zone == Zone::Red;
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Zone(it) if red(it.zone_to) && it.parameter == Parameter::Delay))
+        .await;
+    let is_told = |quality: &Quality| {
+        let [delay, loss] = [quality.delay_s, quality.error_rate].map(Option::unwrap);
+        assert_eq!((delay.agreed, loss.agreed), (1e-6, 0.5));
+        assert!(delay.measured > 1e-6, "{quality:?}");
+        assert_eq!(quality.throughput_bps, None, "not agreed");
+        red(delay.zone) && red(quality.zone) && loss.zone == Zone::Green
+    };
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Second(it) if it.quality.as_ref().is_some_and(is_told)))
+        .await;
+    // Its reports carry it to the source, where others ask.
+    let reported = async {
+        loop {
+            let members = get_stats(server.addr, None).await.unwrap();
+            let report = members.first().and_then(|it| it.report);
+            if report
+                .and_then(|it| it.quality)
+                .is_some_and(|it| is_told(&it))
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), reported)
+        .await
+        .expect("the source hears of it");
+    receiver.stop().await;
+
+    // One that is not watched says nothing.
+    let mut config = join_config(server.addr, sink("blind", 12, Carriage::Datagrams));
+    config.monitor = false;
+    let mut receiver = join(config);
+    receiver
+        .wait_for(|event| {
+            assert!(!matches!(event, JoinEvent::Zone(_)), "{event:?}");
+            matches!(event, JoinEvent::Second(it) if it.frames.base > 4 && it.quality.is_none())
+        })
+        .await;
+    receiver.stop().await;
+    server.stop().await;
 }

@@ -1,6 +1,7 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
 mod adaptation;
+mod agreed;
 mod capture;
 mod common;
 mod cores;

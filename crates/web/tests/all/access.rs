@@ -26,6 +26,7 @@ async fn the_page_is_for_all_and_everything_else_for_those_who_know_the_token() 
     for path in [
         "/app.js",
         "/player.js",
+        "/counters.js",
         "/dashboard.js",
         "/style.css",
         "/vendor/uplot.js",

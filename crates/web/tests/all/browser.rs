@@ -85,17 +85,17 @@ async fn the_page_plays_and_shows_who_gets_what_and_why() {
     assert_eq!(player["size"], "320 × 180");
     assert!(player["firstMs"].as_u64() < Some(2_000), "{player}");
     let why = "level 1: the link to rook has 1.2 Mbit/s left, E2 needs 1.9";
-    site.show(1, why, 0);
+    site.show(1, why, "green");
     let is_shown = |it: &Value| it["type"] == "dashboard" && it["members"][0]["name"] == "phone";
     let board = report(&mut site, "the dashboard", is_shown).await;
     let phone = &board["members"][0];
     assert_eq!(
         (&phone["levelName"], &phone["zone"]),
-        (&"BL+E1".into(), &"yellow".into())
+        (&"BL+E1".into(), &"green".into())
     );
     assert_eq!(phone["reason"], why);
-    // Losses since then make it red.
-    site.show(1, why, 50);
+    // The monitor of the receiver says that it does not get what was agreed.
+    site.show(1, why, "red");
     let is_red = |it: &Value| it["members"][0]["zone"] == "red";
     report(&mut site, "red", is_red).await;
 }

@@ -2,5 +2,6 @@
 
 mod access;
 mod browser;
+mod counters;
 mod media;
 mod site;

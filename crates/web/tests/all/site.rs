@@ -136,10 +136,10 @@ impl Site {
     }
 
     /// A state of the dashboard with one receiver.
-    pub fn show(&self, level: u8, why: &str, lost: u64) {
+    pub fn show(&self, level: u8, why: &str, zone: &str) {
         let counts = |n: u64| json!({ "BL": n, "E1": 0, "E2": 0 });
-        let report = json!({ "level": level, "frames": counts(100), "lost": counts(lost), "late": 0, "delay_ms_p50": 12.0,
-            "delay_ms_p99": 30.0, "playout_ms": 120.0, "outage_ms": 0 });
+        let report = json!({ "level": level, "frames": counts(100), "lost": counts(0), "late": 0, "delay_ms_p50": 12.0,
+            "delay_ms_p99": 30.0, "playout_ms": 120.0, "outage_ms": 0, "quality": { "zone": zone } });
         let member = json!({ "member": { "name": "phone", "id": 7 }, "flow": 1, "node": "hub", "level": level, "wanted": 2,
             "report": report, "report_age_ms": 100, "upstream": "source", "why": why });
         let flow = json!({ "name": "film", "id": 1, "source": "source", "core": null, "members": [member] });

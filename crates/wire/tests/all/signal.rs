@@ -1,9 +1,9 @@
 //! The session protocol: lines, their bounds, and what is refused.
 
-use layercast_core::{FlowId, Level, NodeId};
+use layercast_core::{Contract, FlowId, Level, NodeId, Term};
 use layercast_wire::{
-    Control, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, Refusal, Resource, Signal, SignalError,
-    SignalReader, Upward,
+    Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, Refusal, Resource, Signal,
+    SignalError, SignalReader, Upward,
 };
 
 use crate::samples::signals as samples;
@@ -51,6 +51,73 @@ fn a_close_of_a_source_that_does_not_count_is_understood() {
         last: None,
     };
     assert_eq!(close, expected);
+}
+
+/// An advertisement with this contract, as JSON.
+fn advertised(contract: &str) -> Result<FlowInfo, SignalError> {
+    let flow = FlowInfo::new(FlowId(7), "canyon", "atc");
+    let line = Signal::Advertise {
+        flow: Box::new(flow),
+    };
+    let mut line = String::from_utf8(line.to_line().unwrap()).unwrap();
+    let end = line.rfind("}}").unwrap();
+    line.insert_str(end, &format!(",\"contract\":{contract}"));
+    match decode(&line)? {
+        Signal::Advertise { flow } => Ok(*flow),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_contract_of_a_later_version_is_read_as_far_as_it_is_known() {
+    let flow = advertised(
+        "{\"delay\":{\"agreed\":0.173,\"target\":0.073,\"median\":0.1},\"jitter\":null,\"colour\":{\"agreed\":1}}",
+    )
+    .unwrap();
+    let delay = Term {
+        target: Some(0.073),
+        ..Term::agreed(0.173)
+    };
+    let contract = Contract {
+        delay: Some(delay),
+        ..Contract::default()
+    };
+    assert_eq!(flow.contract, Some(contract));
+    assert_eq!(flow.contract_of(&flow.spec), contract);
+    // Without one the bounds of the specification are what is promised.
+    let plain = advertised("null").unwrap();
+    assert_eq!(plain.contract, None);
+    assert_eq!(plain.contract_of(&plain.spec), Contract::of(&plain.spec));
+}
+
+#[test]
+fn a_contract_that_cannot_be_is_refused_with_its_field() {
+    for (contract, said) in [
+        ("{\"delay\":{\"agreed\":-1}}", "contract: delay.agreed"),
+        ("{\"error_rate\":{\"agreed\":1.5}}", "error_rate.agreed"),
+        (
+            "{\"throughput\":{\"agreed\":0,\"mean\":2,\"peak\":1}}",
+            "throughput.peak",
+        ),
+        ("{\"delay\":{\"agreed\":1e999}}", "number out of range"),
+        ("{\"delay\":{}}", "agreed"),
+    ] {
+        let error = advertised(contract).unwrap_err().to_string();
+        assert!(error.contains(said), "{contract}: {error}");
+    }
+}
+
+#[test]
+fn a_promise_follows_the_specification_and_is_part_of_a_change() {
+    let mut flow = advertised("{\"delay\":{\"agreed\":0.173}}").unwrap();
+    let before = flow.clone();
+    let mut spec = flow.spec.clone();
+    spec.delay_max_ms += 100;
+    flow.respecify(spec.clone());
+    flow.revision += 1;
+    let delay = flow.contract.unwrap().delay.unwrap();
+    assert_eq!(delay.agreed, f64::from(spec.delay_max_ms) / 1e3);
+    assert!(flow.succeeds(&before) && !flow.is_same(&before));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 use std::collections::VecDeque;
 
 use layercast_core::{
-    CellRate, FilterKind, FlowId, LeaveReason, Level, MaintMode, Metric, Observer, Span, Subject,
-    Time, TraceEvent,
+    CellRate, FilterKind, FlowId, LeaveReason, Level, MaintMode, Metric, Observer, QosEvent,
+    Quality, Span, Subject, Time, TraceEvent,
 };
 use layercast_qos::Advice;
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu, MemberReport, Signal};
 
 use super::{Session, Sink};
+use crate::measure;
 use crate::sink::adapter::Adapted;
 use crate::{LevelReason, SinkEvent};
 
@@ -76,6 +77,7 @@ impl Sink {
 
     /// Starts an era: RES, and what the policy wants besides.
     pub(super) fn on_era<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.tell_monitor(now, obs);
         let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
             return;
         };
@@ -110,6 +112,37 @@ impl Sink {
         }
     }
 
+    /// Tells a QoS monitor that the flow begins, what is promised of it, and that it ends.
+    pub(super) fn tell_monitor<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if !obs.measures() {
+            return;
+        }
+        let promised = match (self.session, &self.flow, &self.own) {
+            (Session::Joined, Some(flow), Some(own)) => Some((flow.id, flow.contract_of(own))),
+            (Session::Closed, ..) => None,
+            _ => return,
+        };
+        let before = std::mem::replace(&mut self.watched, promised);
+        let ends = before.filter(|(id, _)| promised.is_none_or(|(now, _)| now != *id));
+        if let Some((id, _)) = ends {
+            obs.probe(self.subject(), || measure::closed(id, now));
+        }
+        let Some((id, contract)) = promised.filter(|it| before != Some(*it)) else {
+            return;
+        };
+        if before.is_none_or(|(known, _)| known != id) {
+            obs.probe(self.subject(), || measure::opened(id, QosEvent::IN, now));
+        }
+        for event in QosEvent::agreed(u64::from(id.0), QosEvent::IN, now, &contract) {
+            obs.probe(self.subject(), || event);
+        }
+    }
+
+    /// Takes what a monitor says of the flow: the reports to the source tell it.
+    pub fn set_quality(&mut self, quality: Option<Quality>) {
+        self.quality = quality;
+    }
+
     fn ask_filter(&mut self, flow: FlowId, filter: Option<FilterKind>) {
         let member = self.member();
         self.signals.push_back(Signal::Filter {
@@ -142,6 +175,7 @@ impl Sink {
         let stats = active.receiver.stats();
         let report = MemberReport {
             level: active.adapter.level(),
+            wanted: Some(self.config.level),
             rate: flow
                 .spec
                 .layers
@@ -161,6 +195,7 @@ impl Sink {
             source_late_ms: stats.source_late_ms,
             late_stopped: stats.late_stopped,
             source_clock: stats.source_clock,
+            quality: self.quality,
         };
         if self.session == Session::Joined {
             let flow = flow.id;

@@ -99,10 +99,8 @@ impl Source {
             }
             QosOption::FlowSpec(spec) => {
                 let spec = self.check_spec(spec)?;
-                let flow = FlowInfo {
-                    spec,
-                    ..self.info.clone()
-                };
+                let mut flow = self.info.clone();
+                flow.respecify(spec);
                 self.propose(now, id, flow);
                 Ok(false)
             }

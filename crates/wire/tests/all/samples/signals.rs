@@ -1,7 +1,8 @@
 //! One of each session message, for tests and for the fuzz corpus.
 
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
+    CellRate, Contract, FlowId, FlowSpec, GroupId, Judged, LayerRate, Level, NodeId, PerLayer,
+    QosPolicy, Quality, Serial, Term, Zone,
 };
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Control, Downward, EndToEndMs,
@@ -52,11 +53,26 @@ pub fn signals() -> Vec<Signal> {
         media_ms_per_s: Some(850),
         input_damaged: 3,
         input_failed: true,
+        contract: Some(Contract {
+            throughput: Some(Term {
+                mean: Some(1_900_320.0),
+                peak: Some(3_800_640.0),
+                ..Term::agreed(0.0)
+            }),
+            delay: Some(Term {
+                worst: Some(0.173),
+                target: Some(0.073),
+                ..Term::agreed(0.173)
+            }),
+            jitter: Some(Term::agreed(0.04)),
+            error_rate: Some(Term::agreed(0.01)),
+        }),
         via: Via::Core,
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
     let report = MemberReport {
         level: Level::E1,
+        wanted: Some(Level::FULL),
         rate: layercast_core::CellRate(1_440),
         frames: counts(40, 120, 17),
         lost: counts(0, 0, 2),
@@ -87,6 +103,20 @@ pub fn signals() -> Vec<Signal> {
             bound_us: 25_000,
             age_ms: 300,
             hops: 2,
+        }),
+        quality: Some(Quality {
+            zone: Zone::Red,
+            delay_s: Some(Judged {
+                agreed: 0.173,
+                measured: 0.201,
+                zone: Zone::Red,
+            }),
+            error_rate: Some(Judged {
+                agreed: 0.01,
+                measured: 0.0,
+                zone: Zone::Green,
+            }),
+            ..Quality::default()
         }),
     };
     let refusal = Refusal {

@@ -1,7 +1,9 @@
-//! What was negotiated, and how far what is measured deviates from it (specs/user-to-user-qos.md 2.4).
+//! What was negotiated of a connection, and the zones of what is measured beside it (specs/user-to-user-qos.md 2.4).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::FlowSpec;
 
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -26,7 +28,8 @@ impl Parameter {
         Parameter::ErrorRate,
     ];
 
-    pub(crate) fn of(number: u32) -> Option<Parameter> {
+    /// The parameter of a number in an event.
+    pub fn of(number: u32) -> Option<Parameter> {
         Parameter::ALL
             .get((number as usize).checked_sub(1)?)
             .copied()
@@ -45,7 +48,6 @@ impl Parameter {
 
 /// A negotiated value, and what it was negotiated from.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Term {
     /// The value that counts.
     pub agreed: f64,
@@ -74,11 +76,26 @@ impl Term {
             target: None,
         }
     }
+
+    /// The sum of two rates.
+    pub fn plus(&self, other: &Term) -> Term {
+        let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (None, None) => None,
+            _ => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
+        };
+        Term {
+            agreed: self.agreed + other.agreed,
+            mean: sum(self.mean, other.mean),
+            peak: sum(self.peak, other.peak),
+            worst: sum(self.worst, other.worst),
+            target: sum(self.target, other.target),
+        }
+    }
 }
 
 /// The negotiated values of one direction of a connection.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct Contract {
     /// In bit/s.
     pub throughput: Option<Term>,
@@ -108,6 +125,28 @@ pub enum ContractError {
 }
 
 impl Contract {
+    /// What the bounds of a flow specification promise.
+    pub fn of(spec: &FlowSpec) -> Contract {
+        let bound = |ms: u32| (ms > 0).then(|| Term::agreed(f64::from(ms) / 1e3));
+        Contract {
+            throughput: None,
+            delay: bound(spec.delay_max_ms),
+            jitter: bound(spec.jitter_max_ms),
+            error_rate: Some(Term::agreed(f64::from(spec.loss_max_permille) / 1e3)),
+        }
+    }
+
+    /// The same for somebody whose bounds are those of `to` in place of those of `from`.
+    pub fn moved(mut self, from: &FlowSpec, to: &FlowSpec) -> Contract {
+        let (before, after) = (Contract::of(from), Contract::of(to));
+        for parameter in Parameter::ALL {
+            if before.term(parameter) != after.term(parameter) {
+                self.set(parameter, after.term(parameter).copied());
+            }
+        }
+        self
+    }
+
     /// The term of a parameter.
     pub fn term(&self, parameter: Parameter) -> Option<&Term> {
         match parameter {
@@ -118,7 +157,8 @@ impl Contract {
         }
     }
 
-    pub(crate) fn set(&mut self, parameter: Parameter, term: Option<Term>) {
+    /// Puts a term in place, or takes it away.
+    pub fn set(&mut self, parameter: Parameter, term: Option<Term>) {
         let place = match parameter {
             Parameter::Throughput => &mut self.throughput,
             Parameter::Delay => &mut self.delay,
@@ -178,19 +218,8 @@ impl Contract {
     }
 }
 
-/// Which deviations count.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Comparison {
-    /// Those that harm: less throughput, more of all else.
-    #[default]
-    Adverse,
-    /// Those to either side, as the paper says it.
-    Literal,
-}
-
 /// A traffic light.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Zone {
     /// Nothing to compare.
@@ -208,6 +237,16 @@ pub enum Zone {
 const LIMITS: [f64; 2] = [0.05, 0.15];
 
 impl Zone {
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Zone::Grey => "grey",
+            Zone::Green => "green",
+            Zone::Yellow => "yellow",
+            Zone::Red => "red",
+        }
+    }
+
     /// The zone of a deviation.
     pub fn of(deviation: f64) -> Zone {
         // A limit is not missed by the last bits of a division.
@@ -220,22 +259,47 @@ impl Zone {
     }
 }
 
-impl Comparison {
-    /// How far `measured` deviates from `agreed`, as a share of it; infinite against 0.
-    pub fn deviation(self, parameter: Parameter, agreed: f64, measured: f64) -> f64 {
-        let harm = match parameter {
-            Parameter::Throughput => agreed - measured,
-            _ => measured - agreed,
-        };
-        let harm = match self {
-            Comparison::Adverse => harm.max(0.0),
-            Comparison::Literal => harm.abs(),
-        };
-        match (harm > 0.0, agreed > 0.0) {
-            (false, _) => 0.0,
-            (true, true) => harm / agreed,
-            (true, false) => f64::INFINITY,
-        }
+/// A value beside the one that was agreed, in the unit of its [`Parameter`].
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Judged {
+    /// The agreed value.
+    pub agreed: f64,
+    /// What was measured in the last second.
+    pub measured: f64,
+    /// The zone that follows from the last seconds.
+    pub zone: Zone,
+}
+
+/// What a receiver gets of what was agreed.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct Quality {
+    /// The worst zone; grey: nothing is known, or nothing came for some time.
+    pub zone: Zone,
+    /// In bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_bps: Option<Judged>,
+    /// Mean delay in the network, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_s: Option<Judged>,
+    /// In seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_s: Option<Judged>,
+    /// Share of the bits that were lost, or came after their deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<Judged>,
+}
+
+impl Quality {
+    /// The values in the order of [`Parameter::ALL`].
+    pub fn judged(&self) -> impl Iterator<Item = (Parameter, Judged)> {
+        let all = [
+            self.throughput_bps,
+            self.delay_s,
+            self.jitter_s,
+            self.error_rate,
+        ];
+        let all = Parameter::ALL.into_iter().zip(all);
+        all.filter_map(|(parameter, judged)| Some((parameter, judged?)))
     }
 }
 
@@ -244,35 +308,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_yellow() {
-        let zone = |share: f64| {
-            let measured = 1_000_000.0 * share;
-            Zone::of(Comparison::Adverse.deviation(Parameter::Throughput, 1e6, measured))
+    fn the_bounds_of_a_flow_are_a_contract_and_follow_its_changes() {
+        let spec = FlowSpec {
+            delay_max_ms: 250,
+            loss_max_permille: 20,
+            ..FlowSpec::default()
         };
-        let shares = [1.2, 1.0, 0.96, 0.95, 0.90, 0.85, 0.84, 0.0];
-        let (green, yellow, red) = (Zone::Green, Zone::Yellow, Zone::Red);
-        assert_eq!(
-            shares.map(zone),
-            [green, green, green, yellow, yellow, yellow, red, red]
-        );
-        let delay =
-            |ms: f64| Zone::of(Comparison::Adverse.deviation(Parameter::Delay, 0.1, ms / 1e3));
-        assert_eq!(
-            [50.0, 104.0, 105.0, 115.0, 116.0].map(delay),
-            [green, green, yellow, yellow, red]
-        );
-    }
-
-    #[test]
-    fn literal_counts_both_sides_and_zero_permits_nothing() {
-        let of = |mode: Comparison, agreed, measured| {
-            mode.deviation(Parameter::Throughput, agreed, measured)
+        let contract = Contract::of(&spec);
+        let agreed =
+            |it: Contract| Parameter::ALL.map(|parameter| Some(it.term(parameter)?.agreed));
+        assert_eq!(agreed(contract), [None, Some(0.25), None, Some(0.02)]);
+        let told = Contract {
+            error_rate: Some(Term::agreed(1e-11)),
+            ..contract
         };
-        assert_eq!(of(Comparison::Literal, 100.0, 120.0), 0.2);
-        assert_eq!(of(Comparison::Adverse, 100.0, 120.0), 0.0);
-        let errors = |measured| Comparison::Adverse.deviation(Parameter::ErrorRate, 0.0, measured);
-        assert_eq!(Zone::of(errors(0.0)), Zone::Green);
-        assert_eq!(Zone::of(errors(1e-12)), Zone::Red);
+        let changed = FlowSpec {
+            delay_max_ms: 0,
+            jitter_max_ms: 30,
+            ..spec.clone()
+        };
+        let moved = told.moved(&spec, &changed);
+        assert_eq!(agreed(moved), [None, None, Some(0.03), Some(1e-11)]);
     }
 
     #[test]

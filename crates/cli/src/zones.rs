@@ -1,0 +1,95 @@
+//! What a monitor says of what was agreed, in words.
+
+use layercast_core::{Judged, Parameter, Quality, Rate, Zone};
+use layercast_net::ZoneSignal;
+
+/// A value of a parameter.
+fn value(parameter: Parameter, value: f64) -> String {
+    match parameter {
+        // The casts saturate.
+        Parameter::Throughput => Rate::from_bps(value.round() as u64).to_string(),
+        Parameter::Delay | Parameter::Jitter => format!("{} ms", short(value * 1e3)),
+        Parameter::ErrorRate => format!("{} %", short(value * 1e2)),
+    }
+}
+
+/// A number with three digits that say something.
+fn short(number: f64) -> String {
+    match number.abs() {
+        it if it >= 99.95 || it == 0.0 => format!("{number:.0}"),
+        it if it >= 0.095 => format!("{number:.1}").trim_end_matches(".0").to_owned(),
+        _ => format!("{number:.0e}"),
+    }
+}
+
+/// What a parameter measures, as the subject of a sentence.
+fn subject(parameter: Parameter) -> &'static str {
+    match parameter {
+        Parameter::Throughput => "throughput",
+        Parameter::Delay => "delay in the network",
+        Parameter::Jitter => "jitter",
+        Parameter::ErrorRate => "lost or late",
+    }
+}
+
+fn compared(parameter: Parameter, measured: f64, agreed: f64) -> String {
+    let bound = match parameter {
+        Parameter::Throughput => "at least",
+        _ => "at most",
+    };
+    format!(
+        "{} {}, {bound} {} agreed",
+        subject(parameter),
+        value(parameter, measured),
+        value(parameter, agreed)
+    )
+}
+
+/// What deviates from what was agreed; empty if nothing does.
+pub fn reasons(quality: &Quality) -> impl Iterator<Item = String> {
+    let deviates = |it: &(Parameter, Judged)| it.1.zone >= Zone::Yellow;
+    let told = quality.judged().filter(deviates);
+    told.map(|(parameter, it)| {
+        let zone = it.zone.name();
+        format!("{zone}: {}", compared(parameter, it.measured, it.agreed))
+    })
+}
+
+/// That a zone has changed.
+pub fn changed(signal: &ZoneSignal) -> String {
+    let (from, to) = (signal.zone_from.name(), signal.zone_to.name());
+    let said = compared(signal.parameter, signal.measured, signal.contract);
+    format!("{from} -> {to}: {said}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_deviates_is_told_in_the_units_of_a_user() {
+        let judged = |agreed, measured, zone| {
+            Some(Judged {
+                agreed,
+                measured,
+                zone,
+            })
+        };
+        let quality = Quality {
+            zone: Zone::Red,
+            throughput_bps: judged(2e6, 1.5e6, Zone::Red),
+            delay_s: judged(0.173, 0.2014, Zone::Red),
+            jitter_s: judged(0.04, 0.01, Zone::Green),
+            error_rate: judged(1e-11, 0.0234, Zone::Yellow),
+        };
+        let told: Vec<String> = reasons(&quality).collect();
+        assert_eq!(
+            told,
+            [
+                "red: throughput 1.50 Mbit/s, at least 2.00 Mbit/s agreed",
+                "red: delay in the network 201 ms, at most 173 ms agreed",
+                "yellow: lost or late 2.3 %, at most 1e-9 % agreed",
+            ]
+        );
+    }
+}
