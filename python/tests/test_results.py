@@ -255,7 +255,14 @@ def test_the_output_of_bench_and_bench_peers_becomes_tables(tmp_path):
     runs = [
         {**figures, "delay_ms": {"p50": delay}, "during": dict.fromkeys(figures, 9)} for delay in (209, 211)
     ]
-    streams = {"SRT 120 ms, H.264": runs, "Layercast 200 ms, MPEG-1, blind": runs, "SRT 500 ms, H.264": []}
+    layers = {
+        "frames": {"BL": 147, "E1": 380, "E2": 900},
+        "lost": {"BL": 1, "E1": 10, "E2": 0},
+        "late": {"all": 9, "BL": 4},
+        "withheld": {"BL": 0, "E1": 5, "E2": 280},
+    }
+    layered = [run | layers for run in runs]
+    streams = {"SRT 120 ms, H.264": runs, "Layercast 200 ms, MPEG-1, auto": layered, "SRT 500 ms, H.264": []}
     paths = {"3 % loss": streams, "drop to 60 %": streams}
     (output / "srt.json").write_text(json.dumps({"results": paths}))
     rows = [
@@ -290,11 +297,11 @@ def test_the_output_of_bench_and_bench_peers_becomes_tables(tmp_path):
         "`layercast sim scenarios/e5.toml`: 82 s of network, 1.08 M events",
         "0.17 s, 12 MiB",
     ]
-    assert rows["srt/h264"][0] == ["3 % loss", "SRT 120 ms", "210 (209-211)", *["1.5"] * 6]
-    assert [row[:2] for row in rows["srt/mpeg1"]] == [
-        ["3 % loss", "Layercast 200 ms, blind"],
-        ["drop to 60 %", "Layercast 200 ms, blind"],
-        [bench.measured.DURING, "Layercast 200 ms, blind"],
+    assert rows["srt/h264"][0] == ["3 % loss", "SRT 120 ms", "210 (209-211)", *["1.5"] * 6, None, None]
+    assert [[*row[:2], *row[-2:]] for row in rows["srt/mpeg1"]] == [
+        ["3 % loss", "Layercast 200 ms, auto", "5", "95"],
+        ["drop to 60 %", "Layercast 200 ms, auto", "5", "95"],
+        [bench.measured.DURING, "Layercast 200 ms, auto", None, None],
     ]
     assert rows["jitter/rtpjitterbuffer"] == [
         ["Gaussian", "1 % late", "0.90", "33.8", "36.0"],

@@ -2,6 +2,7 @@
 """SRT, Layercast and WebRTC side by side over the same emulated path, as seen on the screen.
 
 Usage: srt.py LAYERCAST OUT_DIR [--runs 3] [--set srt|renditions] [--conditions "3 % loss,drop to 60 %"]
+       [--variants "SRT 500|auto"]
 
 Writes OUT_DIR/SET.json and, of srt, srt.png, quality over time, and prints a table.
 docs/src/results/bench-media.md says what is compared and how; the set `renditions` is in bench-live.md.
@@ -11,6 +12,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import socket
 import statistics
 import sys
@@ -32,10 +34,12 @@ DELAY_MS, JITTER_MS, QUEUE_MS = 20, 5, 200
 DROP = (10, 20)
 # The encoder sends no faster than this share of the path's capacity.
 SMOOTHED = 0.95
-CONDITIONS = {"0 % loss": ["--loss", "0"], "1 % loss": ["--loss", "1%"], "3 % loss": ["--loss", "3%"]}
-CONDITIONS |= {"5 % loss": ["--loss", "5%"], "drop to 60 %": ["--loss", "0"]}
+LOSSES = (0, 3, 5)
+DROPS = {loss: "drop to 60 %" + (f" with {loss} % loss" if loss else "") for loss in LOSSES}
+CONDITIONS = {f"{loss} % loss": ["--loss", f"{loss}%"] for loss in LOSSES}
+CONDITIONS |= {name: ["--loss", f"{loss}%"] for loss, name in DROPS.items()}
 # What is compared, and under which conditions.
-SETS = {"srt": ",".join(CONDITIONS), "renditions": "drop to 60 %"}
+SETS = {"srt": ",".join(CONDITIONS), "renditions": ",".join(DROPS.values())}
 # SRT connects before its media start; Layercast starts its media this long after its own start.
 SETTLE = 2.0
 
@@ -131,15 +135,14 @@ def run_layercast(
     clip: Clip,
     stream: Stream,
     playout: int,
-    kind: tuple[bool, str, bool],
+    knows: bool,
     condition: str,
     seed: int,
     folder: Path,
 ) -> dict:
-    """One run of Layercast. `kind`: the node at the bottleneck knows its rate, repair of links, rate auto."""
-    knows, repair, measures = kind
+    """One run of Layercast; its node at the bottleneck knows the rate of the line, or measures the path."""
     rate = path_rate(clip)
-    line = "receiver=auto" if measures else f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
+    line = f"receiver={rate}bit/s" if knows else "receiver=auto"
     if knows and condition.startswith("drop"):
         line += f",schedule={schedule(SETTLE)}"
     # H.264 as the very transport stream that SRT carries; MPEG-1 as the stream inside it, whose gaps
@@ -150,7 +153,7 @@ def run_layercast(
     )
     with Programs(LAYERCAST) as programs:
         serve = ["serve", media, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
-        serve += ["--listen", "127.0.0.1:0", "--port", line, "--repair", repair]
+        serve += ["--listen", "127.0.0.1:0", "--port", line]
         if whole:
             # The base layer with references would not fit into the drop of the rate.
             levels = ["--renditions", "programs"] if stream is clip.renditions else ["--map", "ipb"]
@@ -161,7 +164,7 @@ def run_layercast(
         entrance = programs.ready(path(port, None if knows else rate, condition, seed, SETTLE))
         join = ["join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
         # The name of the link in `line`.
-        join += ["--name", "receiver", "--repair", repair]
+        join += ["--name", "receiver"]
         if whole:
             # Key frames are so large that sent in bursts they fill the queue; smoothed as for SRT.
             join += ["--drain", f"{round(rate * SMOOTHED)}bit/s"]
@@ -171,6 +174,7 @@ def run_layercast(
         "pictures": decode(received, stream if whole else None, told["first_picture"] or 0),
         "delay_ms": {"p50": playout, "p99": playout},
         "network_delay_ms": receiver["delay_ms"],
+        "frames": receiver["frames"],
         "lost": receiver["lost"],
         "late": {"all": receiver["late"], "BL": receiver["late_base"]},
         "withheld": receiver["withheld"],
@@ -179,16 +183,13 @@ def run_layercast(
 
 
 def variants(clip: Clip, which: str) -> dict:
-    """What a set compares: name -> how to run it and what is clean.
-
-    Links are repaired if the name says so, and those of renditions are.
-    """
+    """What a set compares: name -> how to run it and what is clean."""
 
     def srt(stream, latency):
         return lambda *rest: run_srt(clip, stream, latency, *rest)
 
-    def layercast(stream, playout, knows, repair="off", measures=False):
-        return lambda *rest: run_layercast(clip, stream, playout, (knows, repair, measures), *rest)
+    def layercast(stream, playout, knows):
+        return lambda *rest: run_layercast(clip, stream, playout, knows, *rest)
 
     def webrtc(latency):
         def run(condition, seed, folder):
@@ -199,37 +200,21 @@ def variants(clip: Clip, which: str) -> dict:
 
         return run
 
-    def auto(stream, playout):
-        return layercast(stream, playout, False, "auto", True)
-
+    nodes = {"switch": True, "auto": False}
     if which == "renditions":
         found = {f"SRT {ms} ms": (srt(clip.h264, ms), "h264") for ms in (120, 300, 500)}
         found["WebRTC, at most 300 ms"] = (webrtc(300), "h264")
-        for ms in (300, 500):
-            rate_known = layercast(clip.renditions, ms, True, "auto")
-            found[f"Layercast {ms} ms, switch"] = (rate_known, "renditions")
-            found[f"Layercast {ms} ms, auto"] = (auto(clip.renditions, ms), "renditions")
+        for ms, (node, knows) in itertools.product((300, 500), nodes.items()):
+            found[f"Layercast {ms} ms, {node}"] = (layercast(clip.renditions, ms, knows), "renditions")
         return found
-    return {
-        "SRT 120 ms, H.264": (srt(clip.h264, 120), "h264"),
-        "SRT 120 ms, MPEG-1": (srt(clip.mpeg1, 120), "mpeg1"),
-        "SRT 500 ms, H.264": (srt(clip.h264, 500), "h264"),
-        # A key frame of this stream alone takes more than 200 ms on the path.
-        "Layercast 500 ms, H.264, blind": (layercast(clip.h264, 500, False), "h264"),
-        "Layercast 500 ms, H.264, switch": (layercast(clip.h264, 500, True), "h264"),
-        "Layercast 800 ms, H.264, switch": (layercast(clip.h264, 800, True), "h264"),
-        "Layercast 500 ms, H.264, blind, repair": (layercast(clip.h264, 500, False, "auto"), "h264"),
-        "Layercast 500 ms, H.264, switch, repair": (layercast(clip.h264, 500, True, "auto"), "h264"),
-        "Layercast 500 ms, H.264, auto": (auto(clip.h264, 500), "h264"),
-        "Layercast 800 ms, H.264, auto": (auto(clip.h264, 800), "h264"),
-        "Layercast 200 ms, MPEG-1, auto": (auto(clip.mpeg1, 200), "mpeg1"),
-        "Layercast 500 ms, MPEG-1, auto": (auto(clip.mpeg1, 500), "mpeg1"),
-        "Layercast 200 ms, MPEG-1, blind": (layercast(clip.mpeg1, 200, False), "mpeg1"),
-        "Layercast 200 ms, MPEG-1, switch": (layercast(clip.mpeg1, 200, True), "mpeg1"),
-        "Layercast 500 ms, MPEG-1, switch": (layercast(clip.mpeg1, 500, True), "mpeg1"),
-        "Layercast 200 ms, MPEG-1, switch, repair": (layercast(clip.mpeg1, 200, True, "auto"), "mpeg1"),
-        "Layercast 300 ms, MPEG-1, switch, repair": (layercast(clip.mpeg1, 300, True, "auto"), "mpeg1"),
-    }
+    found = {f"SRT {ms} ms, H.264": (srt(clip.h264, ms), "h264") for ms in (120, 500)}
+    found["SRT 120 ms, MPEG-1"] = (srt(clip.mpeg1, 120), "mpeg1")
+    # A key frame of the stream of H.264 alone takes more than 200 ms on the path.
+    layered = [("H.264", clip.h264, "h264", (500, 800)), ("MPEG-1", clip.mpeg1, "mpeg1", (200, 500))]
+    for (name, stream, form, delays), (node, knows) in itertools.product(layered, nodes.items()):
+        for ms in delays:
+            found[f"Layercast {ms} ms, {name}, {node}"] = (layercast(stream, ms, knows), form)
+    return found
 
 
 def measure(clip: Clip, clean: dict, kind: tuple, name: str, condition: str, seed: int) -> dict:
@@ -278,6 +263,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--set", choices=list(SETS), default="srt")
     parser.add_argument("--conditions")
+    parser.add_argument("--variants", default="", help="a regular expression: only streams whose name has it")
     args = parser.parse_args()
     conditions = (args.conditions or SETS[args.set]).split(",")
     if unknown := set(conditions) - set(CONDITIONS):
@@ -288,7 +274,9 @@ def main() -> None:
         "mpeg1": watch(clip, decode(clip.layered, None, 0), None),
         "renditions": watch(clip, decode(clip.renditions.path, clip.renditions, 0, "0:v:2"), None),
     }
-    kinds = variants(clip, args.set)
+    kinds = {name: kind for name, kind in variants(clip, args.set).items() if re.search(args.variants, name)}
+    if not kinds:
+        parser.error(f"no variant has {args.variants!r}")
     results = {condition: {name: [] for name in kinds} for condition in conditions}
     for seed, condition in itertools.product(range(1, args.runs + 1), conditions):
         print(f"{args.set}: {condition}, run {seed} of {args.runs}", file=sys.stderr, flush=True)
@@ -300,7 +288,7 @@ def main() -> None:
         # What there is so far, for the impatient.
         report = about(clip, clean) | {"results": results}
         (OUT / f"{args.set}.json").write_text(json.dumps(report) + "\n")
-    drawn = [name for name in ("1 % loss", "3 % loss", "drop to 60 %") if name in results]
+    drawn = [name for name in ("3 % loss", "5 % loss", "drop to 60 %") if name in results]
     if args.set == "srt" and drawn:
         draw(results, drawn, FPS, DROP, OUT / "srt.png")
     print(json.dumps(about(clip, clean)))

@@ -106,6 +106,8 @@ def _growth(told: dict) -> Cells:
 
 QUALITY = ["path", "stream", "delay", "PSNR", "worst 5 %", "frozen", "stalls", "longest stall", "broken"]
 QUALITY_UNITS = [None, None, "ms", "dB", "dB", "%", None, "ms", "%"]
+LAYERED = [*QUALITY, "base lost or late", "E1 played"]
+LAYERED_UNITS = [*QUALITY_UNITS, "frames", "%"]
 SHAPE_COLUMNS = [f"{n}+{m}" for n, m in SHAPES]
 BULK = ["transport", "throughput", "processor"]
 BULK_UNITS = [None, "Mbit/s", "s/GB"]
@@ -179,8 +181,8 @@ TABLES: dict[str, tuple[str, str, str, str, list[str], list[str | None], Callabl
         "srt.json",
         "make bench-peers",
         "SRT and Layercast over the same path",
-        QUALITY,
-        QUALITY_UNITS,
+        LAYERED,
+        LAYERED_UNITS,
         lambda told: measured.pictures(told, "MPEG-1"),
     ),
     "srt/h264": (
@@ -188,8 +190,8 @@ TABLES: dict[str, tuple[str, str, str, str, list[str], list[str | None], Callabl
         "srt.json",
         "make bench-peers",
         "H.264 through SRT and Layercast",
-        QUALITY,
-        QUALITY_UNITS,
+        LAYERED,
+        LAYERED_UNITS,
         lambda told: measured.pictures(told, "H.264"),
     ),
     "repair/live": (

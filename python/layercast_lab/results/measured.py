@@ -80,15 +80,24 @@ def pictures(printed: dict[str, Any], form: str = "") -> Cells:
         for label, name, runs, figures in lines:
             delays = [run["delay_ms"]["p50"] for run in runs if run["delay_ms"]["p50"] is not None]
             measured = [_spread([figure[key] for figure in figures]) for key in FIGURES]
-            rows.append(
-                [
-                    label,
-                    name.replace(f", {form}", "") if form else name,
-                    _spread(delays) if delays else None,
-                    *measured,
-                ]
-            )
+            row = [label, name.replace(f", {form}", "") if form else name]
+            row += [_spread(delays) if delays else None, *measured]
+            rows.append(row + (_layers(runs, label == DURING) if form else []))
     return rows
+
+
+def _layers(runs: list[dict[str, Any]], in_part: bool) -> list[str | None]:
+    """Frames of the base layer that were lost or late, and the share of those of E1 that were played."""
+    if in_part or not all("frames" in run for run in runs):
+        return [None, None]
+    missed = [run["lost"]["BL"] + run["late"]["BL"] for run in runs]
+    shares = []
+    for run in runs:
+        played = run["frames"]["E1"]
+        late = run["late"]["all"] - run["late"]["BL"]
+        missing = run["lost"]["E1"] + run["withheld"]["E1"] + late
+        shares.append(round(100 * played / max(played + missing, 1), 1))
+    return [_spread(missed), _spread(shares)]
 
 
 def repairs(printed: dict[str, Any]) -> Cells:
