@@ -10,7 +10,7 @@ use layercast_core::{Layer, PerLayer, Rate};
 use layercast_fec::SmpteReceiverStats;
 use layercast_media::{
     Advice, Clip, InputLoss, PaceChange, Restart, RtpSession, StoredRenditions, StreamChange,
-    TOO_SLOW,
+    StreamState, TOO_SLOW,
 };
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions, NetError};
 use layercast_sim::file as text_file;
@@ -477,20 +477,36 @@ pub fn damaged(pictures: u64) -> String {
     )
 }
 
-/// That one of the streams of a transport stream stopped or comes again.
+/// What becomes of one of the streams of a transport stream.
 fn stream(change: &StreamChange) -> String {
     let StreamChange { pid, kind, .. } = change;
-    if change.is_back {
-        return format!("the {kind} (PID {pid}) comes again");
-    }
     let clock = match change.has_clock {
         true => ", and with it the program clock (PCR)",
         false => "",
     };
-    format!(
-        "warning: the {kind} (PID {pid}) stopped{clock}: nothing of it came for 2 s; what else the transport stream carries goes \
-         on. Look at the encoder, and whether the program map (PMT) names the PID that it sends"
-    )
+    match change.state {
+        StreamState::Back => format!("the {kind} (PID {pid}) comes again"),
+        StreamState::Stopped => format!(
+            "warning: the {kind} (PID {pid}) stopped{clock}: nothing of it came for 2 s; what else the transport stream carries \
+             continues. Look at the encoder, and whether the program map (PMT) names the PID that it sends"
+        ),
+        StreamState::OtherCodec { flow, comes } => {
+            let (flow, comes) = (flow.name(), comes.name());
+            format!(
+                "warning: the {kind} (PID {pid}) is {comes} now, but the flow is {flow}, which does not change while it is served: \
+                 the {comes} is left out{clock}, and what else the transport stream carries continues. Let the encoder send {flow}, which is \
+                 then served from its next key frame on, or start serve again"
+            )
+        }
+        StreamState::Unlisted => format!(
+            "warning: the program map (PMT) names no video any more: the {kind} (PID {pid}) is left out{clock}, and what else the \
+             transport stream carries continues. Let the encoder send its video again"
+        ),
+        StreamState::Scrambled => format!(
+            "warning: the {kind} (PID {pid}) is scrambled (transport_scrambling_control): it is sent as it is, receivers cannot \
+             play it without its keys, and they start at packets with the random access flag alone. Descramble it before serve"
+        ),
+    }
 }
 
 /// A change of the pace of a source in words.

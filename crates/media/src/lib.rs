@@ -72,7 +72,7 @@ pub use rtp::{
 pub use synthetic::Synthetic;
 pub use ts::{
     AccessUnit, AccessUnits, Rendition, RenditionId, RenditionNote, Renditions, StreamChange,
-    TS_PACKET, TsMux, TsSplitter, TsStats, TsWriter, UnitKind, VideoCodec, codec_parameter,
-    has_aac, video_programs,
+    StreamState, TS_PACKET, TsMux, TsSplitter, TsStats, TsWriter, UnitKind, VideoCodec,
+    codec_parameter, has_aac, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

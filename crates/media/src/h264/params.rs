@@ -93,6 +93,13 @@ impl ParameterSets {
         self.sets.have(nal::SPS) && self.sets.have(nal::PPS)
     }
 
+    /// Whether slices may come in data partitions, as the Extended profile alone allows.
+    pub fn have_partitions(&self) -> bool {
+        const EXTENDED: u8 = 88;
+        let mut all = self.context.sps();
+        all.any(|sps| u8::from(sps.profile_idc) == EXTENDED)
+    }
+
     /// Sets that came and could not be read.
     pub fn unread(&self) -> u64 {
         self.unread

@@ -3,7 +3,7 @@
 
 use layercast_core::{Media, Serial};
 
-use super::pictures::Parts;
+use super::pictures::{Fit, Parts};
 use crate::Map;
 use crate::av1::{Head, Obu, State, Unit, kind, leb128, obus, put_leb128};
 use crate::bare::{BareFrames, MAX_FRAME};
@@ -162,6 +162,13 @@ impl Parts for Av1Parts {
 
     fn holds_picture(&self, payload: &[u8]) -> bool {
         Elements::read(payload).is_some()
+    }
+
+    fn fit(&self, payload: &[u8]) -> Fit {
+        match shows_av1(payload) {
+            Some(_) => Fit::Fits,
+            None => Fit::Odd,
+        }
     }
 
     fn begins_picture(&self, _: &[u8]) -> bool {

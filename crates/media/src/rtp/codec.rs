@@ -100,8 +100,7 @@ impl Evidence {
         }
         self.packets += 1;
         self.payload_type = packet.payload_type;
-        let (whole, rest) = payload.as_chunks::<TS_PACKET>();
-        if !whole.is_empty() && rest.is_empty() && whole.iter().all(|it| it[0] == SYNC) {
+        if is_transport(payload) {
             self.transport += 1;
             return;
         }
@@ -253,6 +252,12 @@ impl Foreign {
             Foreign::Unknown => "a codec that is not known",
         }
     }
+}
+
+/// Whether a payload is packets of a transport stream.
+pub(super) fn is_transport(payload: &[u8]) -> bool {
+    let (whole, rest) = payload.as_chunks::<TS_PACKET>();
+    !whole.is_empty() && rest.is_empty() && whole.iter().all(|it| it[0] == SYNC)
 }
 
 /// Whether a payload is one of H.264 (RFC 6184), and whether it shows that for certain: a sequence parameter set or

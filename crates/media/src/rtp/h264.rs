@@ -1,7 +1,7 @@
 use layercast_core::Serial;
 
 use super::nal::{Fragment, NalCodec, Shape, Torn};
-use super::pictures::{period_of, stamped};
+use super::pictures::{Fit, period_of, stamped};
 use crate::h264::{Cutter, Unit, nal};
 use crate::live::{Stamp, TimedFrame};
 use crate::order::{DisplayOrder, Place};
@@ -49,6 +49,23 @@ impl NalCodec for H264 {
         }
     }
 
+    fn fit(&self, head: &[u8]) -> Fit {
+        let has_partitions = || self.cutter.inspector.sets.have_partitions();
+        match (head.first(), nal::kind(head)) {
+            (None | Some(0x80..), _) => Fit::Forbidden,
+            (_, nal::PARTITION_A..=nal::PARTITION_C) if !has_partitions() => Fit::Forbidden,
+            // Reserved or unspecified (table 7-1).
+            (_, 0 | 16..=nal::RESERVED_18 | 22..) => Fit::Odd,
+            _ => Fit::Fits,
+        }
+    }
+
+    fn is_of_other_mode(payload: &[u8]) -> bool {
+        /// STAP-B, MTAP16, MTAP24, FU-B (RFC 6184), PACSI (RFC 6190).
+        const OTHERS: [u8; 5] = [25, 26, 27, 29, 30];
+        payload.first().is_some_and(|it| it & 0x80 == 0) && OTHERS.contains(&nal::kind(payload))
+    }
+
     fn is_slice(nal: &[u8]) -> bool {
         (nal::SLICE..=nal::IDR).contains(&nal::kind(nal))
     }
@@ -93,6 +110,10 @@ impl NalCodec for H264 {
 
     fn push(&mut self, nal: &[u8]) -> Option<Unit> {
         self.cutter.push(nal)
+    }
+
+    fn clear(&mut self) {
+        self.cutter.clear();
     }
 
     fn finish(&mut self) -> Option<Unit> {

@@ -1,7 +1,7 @@
 use layercast_core::Serial;
 
 use super::nal::{Fragment, NalCodec, Shape, Torn};
-use super::pictures::{period_of, stamped};
+use super::pictures::{Fit, period_of, stamped};
 use crate::Map;
 use crate::h265::{AccessUnit, Cutter, References, nal};
 use crate::live::{Stamp, TimedFrame};
@@ -49,6 +49,20 @@ impl NalCodec for H265 {
             // PACI packets are not used by senders.
             _ => Shape::Malformed,
         }
+    }
+
+    fn fit(&self, head: &[u8]) -> Fit {
+        match nal::head(head) {
+            None => Fit::Forbidden,
+            // Reserved (table 7-1), and layers beyond those of any extension.
+            Some((10..=15 | 22..=31 | 41..=47, _) | (_, 32..)) => Fit::Odd,
+            Some(_) => Fit::Fits,
+        }
+    }
+
+    fn is_of_other_mode(payload: &[u8]) -> bool {
+        const PACI: u8 = 50;
+        matches!(nal::head(payload), Some((PACI, 0..32)))
     }
 
     fn is_slice(nal: &[u8]) -> bool {
@@ -107,6 +121,10 @@ impl NalCodec for H265 {
 
     fn push(&mut self, nal: &[u8]) -> Option<AccessUnit> {
         self.cutter.push(nal)
+    }
+
+    fn clear(&mut self) {
+        self.cutter.clear();
     }
 
     fn finish(&mut self) -> Option<AccessUnit> {

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use layercast_core::Serial;
 use memchr::memmem;
 
-use super::pictures::Parts;
+use super::pictures::{Fit, Parts};
 use crate::Map;
 use crate::h264::nals;
 use crate::live::{Stamp, TimedFrame};
@@ -65,6 +65,10 @@ pub(crate) trait NalCodec: Default + Debug {
     const NAME: &'static str;
 
     fn shape(payload: &[u8]) -> Shape<'_>;
+    /// Whether the header of a NAL unit may be one of the stream.
+    fn fit(&self, head: &[u8]) -> Fit;
+    /// Whether a payload whose shape is not known belongs to a mode that is not offered.
+    fn is_of_other_mode(payload: &[u8]) -> bool;
     /// Whether a NAL unit, of which only the header may be there, is a slice.
     fn is_slice(nal: &[u8]) -> bool;
     /// What a NAL unit, of which only the header may be there, says of its picture; nothing if it is no slice.
@@ -93,6 +97,8 @@ pub(crate) trait NalCodec: Default + Debug {
     fn leave_out(&mut self, torn: Torn);
     /// A part of the picture given last is missing.
     fn lose(&mut self);
+    /// Forgets the access unit that is being read.
+    fn clear(&mut self);
 }
 
 /// NAL units from RTP payloads, and access units from those.
@@ -120,6 +126,28 @@ impl<C: NalCodec> Parts for Depacketiser<C> {
     fn begins_picture(&self, _: &[u8]) -> bool {
         // Slices tell where an access unit begins.
         false
+    }
+
+    fn fit(&self, payload: &[u8]) -> Fit {
+        match C::shape(payload) {
+            Shape::Single(unit) => match memmem::find(unit, &[0, 0, 1]) {
+                Some(0 | 1) => {
+                    let mut fits = nals(unit).map(|(_, unit)| self.codec.fit(unit));
+                    fits.find(|it| *it != Fit::Fits).unwrap_or(Fit::Fits)
+                }
+                _ => self.codec.fit(unit),
+            },
+            Shape::Together(all) => aggregated(all)
+                .next()
+                .map_or(Fit::Odd, |unit| self.codec.fit(unit)),
+            Shape::Fragment(fragment) => self.codec.fit(fragment.head()),
+            Shape::Malformed if C::is_of_other_mode(payload) => Fit::Fits,
+            Shape::Malformed => Fit::Odd,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.codec.clear();
     }
 
     fn lose(&mut self) {

@@ -2,6 +2,7 @@ use std::fmt::Debug;
 
 use layercast_core::{FrameRate, Serial, Time};
 
+use super::codec::is_transport;
 use super::mpeg;
 use super::nal::Depacketiser;
 use super::packet::RtpPacket;
@@ -34,6 +35,49 @@ impl Markers {
     }
 }
 
+/// Odd ones among the last 16 payloads at which they are those of another codec.
+const ODD: u32 = 4;
+/// Payloads that fit, one behind the other, at which they are those of the codec again.
+const CLEAN: u32 = 4;
+
+/// How a payload fits the codec of the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fit {
+    Fits,
+    /// No sender is known to send it, and it is no part of a picture.
+    Odd,
+    /// The codec forbids it.
+    Forbidden,
+}
+
+/// Whether the payloads of a source are those of another codec than that of the stream: what looks like a picture in them is none.
+#[derive(Default, Debug)]
+struct Doubt {
+    /// Which of the last payloads were odd, the latest in the lowest bit.
+    recent: u16,
+    is_other: bool,
+    awaits_start: bool,
+}
+
+impl Doubt {
+    fn push(&mut self, fit: Fit) {
+        self.recent = self.recent << 1 | u16::from(fit != Fit::Fits);
+        self.awaits_start |= fit == Fit::Forbidden;
+        if self.is_other && self.recent.trailing_zeros() >= CLEAN {
+            (self.is_other, self.recent) = (false, 0);
+        } else if self.recent.count_ones() >= ODD {
+            (self.is_other, self.awaits_start) = (true, true);
+        }
+    }
+
+    /// Whether a picture is one of the stream; `starts` if nothing before it matters.
+    fn takes(&mut self, starts: bool) -> bool {
+        let takes = !self.is_other && (starts || !self.awaits_start);
+        self.awaits_start &= !takes;
+        takes
+    }
+}
+
 /// Puts payloads together to what makes pictures.
 pub(crate) trait Parts: Debug {
     type Unit: Debug;
@@ -42,8 +86,12 @@ pub(crate) trait Parts: Debug {
     fn holds_picture(&self, payload: &[u8]) -> bool;
     /// Whether a payload begins another picture, also where it has the time stamp of the one before.
     fn begins_picture(&self, payload: &[u8]) -> bool;
+    /// Whether a payload may be one of the codec.
+    fn fit(&self, payload: &[u8]) -> Fit;
     /// Takes a payload.
     fn push(&mut self, payload: &[u8], units: &mut Vec<Self::Unit>);
+    /// Forgets what came and is of no picture yet.
+    fn clear(&mut self) {}
     /// Packets are missing before the next one, inside a picture.
     fn lose(&mut self);
     /// Packets are missing before the next one, with which a picture may begin or not.
@@ -73,6 +121,9 @@ pub(crate) struct Pictures<P: Parts> {
     marked: Option<Time>,
     /// The picture of this time stamp was given already.
     ended: bool,
+    doubt: Doubt,
+    /// Payloads that the codec forbids.
+    forbidden: u64,
     /// Pictures left out because something of them, or of what they refer to, is missing.
     pub incomplete: u64,
 }
@@ -88,8 +139,15 @@ impl<P: Parts> Pictures<P> {
             timestamp: None,
             marked: None,
             ended: false,
+            doubt: Doubt::default(),
+            forbidden: 0,
             incomplete: 0,
         }
+    }
+
+    /// Payloads that do not follow their format.
+    pub fn malformed(&self) -> u64 {
+        self.parts.malformed() + self.forbidden
     }
 
     /// Takes a packet in its place; as many are `missing` before it, at most.
@@ -109,6 +167,9 @@ impl<P: Parts> Pictures<P> {
                 self.markers.good = self.markers.good.saturating_add(1);
             }
             self.end_picture(out);
+            if self.doubt.is_other {
+                self.parts.clear();
+            }
             (self.timestamp, self.marked, self.ended) = (Some(packet.timestamp), None, false);
             if after_loss {
                 self.parts.lose_front();
@@ -117,6 +178,17 @@ impl<P: Parts> Pictures<P> {
             }
         } else if after_loss {
             self.parts.lose();
+        }
+        let fit = match is_transport(packet.payload) {
+            // Its sync byte is the header of a parameter set of H.264, too.
+            true => Fit::Odd,
+            false => self.parts.fit(packet.payload),
+        };
+        self.doubt.push(fit);
+        if fit == Fit::Forbidden {
+            self.forbidden += 1;
+            self.parts.lose();
+            return;
         }
         let slice = self.parts.holds_picture(packet.payload);
         if slice && self.parts.begins_picture(packet.payload) {
@@ -167,8 +239,8 @@ impl<P: Parts> Pictures<P> {
         for unit in std::mem::take(&mut self.units) {
             self.seq = self.seq.plus(1);
             match self.parts.frame(unit, self.seq, Stamp::rtp(timestamp)) {
-                Some(frame) => out.push(frame),
-                None => self.incomplete += 1,
+                Some(frame) if self.doubt.takes(frame.frame.gop_start) => out.push(frame),
+                _ => self.incomplete += 1,
             }
         }
     }

@@ -8,7 +8,7 @@ use super::codec::{Carried, Foreign};
 use super::h264::H264;
 use super::h265::H265;
 use super::nal::{Depacketiser, NalCodec};
-use super::pictures::{MpegPictures, NalPictures, Parts, Pictures};
+use super::pictures::{MpegPictures, NalPictures, Pictures};
 use super::reorder::{Ordered, Reorder};
 use super::session::RtpSession;
 use super::source::{Kept, RtpNote, Sources, Verdict};
@@ -260,10 +260,10 @@ impl RtpReceiver {
         let (malformed, incomplete) = match &self.content {
             Some(Content::Transport(splitter)) => (0, splitter.stats().damaged),
             Some(Content::Mpeg(pictures)) => (pictures.parts.malformed, pictures.incomplete),
-            Some(Content::H264(pictures)) => (pictures.parts.malformed, pictures.incomplete),
-            Some(Content::H265(pictures)) => (pictures.parts.malformed, pictures.incomplete),
-            Some(Content::Av1(pictures)) => (pictures.parts.malformed(), pictures.incomplete),
-            Some(Content::Vpx(pictures)) => (pictures.parts.malformed(), pictures.incomplete),
+            Some(Content::H264(pictures)) => (pictures.malformed(), pictures.incomplete),
+            Some(Content::H265(pictures)) => (pictures.malformed(), pictures.incomplete),
+            Some(Content::Av1(pictures)) => (pictures.malformed(), pictures.incomplete),
+            Some(Content::Vpx(pictures)) => (pictures.malformed(), pictures.incomplete),
             None => (0, 0),
         };
         RtpStats {

@@ -183,6 +183,8 @@ pub(crate) enum Verdict {
 #[derive(Default, Debug)]
 pub(crate) struct Sources {
     taken: Option<Taken>,
+    /// What the first source that gave a picture carries: the stream does not change while it is served.
+    stream: Option<Carried>,
     /// What the session description says: payload type and codec.
     described: Option<(u8, Carried)>,
     candidates: Vec<Candidate>,
@@ -203,6 +205,7 @@ impl Sources {
     /// The source that is taken gave a picture.
     pub fn confirm(&mut self) {
         if let Some(taken) = &mut self.taken {
+            self.stream.get_or_insert(taken.carried);
             (taken.confirmed, taken.pictures) = (true, true);
             taken.pictured = taken.last;
             if taken.evidence.packets() > 0 {
@@ -218,8 +221,11 @@ impl Sources {
         if let Some(taken) = &mut self.taken {
             if taken.source == source {
                 taken.last = now;
-                if !taken.pictures {
+                let is_without = now.since(taken.pictured) >= NO_PICTURE;
+                if !taken.pictures || is_without {
                     taken.evidence.add(packet);
+                }
+                if self.stream.is_none() {
                     // It looked like another codec until its first key frame came.
                     let shown = taken.evidence.shown().filter(|it| *it != taken.carried);
                     if let Some(shown) = shown.filter(|_| self.described.is_none()) {
@@ -227,8 +233,7 @@ impl Sources {
                         let datagram = datagram.to_vec();
                         return Verdict::Take(shown, [Kept { at: now, datagram }].into());
                     }
-                } else if now.since(taken.pictured) >= NO_PICTURE {
-                    taken.evidence.add(packet);
+                } else if is_without {
                     let (carried, evidence) = (taken.carried, &taken.evidence);
                     if let Some(other) = evidence.other(carried, source.payload_type) {
                         self.tell_codec(source, other, carried);
@@ -356,7 +361,8 @@ impl Sources {
 
     /// Whether a source that carries `carried` may be taken.
     fn is_free(&self, now: Time, carried: Carried, confirmed: bool) -> bool {
-        self.taken.as_ref().is_none_or(|taken| {
+        let fits = self.stream.is_none_or(|stream| stream == carried);
+        fits && self.taken.as_ref().is_none_or(|taken| {
             let silent = now.since(taken.last) >= SOURCE_SILENCE;
             match taken.holds(now) {
                 true => silent && confirmed && carried == taken.carried,
@@ -367,7 +373,9 @@ impl Sources {
 
     /// What the stream carries, if its source fell silent and another one with the same may take its place.
     fn silent(&self, now: Time) -> Option<Carried> {
-        let taken = self.taken.as_ref().filter(|it| it.holds(now))?;
+        let is_kept = self.stream.is_some();
+        let taken = self.taken.as_ref();
+        let taken = taken.filter(|it| is_kept || it.holds(now))?;
         (now.since(taken.last) >= SOURCE_SILENCE).then_some(taken.carried)
     }
 

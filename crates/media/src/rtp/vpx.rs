@@ -2,7 +2,7 @@
 
 use layercast_core::{Media, Serial};
 
-use super::pictures::Parts;
+use super::pictures::{Fit, Parts};
 use crate::Map;
 use crate::bare::{BareFrames, MAX_FRAME};
 use crate::live::{Stamp, TimedFrame};
@@ -197,6 +197,14 @@ impl Parts for VpxParts {
 
     fn holds_picture(&self, payload: &[u8]) -> bool {
         Piece::read(payload, self.is_vp9).is_some()
+    }
+
+    fn fit(&self, payload: &[u8]) -> Fit {
+        let shown = match self.is_vp9 {
+            true => shows_vp9(payload),
+            false => shows_vp8(payload),
+        };
+        shown.map_or(Fit::Odd, |_| Fit::Fits)
     }
 
     fn begins_picture(&self, payload: &[u8]) -> bool {

@@ -75,6 +75,13 @@ impl VideoCodec {
         })
     }
 
+    /// Whether what decodes `other` decodes it too: decoders of MPEG-2 video do so of MPEG-1 video (ISO/IEC 13818-2, 8), and
+    /// multiplexers name one for the other.
+    pub(crate) fn continues(self, other: VideoCodec) -> bool {
+        let is_mpeg = |it: VideoCodec| it.syntax() == Syntax::Mpeg;
+        self == other || is_mpeg(self) && is_mpeg(other)
+    }
+
     /// What reads its access units.
     pub(crate) fn inspector(self, map: Map) -> VideoInspector {
         match self {

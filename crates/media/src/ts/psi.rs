@@ -251,6 +251,33 @@ impl ProgramMap {
     }
 }
 
+/// The section of a map without the streams of these PIDs.
+pub(crate) fn without(section: &[u8], pids: &[u16]) -> Vec<u8> {
+    let Some((body, _)) = section.split_last_chunk::<4>() else {
+        return section.to_vec();
+    };
+    let len = |at: usize| match body.get(at..at + 2) {
+        Some(&[a, b]) => usize::from(u16::from_be_bytes([a & 0x0F, b])),
+        _ => body.len(),
+    };
+    // Its header, the PID of the clock, and the descriptors of the program.
+    let front = body.len().min(12 + len(10));
+    let (mut out, mut at) = (body[..front].to_vec(), front);
+    while at + 5 <= body.len() {
+        let end = body.len().min(at + 5 + len(at + 3));
+        let pid = u16::from_be_bytes([body[at + 1] & 0x1F, body[at + 2]]);
+        if !pids.contains(&pid) {
+            out.extend_from_slice(&body[at..end]);
+        }
+        at = end;
+    }
+    let [high, low] = (out.len() as u16 + 1).to_be_bytes();
+    (out[1], out[2]) = (out[1] & 0xF0 | high, low);
+    let crc = sum32(&out);
+    out.extend_from_slice(&crc.to_be_bytes());
+    out
+}
+
 /// A section around `body`: header, length and checksum.
 fn section(table: u8, number: u16, body: &[u8]) -> Vec<u8> {
     let len = (body.len() + 9) as u16;
@@ -355,6 +382,30 @@ mod tests {
             (map.program, map.pcr_pid, map.streams),
             (1, 0x100, vec![stream])
         );
+    }
+
+    #[test]
+    fn a_map_without_some_of_its_streams_is_a_map() {
+        let entry = |kind: u8, pid: u8, descriptors: &[u8]| {
+            let head = [kind, 0xE1, pid, 0xF0, descriptors.len() as u8];
+            [&head[..], descriptors].concat()
+        };
+        let (video, sound) = (
+            entry(0x24, 0, &[5, 4, b'H', b'E', b'V', b'C']),
+            entry(15, 1, &[]),
+        );
+        let front = [0xE1, 0, 0xF0, 3, 9, 1, 7];
+        let body = [&front[..], &video, &sound].concat();
+        let whole = section(PMT_TABLE, 1, &body);
+        let alone = without(&whole, &[0x100]);
+        assert_eq!(alone, section(PMT_TABLE, 1, &[&front[..], &sound].concat()));
+        assert_eq!(without(&whole, &[0x300]), whole);
+        let map = ProgramMap::parse(&alone).expect("a map");
+        assert_eq!((map.pcr_pid, map.streams.len()), (0x100, 1));
+        // A section that says more than it holds.
+        for len in 12..whole.len() {
+            without(&whole[..len], &[0x100]);
+        }
     }
 
     #[test]

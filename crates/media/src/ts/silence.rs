@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{Span, Time};
 
+use super::codec::VideoCodec;
 use super::packet::Packet;
 use super::psi::ProgramMap;
 
@@ -13,10 +14,10 @@ const REGULAR: u32 = 16;
 const PAUSE: Span = Span::from_ms(500);
 /// Changes kept for a caller that does not poll.
 const MAX_CHANGES: usize = 64;
-const VIDEO: &str = "video";
+pub(super) const VIDEO: &str = "video";
 const CLOCK: &str = "program clock";
 
-/// One of the streams of a transport stream stops while others continue, or comes again.
+/// One of the streams of a transport stream stops while others continue, comes again, or is one that cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamChange {
     /// Its packet identifier.
@@ -24,16 +25,52 @@ pub struct StreamChange {
     /// What it carries, by its `stream_id` (table 2-22): "video", "sound" or "data"; "program clock" of a stream that has
     /// nothing else.
     pub kind: &'static str,
-    /// Whether it comes again.
-    pub is_back: bool,
+    /// What becomes of it.
+    pub state: StreamState,
     /// The program clock (PCR) comes in it, too.
     pub has_clock: bool,
 }
 
+/// What becomes of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamState {
+    /// Nothing of it comes while others continue.
+    Stopped,
+    /// It comes again.
+    Back,
+    /// The program map names another codec in its place.
+    OtherCodec {
+        /// The codec of the flow.
+        flow: VideoCodec,
+        /// The codec that comes.
+        comes: VideoCodec,
+    },
+    /// The program map names no video any more.
+    Unlisted,
+    /// Its packets are scrambled (`transport_scrambling_control`).
+    Scrambled,
+}
+
 impl StreamChange {
-    /// Whether it carries pictures.
-    pub fn is_video(&self) -> bool {
-        self.kind == VIDEO
+    /// Whether pictures come from now on; `None` if it says nothing of that.
+    pub fn has_pictures(&self) -> Option<bool> {
+        match self.state {
+            _ if self.kind != VIDEO => None,
+            StreamState::Back => Some(true),
+            StreamState::Stopped | StreamState::OtherCodec { .. } | StreamState::Unlisted => {
+                Some(false)
+            }
+            StreamState::Scrambled => None,
+        }
+    }
+}
+
+/// What a stream carries, by the `stream_id` of a PES packet that begins with `payload` (table 2-22).
+pub(super) fn kind_of(payload: &[u8]) -> &'static str {
+    match payload {
+        [0, 0, 1, 0xE0..=0xEF, ..] => VIDEO,
+        [0, 0, 1, 0xC0..=0xDF | 0xBD | 0xFD, ..] => "sound",
+        _ => "data",
     }
 }
 
@@ -64,10 +101,10 @@ impl SilenceWatch {
             }
         }
         let pid = packet.pid();
-        let change = |stream: &Watched, is_back| StreamChange {
+        let change = |stream: &Watched, state| StreamChange {
             pid: stream.pid,
             kind: stream.kind,
-            is_back,
+            state,
             has_clock: map.pcr_pid == stream.pid && stream.kind != CLOCK,
         };
         let is_listed = |pid: u16| map.streams.iter().any(|it| it.pid == pid);
@@ -81,7 +118,7 @@ impl SilenceWatch {
             let silent = now.since(stream.last) > SILENT;
             if stream.pid == pid && (packet.has_payload() || stream.kind == CLOCK) {
                 if std::mem::take(&mut stream.is_silent) {
-                    news.push(change(stream, true));
+                    news.push(change(stream, StreamState::Back));
                 } else if silent {
                     stream.regular = 0;
                 }
@@ -89,16 +126,14 @@ impl SilenceWatch {
                 stream.last = now;
             } else if silent && !stream.is_silent && stream.regular >= REGULAR {
                 stream.is_silent = true;
-                news.push(change(stream, false));
+                news.push(change(stream, StreamState::Stopped));
             }
         }
         let is_new = || self.streams.iter().all(|it| it.pid != pid);
         if begins && (is_listed(pid) || is_clock) && is_new() {
-            let kind = match packet.payload() {
-                _ if is_clock => CLOCK,
-                [0, 0, 1, 0xE0..=0xEF, ..] => VIDEO,
-                [0, 0, 1, 0xC0..=0xDF | 0xBD | 0xFD, ..] => "sound",
-                _ => "data",
+            let kind = match is_clock {
+                true => CLOCK,
+                false => kind_of(packet.payload()),
             };
             self.streams.push(Watched {
                 pid,

@@ -8,6 +8,7 @@ use super::beside::Beside;
 use super::codec::VideoCodec;
 use super::framing::{At, Framing};
 use super::headers::with_headers;
+use super::kept::{Found, Kept};
 use super::packet::{NULL, PAT, PCR_HZ, Packet, TS_PACKET, set_error};
 use super::silence::{SilenceWatch, StreamChange};
 use super::tables::{Tables, video};
@@ -41,6 +42,10 @@ pub struct TsStats {
     pub damaged_tables: u64,
     /// Pictures of which something is lost, by the continuity counters, or inside which the stream ends; marked as damaged.
     pub damaged: u64,
+    /// Packets of video in another codec than that of the flow, or that the program map does not name any more; left out.
+    pub other_codec: u64,
+    /// Packets of the video that are scrambled.
+    pub scrambled: u64,
 }
 
 /// Splits a transport stream into layered frames (2.4.3).
@@ -64,11 +69,14 @@ pub struct TsSplitter {
     field: Option<(Coded, TimedFrame, Vec<u8>)>,
     /// A stream that the tables do not name is video.
     unnamed: bool,
+    /// A picture came that receivers can start at.
+    has_start: bool,
     others: Vec<u8>,
     /// Their time while no picture comes.
     beside: Beside,
-    /// Of a stream that arrives live: streams of it that stop.
+    /// Of a stream that arrives live: streams of it that stop, and the codec that it keeps.
     silence: SilenceWatch,
+    kept: Kept,
     is_live: bool,
     /// When the bytes at hand came, and when the last of `others` did.
     now: Time,
@@ -138,9 +146,11 @@ impl TsSplitter {
             video: None,
             field: None,
             unnamed: false,
+            has_start: false,
             others: Vec::new(),
             beside: Beside::default(),
             silence: SilenceWatch::default(),
+            kept: Kept::default(),
             is_live: false,
             now: Time::ZERO,
             others_came: Time::ZERO,
@@ -201,9 +211,9 @@ impl TsSplitter {
         self.frames.pop_front()
     }
 
-    /// The next stream of a live transport stream that stopped or comes again.
+    /// The next stream of a live transport stream that stopped, comes again, or cannot be served.
     pub fn poll_change(&mut self) -> Option<StreamChange> {
-        self.silence.poll()
+        self.kept.poll().or_else(|| self.silence.poll())
     }
 
     /// What it saw.
@@ -260,12 +270,19 @@ impl TsSplitter {
         }
     }
 
-    /// Why nothing of the stream can be served: what is wrong with its tables, and what helps. `None` if the
-    /// tables are known.
+    /// Why nothing of the stream can be served: what is wrong with its tables, or that its video is scrambled, and what helps. `None` if
+    /// the tables are known and nothing is known to be wrong.
     pub fn problem(&self) -> Option<String> {
         const REPAIR: &str = "write them again: ffmpeg -i FILE -c copy -f mpegts CLIP.ts";
         if self.tables.map().is_some() {
-            return None;
+            let pid = self.video_pid().filter(|_| !self.has_start)?;
+            return self.kept.is_scrambled(pid).then(|| {
+                format!(
+                    "the video (PID {pid}) of the transport stream is scrambled (transport_scrambling_control), and none of its packets \
+                     has the random access flag, so that nothing is known of its pictures: descramble it first, with the receiver \
+                     (conditional access module) that has its keys"
+                )
+            });
         }
         let numbers: Vec<u16> = self.tables.programs().collect();
         let listed = numbers
@@ -321,11 +338,20 @@ impl TsSplitter {
                 self.cut_data(pcr);
             }
         }
-        if let Some(map) = self.tables.map().filter(|_| self.is_live) {
-            self.silence.push(self.now, &packet, map);
+        if let Some(map) = self.tables.map() {
+            if self.is_live {
+                self.silence.push(self.now, &packet, map);
+            }
+            self.kept.look(&packet, map);
         }
+        if self.kept.refuses(pid) {
+            self.stats.other_codec += 1;
+            return;
+        }
+        let is_away = self.kept.is_away();
         match &mut self.video {
-            Some(video) if video.pid == pid => {
+            Some(video) if video.pid == pid && !is_away => {
+                self.stats.scrambled += u64::from(packet.scrambled());
                 let gap = follows == Follows::Lost;
                 if packet.has_payload() {
                     self.beside.on_video(self.now);
@@ -402,12 +428,24 @@ impl TsSplitter {
 
     /// Another map is in force.
     fn on_map(&mut self) {
-        let map = self.tables.map();
-        let found = map.and_then(video);
-        let same = self.video.as_ref().map(|video| (video.codec, video.pid)) == found;
-        if !same {
-            self.end_video();
-            self.video = found.map(|(codec, pid)| Assembly::new(pid, codec, self.map));
+        let Some(map) = self.tables.map() else {
+            return;
+        };
+        let current = self.video.as_ref().map(|it| (it.codec, it.pid));
+        let was_away = self.kept.is_away();
+        let found = match self.is_live {
+            true => self.kept.find(map, current),
+            // Of a file the codec may change: it is stored so, and players follow its tables.
+            false => Found::Video(video(map)),
+        };
+        match found {
+            Found::Away => self.end_video(),
+            Found::Video(found) if found == current && !was_away => {}
+            Found::Video(found) => {
+                self.end_video();
+                self.kept.on_video();
+                self.video = found.map(|(codec, pid)| Assembly::new(pid, codec, self.map));
+            }
         }
     }
 
@@ -453,6 +491,16 @@ impl TsSplitter {
             self.stats.damaged += 1;
         }
         self.beside.on_picture(stamp);
+        let video = self.video.as_ref().map(|it| (it.codec, it.pid));
+        if let Some((codec, pid)) = video.filter(|_| self.is_live) {
+            if coded.gop_start {
+                self.tables.keep(codec);
+            }
+            if !self.kept.takes(codec, pid, coded.gop_start) {
+                return self.end_others(stamp);
+            }
+        }
+        self.has_start |= coded.gop_start;
         if let Some((first, mut frame, mut data)) = self.field.take() {
             if coded.completes(&first) && data.len() + packets.len() <= MAX_FRAME {
                 data.extend_from_slice(&packets);
@@ -500,6 +548,11 @@ impl TsSplitter {
         if pid == PAT && self.tables.rewrites_pat() {
             if packet.starts() {
                 self.tables.put_pat(&mut self.others);
+            }
+        } else if !self.kept.refused().is_empty() && self.tables.is_map(pid) {
+            if packet.starts() {
+                let hidden = self.kept.refused();
+                self.tables.put_map(pid, hidden, &mut self.others);
             }
         } else if self.tables.carries(pid) {
             self.others.extend_from_slice(packet.bytes());

@@ -1,6 +1,6 @@
 use super::codec::VideoCodec;
 use super::packet::{NULL, PAT, Packet, TS_PACKET};
-use super::psi::{Association, ProgramMap, Sections, programs, put_section};
+use super::psi::{Association, ProgramMap, Sections, programs, put_section, without};
 
 /// Programs whose maps are looked at.
 const MAX_PROGRAMS: usize = 64;
@@ -64,6 +64,8 @@ pub(crate) struct Tables {
     /// Maps that came, with their sections.
     maps: Vec<(ProgramMap, Vec<u8>)>,
     chosen: Option<ProgramMap>,
+    /// The codec that a live flow keeps.
+    kept: Option<VideoCodec>,
     /// Packets since the first PAT.
     waited: u64,
     /// The packets of the tables, to be put before a start.
@@ -83,6 +85,11 @@ impl Tables {
     /// The map of the program that is served, once it is known.
     pub fn map(&self) -> Option<&ProgramMap> {
         self.chosen.as_ref()
+    }
+
+    /// The video of the flow has this codec from now on: a program that has it goes before others.
+    pub fn keep(&mut self, codec: VideoCodec) {
+        self.kept.get_or_insert(codec);
     }
 
     /// The number of the program that was asked for.
@@ -124,14 +131,10 @@ impl Tables {
             return true;
         };
         let reserved = (1..0x20).contains(&pid);
-        let is_map = || {
-            let mut programs = self.association.programs();
-            programs.any(|entry| entry == (map.program, pid))
-        };
         reserved
             || pid == map.pcr_pid
             || map.streams.iter().any(|stream| stream.pid == pid)
-            || is_map()
+            || self.is_map(pid)
     }
 
     /// Whether the PAT is rewritten, so that it lists the program that was asked for alone.
@@ -153,6 +156,24 @@ impl Tables {
                     put_section(PAT, counter, section, out);
                 }
             }
+        }
+    }
+
+    /// Whether the map of the program that is served comes in packets of `pid`.
+    pub fn is_map(&self, pid: u16) -> bool {
+        let Some(map) = &self.chosen else {
+            return false;
+        };
+        let mut programs = self.association.programs();
+        programs.any(|entry| entry == (map.program, pid))
+    }
+
+    /// Appends the map of the program that is served, in packets of `pid`, without the streams `hidden`.
+    pub fn put_map(&mut self, pid: u16, hidden: &[u16], out: &mut Vec<u8>) {
+        let program = self.chosen.as_ref().map(|map| map.program);
+        let found = self.maps.iter().find(|it| Some(it.0.program) == program);
+        if let Some((_, section)) = found {
+            put_section(pid, &mut self.counters[1], &without(section, hidden), out);
         }
     }
 
@@ -245,7 +266,10 @@ impl Tables {
 
     fn choice(&self, patience_over: bool) -> Option<(ProgramMap, Vec<u8>)> {
         let map_of = |program: u16| self.maps.iter().find(|(map, _)| map.program == program);
-        let has_video = |it: &&(ProgramMap, Vec<u8>)| video(&it.0).is_some();
+        let has_video = |it: &&(ProgramMap, Vec<u8>)| match self.kept {
+            Some(kept) => videos(&it.0).any(|(codec, _)| codec.continues(kept)),
+            None => video(&it.0).is_some(),
+        };
         if let Some(wanted) = self.wanted {
             return map_of(wanted).cloned();
         }
@@ -267,7 +291,11 @@ impl Tables {
 
 /// The first video stream of a program: its codec and PID.
 pub(crate) fn video(map: &ProgramMap) -> Option<(VideoCodec, u16)> {
-    map.streams
-        .iter()
-        .find_map(|stream| Some((VideoCodec::of(stream)?, stream.pid)))
+    videos(map).next()
+}
+
+/// The video streams of a program.
+pub(super) fn videos(map: &ProgramMap) -> impl Iterator<Item = (VideoCodec, u16)> {
+    let streams = map.streams.iter();
+    streams.filter_map(|it| Some((VideoCodec::of(it)?, it.pid)))
 }

@@ -4,6 +4,7 @@ mod access_units;
 mod advice;
 mod browser;
 mod closing;
+mod codec_changes;
 mod codecs;
 mod common;
 mod ffmpeg;

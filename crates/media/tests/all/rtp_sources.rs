@@ -614,8 +614,31 @@ fn a_stream_whose_codec_changes_is_told_so() {
         .concat(),
         _ => [&[0], &noise(index, 900)[..]].concat(),
     };
+    let h265 = |index: usize| match index % 30 {
+        0 => [&[0x40, 1, 0x0C, 1], &noise(index, 20)[..]].concat(),
+        1 => [&[0x42, 1, 1, 1], &noise(index, 40)[..]].concat(),
+        2 => [&[0x44, 1, 0xC1], &noise(index, 8)[..]].concat(),
+        3 => [&[0x26, 1, 0xAF], &noise(index, 900)[..]].concat(),
+        _ => [&[0x02, 1, 0xD0], &noise(index, 900)[..]].concat(),
+    };
+    let transport = |index: usize| {
+        let packet = [
+            &[0x47, 1, 0, 0x10 | index as u8 & 15],
+            &noise(index, 184)[..],
+        ]
+        .concat();
+        packet.repeat(5)
+    };
     type Payloads<'a> = &'a dyn Fn(usize) -> Vec<u8>;
-    let others: [(&str, Payloads); 2] = [("MPEG-4 part 2 video", &mpeg4), ("VP8", &vp8)];
+    let others: [(&str, Payloads); 4] = [
+        ("MPEG-4 part 2 video", &mpeg4),
+        ("VP8", &vp8),
+        ("H.265", &h265),
+        ("MPEG-TS", &transport),
+    ];
+    let clean = bytes(&receive(&mut RtpReceiver::new(), &ordinary()));
+    // What the first codec brings from its next key frame on is served again.
+    let twice = [&clean[..], &clean].concat();
     // By the same source, and by another one after a silence.
     for source in [
         OURS,
@@ -635,8 +658,24 @@ fn a_stream_whose_codec_changes_is_told_so() {
                 let datagram = packet(source, seq, timestamp, &payload(index), index % 3 == 2);
                 sent.push((at(2 * FRAMES + index / 3), datagram));
             }
+            let again = ordinary();
+            let begin = u16::from_be_bytes([again[0].1[2], again[0].1[3]]);
+            let behind = if source == OURS { 301 } else { 1 };
+            for (index, (now, mut datagram)) in again.into_iter().enumerate() {
+                let seq = first.wrapping_add(behind + index as u16);
+                let stamp = u32::from_be_bytes(datagram[4..8].try_into().expect("four"));
+                let stamp = stamp + 3_600 * 4 * FRAMES as u32;
+                assert_ne!(seq, begin);
+                datagram[2..4].copy_from_slice(&seq.to_be_bytes());
+                datagram[4..8].copy_from_slice(&stamp.to_be_bytes());
+                sent.push((now + STEP.times(4 * FRAMES as u64), datagram));
+            }
             let mut receiver = RtpReceiver::new();
-            receive(&mut receiver, &sent);
+            let frames = receive(&mut receiver, &sent);
+            let got = bytes(&frames);
+            let counts = (frames.len(), got.len(), twice.len());
+            assert!(got == twice, "{name} by {source}: {counts:?}");
+            assert_eq!(receiver.media(), Some(Media::H264));
             let notes: Vec<RtpNote> = std::iter::from_fn(|| receiver.poll_note()).collect();
             let told = RtpNote::OtherCodec {
                 source,
@@ -654,6 +693,58 @@ fn a_stream_whose_codec_changes_is_told_so() {
     let mut receiver = RtpReceiver::new();
     receive(&mut receiver, &ordinary());
     assert_eq!(receiver.poll_note(), None);
+}
+
+#[test]
+fn a_source_that_replaces_another_does_not_change_the_codec() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let mut receiver = RtpReceiver::new();
+    let first = receive(&mut receiver, &ordinary());
+    assert_eq!(first.len(), FRAMES);
+    // It carries the same codec, but shows no picture; then one comes that carries another.
+    let again = RtpSource {
+        ssrc: 0xABCD,
+        ..OURS
+    };
+    let vp8 = |index: usize| match index % 3 {
+        0 => [
+            &[0x10, 0x10, 0, 0, 0x9D, 1, 0x2A, 0x60, 1, 0x20, 1],
+            &noise(index, 900)[..],
+        ]
+        .concat(),
+        _ => [&[0], &noise(index, 900)[..]].concat(),
+    };
+    let sps = pictures()[0]
+        .iter()
+        .find(|it| kind(it) == 7)
+        .expect("a set");
+    let sent = |index: usize| match index {
+        0..300 => (again, sps.clone()),
+        _ => (OTHER, vp8(index)),
+    };
+    let sent: Vec<Sent> = (0..900)
+        .map(|index| {
+            let (source, payload) = sent(index);
+            let stamp = 3_600 * index as u32;
+            let datagram = packet(source, index as u16, stamp, &payload, true);
+            (at(3 * FRAMES + index), datagram)
+        })
+        .collect();
+    assert!(receive(&mut receiver, &sent).is_empty());
+    assert_eq!(receiver.media(), Some(Media::H264));
+    let notes: Vec<RtpNote> = std::iter::from_fn(|| receiver.poll_note()).collect();
+    let told = RtpNote::OtherCodec {
+        source: OTHER,
+        carries: "VP8",
+        stream: "H.264",
+    };
+    assert_eq!(
+        notes.iter().filter(|it| **it == told).count(),
+        1,
+        "{notes:?}"
+    );
 }
 
 #[test]

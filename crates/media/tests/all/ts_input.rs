@@ -4,7 +4,7 @@ use bytes::Bytes;
 use layercast_core::{FrameRate, Level, PerLayer, Serial, Span, Time};
 use layercast_media::{
     Advice, Clip, Container, FlowWriter, Frame, Ingest, Map, MediaError, OutputForm, PaceChange,
-    Picture, Received, TimedFrame, VideoCodec,
+    Picture, Received, StreamState, TimedFrame, VideoCodec,
 };
 
 use crate::common::mux::{MAP, Mux, Times, VIDEO, pat, pictures, pmt, section, times};
@@ -589,7 +589,10 @@ fn beside(
         }
         frames.extend(std::iter::from_fn(|| ingest.poll()).map(|it| (ms, it)));
         let news = std::iter::from_fn(|| ingest.poll_change());
-        changes.extend(news.map(|it| (ms, it.pid, it.kind, it.is_back, it.has_clock)));
+        changes.extend(news.map(|it| {
+            let is_back = it.state == StreamState::Back;
+            (ms, it.pid, it.kind, is_back, it.has_clock)
+        }));
     }
     (frames, changes)
 }

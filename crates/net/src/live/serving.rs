@@ -4,7 +4,7 @@ use layercast_core::{FlowSpec, Layer, Media, Span, Time};
 use layercast_fec::SmpteReceiverStats;
 use layercast_media::{
     GopWatch, IngestStats, InputLoss, LiveClock, LiveLoad, LoadReport, MediaTimeline, Restart,
-    SpecMeter, TimedFrame,
+    SpecMeter, StreamState, TimedFrame,
 };
 use layercast_mets::AppFrame;
 use layercast_qos::LiveTime;
@@ -130,12 +130,13 @@ impl Serving {
                 self.tell(LiveEvent::Rendition(note));
             }
             while let Some(change) = input.ingest.poll_change() {
-                if change.is_video() {
+                if let Some(pictures) = change.has_pictures() {
                     // Without pictures there is no GOP.
-                    self.pictures = change.is_back;
+                    self.pictures = pictures;
                     self.gops.begin_again();
                 }
-                if live {
+                // That a stored stream in a pipe has nothing of one of its streams for some time is no fault.
+                if live || change.state != StreamState::Stopped {
                     self.tell(LiveEvent::Stream(change));
                 }
             }

@@ -1,0 +1,157 @@
+use std::collections::VecDeque;
+
+use super::codec::VideoCodec;
+use super::packet::Packet;
+use super::psi::ProgramMap;
+use super::silence::{StreamChange, StreamState, VIDEO, kind_of};
+use super::tables::{video, videos};
+
+/// Changes kept for a caller that does not poll.
+const MAX_CHANGES: usize = 64;
+/// Scrambled streams that are named.
+const MAX_SCRAMBLED: usize = 16;
+/// `stream_type` of PES packets with private data, whose codec a descriptor names, if anything does.
+const PRIVATE: u8 = 0x06;
+
+/// The codec that a live flow keeps from its first picture to start at on: its receivers decode that and nothing else.
+///
+/// Video that comes in place of it is left out, with its entry of the program map. The first codec is served again
+/// from its next key frame on, in whichever packets.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    codec: Option<VideoCodec>,
+    /// Streams of the program when its video was served last.
+    beside: Vec<(u8, u16)>,
+    /// Video in place of it.
+    refused: Vec<u16>,
+    is_away: bool,
+    /// Its codec or its packets changed, and pictures may refer to some that are not there.
+    awaits_start: bool,
+    /// The state that was reported last, until it is back.
+    told: Option<StreamState>,
+    scrambled: Vec<u16>,
+    changes: VecDeque<StreamChange>,
+}
+
+/// What a program map means for the video of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// It is this one.
+    Video(Option<(VideoCodec, u16)>),
+    /// It is away.
+    Away,
+}
+
+impl Kept {
+    /// The video of a program, whose codec and packet identifier were `current`.
+    pub fn find(&mut self, map: &ProgramMap, current: Option<(VideoCodec, u16)>) -> Found {
+        let (Some(codec), Some((_, pid))) = (self.codec, current) else {
+            return Found::Video(video(map));
+        };
+        let streams = || map.streams.iter();
+        let of_codec = || videos(map).filter(|it| it.0.continues(codec));
+        let first = of_codec().next();
+        let own = of_codec().find(|it| it.1 == pid);
+        if let Some(found) = own.or(first) {
+            self.beside = streams().map(|it| (it.kind, it.pid)).collect();
+            self.refused.clear();
+            self.is_away = false;
+            return Found::Video(Some(found));
+        }
+        self.is_away = true;
+        let was_beside = |kind: u8, pid: u16| self.beside.contains(&(kind, pid));
+        let others: Vec<(u16, VideoCodec)> = streams()
+            .filter(|it| !was_beside(it.kind, it.pid))
+            .filter_map(|it| {
+                let unnamed = it.pid == pid && it.kind == PRIVATE;
+                let unnamed = unnamed.then_some(VideoCodec::Unnamed);
+                Some((it.pid, VideoCodec::of(it).or(unnamed)?))
+            })
+            .collect();
+        self.refused = others.iter().map(|it| it.0).collect();
+        let (at, state) = match others.first() {
+            Some(&(at, comes)) => (at, StreamState::OtherCodec { flow: codec, comes }),
+            None => (pid, StreamState::Unlisted),
+        };
+        // Packets that the map does not name any more are nothing to a player.
+        if streams().all(|it| it.pid != pid) {
+            self.refused.push(pid);
+        }
+        if self.told != Some(state) {
+            self.told = Some(state);
+            self.tell(at, VIDEO, state, map.pcr_pid == at);
+        }
+        Found::Away
+    }
+
+    /// Whether a map without video of the codec is in force.
+    pub fn is_away(&self) -> bool {
+        self.is_away
+    }
+
+    /// Whether packets of `pid` are video in place of that of the flow.
+    pub fn refuses(&self, pid: u16) -> bool {
+        self.refused.contains(&pid)
+    }
+
+    /// The streams that are left out.
+    pub fn refused(&self) -> &[u16] {
+        &self.refused
+    }
+
+    /// Another stream is the video from now on.
+    pub fn on_video(&mut self) {
+        self.awaits_start = self.codec.is_some();
+    }
+
+    /// Whether a picture of the video leaves; `starts` if receivers can start at it.
+    pub fn takes(&mut self, codec: VideoCodec, pid: u16, starts: bool) -> bool {
+        if starts {
+            self.codec.get_or_insert(codec);
+            self.awaits_start = false;
+            if self.told.take().is_some() {
+                self.tell(pid, VIDEO, StreamState::Back, false);
+            }
+        }
+        !self.awaits_start
+    }
+
+    /// Looks at a packet of a stream of the program. A stream that is scrambled is reported once.
+    pub fn look(&mut self, packet: &Packet, map: &ProgramMap) {
+        let pid = packet.pid();
+        if !packet.scrambled() || !packet.starts() || self.scrambled.contains(&pid) {
+            return;
+        }
+        if self.scrambled.len() < MAX_SCRAMBLED && map.streams.iter().any(|it| it.pid == pid) {
+            self.scrambled.push(pid);
+            let stream = map.streams.iter().find(|it| it.pid == pid);
+            // The header of a PES packet is scrambled with it (2.4.3.3).
+            let kind = match stream.and_then(VideoCodec::of) {
+                Some(_) => VIDEO,
+                None => kind_of(packet.payload()),
+            };
+            self.tell(pid, kind, StreamState::Scrambled, false);
+        }
+    }
+
+    /// Whether packets of `pid` are scrambled.
+    pub fn is_scrambled(&self, pid: u16) -> bool {
+        self.scrambled.contains(&pid)
+    }
+
+    /// The next change.
+    pub fn poll(&mut self) -> Option<StreamChange> {
+        self.changes.pop_front()
+    }
+
+    fn tell(&mut self, pid: u16, kind: &'static str, state: StreamState, has_clock: bool) {
+        if self.changes.len() < MAX_CHANGES {
+            self.changes.push_back(StreamChange {
+                pid,
+                kind,
+                state,
+                has_clock,
+            });
+        }
+    }
+}
