@@ -5,7 +5,7 @@ use layercast_core::{Media, Serial};
 
 use crate::map::{DEFAULT_RATE, Map};
 use crate::vpx::{self, Unit};
-use crate::{Frame, av1};
+use crate::{Frame, av1, vp9};
 
 /// Longest frame: what a METS frame holds, with room for headers that are put into it.
 pub(crate) const MAX_FRAME: usize = (1 << 24) - 4_096;
@@ -22,6 +22,7 @@ pub(crate) struct BareFrames {
     sequence: Vec<u8>,
     av1: av1::Layers,
     vpx: vpx::Layers,
+    vp9: vp9::References,
     /// Frames of VP8 or VP9 came with the numbers of their temporal layers.
     has_ids: bool,
     last: Option<Serial>,
@@ -45,6 +46,7 @@ impl BareFrames {
             sequence: Vec::new(),
             av1: av1::Layers::new(map, DEFAULT_RATE, 0),
             vpx,
+            vp9: vp9::References::default(),
             has_ids: false,
             last: None,
             is_whole: false,
@@ -93,7 +95,7 @@ impl BareFrames {
         }
         let is_vp9 = self.codec == Media::Vp9;
         let unit = match is_vp9 {
-            true => Unit::vp9(data)?,
+            true => Unit::vp9(data).filter(|_| self.vp9.has_parts(data))?,
             false => Unit::vp8(data).filter(|_| Unit::has_header(data))?,
         };
         self.has_ids |= temporal.is_some();

@@ -7,6 +7,7 @@ mod closing;
 mod codec_changes;
 mod codecs;
 mod common;
+mod cut_frames;
 mod ffmpeg;
 mod field;
 mod filter;

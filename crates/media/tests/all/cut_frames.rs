@@ -1,0 +1,85 @@
+//! Frames of VP8 and VP9 that are shorter than their headers say.
+//!
+//! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
+
+use layercast_core::Time;
+use layercast_media::Ingest;
+
+use crate::common::{encode, have_ffmpeg};
+
+/// The header of an IVF file, and of each frame.
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 12;
+const GOP: usize = 10;
+
+/// The frames of an IVF file with their headers.
+fn frames(file: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = &file[HEADER..];
+    let mut all = Vec::new();
+    while let Some(len) = rest.first_chunk() {
+        let len = u32::from_le_bytes(*len) as usize + FRAME_HEADER;
+        all.push(rest[..len].to_vec());
+        rest = &rest[len..];
+    }
+    all
+}
+
+/// The sizes of the frames that come out of a pipe, and how many were left out.
+fn piped(header: &[u8], frames: &[Vec<u8>]) -> (Vec<usize>, u64) {
+    let mut ingest = Ingest::pipe();
+    ingest.push(Time::ZERO, header);
+    frames.iter().for_each(|it| ingest.push(Time::ZERO, it));
+    ingest.finish();
+    let sizes = std::iter::from_fn(|| ingest.poll()).map(|it| it.frame.size as usize);
+    (sizes.collect(), ingest.stats().rtp.incomplete)
+}
+
+#[test]
+fn a_frame_without_its_parts_is_left_out_with_what_refers_to_it() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // Two tiles side by side and two below one another; odd sizes; frames that are not shown; other profiles.
+    let vp9 = "-c:v libvpx-vp9 -cpu-used 8 -g 10 -keyint_min 10 -b:v 600k";
+    let cases = [
+        format!("-s 640x360 {vp9} -tile-columns 1 -tile-rows 1 -deadline realtime"),
+        format!("-s 178x146 {vp9} -deadline realtime -error-resilient 1"),
+        format!("-s 640x360 {vp9} -auto-alt-ref 1 -lag-in-frames 16 -deadline good"),
+        format!("-s 176x144 -pix_fmt yuv444p {vp9} -deadline realtime -aq-mode 3"),
+        format!("-s 176x144 -pix_fmt yuv420p10le {vp9} -deadline realtime"),
+        "-s 640x360 -c:v libvpx -cpu-used 8 -g 10 -keyint_min 10 -b:v 600k".to_owned(),
+    ];
+    for (number, options) in cases.iter().enumerate() {
+        let file = encode(
+            &format!("cut-{number}.ivf"),
+            &format!("-frames:v 30 {options}"),
+        );
+        let (header, all) = (&file[..HEADER], frames(&file));
+        let sizes: Vec<usize> = all.iter().map(|it| it.len() - FRAME_HEADER).collect();
+        assert_eq!(piped(header, &all), (sizes.clone(), 0), "{options}");
+        // In the second GOP, so that frames before and behind it show.
+        let at = GOP + 3;
+        let is_cut_in = |len: usize| {
+            let mut cut = all.clone();
+            cut[at].truncate(FRAME_HEADER + len);
+            cut[at][..4].copy_from_slice(&(len as u32).to_le_bytes());
+            piped(header, &cut)
+        };
+        let before = all[..at].len();
+        for len in [1, 4, 12] {
+            let (got, left_out) = is_cut_in(len);
+            assert_eq!(got[..before], sizes[..before], "{options}: {len}");
+            assert_eq!(got.len() + left_out as usize, all.len(), "{options}: {len}");
+            assert!((2..=7).contains(&left_out), "{options}: {len}: {left_out}");
+        }
+    }
+    // Of several tiles the size of each but the last tells more.
+    let file = encode("cut-0.ivf", &format!("-frames:v 30 {}", cases[0]));
+    let mut all = frames(&file);
+    let key = &mut all[GOP];
+    let len = (key.len() - FRAME_HEADER) / 2;
+    key.truncate(FRAME_HEADER + len);
+    key[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    let (got, left_out) = piped(&file[..HEADER], &all);
+    assert_eq!((got.len(), left_out), (2 * GOP, GOP as u64));
+}
