@@ -398,7 +398,7 @@ pub struct Serve {
     #[arg(long, value_name = "discrete|continuous", default_value = "discrete", value_parser = units::adapt)]
     pub adapt: AdaptMode,
     /// Promised end-to-end delay, from capture of a frame to its playout; 0 promises none
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::promise)]
     pub delay_max: Span,
     /// Promise the delay, jitter and loss of an application, in place of --delay-max; receivers report when they do not get it: broadcasting, playback, control, conferencing, collaboration, or
     /// a file; `layercast explain PROFILE` says what it is
@@ -984,7 +984,7 @@ pub struct Emulate {
     /// Changes of the rate, counted from the first datagram: TIME:PERCENT,.. e.g. 10s:60%,20s:100%
     #[arg(long, conflicts_with = "scenario", value_name = "STEPS", requires = "rate", value_parser = units::schedule)]
     pub schedule: Option<RateSchedule>,
-    /// Size of the queue, as time at the full rate, bytes, or cells of 48 bytes
+    /// Size of the queue, as time at the full rate, bytes, or cells of 48 bytes; it holds a datagram of 1,500 bytes at least
     #[arg(long, conflicts_with = "scenario", value_name = "SIZE", default_value = "200ms", value_parser = units::queue)]
     pub queue: QueueSize,
     /// Delay each way

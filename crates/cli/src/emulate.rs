@@ -85,8 +85,11 @@ fn check(args: &args::Emulate, to: SocketAddr) -> Outcome {
     Ok(())
 }
 
+/// Cells of 48 octets that a datagram of 1,500 octets takes: a line holds at least the one that it sends.
+const DATAGRAM_CELLS: u32 = 1_500_u32.div_ceil(48);
+
 fn path(args: &args::Emulate) -> PathConfig {
-    let limit = cells_of(args.queue, args.rate);
+    let limit = cells_of(args.queue, args.rate, DATAGRAM_CELLS);
     let loss = match (args.loss, args.burst) {
         (0.0, _) => Loss::None,
         (p, None | Some(1)) => Loss::Bernoulli { p },

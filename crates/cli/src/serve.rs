@@ -36,7 +36,7 @@ use crate::renditions::{self, Renditions};
 use crate::reporter::Reporter;
 use crate::scheme;
 use crate::signals;
-use crate::units::LinkRate;
+use crate::units::{self, LinkRate, PACKET_CELLS};
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
 const QUEUE: Span = Span::from_secs(1);
@@ -590,22 +590,17 @@ pub fn node_id(name: &str) -> NodeId {
     NodeId(hash)
 }
 
-/// How many cells a queue holds in front of a line of `rate`.
-pub fn cells_of(queue: QueueSize, rate: Option<Rate>) -> u32 {
+/// How many cells a queue holds in front of a line of `rate`: `least` at least, since in time of a slow line it may hold no packet.
+pub fn cells_of(queue: QueueSize, rate: Option<Rate>, least: u32) -> u32 {
     // Without a rate units leave immediately, and the queue is only there for form.
     let line = rate.unwrap_or(Rate::from_bps(1_000_000_000));
-    let cells = match queue {
-        QueueSize::Cells(cells) => u64::from(cells),
-        QueueSize::Bytes(bytes) => bytes / 48,
-        QueueSize::Time(span) => (line.cells().0 as f64 * span.as_secs_f64()) as u64,
-    };
-    cells.clamp(8, 1 << 20) as u32
+    units::cells(queue, line).clamp(u64::from(least), 1 << 20) as u32
 }
 
 fn port(name: &str, rate: Option<LinkRate>, queue: Option<QueueSize>) -> PortConfig {
     let estimated = rate == Some(LinkRate::Auto);
     let rate = rate.and_then(LinkRate::known);
-    let limit = cells_of(queue.unwrap_or(QueueSize::Time(QUEUE)), rate);
+    let limit = cells_of(queue.unwrap_or(QueueSize::Time(QUEUE)), rate, PACKET_CELLS);
     PortConfig {
         name: name.to_owned(),
         rate,

@@ -187,6 +187,17 @@ pub fn duration(text: &str) -> Result<Span, String> {
     }
 }
 
+/// Reads a delay that is promised, in whole milliseconds; 0 promises none.
+pub fn promise(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        time if time != Span::ZERO && time < Span::from_ms(1) => Err(
+            "promises are made in whole milliseconds: give at least 1ms, or 0, which promises none"
+                .into(),
+        ),
+        time => Ok(time),
+    }
+}
+
 /// Reads a load such as `1.1`.
 pub fn load(text: &str) -> Result<f64, String> {
     let load = text
@@ -291,8 +302,47 @@ pub fn level(text: &str) -> Result<Level, String> {
     level.ok_or_else(|| "expected 0 (BL), 1 (BL+E1) or 2 (BL+E1+E2)".into())
 }
 
-/// Longest queue of a port, in time of its line.
+/// Longest queue of a port, in time of its line, and longest delay.
 const LONGEST_QUEUE: Span = Span::from_secs(60);
+/// Cells of 48 octets that the largest packet of a node takes: it fits the least MTU of IPv6.
+pub const PACKET_CELLS: u32 = 1_280_u32.div_ceil(48);
+
+/// How many cells a queue holds in front of a line of `rate`.
+pub fn cells(queue: QueueSize, rate: Rate) -> u64 {
+    match queue {
+        QueueSize::Cells(cells) => u64::from(cells),
+        QueueSize::Bytes(bytes) => bytes / 48,
+        QueueSize::Time(span) => (rate.cells().0 as f64 * span.as_secs_f64()) as u64,
+    }
+}
+
+/// Checks that a queue of a port holds a packet. `text` is what was given.
+fn check_queue(queue: QueueSize, rate: Rate, text: &str) -> Result<(), String> {
+    if let QueueSize::Time(span) = queue
+        && span > LONGEST_QUEUE
+    {
+        // A queue takes memory.
+        return Err(format!("queue={text}: give at most 60 s"));
+    }
+    let holds = cells(queue, rate);
+    if holds >= u64::from(PACKET_CELLS) {
+        return Ok(());
+    }
+    let octets = PACKET_CELLS * 48;
+    let least = match queue {
+        QueueSize::Cells(_) => format!("{PACKET_CELLS}cells"),
+        QueueSize::Bytes(_) => format!("{octets}B"),
+        QueueSize::Time(_) => {
+            let seconds = f64::from(PACKET_CELLS) / rate.cells().0.max(1) as f64;
+            format!("{}ms", (seconds * 1e3).ceil())
+        }
+    };
+    Err(format!(
+        "queue={text}: it holds {} octets at {rate}, and a packet has up to {octets}, so that nothing would pass: give {least} for one \
+         packet, the time of a key frame or more for pictures, or leave it out (500ms)",
+        holds * 48
+    ))
+}
 
 /// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
@@ -326,14 +376,14 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         }
         given.push(key.trim());
         match key.trim() {
-            "delay" => port.delay = span(value)?,
+            "delay" => {
+                let within = span_within(LONGEST_QUEUE)(value);
+                port.delay = within.map_err(|error| format!("delay={value}: {error}"))?;
+            }
             "queue" => {
                 let queue = quantity(value)?;
-                if let QueueSize::Time(span) = queue
-                    && span > LONGEST_QUEUE
-                {
-                    // A queue takes memory.
-                    return Err(format!("queue={value}: give at most 60 s"));
+                if let Some(rate) = port.rate.known() {
+                    check_queue(queue, rate, value)?;
                 }
                 port.queue = Some(queue);
             }
@@ -691,10 +741,37 @@ mod tests {
             ("ro\x1bok=5Mbit/s", "control character"),
             ("rook=5Mbit/s,delay=1ms,delay=2ms", "delay= is given twice"),
             ("rook=5Mbit/s,queue=1000h", "at most 60 s"),
+            ("rook=5Mbit/s,delay=1000h", "at most 60 s"),
+            (
+                "rook=5Mbit/s,queue=0ms",
+                "a packet has up to 1296, so that nothing would pass: give 3ms for one",
+            ),
+            ("rook=5Mbit/s,queue=26cells", "give 27cells"),
+            ("rook=5Mbit/s,queue=1kB", "give 1296B"),
+            (
+                "rook=16kbit/s,queue=500ms",
+                "it holds 864 octets at 16.0 kbit/s",
+            ),
         ] {
             let error = named_port(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_least_queue_that_an_error_names_is_taken() {
+        for given in ["queue=27cells", "queue=1296B", "queue=3ms"] {
+            let port = named_port(&format!("rook=5Mbit/s,{given}")).expect(given);
+            let holds = cells(port.queue.expect("given"), Rate::from_bps(5_000_000));
+            assert!(holds >= u64::from(PACKET_CELLS), "{given}: {holds}");
+        }
+    }
+
+    #[test]
+    fn promises_of_delay_are_in_whole_milliseconds() {
+        assert_eq!(promise("0"), Ok(Span::ZERO));
+        assert_eq!(promise("1ms"), Ok(Span::from_ms(1)));
+        assert!(promise("999us").is_err_and(|it| it.contains("promises none")));
     }
 
     #[test]
