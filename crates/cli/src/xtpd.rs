@@ -9,7 +9,7 @@ use layercast_net::{
     Clock, NetError, XtpCallError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpNode,
     XtpPlace,
 };
-use layercast_xtp::remote::{ServerLimits, ServerStats};
+use layercast_xtp::remote::{Parting, ServerLimits, ServerStats};
 use serde_json::json;
 use tokio::time::Duration;
 
@@ -135,6 +135,11 @@ pub async fn ask(path: &Path) -> Result<ServerStats, Failure> {
     let unreachable = |error: XtpCallError| match error {
         // It says where, and what helps.
         error @ XtpCallError::NoDaemon(..) => Failure::new(error),
+        XtpCallError::Parted(Parting::Full(_)) => Failure::new(format!(
+            "the XTP daemon at {} answers as many that ask for its figures as it can at a time",
+            path.display()
+        ))
+        .hint("ask again later"),
         error => {
             let path = path.display();
             Failure::new(format!("cannot reach the XTP daemon at {path}: {error}"))

@@ -30,7 +30,7 @@ pub enum XtpDaemonEvent {
     Gone(u32),
     /// A client was sent away.
     Expelled(u32, Parting),
-    /// One more than there may be was sent away immediately.
+    /// One more than there may be was sent away when it asked for more than figures, or immediately.
     TurnedAway(Parting),
 }
 
@@ -230,7 +230,10 @@ impl XtpDaemon {
                     let mut last = server.expel(now, machine, number, why);
                     // A client that does not read it does not need it.
                     let _ = pipe.poll_write(&mut last, context);
-                    report(XtpDaemonEvent::Expelled(number, why));
+                    report(match why {
+                        Parting::Full(_) => XtpDaemonEvent::TurnedAway(why),
+                        _ => XtpDaemonEvent::Expelled(number, why),
+                    });
                     false
                 }
             }

@@ -280,10 +280,6 @@ async fn clients_have_what_they_may_have_and_no_more() {
     };
     let daemon = Serving::start(limits);
     let (one, two) = (daemon.host().await, daemon.host().await);
-    let third = XtpHost::open(&XtpPlace::Daemon(daemon.path.clone())).await;
-    let full = XtpCallError::Parted(Parting::Full(2));
-    assert_eq!(third.err().unwrap().to_string(), full.to_string());
-
     let nobody = std::net::UdpSocket::bind(localhost()).unwrap();
     let silent = nobody.local_addr().unwrap();
     let open = || one.register(STREAM).connect(silent, PORT).unwrap();
@@ -314,6 +310,13 @@ async fn clients_have_what_they_may_have_and_no_more() {
         matches!(why, XtpCallError::Refused(XtpError::Buffers(_))),
         "{why}"
     );
+    // One more gets the figures and nothing else: it is no client.
+    let third = daemon.host().await;
+    let stats = third.daemon_stats().await.unwrap().unwrap();
+    assert_eq!((stats.clients.len(), stats.served), (2, 2));
+    let refused = in_time(third.register(STREAM).bind(PORT + 1).listen(1)).await;
+    let full = XtpCallError::Parted(Parting::Full(2));
+    assert_eq!(refused.err().unwrap().to_string(), full.to_string());
     let listener = listen(&two).await;
     let taken = one.register(STREAM).bind(PORT).listen(1);
     let why = in_time(taken).await.err().unwrap();

@@ -16,10 +16,13 @@ use crate::{ContextId, Endpoint, XtpEvent, XtpStats};
 /// requests of that user.
 const WAITING: usize = 256 << 10;
 
+/// Users that may be there beside as many clients as there may be: for those that ask for figures and nothing else.
+const ASKING: usize = 16;
+
 /// What users may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// Users.
+    /// Clients: users that ask for more than figures.
     pub clients: usize,
     /// Contexts of each.
     pub contexts: usize,
@@ -108,8 +111,8 @@ impl Server {
     /// # Errors
     /// There are as many as there may be.
     pub fn enter(&mut self, process: Option<u32>) -> Result<u32, Parting> {
-        if self.clients.len() >= self.limits.clients {
-            return Err(Parting::Full(self.limits.clients as u32));
+        if self.clients.len() >= self.limits.clients + ASKING {
+            return Err(self.full());
         }
         self.entered = self.entered.wrapping_add(1);
         let number = self.entered;
@@ -124,6 +127,23 @@ impl Server {
     /// Whether a user is a client: it asked for more than figures.
     pub fn is_client(&self, number: u32) -> bool {
         self.clients.get(&number).is_some_and(|it| it.counts)
+    }
+
+    fn full(&self) -> Parting {
+        Parting::Full(self.limits.clients as u32)
+    }
+
+    /// A user wants to be a client from now on.
+    fn admit(&mut self, number: u32) -> Result<(), Parting> {
+        if self.is_client(number) {
+            return Ok(());
+        }
+        let clients = self.clients.values().filter(|it| it.counts).count();
+        if clients >= self.limits.clients {
+            return Err(self.full());
+        }
+        self.count(number);
+        Ok(())
     }
 
     /// A user is a client from now on.
@@ -176,8 +196,11 @@ impl Server {
         number: u32,
         why: Parting,
     ) -> Frames {
-        self.expelled += 1;
-        self.count(number);
+        // One for which there is no room is no client.
+        if !matches!(why, Parting::Full(_)) {
+            self.expelled += 1;
+            self.count(number);
+        }
         self.leave(now, machine, number);
         farewell(why)
     }

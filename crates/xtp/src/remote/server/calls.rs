@@ -52,7 +52,7 @@ impl Server {
                 ..
             }
         ) {
-            self.count(number);
+            self.admit(number)?;
         }
         let done = self.call(now, machine, number, request, data);
         self.work(now, machine);
