@@ -124,15 +124,16 @@ pub struct Reading {
 /// `layercast probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Understands H.264 and H.265 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams),
-all of them in transport streams, AV1, VP8 and VP9 (IVF, OBUs; WebM, Matroska and MP4 by ffmpeg), and frame-size traces. A layer is a kind of picture: of MPEG-1/2 BL = I pictures, E1 = P pictures, E2 = B pictures; of H.264 and H.265 BL = all
-that others refer to, E1 and E2 = the others, or BL, E1 and E2 = temporal layers
-(docs/src/reference/media.md). Rates are shown in Mbit/s of video and in cells/s, the unit in which
-nodes reserve rates: a cell carries 48 bytes and counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s
-(docs/src/explanation/base-layer.md). The second table shows for each level its pictures per second,
-its share of the octets, what a link has to carry for it, and the rate of a link (switch --port
-NAME=RATE) that shows this level and not the next one, with the least serve --delay-max for its key
-frames on such a link.
+Understands H.264 and H.265 (byte streams), MPEG-1 and MPEG-2 video (elementary and program
+streams), all of them in transport streams, AV1, VP8 and VP9 (IVF, OBUs; WebM, Matroska and MP4 by
+ffmpeg), and frame-size traces. A layer is a kind of picture: of MPEG-1/2 BL = I pictures, E1 = P
+pictures, E2 = B pictures; of H.264 and H.265 BL = all that others refer to, E1 and E2 = the
+others, or BL, E1 and E2 = temporal layers (docs/src/reference/media.md). Rates are shown in
+Mbit/s of video and in cells/s, the unit in which nodes reserve rates: a cell carries 48 bytes and
+counts 53 on a link, so 1000 cells/s are 0.424 Mbit/s (docs/src/explanation/base-layer.md). The
+second table shows for each level its pictures per second, its share of the octets, what a link
+has to carry for it, and the rate of a link (switch --port NAME=RATE) that shows this level and
+not the next one, with the least serve --delay-max for its key frames on such a link.
 
 Examples:
   layercast probe clip.m1v
@@ -314,8 +315,8 @@ pub struct Role {
 #[command(after_help = "\
 Prints the URL that receivers and switches connect to; it contains the fingerprint of the server's
 certificate. Each receiver gets the highest level that its link and the network between can carry:
-the base layer (BL), BL+E1 or BL+E1+E2 (all pictures). layercast probe shows what each level of a clip
-is; of MPEG-1/2 they are I, I and P, and all pictures.
+the base layer (BL), BL+E1 or BL+E1+E2 (all pictures). layercast probe shows what each level of a
+clip is; of MPEG-1/2 they are I, I and P, and all pictures.
 
 Examples:
   layercast serve clip.m1v
@@ -528,11 +529,11 @@ pub enum Pacing {
 /// `layercast overload`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Copies of the stream, each begun at a random time and repeated, share the queue of one port, which is
-that of a switch. Their load is what they send in parts of what the line carries: 1.1 is 110 %. What
-the queue discards is the policy (docs/src/how-to/overload.md):
+Copies of the stream, each begun at a random time and repeated, share the queue of one port, which
+is that of a switch. Their load is what they send in parts of what the line carries: 1.1 is 110 %.
+What the queue discards is the policy (docs/src/how-to/overload.md):
   fifo         the datagram that arrives
-  layers       new B pictures above half of the queue, P above three quarters (the default of a switch)
+  layers       new B pictures above half of the queue, P above three quarters (as a switch does)
   clp          the youngest of P and B pictures, for headers, sound and I pictures
   exclp        the youngest of B pictures, then P, then I
   exclp_epd    the same, and whole groups of B pictures early
@@ -540,8 +541,8 @@ the queue discards is the policy (docs/src/how-to/overload.md):
   whole_gops   the same, and before B pictures whole GOPs, of each copy in turn
   thresholds   B pictures from 70 % of the queue on, P from 85 %, I from 95 %
   dedicated    what exceeds the part of the queue of its kind
-A picture is decodable if it came whole, with all that it refers to. PSNR is that of ffmpeg, with the
-last picture in the place of one that is missing; without ffmpeg there is none.
+A picture is decodable if it came whole, with all that it refers to. PSNR is that of ffmpeg, with
+the last picture in the place of one that is missing; without ffmpeg there is none.
 
 Examples:
   layercast overload clip.ts --load 1.1
@@ -775,9 +776,11 @@ pub struct Switch {
 /// `layercast join`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first I
-picture. The file is valid when Ctrl-C stops the command. Layers are kinds of pictures: BL the I
-pictures, E1 the P pictures, E2 the B pictures (layercast probe shows those of a clip).
+The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first
+key frame. The file is valid when Ctrl-C stops the command. Layers are kinds of pictures. Of H.264,
+H.265 and AV1, BL is all that others refer to, and E1 and E2 are the others in turn, or they are
+temporal layers; of MPEG-1/2, BL is the I, E1 the P and E2 the B pictures. serve --map says it, and
+layercast probe shows those of a clip (docs/src/reference/media.md).
 
 Examples:
   layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed

@@ -22,13 +22,13 @@ use crate::units;
 /// `layercast fec edge`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("program").args(["inside", "out"]).required(true).multiple(true), after_help = "\
-One end of a tunnel; the other host runs the same command with --peer pointing back. Local programs
-send UDP to --in. Datagrams from the tunnel go to --out or, without it, to the last sender to --in;
-their source is the address of --in, so that answers return through the tunnel. Payloads cross
-unaltered, encrypted or not, and in the order in which they were sent: those behind a lost one wait
-until it is recovered, at most for --order. Datagrams that are not from the peer's address are dropped. Without
---out, a program on another host gets at most three times the bytes that it sends, since its address
-can be forged: name it by --out.
+One end of a tunnel; the other host runs the same command with --peer pointing back. Local
+programs send UDP to --in. Datagrams from the tunnel go to --out or, without it, to the last
+sender to --in; their source is the address of --in, so that answers return through the tunnel.
+Payloads cross unaltered, encrypted or not, and in the order in which they were sent: those behind
+a lost one wait until it is recovered, at most for --order. Datagrams that are not from the peer's
+address are dropped. Without --out, a program on another host gets at most three times the bytes
+that it sends, since its address can be forged: name it by --out.
 
 Examples (a stream from host a to a player on host b, over a path that loses packets):
   b$ layercast fec edge --listen 0.0.0.0:7800 --peer a:7800 --code 6+2 --out 127.0.0.1:6000

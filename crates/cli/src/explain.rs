@@ -20,12 +20,12 @@ use crate::units;
 #[command(after_help = "\
 WHAT is one of
   broadcasting, playback, control, conferencing, collaboration
-              an application: its streams at three levels, from the words of the user over the values
-              of the application to the rate, delay and loss of the network, with the formulas used
+              an application: its streams at three levels, from the words of the user over the
+              values of the application to rate, delay and loss of the network, with the formulas
   FILE        a profile of your own in TOML (docs/src/reference/profiles.md)
   RATE        what it pays for: pictures per second by size and codec
-  NxOCTETS    data units per second and their octets, such as 50x160: their rates at the three levels,
-              with --factor
+  NxOCTETS    data units per second and their octets, such as 50x160: their rates at the three
+              levels, with --factor
 
 Examples:
   layercast explain conferencing

@@ -56,6 +56,12 @@ struct PolicyReport {
 
 /// Runs the command.
 pub fn run(args: &args::Overload) -> Outcome {
+    if args.watch > args.copies {
+        let (watch, copies) = (args.watch, args.copies);
+        return Err(Failure::Usage(format!(
+            "--watch {watch} is above --copies {copies}: give at most {copies}, or more copies"
+        )));
+    }
     let data = probe::read_bytes(&args.file, false, args::Via::None)?;
     let packets = data.as_chunks::<TS_PACKET>().0;
     let stream = TsDatagrams::of(packets, args.smooth.into())

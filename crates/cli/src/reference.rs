@@ -205,6 +205,26 @@ fn prose(text: &str, out: &mut String) {
     }
 }
 
+/// The text below the options is printed as it is up to this width, and broken again above it.
+const WIDTH: usize = 100;
+
+#[test]
+fn no_line_below_the_options_is_broken() {
+    fn look(command: &Command, path: &str, wide: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        let text = command.get_after_long_help().or(command.get_after_help());
+        let text = text.map(ToString::to_string).unwrap_or_default();
+        let lines = text.lines().filter(|it| it.chars().count() > WIDTH);
+        wide.extend(lines.map(|it| format!("{path}: {it}")));
+        command
+            .get_subcommands()
+            .for_each(|it| look(it, &path, wide));
+    }
+    let mut wide = Vec::new();
+    look(&Cli::command(), "", &mut wide);
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
 #[test]
 fn the_pages_of_commands_are_current() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/commands");

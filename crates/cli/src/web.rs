@@ -34,10 +34,10 @@ const VIEWERS: usize = 32;
 /// `layercast web`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Joins the flows as a receiver of its own and serves a page with a player and a dashboard: the nodes, their
-receivers with the reason why each gets no more, and the links. Open the URL that it prints; the part behind
-# is the token of viewers, which no other host sees. The page plays H.264 and H.265 as the browser decodes
-them, with sound in AAC. docs/src/how-to/web.md
+Joins the flows as a receiver of its own and serves a page with a player and a dashboard: the
+nodes, their receivers with the reason why each gets no more, and the links. Open the URL that it
+prints; the part behind # is the token of viewers, which no other host sees. The page plays H.264
+and H.265 as the browser decodes them, with sound in AAC. docs/src/how-to/web.md
 
 Examples:
   layercast web @server.url

@@ -13,10 +13,11 @@ use crate::units;
 /// `layercast prepacketize`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Puts a transport stream into ATM cells of AAL5+, each with its class (headers, I, P or B pictures) and
-the time at which it is sent, so that `layercast play-cells` only paces them. The clock of the stream
-(PCR) says when: --smooth spreads the cells evenly over pictures or GOPs, --fast-start sends the first
-seconds at a high rate, as a server of stored films does (docs/src/how-to/cells.md).
+Puts a transport stream into ATM cells of AAL5+, each with its class (headers, I, P or B pictures)
+and the time at which it is sent, so that `layercast play-cells` only paces them. The clock of the
+stream (PCR) says when: --smooth spreads the cells evenly over pictures or GOPs, --fast-start
+sends the first seconds at a high rate, as a server of stored films does
+(docs/src/how-to/cells.md).
 
 Examples:
   layercast prepacketize clip.ts clip.cells
@@ -55,8 +56,8 @@ pub struct Prepacketize {
 /// `layercast play-cells`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sends each cell at its time, in RTP datagrams of cells of one class; the DSCP is AF41 for headers and I
-pictures, AF42 for P, AF43 for B. Nothing is parsed and nothing is computed but the time.
+Sends each cell at its time, in RTP datagrams of cells of one class; the DSCP is AF41 for headers
+and I pictures, AF42 for P, AF43 for B. Nothing is parsed and nothing is computed but the time.
 
 Examples:
   layercast play-cells clip.cells 192.0.2.7:5006

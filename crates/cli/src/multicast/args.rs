@@ -206,9 +206,9 @@ pub struct Receive {
 /// `layercast emulate-receivers`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-By default each receiver has its own address, losses and delay, and discards the content (hundreds of
-receivers). With --lares receivers take no data and acknowledge every request one after the other
-(thousands), to load the sender with answers. These are the emulators Mars and Lares of RMTP
+By default each receiver has its own address, losses and delay, and discards the content (hundreds
+of receivers). With --lares receivers take no data and acknowledge every request one after the
+other (thousands), to load the sender with answers. These are the emulators Mars and Lares of RMTP
 (docs/src/specs/rmtp-large-scale.md). The command ends with the sender's last file.
 
 Examples:

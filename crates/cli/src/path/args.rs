@@ -71,7 +71,7 @@ refused, or with --admit not admitted.
 Examples:
   layercast path send 192.0.2.7:9500 --for 10s
   layercast path send 192.0.2.7:9500 --admit nv:best
-  layercast path send 192.0.2.7:9500 --admit nv:best --for 1h --steer 2Mbit/s --json | jq .target_bps")]
+  layercast path send b:9500 --admit nv:best --for 1h --steer 2Mbit/s --json | jq .target_bps")]
 pub struct Send {
     /// Host and port of `path recv`
     #[arg(value_name = "HOST:PORT", value_parser = units::path_end)]
@@ -106,8 +106,8 @@ pub struct Send {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Answers calls of `path send` and measures up to 16 trains. A sender has to return a token before
-anything longer than its call is sent to it. With --rtp it listens to a media flow of constant spacing
-in place of probes, and sends nothing.
+anything longer than its call is sent to it. With --rtp it listens to a media flow of constant
+spacing in place of probes, and sends nothing.
 
 Examples:
   layercast path recv --listen 0.0.0.0:9500
@@ -149,10 +149,10 @@ pub struct Recv {
 /// `layercast path report`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file has a line `arrival_s,seq,tx_s,late,skipped` for each packet, as path recv --record writes
-it; the last three may be missing. Prints the index of each block, and the Hurst parameter of the
-lags by rescaled range and by variance-time (of inter-arrival times, not of the traffic on the path).
---json has all lags and windows.
+The file has a line `arrival_s,seq,tx_s,late,skipped` for each packet, as path recv --record
+writes it; the last three may be missing. Prints the index of each block, and the Hurst parameter
+of the lags by rescaled range and by variance-time (of inter-arrival times, not of the traffic on
+the path). --json has all lags and windows.
 
 Examples:
   layercast path report arrivals.csv
@@ -173,10 +173,10 @@ pub struct Report {
 /// `layercast path calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Run the service under increasing load beside `path send`, and write a line `xi_ms,quality` for each
-run: the index, and the name of the level that the service had. The result is a table for --services:
-the largest index of each level up to which it holds in 95 % of the runs. With --idle, the index of a
-path without traffic, for path recv --baseline.
+Run the service under increasing load beside `path send`, and write a line `xi_ms,quality` for
+each run: the index, and the name of the level that the service had. The result is a table for
+--services: the largest index of each level up to which it holds in 95 % of the runs. With --idle,
+the index of a path without traffic, for path recv --baseline.
 
 Examples:
   layercast path calibrate runs.csv --service video --levels best,medium,poor > services.toml
