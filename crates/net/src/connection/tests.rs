@@ -75,6 +75,11 @@ fn key() -> LinkKey {
 }
 
 fn bench(protected: bool, upstream: Option<usize>) -> Bench {
+    bench_of(protected, upstream, hello(9, None))
+}
+
+/// The same with a hello of ours.
+fn bench_of(protected: bool, upstream: Option<usize>, hello: Hello) -> Bench {
     let (ours, theirs) = duplex(1 << 20);
     let (told, events) = mpsc::channel(256);
     let connection = Connection {
@@ -82,7 +87,7 @@ fn bench(protected: bool, upstream: Option<usize>) -> Bench {
         counters: Arc::default(),
         stop: CancellationToken::new(),
         next: Arc::default(),
-        hello: hello(9, None),
+        hello,
     };
     let channel = Pipe(ours, protected.then(|| Fingerprint::of(b"certificate")));
     let runs = connection.clone();
@@ -256,5 +261,87 @@ async fn a_call_that_fails_is_reported_and_counted_if_it_came_from_outside() {
         );
         assert!(known, "{failed:?}");
         assert_eq!(bench.connection.counters.read().rejected, rejected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_over_a_repaired_link_names_the_session_of_its_counters() {
+    for repair in [Some(5), None] {
+        let own = Hello {
+            repair,
+            ..hello(9, None)
+        };
+        let mut bench = bench_of(false, Some(3), own);
+        let said = Hello::from_signal(bench.heard().await.unwrap()).unwrap();
+        bench.greet(&hello(9, None)).await;
+        let newcomer = bench.opened().await;
+        assert_eq!(said.repair, repair.map(|_| newcomer.session));
+    }
+}
+
+#[tokio::test]
+async fn a_neighbour_that_hangs_up_before_its_hello_is_not_up_or_speaks_another_protocol() {
+    for (said, is_up) in [(&b""[..], false), (b"[1]\n", true)] {
+        let mut bench = bench(false, Some(3));
+        bench.say(said).await;
+        bench.sender.shutdown().await.unwrap();
+        let ended = bench.running.await.unwrap();
+        let is_right = match &ended {
+            Err(CallError::Unreachable(why)) => is_up && why == "it speaks another protocol",
+            Err(CallError::NoAnswer(why)) => !is_up && why == "closed before hello",
+            _ => false,
+        };
+        assert!(is_right, "{ended:?}");
+    }
+}
+
+/// A neighbour whose channel ends with an error, and that takes everything.
+struct Broken(Option<ChannelError>);
+
+struct Takes;
+
+impl SignalChannel for Broken {
+    type Receiver = Broken;
+    type Sender = Takes;
+
+    fn split(self) -> (Broken, Takes) {
+        (self, Takes)
+    }
+}
+
+impl SignalReceiver for Broken {
+    async fn recv(&mut self) -> Result<Option<Signal>, ChannelError> {
+        Err(self.0.take().expect("it ends once"))
+    }
+
+    fn malformed(&self) -> u32 {
+        0
+    }
+}
+
+impl SignalSender for Takes {
+    async fn send(&mut self, _: &[Signal]) -> Result<(), ChannelError> {
+        Ok(())
+    }
+
+    async fn close(&mut self) {}
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_called_again_as_one_that_gives_no_answer() {
+    let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+    for (error, is_answered) in [
+        (ChannelError::Io(reset()), false),
+        (ChannelError::Slow, true),
+    ] {
+        let connection = bench(false, None).connection;
+        let said = error.to_string();
+        let ended = connection.run(Broken(Some(error)), ADDR, Some(3)).await;
+        let is_right = match &ended {
+            Err(CallError::NoAnswer(why)) => !is_answered && *why == said,
+            Err(CallError::Unreachable(why)) => is_answered && *why == said,
+            _ => false,
+        };
+        assert!(is_right, "{ended:?}");
     }
 }

@@ -243,3 +243,38 @@ async fn a_node_that_is_dropped_leaves_no_connection_and_no_listener() {
     };
     assert!(timeout(SOON, refused).await.is_ok(), "no process listens");
 }
+
+#[tokio::test]
+async fn a_caller_whose_place_another_one_took_is_counted_and_does_not_enter() {
+    for is_evicted in [false, true] {
+        let (peers, mut events) = Peers::new(hello("chuff"), None);
+        let (listener, addr) = listener().await;
+        let (_receiver, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
+        sender.send(&[hello("guest").signal()]).await.unwrap();
+        let (stream, from) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+        let connection = peers.connection();
+        let by = (Instant::now() + SOON, SOON);
+        let greeted = connection
+            .greet(TcpChannel::new(stream), from, None, by)
+            .await;
+        // Its hello is read, and at the same instant another one takes its place.
+        let places = Places::new(1);
+        let place = places.take(from.ip()).unwrap();
+        let _other = is_evicted.then(|| places.take(from.ip()).unwrap());
+        let entering = tokio::spawn(async move {
+            enter(&connection, (from, place), Some(greeted)).await;
+        });
+        match is_evicted {
+            true => {
+                timeout(SOON, entering).await.unwrap().unwrap();
+                assert!(events.try_recv().is_err(), "it is no neighbour");
+            }
+            false => {
+                let opened = event(&mut events).await;
+                assert!(matches!(opened, PeerEvent::Opened(_)), "{opened:?}");
+            }
+        }
+        let rejected = peers.counters.read().rejected;
+        assert_eq!(rejected, u64::from(is_evicted));
+    }
+}
