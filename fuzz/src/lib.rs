@@ -11,6 +11,7 @@ pub mod picture;
 pub mod protect;
 pub mod receive;
 pub mod repair;
+pub mod shared_line;
 pub mod scenario;
 pub mod smpte;
 pub mod sync_index;

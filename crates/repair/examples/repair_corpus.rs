@@ -99,7 +99,31 @@ fn missing(back: u16, len: u16, requested: bool) -> Missing {
     }
 }
 
+/// Feedback of two ports that share a line, as `fuzz/src/shared_line.rs` reads it: `apart` is how many units of 4 ms the newest datagrams
+/// claim to have arrived one after another, and `step` the time between two reports in units of 1 ms, by number.
+fn lies(apart: fn(u8) -> u8, step: fn(u8) -> u16) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut sent = 0_u16;
+    for number in 0..160 {
+        sent = sent.wrapping_add(step(number));
+        let [high, low] = sent.to_be_bytes();
+        all.extend([0x30 | number % 2, high, low, 0, 20, 0, 8, 10, 100]);
+        all.extend((0..6).flat_map(|back: u8| [back, back.saturating_mul(apart(number))]));
+        all.extend([1, 0, 0, 0]);
+    }
+    all
+}
+
 fn main() -> io::Result<()> {
+    let lies = [
+        ("alike", lies(|_| 1, |_| 20)),
+        ("slower", lies(|number| 1 + number / 10, |_| 20)),
+        (
+            "sudden",
+            lies(|_| 1, |number| if number < 80 { 20 } else { 2_000 }),
+        ),
+    ];
+    seeds::write("shared_line", lies)?;
     let lost = vec![
         missing(9, 3, true),
         missing(4, 1, false),

@@ -6,10 +6,15 @@ use layercast_repair::Head;
 mod checks;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
+#[path = "../../../../fuzz/src/shared_line.rs"]
+mod lies;
 
 #[test]
 fn every_file_of_the_corpus_is_taken_without_harm() {
-    corpus::replay(&[("repair", checks::repair)]);
+    corpus::replay(&[
+        ("repair", checks::repair),
+        ("shared_line", lies::shared_line),
+    ]);
 }
 
 #[test]
