@@ -57,6 +57,8 @@ struct Rare {
     secret: Seed,
     listeners: BTreeMap<u16, Listener>,
     next_port: u16,
+    /// How many ports were given by `reserve_port`.
+    reserved: u32,
     resets: VecDeque<TcpPacket>,
     /// All but what is sent and received.
     stats: TcpStats,
@@ -95,6 +97,7 @@ impl Endpoint {
                 secret: derived,
                 listeners: BTreeMap::new(),
                 next_port: EPHEMERAL.start() + first as u16,
+                reserved: 0,
                 resets: VecDeque::new(),
                 stats: TcpStats::default(),
             }),
@@ -368,13 +371,29 @@ impl Endpoint {
         self.table.prepare_due();
     }
 
+    /// A port for [`connect`](Self::connect) later on, another one with each call; `None` once all are given.
+    ///
+    /// Connections that choose their own port choose it only after all others.
+    pub fn reserve_port(&mut self) -> Option<u16> {
+        if self.rare.reserved >= EPHEMERAL.len() as u32 {
+            return None;
+        }
+        self.rare.reserved += 1;
+        Some(self.next_port())
+    }
+
+    fn next_port(&mut self) -> u16 {
+        let port = self.rare.next_port;
+        self.rare.next_port = match port {
+            u16::MAX => *EPHEMERAL.start(),
+            port => port + 1,
+        };
+        port
+    }
+
     fn choose_port(&mut self, local: Ipv4Addr, remote: SocketAddrV4) -> Result<Key, TcpError> {
         for _ in EPHEMERAL {
-            let port = self.rare.next_port;
-            self.rare.next_port = match port {
-                u16::MAX => *EPHEMERAL.start(),
-                port => port + 1,
-            };
+            let port = self.next_port();
             let key = Key {
                 local: SocketAddrV4::new(local, port),
                 remote,

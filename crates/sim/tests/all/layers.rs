@@ -33,6 +33,7 @@ const ORDER: &[&str] = &[
     "internet/engine",
     // What carries packets; the backbone is a part of it.
     "internet/medium/user",
+    "internet/medium/ecmp",
     "internet/medium/packet",
     "internet/medium/pipe",
     "internet/medium/addresses",

@@ -6,6 +6,7 @@ mod capture;
 mod capture_cells;
 mod common;
 mod contract;
+mod ecmp;
 mod external;
 mod monitor;
 mod queues;

@@ -1,10 +1,10 @@
 //! Packets that go over the ATM backbone.
 
 use layercast_atm::policy::{FlowKey, MediaKind};
-use layercast_wire::PROTOCOL_XTP;
 use layercast_workload::app::Media;
 
-use super::packet::{Body, METS_PORT, ports};
+use super::ecmp::Conversation;
+use super::packet::Body;
 use super::{Delivery, Medium};
 use crate::internet::atm::{Backbone, Edge};
 use crate::internet::engine::PacketId;
@@ -33,15 +33,11 @@ impl Medium {
     fn flow_key(&self, id: PacketId) -> FlowKey {
         let packet = self.packets.get(id);
         let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
-        let (protocol, ports, media) = match &packet.body {
-            Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
-            Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
-            Body::Mets(..) => (FlowKey::UDP, (METS_PORT, METS_PORT), Some(Media::Video)),
-            // Packets with the same carrier share a circuit (specs/xtp.md 2.15).
-            Body::Xtp(_, carrier) => (PROTOCOL_XTP, (carrier.0, carrier.0), None),
-            Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
-            // Nothing goes to a group over ATM.
-            Body::Group(..) | Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
+        let Conversation { protocol, ports } = packet.body.conversation();
+        let media = match &packet.body {
+            Body::Udp(datagram) => datagram.media,
+            Body::Mets(..) => Some(Media::Video),
+            _ => None,
         };
         FlowKey {
             src: address(packet.src),

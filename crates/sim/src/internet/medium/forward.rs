@@ -3,8 +3,9 @@
 use layercast_core::Time;
 
 use super::Medium;
+use super::ecmp::{Conversation, FlowMark};
 use super::hop::{Hop, Interface};
-use super::packet::{Body, NO_STEP, Packet};
+use super::packet::{Body, NO_STEP, Packet, TTL};
 use super::paths::{Step, Then};
 use super::pipe::Offered;
 use super::{Cause, Delivery};
@@ -177,7 +178,7 @@ impl Medium {
         if packet.step != NO_STEP {
             return self.go_on(at, id);
         }
-        let Some(hop) = self.routes.next(at, packet.dst, packet.src) else {
+        let Some(hop) = self.routes.next(at, packet.dst, packet.flow) else {
             return self.fails(at, id, Cause::Net);
         };
         let bytes = packet.bytes;
@@ -249,13 +250,32 @@ impl Medium {
         }
     }
 
-    /// Puts a new packet on its way.
+    /// Puts a new packet from one node to another on its way.
     #[inline]
-    pub(crate) fn originate(&mut self, mut packet: Packet) {
-        let at = packet.src;
-        packet.step = self.path(at, packet.dst);
-        let id = self.packets.add(packet);
-        self.set_out(at, id);
+    pub(crate) fn originate(&mut self, (src, dst): (NodeIndex, NodeIndex), bytes: u32, body: Body) {
+        let flow = self.mark(body.conversation(), (src, dst));
+        let step = self.path(src, dst, flow).step;
+        let id = self.packets.add(Packet {
+            src,
+            dst,
+            bytes,
+            step,
+            flow,
+            ttl: TTL,
+            body,
+        });
+        self.set_out(src, id);
+    }
+
+    /// What routers tell a conversation of two nodes by.
+    #[inline]
+    pub(crate) fn mark(
+        &self,
+        conversation: Conversation,
+        (src, dst): (NodeIndex, NodeIndex),
+    ) -> FlowMark {
+        let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+        conversation.mark(address(src), address(dst))
     }
 
     /// A packet with its first step, if it has one, leaves the node where it came to be.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use layercast_wire::XtpPacket;
 
 use super::Medium;
+use super::ecmp::FlowMark;
 use super::packet::{Body, IP_HEADER, NO_STEP, Packet, TTL};
 use super::pipe::Offered;
 use super::tree::Tree;
@@ -35,6 +36,7 @@ impl Medium {
             dst: at,
             bytes,
             step: NO_STEP,
+            flow: FlowMark::default(),
             ttl: TTL,
             body: Body::Group(Arc::new(packet), flow),
         });

@@ -5,6 +5,7 @@
 pub(super) mod addresses;
 mod circuit;
 pub(super) mod classes;
+pub(super) mod ecmp;
 mod forward;
 mod group;
 pub(super) mod hop;

@@ -3,10 +3,11 @@ use std::sync::Arc;
 use layercast_core::{Time, prefetch};
 use layercast_link::Framed;
 use layercast_wire::{
-    IpBody, Ipv4Packet, PROTOCOL_TCP, PROTOCOL_UDP, Payload, TcpSegment, XtpPacket,
+    IpBody, Ipv4Packet, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_XTP, Payload, TcpSegment, XtpPacket,
 };
 use layercast_workload::app::Media;
 
+use super::ecmp::{Conversation, FlowMark};
 use super::user::Owner;
 use crate::internet::engine::PacketId;
 use crate::internet::network::{NodeIndex, XtpDelivery};
@@ -18,6 +19,14 @@ use crate::internet::network::{NodeIndex, XtpDelivery};
 pub(crate) struct Carrier(pub u16);
 
 impl Carrier {
+    /// What routers see of its packets: those with the same carrier share a circuit (specs/xtp.md 2.15).
+    pub fn conversation(self) -> Conversation {
+        Conversation {
+            protocol: PROTOCOL_XTP,
+            ports: (self.0, self.0),
+        }
+    }
+
     pub const IP: Carrier = Carrier(0);
     pub const SHARED: Carrier = Carrier(1);
     const FIRST_OWN: u16 = 2;
@@ -44,6 +53,8 @@ pub(crate) const IP_HEADER: u32 = 20;
 
 /// The UDP port of the METS nodes, at both ends.
 pub(crate) const METS_PORT: u16 = 4_900;
+/// What routers see of a peering of METS nodes.
+pub(crate) const METS: Conversation = Conversation::udp((METS_PORT, METS_PORT));
 
 /// How many packets before its turn one is loaded, where many have theirs one after the other.
 pub(crate) const AHEAD: usize = 8;
@@ -60,6 +71,8 @@ pub(crate) struct Packet {
     pub bytes: u32,
     /// Its next step on its [path](super::paths), or [`NO_STEP`]: nodes look for the way then.
     pub step: u32,
+    /// What its routers tell its flow by.
+    pub flow: FlowMark,
     pub ttl: u8,
     pub body: Body,
 }
@@ -83,6 +96,27 @@ pub(crate) enum Body {
         group: u32,
         offset: u32,
     },
+}
+
+impl Body {
+    /// What routers see of the flow of a packet. A part of one that was cut has no ports.
+    pub fn conversation(&self) -> Conversation {
+        match self {
+            Body::Tcp(segment) => Conversation::tcp((segment.src_port, segment.dst_port)),
+            Body::Udp(datagram) => Conversation::udp(datagram.ports),
+            Body::Mets(..) => METS,
+            Body::Xtp(_, carrier) => carrier.conversation(),
+            Body::Real(packet) => Conversation {
+                protocol: packet.body.protocol(),
+                ports: ports(packet),
+            },
+            // Packets to a group have their own tree, parts are marked as what they are parts of.
+            Body::Group(..) | Body::Fragment { .. } | Body::Free => Conversation {
+                protocol: 0,
+                ports: (0, 0),
+            },
+        }
+    }
 }
 
 /// A UDP datagram.
@@ -158,6 +192,7 @@ impl Packets {
                 dst: NodeIndex(0),
                 bytes: 0,
                 step: NO_STEP,
+                flow: FlowMark::default(),
                 ttl: 0,
                 body: Body::Free,
             }),
@@ -239,13 +274,16 @@ impl Packets {
     pub fn add_real(&mut self, src: NodeIndex, dst: NodeIndex, packet: Ipv4Packet) -> PacketId {
         let bytes = packet.encoded_len() as u32;
         self.real_bytes += u64::from(bytes);
+        let (from, to, ttl) = (packet.src, packet.dst, packet.ttl);
+        let body = Body::Real(Box::new(packet));
         self.add(Packet {
             src,
             dst,
             bytes,
             step: NO_STEP,
-            ttl: packet.ttl,
-            body: Body::Real(Box::new(packet)),
+            flow: body.conversation().mark(from, to),
+            ttl,
+            body,
         })
     }
 
@@ -274,6 +312,7 @@ impl Packets {
             dst,
             bytes,
             step: next,
+            flow,
             ttl,
             ref body,
         } = *self.get(id);
@@ -301,6 +340,7 @@ impl Packets {
                 dst,
                 bytes,
                 step: next,
+                flow,
                 ttl,
                 body,
             }));
@@ -363,14 +403,15 @@ impl Packets {
     }
 }
 
-/// The ports that a packet has in its bytes, if it has any: the first data of TCP and UDP.
+/// The ports that a packet has in its bytes, if it has any: the first data of TCP and UDP. Parts of one have none.
 pub(crate) fn ports(packet: &Ipv4Packet) -> (u16, u16) {
     let has_ports = matches!(packet.body.protocol(), PROTOCOL_TCP | PROTOCOL_UDP);
+    let is_whole = packet.fragment_offset == 0 && !packet.more_fragments;
     match &packet.body {
         IpBody::Other {
             payload: Payload::Bytes(data),
             ..
-        } if has_ports && packet.fragment_offset == 0 => match data.first_chunk() {
+        } if has_ports && is_whole => match data.first_chunk() {
             Some(&[a, b, c, d]) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
             None => (0, 0),
         },
@@ -395,6 +436,7 @@ mod tests {
             dst: NodeIndex(1),
             bytes,
             step: NO_STEP,
+            flow: FlowMark::default(),
             ttl: 9,
             body,
         }

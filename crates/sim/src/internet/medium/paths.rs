@@ -9,8 +9,10 @@ use layercast_core::{Span, Time, prefetch};
 use rustc_hash::FxHashMap;
 
 use super::Medium;
+use super::ecmp::{Conversation, FlowMark};
 use super::hop::Interface;
 use super::packet::NO_STEP;
+use super::routes::Ways;
 use crate::internet::engine::{Arrival, PacketId};
 use crate::internet::network::{Network, NodeIndex, Traffic};
 
@@ -41,14 +43,42 @@ pub(crate) enum Then {
     Leaves,
 }
 
+/// The path of a packet that sets out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct First {
+    /// Its first step, or `NO_STEP`.
+    pub step: u32,
+    /// All flows between the two hosts take it.
+    pub is_of_all: bool,
+}
+
+impl First {
+    /// Where its packets go is asked at each node.
+    pub const UNKNOWN: First = First {
+        step: NO_STEP,
+        is_of_all: false,
+    };
+}
+
+/// What is known of the ways between two hosts.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// All flows take this one.
+    One(First),
+    /// Routers choose for each flow.
+    OfEachFlow,
+}
+
 /// The paths that are known.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     steps: Vec<Step>,
-    /// The first step from a host to another, or `NO_STEP`.
-    firsts: FxHashMap<(NodeIndex, NodeIndex), u32>,
-    /// Whether those of all flows are, and of nothing else a packet can come.
-    are_laid: bool,
+    /// The first step from a host to another.
+    firsts: FxHashMap<(NodeIndex, NodeIndex), Known>,
+    /// The first step of a flow, where not all flows between two hosts take one way, or `NO_STEP`.
+    of_flows: FxHashMap<(NodeIndex, NodeIndex, FlowMark), u32>,
+    /// Those of the flows of the network, there and back, if all their paths are known, and a packet can come of nothing else.
+    laid: Vec<[u32; 2]>,
     /// Until when links may be entered without an event: what happens later is not counted yet then.
     pub straight_until: Time,
     /// Whether packets may wait for each other.
@@ -67,10 +97,10 @@ impl Paths {
         self.steps[place as usize]
     }
 
-    /// The steps from a host to another, if flows are all there is and their paths are known.
-    pub fn of(&self, src: NodeIndex, dst: NodeIndex) -> Option<&[Step]> {
-        let first = self.firsts.get(&(src, dst)).filter(|_| self.are_laid)?;
-        Some(self.steps_to(*first, dst))
+    /// The steps of a flow of the network to its end, or back, if flows are all there is and their paths are known.
+    pub fn of(&self, flow: usize, way: usize, dst: NodeIndex) -> Option<&[Step]> {
+        let first = self.laid.get(flow)?[way];
+        Some(self.steps_to(first, dst))
     }
 
     fn steps_to(&self, first: u32, dst: NodeIndex) -> &[Step] {
@@ -113,48 +143,84 @@ impl Paths {
 }
 
 impl Medium {
-    /// The first step of packets from one node to another, if it is known or can be found.
+    /// The first step of packets of a flow from one node to another, if it is known or can be found.
     #[inline]
-    pub(crate) fn path(&mut self, src: NodeIndex, dst: NodeIndex) -> u32 {
+    pub(crate) fn path(&mut self, src: NodeIndex, dst: NodeIndex, flow: FlowMark) -> First {
         if self.backbone.is_some() {
-            return NO_STEP;
+            return First::UNKNOWN;
         }
         match self.paths.firsts.get(&(src, dst)) {
-            Some(&first) => first,
-            None => self.find_path(src, dst),
+            Some(&Known::One(first)) => first,
+            Some(Known::OfEachFlow) => match self.paths.of_flows.get(&(src, dst, flow)) {
+                Some(&step) => First {
+                    step,
+                    is_of_all: false,
+                },
+                None => self.find_path(src, dst, flow),
+            },
+            None => self.find_path(src, dst, flow),
         }
     }
 
     #[cold]
-    fn find_path(&mut self, src: NodeIndex, dst: NodeIndex) -> u32 {
+    fn find_path(&mut self, src: NodeIndex, dst: NodeIndex, flow: FlowMark) -> First {
         // Threads know each other's steps by their numbers.
         if self.outbox.is_some() {
-            return NO_STEP;
+            return First::UNKNOWN;
         }
         let start = self.paths.steps.len();
         // A network with this many pairs is better off without a list of them.
-        if start >= MOST_STEPS || self.paths.firsts.len() >= MOST_STEPS {
-            return NO_STEP;
+        let known = self.paths.firsts.len() + self.paths.of_flows.len();
+        if start >= MOST_STEPS || known >= MOST_STEPS {
+            return First::UNKNOWN;
         }
-        let first = match self.walk(src, dst) {
+        let mut is_of_all = true;
+        let step = match self.walk(src, dst, flow, &mut is_of_all) {
             Some(()) => start as u32,
             None => {
                 self.paths.steps.truncate(start);
                 NO_STEP
             }
         };
-        self.paths.firsts.insert((src, dst), first);
+        // Nodes on the rest of the way may choose, too.
+        let is_known_of_all = is_of_all && step != NO_STEP;
+        let first = First {
+            step,
+            is_of_all: is_known_of_all,
+        };
+        let known = match is_of_all {
+            true => Known::One(first),
+            false => {
+                self.paths.of_flows.insert((src, dst, flow), step);
+                Known::OfEachFlow
+            }
+        };
+        self.paths.firsts.insert((src, dst), known);
         first
     }
 
-    /// Appends the steps of a path whose nodes do nothing but pass packets on, immediately.
-    fn walk(&mut self, src: NodeIndex, dst: NodeIndex) -> Option<()> {
+    /// Appends the steps of a path whose nodes do nothing but pass packets on, immediately. Some routers may choose for each
+    /// flow: then it is not that of all.
+    fn walk(
+        &mut self,
+        src: NodeIndex,
+        dst: NodeIndex,
+        flow: FlowMark,
+        is_of_all: &mut bool,
+    ) -> Option<()> {
         if src == dst {
             return None;
         }
         let mut at = src;
         for _ in 0..LONGEST {
-            let hop = self.routes.next(at, dst, src)?;
+            let hop = match self.routes.ways(at, dst) {
+                Ways::None => return None,
+                Ways::One(hop) => hop,
+                Ways::Several(ways, salt) => {
+                    *is_of_all = false;
+                    ways[flow.choose(salt, ways.len())]
+                }
+            };
             let Interface::Pipe(pipe) = hop.interface else {
                 return None;
             };
@@ -180,26 +246,38 @@ impl Medium {
 
     /// Finds the paths of all flows, and which of their links have only one other link as input.
     ///
-    /// This is known only where all traffic is that of flows between two hosts. In a large network the caches do not hold
-    /// the queues.
-    pub(crate) fn lay_paths(&mut self, network: &Network, is_large: bool) {
+    /// This is known only where all traffic is that of flows between two hosts, of which routers can tell what they are. In
+    /// a large network the caches do not hold the queues.
+    pub(crate) fn lay_paths(
+        &mut self,
+        network: &Network,
+        conversations: impl Iterator<Item = Option<Conversation>>,
+        is_large: bool,
+    ) {
         let is_other = |traffic: &Traffic| matches!(traffic, Traffic::XtpMulticast { .. });
         let has_more = network.workload.is_some() || network.mets.is_some();
         if has_more || network.flows.iter().any(|it| is_other(&it.traffic)) {
             return;
         }
-        let mut firsts = Vec::new();
-        for flow in &network.flows {
-            for (src, dst) in [(flow.from, flow.to), (flow.to, flow.from)] {
-                match self.path(src, dst) {
-                    NO_STEP => return,
-                    first => firsts.push((first, dst)),
-                }
-            }
+        let mut laid = Vec::with_capacity(network.flows.len());
+        for (flow, conversation) in network.flows.iter().zip(conversations) {
+            let ends = (flow.from, flow.to);
+            let Some(there) = self.path_of(ends, conversation) else {
+                return;
+            };
+            let back = conversation.map(Conversation::back);
+            let Some(back) = self.path_of((ends.1, ends.0), back) else {
+                return;
+            };
+            laid.push([there, back]);
         }
+        let firsts = || {
+            let flows = network.flows.iter().zip(&laid);
+            flows.flat_map(|(flow, &[there, back])| [(there, flow.to), (back, flow.from)])
+        };
         let mtu = |pipe: u32| self.pipes[pipe as usize].mtu();
         let mut feeders = vec![Feeder::Nobody; self.pipes.len()];
-        for &(first, dst) in &firsts {
+        for (first, dst) in firsts() {
             let mut before = None;
             for step in self.paths.steps_to(first, dst) {
                 let feeder = match before {
@@ -217,7 +295,7 @@ impl Medium {
             }
         }
         let mut inboxes = vec![None; self.pipes.len()];
-        for (first, dst) in firsts {
+        for (first, dst) in firsts() {
             let count = self.paths.steps_to(first, dst).len();
             for place in first as usize..first as usize + count - 1 {
                 let next = self.paths.steps[place + 1].pipe as usize;
@@ -237,7 +315,19 @@ impl Medium {
                 };
             }
         }
-        self.paths.are_laid = true;
+        self.paths.laid = laid;
+    }
+
+    /// The first step of a flow, if it has one path: of one not known well enough, only if all flows between the two take it.
+    fn path_of(
+        &mut self,
+        (src, dst): (NodeIndex, NodeIndex),
+        conversation: Option<Conversation>,
+    ) -> Option<u32> {
+        let mark = conversation.map(|it| self.mark(it, (src, dst)));
+        let first = self.path(src, dst, mark.unwrap_or_default());
+        let is_its_own = first.is_of_all || mark.is_some();
+        (first.step != NO_STEP && is_its_own).then_some(first.step)
     }
 }
 

@@ -2,12 +2,13 @@ use std::collections::BTreeMap;
 
 use layercast_core::prefetch;
 
+use super::ecmp::{self, FlowMark};
 use super::hop::{Hop, Interface};
 use super::table::{MOST_ON_RINGS, Table};
 use crate::internet::error::NetworkError;
 use crate::internet::network::{Network, NodeIndex, Role};
 
-/// The static routes of all nodes: shortest paths by number of hops; flows are spread over equal ones.
+/// The static routes of all nodes: shortest paths by number of hops; flows are [spread](super::ecmp) over equal ones.
 ///
 /// Hosts are attached to one node, one LAN, or the backbone, so that only the nodes which forward have tables, and only
 /// of each other.
@@ -16,6 +17,8 @@ pub(crate) struct Routes {
     sites: Vec<Site>,
     /// Between those that forward.
     table: Table,
+    /// By which each of these chooses among equal ways.
+    salts: Vec<u64>,
 }
 
 /// Where a node is in the network.
@@ -97,7 +100,14 @@ impl Routes {
             count,
             most: MOST_ON_RINGS,
         })?;
-        Ok(Routes { sites, table })
+        let name = |router: &NodeIndex| network.nodes[router.0 as usize].name.as_str();
+        let salts = routers.iter().map(|it| ecmp::salt(network.seed, name(it)));
+        let salts = salts.collect();
+        Ok(Routes {
+            sites,
+            table,
+            salts,
+        })
     }
 
     /// The routes of a node, or to it, will be needed soon.
@@ -111,40 +121,50 @@ impl Routes {
         self.sites[host.0 as usize].gateway.map(|hop| hop.next)
     }
 
-    /// Where `at` sends a packet of `source` for the host or router `to`.
+    /// Where `at` sends a packet of a flow for the host or router `to`.
     #[inline]
-    pub fn next(&self, at: NodeIndex, to: NodeIndex, source: NodeIndex) -> Option<Hop> {
+    pub fn next(&self, at: NodeIndex, to: NodeIndex, flow: FlowMark) -> Option<Hop> {
+        match self.ways(at, to) {
+            Ways::None => None,
+            Ways::One(hop) => Some(hop),
+            Ways::Several(ways, salt) => Some(ways[flow.choose(salt, ways.len())]),
+        }
+    }
+
+    /// The ways from `at` to the host or router `to` that are equally good.
+    #[inline]
+    pub fn ways(&self, at: NodeIndex, to: NodeIndex) -> Ways<'_> {
         let (from, dst) = (&self.sites[at.0 as usize], &self.sites[to.0 as usize]);
         if from.forwarder == NONE {
-            let medium = from.medium?;
+            let Some(medium) = from.medium else {
+                return Ways::None;
+            };
             let both = [Some(medium), dst.medium];
             let on_backbone = both.map(|it| matches!(it, Some(Interface::Atm(_))));
             if both[0] == both[1] || on_backbone == [true; 2] || from.gateway.is_none() {
-                return self.directly(at, to);
+                return self.directly(at, to).into();
             }
-            return from.gateway;
+            return from.gateway.into();
         }
         let home = match dst.home {
-            Some((home, last)) if home == from.forwarder => return Some(last),
-            Some(_) if from.adapter.is_some() && matches!(dst.medium, Some(Interface::Atm(_))) => {
-                let interface = from.adapter?;
-                return Some(Hop {
-                    interface,
-                    next: to,
-                });
-            }
-            Some((home, _)) => home,
-            // Another router, or a host that none reaches.
-            None => Some(dst.forwarder).filter(|&n| n != NONE)?,
+            Some((home, last)) if home == from.forwarder => return Ways::One(last),
+            Some((home, _)) => match from.adapter {
+                Some(interface) if matches!(dst.medium, Some(Interface::Atm(_))) => {
+                    return Ways::One(Hop {
+                        interface,
+                        next: to,
+                    });
+                }
+                _ => home,
+            },
+            // A host that no router reaches.
+            None if dst.forwarder == NONE => return Ways::None,
+            None => dst.forwarder,
         };
         match self.table.hops(from.forwarder, home) {
-            [] => None,
-            [one] => Some(*one),
-            ways => {
-                // All packets between two hosts take one way.
-                let flow = source.0.wrapping_mul(0x9e37_79b9) ^ to.0.wrapping_mul(0x85eb_ca6b);
-                Some(ways[(flow >> 7) as usize % ways.len()])
-            }
+            [] => Ways::None,
+            [one] => Ways::One(*one),
+            ways => Ways::Several(ways, self.salts[from.forwarder as usize]),
         }
     }
 
@@ -169,13 +189,29 @@ impl Routes {
         let mut at = from;
         // A shortest path visits no node twice.
         for _ in 0..self.table.len() + 2 {
-            match self.next(at, to, from) {
+            match self.next(at, to, FlowMark::default()) {
                 Some(hop) if hop.next == to => return true,
                 Some(hop) => at = hop.next,
                 None => return false,
             }
         }
         false
+    }
+}
+
+/// The next hops that are equally good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ways<'a> {
+    None,
+    One(Hop),
+    /// With the salt by which the router chooses one.
+    Several(&'a [Hop], u64),
+}
+
+impl From<Option<Hop>> for Ways<'_> {
+    #[inline]
+    fn from(hop: Option<Hop>) -> Self {
+        hop.map_or(Ways::None, Ways::One)
     }
 }
 

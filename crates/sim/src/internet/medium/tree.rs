@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ecmp::FlowMark;
 use super::hop::Interface;
 use super::routes::Routes;
 use crate::internet::network::NodeIndex;
@@ -40,10 +41,12 @@ impl Tree {
 
     /// Lets it lead to a host, too; `false` if no way leads there but over ATM.
     pub fn attach(&mut self, routes: &Routes, to: NodeIndex) -> bool {
+        // Ways to all members agree as far as they can: none but the root tells the packets of a group apart.
+        let flow = FlowMark(self.root.0);
         let mut way = Vec::new();
         let mut at = self.root;
         while at != to {
-            let Some(hop) = routes.next(at, to, self.root) else {
+            let Some(hop) = routes.next(at, to, flow) else {
                 return false;
             };
             let Interface::Pipe(pipe) = hop.interface else {

@@ -13,7 +13,7 @@ use crate::internet::engine::{Engine, Source};
 use crate::internet::error::NetworkError;
 use crate::internet::medium::Medium;
 use crate::internet::medium::hop::Interface;
-use crate::internet::medium::packet::{Body, NO_STEP, Packet, TTL};
+use crate::internet::medium::packet::{Body, METS, TTL};
 use crate::internet::network::{MetsNetwork, Network, NodeIndex};
 use crate::internet::report::{MetsReport, PathReport, PeeringReport};
 use crate::kernel::SourceId;
@@ -82,14 +82,9 @@ impl Mets {
         std::mem::swap(&mut self.stations.obs, obs);
         for (wire, framed) in self.stations.leaving.drain(..) {
             let [src, dst] = self.ends[wire];
-            medium.originate(Packet {
-                src,
-                dst,
-                bytes: (framed.encoded_len() + UDP_IP_HEADER) as u32,
-                step: NO_STEP,
-                ttl: TTL,
-                body: Body::Mets(Box::new(framed), wire as u32),
-            });
+            let bytes = (framed.encoded_len() + UDP_IP_HEADER) as u32;
+            let body = Body::Mets(Box::new(framed), wire as u32);
+            medium.originate((src, dst), bytes, body);
         }
         let next = self.stations.next();
         medium.engine.kernel.schedule(self.source, next);
@@ -144,8 +139,9 @@ impl Mets {
 /// The propagation delay from one node to another.
 fn delay(medium: &Medium, network: &Network, from: NodeIndex, to: NodeIndex) -> Option<Span> {
     let (mut at, mut all) = (from, Span::ZERO);
+    let flow = medium.mark(METS, (from, to));
     for _ in 0..TTL {
-        let hop = medium.routes.next(at, to, from)?;
+        let hop = medium.routes.next(at, to, flow)?;
         all += match hop.interface {
             Interface::Pipe(pipe) => medium.pipes[pipe as usize].delay(),
             Interface::Atm(_) => atm::delay(network.atm.as_ref()?, at, hop.next)?,

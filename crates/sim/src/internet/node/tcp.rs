@@ -13,7 +13,9 @@ use layercast_workload::app::{self, AppInput};
 use super::stream::hand_over;
 use crate::internet::engine::{Engine, PacketId, Source};
 use crate::internet::medium::Medium;
-use crate::internet::medium::packet::{Body, IP_HEADER, NO_STEP, TTL};
+use crate::internet::medium::ecmp::{Conversation, FlowMark};
+use crate::internet::medium::packet::{Body, IP_HEADER, TTL};
+use crate::internet::medium::paths::First;
 use crate::internet::medium::user::User;
 use crate::internet::network::NodeIndex;
 use crate::kernel::SourceId;
@@ -48,8 +50,10 @@ pub(crate) struct Host {
 struct Peer {
     address: Ipv4Addr,
     node: NodeIndex,
-    /// The first step there.
-    step: u32,
+    /// The ports of the last segment there.
+    ports: (u16, u16),
+    flow: FlowMark,
+    first: First,
 }
 
 /// One side of a connection.
@@ -113,7 +117,9 @@ impl Host {
             peer: Peer {
                 address,
                 node,
-                step: NO_STEP,
+                ports: (0, 0),
+                flow: FlowMark::default(),
+                first: First::UNKNOWN,
             },
             timer,
             scheduled: None,
@@ -133,7 +139,7 @@ impl Host {
     /// The first step to the last destination.
     #[inline]
     pub fn last_step(&self) -> u32 {
-        self.peer.step
+        self.peer.first.step
     }
 
     /// Segments come soon.
@@ -168,25 +174,39 @@ impl Host {
 
     #[inline]
     fn send_segment(&mut self, id: PacketId, dst: Ipv4Addr, medium: &mut Medium) {
-        if self.peer.address != dst {
-            let Some(node) = medium.addresses.find(dst) else {
-                medium.drops.no_route += 1;
-                return medium.packets.remove(id);
-            };
-            self.peer = Peer {
-                address: dst,
-                node,
-                step: medium.path(self.node, node),
-            };
+        let packet = medium.packets.get_mut(id);
+        let Body::Tcp(segment) = &packet.body else {
+            return medium.packets.remove(id);
+        };
+        packet.bytes = IP_HEADER + segment.encoded_len() as u32;
+        let ports = (segment.src_port, segment.dst_port);
+        let is_known =
+            self.peer.address == dst && (self.peer.first.is_of_all || self.peer.ports == ports);
+        if !is_known && !self.find_peer(dst, ports, medium) {
+            medium.drops.no_route += 1;
+            return medium.packets.remove(id);
         }
         let (src, peer) = (self.node, self.peer);
         let packet = medium.packets.get_mut(id);
-        if let Body::Tcp(segment) = &packet.body {
-            packet.bytes = IP_HEADER + segment.encoded_len() as u32;
-        }
         (packet.src, packet.dst) = (src, peer.node);
-        (packet.step, packet.ttl) = (peer.step, TTL);
+        (packet.step, packet.flow, packet.ttl) = (peer.first.step, peer.flow, TTL);
         medium.set_out(src, id);
+    }
+
+    /// Another destination, or another flow to the last one; `false` if no node has that address.
+    fn find_peer(&mut self, address: Ipv4Addr, ports: (u16, u16), medium: &mut Medium) -> bool {
+        let Some(node) = medium.addresses.find(address) else {
+            return false;
+        };
+        let flow = Conversation::tcp(ports).mark(self.address, address);
+        self.peer = Peer {
+            address,
+            node,
+            ports,
+            flow,
+            first: medium.path(self.node, node, flow),
+        };
+        true
     }
 
     /// A port for the other side to connect to.
@@ -230,6 +250,11 @@ impl TcpHosts {
                 std::mem::swap(host, others);
             }
         }
+    }
+
+    /// A port of a host for a connection to be opened later, as long as there is one that is not given yet.
+    pub fn reserve_port(&mut self, host: u32) -> Option<u16> {
+        self.all[host as usize].endpoint.reserve_port()
     }
 
     /// What a connection counted, if it is still there.

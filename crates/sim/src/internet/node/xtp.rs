@@ -15,7 +15,7 @@ use super::stream::hand_over;
 use crate::internet::engine::{Engine, Source};
 use crate::internet::medium::Medium;
 use crate::internet::medium::addresses::{flow_of, group_address};
-use crate::internet::medium::packet::{Body, Carrier, IP_HEADER, NO_STEP, Packet, TTL};
+use crate::internet::medium::packet::{Body, Carrier, IP_HEADER};
 use crate::internet::network::{NodeIndex, Traffic};
 use crate::kernel::SourceId;
 
@@ -414,12 +414,7 @@ fn send(node: NodeIndex, datagram: XtpDatagram, medium: &mut Medium) {
     };
     let carrier = Carrier(datagram.dst.port());
     let below = if carrier == Carrier::IP { IP_HEADER } else { 0 };
-    medium.originate(Packet {
-        src: node,
-        dst,
-        bytes: below + packet.encoded_len() as u32,
-        step: NO_STEP,
-        ttl: TTL,
-        body: Body::Xtp(Box::new(packet), carrier),
-    });
+    let bytes = below + packet.encoded_len() as u32;
+    let body = Body::Xtp(Box::new(packet), carrier);
+    medium.originate((node, dst), bytes, body);
 }

@@ -124,9 +124,9 @@ impl Load {
     /// None if the path of a flow is not known.
     fn of(medium: &Medium, network: &Network) -> Option<Load> {
         let mut sharers = vec![0.0; medium.pipes.len()];
-        let flows = network.flows.iter();
-        for flow in flows.filter(|it| matches!(it.traffic, Traffic::Bulk(_))) {
-            for step in medium.paths.of(flow.from, flow.to)? {
+        let flows = network.flows.iter().enumerate();
+        for (n, flow) in flows.filter(|(_, it)| matches!(it.traffic, Traffic::Bulk(_))) {
+            for step in medium.paths.of(n, 0, flow.to)? {
                 sharers[step.pipe as usize] += 1.0;
             }
         }
@@ -140,8 +140,8 @@ impl Load {
             together: Vec::new(),
         };
         let mut used = vec![None; medium.pipes.len()];
-        for flow in &network.flows {
-            let there = medium.paths.of(flow.from, flow.to)?;
+        for (n, flow) in network.flows.iter().enumerate() {
+            let there = medium.paths.of(n, 0, flow.to)?;
             let largest = largest(network, flow);
             let mut add = |way: &[Step], from: NodeIndex, packets: f64| {
                 load.add(medium, &mut used, way, from, packets);
@@ -158,7 +158,7 @@ impl Load {
                 let shares = there.iter().map(|step| share(step.pipe));
                 let packets = shares.fold(f64::INFINITY, f64::min);
                 add(there, flow.from, packets);
-                add(medium.paths.of(flow.to, flow.from)?, flow.to, packets);
+                add(medium.paths.of(n, 1, flow.from)?, flow.to, packets);
             }
         }
         load.links = used.into_iter().flatten().collect();

@@ -25,7 +25,7 @@ pub enum Kind {
     /// across the i-th trunk, from 1, the hosts in{i} and out{i}.
     ParkingLot,
     /// `k` pods of k/2 routers pod{p}-edge{e} and as many pod{p}-agg{a}, (k/2)^2 routers core{c}, k/2 hosts
-    /// at each edge: host1 to host{k^3/4}. Each packet takes the same one of the shortest ways.
+    /// at each edge: host1 to host{k^3/4}. Routers spread flows over the shortest ways.
     FatTree,
     /// Hosts host1.. at the router hub, `hosts` of them.
     Star,

@@ -7,7 +7,7 @@ use layercast_workload::{Composite, PopulationError};
 
 use crate::internet::engine::{Engine, Source};
 use crate::internet::medium::Medium;
-use crate::internet::medium::packet::{Body, Datagram, NO_STEP, Packet, TTL};
+use crate::internet::medium::packet::{Body, Datagram};
 use crate::internet::medium::user::{Owner, User};
 use crate::internet::network::Population;
 use crate::internet::node::tcp::{Side, TcpHosts};
@@ -314,20 +314,14 @@ impl Apps {
                 media,
             } => {
                 let node = |host: HostId| tcp.get(self.host(host)).node;
-                medium.originate(Packet {
-                    src: node(from),
-                    dst: node(to),
-                    bytes: bytes + 28,
-                    step: NO_STEP,
-                    ttl: TTL,
-                    body: Body::Udp(Datagram {
-                        owner: Owner::Conversation(slot, number),
-                        sent: medium.engine.now,
-                        // A conversation has ports of its own.
-                        ports: (10_000 + (slot % 30_000) as u16, 5_004),
-                        media: Some(media),
-                    }),
+                let body = Body::Udp(Datagram {
+                    owner: Owner::Conversation(slot, number),
+                    sent: medium.engine.now,
+                    // A conversation has ports of its own.
+                    ports: (10_000 + (slot % 30_000) as u16, 5_004),
+                    media: Some(media),
                 });
+                medium.originate((node(from), node(to)), bytes + 28, body);
             }
         }
     }

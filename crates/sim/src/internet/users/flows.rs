@@ -9,7 +9,8 @@ use layercast_xtp::{ContextId, XtpCounts};
 
 use super::group::{Group, Member};
 use crate::internet::medium::Medium;
-use crate::internet::medium::packet::{Body, Datagram, NO_STEP, Packet, TTL};
+use crate::internet::medium::ecmp::Conversation;
+use crate::internet::medium::packet::{Body, Carrier, Datagram};
 use crate::internet::medium::user::{Owner, User};
 use crate::internet::network::{Bursts, Flow, Law, NodeIndex, SizeLaw, Traffic};
 use crate::internet::node::tcp::TcpHosts;
@@ -45,6 +46,8 @@ pub(crate) struct FlowState {
     ends: (u32, u32),
     /// Names of the two hosts.
     names: [Box<str>; 2],
+    /// The port its connection is opened from, unless it has to choose one then.
+    pub port: Option<u16>,
     connection: Option<ConnId>,
     context: Option<ContextId>,
     /// Its receivers, if it has many.
@@ -75,6 +78,7 @@ impl FlowState {
             source,
             ends: hosts,
             names: names.map(Box::from),
+            port: None,
             connection: None,
             context: None,
             group: None,
@@ -91,6 +95,16 @@ impl FlowState {
 
     pub fn from(&self) -> NodeIndex {
         self.flow.from
+    }
+
+    /// What routers see of it, if that is known before it starts.
+    pub fn conversation(&self, n: u32) -> Option<Conversation> {
+        match &self.flow.traffic {
+            Traffic::Bulk(_) => self.port.map(|port| Conversation::tcp((port, PORT))),
+            Traffic::Datagrams { .. } => Some(Conversation::udp((datagram_port(n), PORT))),
+            Traffic::Xtp { delivery, .. } => Some(Carrier::of(*delivery, n).conversation()),
+            Traffic::XtpMulticast { .. } => None,
+        }
     }
 
     pub fn to(&self) -> NodeIndex {
@@ -345,7 +359,9 @@ impl FlowState {
     fn open(&mut self, n: u32, bytes: Option<u64>, tcp: &mut TcpHosts, medium: &mut Medium) {
         let (from, to) = self.ends;
         let users = (User::Sender(n), User::Receiver(n));
-        let Some(id) = tcp.connect((from, 0), (to, PORT), users, medium) else {
+        let mut connect = |port| tcp.connect((from, port), (to, PORT), users, medium);
+        // A conversation may have taken the port meanwhile.
+        let Some(id) = self.port.and_then(&mut connect).or_else(|| connect(0)) else {
             return;
         };
         self.connection = Some(id);
@@ -376,14 +392,7 @@ impl FlowState {
             ports: (datagram_port(n), PORT),
             media: None,
         });
-        medium.originate(Packet {
-            src,
-            dst,
-            bytes,
-            step: NO_STEP,
-            ttl: TTL,
-            body,
-        });
+        medium.originate((src, dst), bytes, body);
     }
 
     /// No list of its members is kept: each invited host is one.

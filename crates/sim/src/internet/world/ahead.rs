@@ -9,6 +9,7 @@ use layercast_core::prefetch;
 
 use super::Internet;
 use crate::internet::engine::{Arrival, INBOX, PacketId, Source};
+use crate::internet::medium::ecmp::FlowMark;
 use crate::internet::medium::hop::Interface;
 use crate::internet::medium::packet::{Body, NO_STEP};
 use crate::internet::network::NodeIndex;
@@ -46,7 +47,7 @@ enum Needs {
     /// The link of a step.
     Step(u32),
     /// The link to a node.
-    WayTo(NodeIndex),
+    WayTo(NodeIndex, FlowMark),
     /// One link, and perhaps another, which it enters immediately.
     Pipes(u32, Option<u32>),
 }
@@ -165,7 +166,7 @@ impl Internet {
         } else if packet.step == NO_STEP {
             self.medium.routes.prepare(coming.to);
             self.medium.routes.prepare(packet.dst);
-            Needs::WayTo(packet.dst)
+            Needs::WayTo(packet.dst, packet.flow)
         } else {
             self.medium.paths.prepare(packet.step);
             Needs::Step(packet.step)
@@ -181,8 +182,8 @@ impl Internet {
         let coming = ahead.before(2);
         match coming.needs {
             Needs::Step(step) => coming.needs = Needs::pipes(self.medium.paths.pipes(step)),
-            Needs::WayTo(dst) => {
-                let hop = self.medium.routes.next(coming.to, dst, coming.to);
+            Needs::WayTo(dst, flow) => {
+                let hop = self.medium.routes.next(coming.to, dst, flow);
                 if let Some(Interface::Pipe(pipe)) = hop.map(|hop| hop.interface) {
                     coming.needs = Needs::Pipes(pipe, None);
                 }
@@ -230,7 +231,7 @@ impl Internet {
                     prefetch(&self.medium.pipes[first as usize]);
                 }
             }
-            Needs::Step(_) | Needs::WayTo(_) | Needs::Nothing => {}
+            Needs::Step(_) | Needs::WayTo(..) | Needs::Nothing => {}
         }
     }
 

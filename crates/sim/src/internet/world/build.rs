@@ -63,7 +63,10 @@ impl Internet {
             engine.kernel.schedule(source, Some(world.warm));
         }
         world.add_mets(network)?;
-        world.medium.lay_paths(network, world.ahead.is_some());
+        let conversations = (0..).zip(&world.flows.all);
+        let conversations = conversations.map(|(n, flow)| flow.conversation(n));
+        let is_large = world.ahead.is_some();
+        world.medium.lay_paths(network, conversations, is_large);
         Ok(world)
     }
 
@@ -98,6 +101,9 @@ impl Internet {
             let ends = (self.host(flow.from), self.host(flow.to));
             let names = [flow.from, flow.to].map(name);
             let mut state = FlowState::new(flow, source, ends, names, network.seed);
+            if matches!(flow.traffic, Traffic::Bulk(_)) {
+                state.port = self.tcp.reserve_port(ends.0);
+            }
             let mut of_xtp = Vec::new();
             match &flow.traffic {
                 Traffic::Xtp { .. } => of_xtp.extend([flow.from, flow.to]),

@@ -176,6 +176,8 @@ impl Adjacency {
 
 #[cfg(test)]
 mod tests {
+    mod spread;
+
     use std::cell::Cell;
 
     use super::*;
