@@ -1,6 +1,8 @@
 use layercast_core::Span;
 use thiserror::Error;
 
+use super::ControlFactory;
+
 /// How the congestion window answers loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Variant {
@@ -53,23 +55,28 @@ pub struct Quirks {
     /// time-out, if round trips are shorter than a tick.
     /// In the fixed point of 4.4BSD-Lite the deviation stays at three quarters of a tick, and the time-out at three.
     pub whole_ticks: bool,
+    /// Delayed acknowledgements of all connections of a host leave at ticks of one timer, after half of the delay on average.
+    /// Otherwise each connection has its own.
+    pub ack_ticks: bool,
 }
 
 /// The configuration of a host's TCP. Start from a [`Profile`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpConfig {
-    /// Congestion control.
+    /// Congestion control, and recovery from loss.
     pub variant: Variant,
+    /// Congestion control of one's own, in the place of that of the variant.
+    pub control: Option<ControlFactory>,
     /// Period of the timer that counts round trips and time-outs.
     pub slow_tick: Span,
-    /// Period of the timer that sends delayed acknowledgements; `None`: nothing is delayed.
+    /// How long an acknowledgement is delayed at most; `None`: not at all.
     pub fast_tick: Option<Span>,
     /// Least retransmission time-out, in slow ticks.
     pub min_rto: u32,
     /// Time-out before the first round-trip sample, in slow ticks.
     pub first_rto: u32,
-    /// What back-off multiplies as long as there is no sample, in slow ticks.
-    pub unsampled_rto: u32,
+    /// What back-off multiplies as long as there is no sample, in slow ticks; `None`: the time-out before it (RFC 6298 5.5).
+    pub unsampled_rto: Option<u32>,
     /// Longest time-out, in slow ticks.
     pub max_rto: u32,
     /// Time-outs in a row after which a connection is given up.
@@ -126,11 +133,12 @@ impl From<Profile> for TcpConfig {
     fn from(profile: Profile) -> TcpConfig {
         let bsd = TcpConfig {
             variant: Variant::Reno,
+            control: None,
             slow_tick: Span::from_ms(500),
             fast_tick: Some(Span::from_ms(200)),
             min_rto: 2,
             first_rto: 12,
-            unsampled_rto: 24,
+            unsampled_rto: Some(24),
             max_rto: 128,
             max_retries: 12,
             persist: (Span::from_secs(5), Span::from_secs(60)),
@@ -152,6 +160,7 @@ impl From<Profile> for TcpConfig {
                 extra_eighth: false,
                 count_acks: true,
                 whole_ticks: false,
+                ack_ticks: true,
             },
             connect_timeout: Span::from_secs(75),
             time_wait: Span::from_secs(60),
@@ -188,7 +197,7 @@ impl From<Profile> for TcpConfig {
                 fast_tick: Some(Span::from_ms(40)),
                 min_rto: 200,
                 first_rto: 1_000,
-                unsampled_rto: 1_000,
+                unsampled_rto: None,
                 max_rto: 60_000,
                 persist: (Span::from_ms(200), Span::from_secs(60)),
                 mss: 1_460,
@@ -221,12 +230,18 @@ impl TcpConfig {
             ),
             (self.min_rto == 0, "min_rto", "must be at least one tick"),
             (
+                self.first_rto == 0,
+                "first_rto",
+                "must be at least one tick",
+            ),
+            (
                 self.max_rto < self.min_rto.max(self.first_rto) || self.max_rto > 1 << 24,
                 "max_rto",
                 "must not be below the other time-outs, nor above 2^24 ticks",
             ),
             (
-                self.unsampled_rto == 0 || self.unsampled_rto > self.max_rto,
+                self.unsampled_rto
+                    .is_some_and(|ticks| ticks == 0 || ticks > self.max_rto),
                 "unsampled_rto",
                 "must be between one tick and max_rto",
             ),

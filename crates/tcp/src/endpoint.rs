@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Time, TraceEvent};
+use layercast_core::{FlowId, Machine, Observer, Off, Serial, Span, Stream, Time, TraceEvent};
 use layercast_protect::Seed;
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 use siphasher::sip::SipHasher24;
@@ -169,6 +169,36 @@ impl Endpoint {
         self.rare.stats.active_opens += 1;
         self.touch(id);
         Ok(id)
+    }
+
+    /// Completes a connection that [`connect`](Self::connect) has begun to `server`, which listens: as if the handshake had been,
+    /// but for its time, and without a round trip that was measured. For simulations that begin with established connections.
+    pub fn establish(
+        &mut self,
+        id: ConnId,
+        server: &mut Endpoint,
+        now: Time,
+    ) -> Result<(), TcpError> {
+        let mut segment = TcpSegment::default();
+        let mut pass = |from: &mut Endpoint, to: &mut Endpoint| {
+            let ends = from.poll_segment(now, &mut segment, &mut Off);
+            let ends = ends.ok_or(TcpError::Unknown)?;
+            to.receive(now, ends, &mut segment, &mut Off);
+            let key = key_of(ends.0, ends.1, &segment);
+            Ok(to.table.find(&key))
+        };
+        let accepted = pass(self, server)?;
+        pass(server, self)?;
+        pass(self, server)?;
+        self.forget_round_trips(Some(id));
+        server.forget_round_trips(accepted);
+        Ok(())
+    }
+
+    fn forget_round_trips(&mut self, id: Option<ConnId>) {
+        if let Some(connection) = id.and_then(|id| self.table.get_mut(id)) {
+            connection.forget_round_trips(&self.host);
+        }
     }
 
     /// Queues as much of `data` as there is room for; gives how many bytes. If it was not all, a
@@ -493,8 +523,10 @@ impl Endpoint {
         self.rare.stats.retransmitted += retransmitted;
         self.rare.stats.timeouts += timeouts;
         connection.counts.retransmitted += retransmitted;
+        let fast_retransmits = u64::from(outcome.fast_retransmits);
+        self.rare.stats.fast_retransmits += fast_retransmits;
         connection.counts.timeouts += timeouts;
-        self.rare.stats.fast_retransmits += u64::from(outcome.fast_retransmits);
+        connection.counts.fast_retransmits += fast_retransmits;
         let passive = connection.passive;
         if before != state {
             report(now, &self.rare.name, key, before, state, obs);

@@ -126,6 +126,8 @@ pub struct TcpCounts {
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Fast retransmits.
+    pub fast_retransmits: u64,
 }
 
 /// A snapshot of a connection.

@@ -12,6 +12,7 @@
 mod config;
 mod congestion;
 mod connection;
+mod control;
 mod cubic;
 mod endpoint;
 mod event;
@@ -22,5 +23,6 @@ mod ticks;
 
 pub use config::{Profile, Quirks, TcpConfig, TcpConfigError, Variant};
 pub use connection::State;
+pub use control::{Acked, CongestionControl, ControlFactory, Window};
 pub use endpoint::Endpoint;
 pub use event::{ConnId, Failure, TcpCounts, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats};

@@ -16,7 +16,7 @@ impl Rtt {
     pub(crate) fn new(config: &TcpConfig) -> Rtt {
         Rtt {
             srtt: 0,
-            rttvar: config.unsampled_rto as i32,
+            rttvar: config.unsampled_rto.unwrap_or(config.first_rto) as i32,
             shift: 0,
             rto: config.first_rto,
         }
@@ -170,5 +170,22 @@ mod tests {
             assert!(rtt.back_off(&config));
         }
         assert_eq!(rtt.rto(), 60_000);
+    }
+
+    #[test]
+    fn without_a_sample_the_first_time_out_is_doubled() {
+        // RFC 6298 5.5: 10 ms, then 20, 40, .., whatever the first one is.
+        let config = TcpConfig {
+            first_rto: 10,
+            min_rto: 10,
+            ..TcpConfig::from(Profile::Modern)
+        };
+        let mut rtt = Rtt::new(&config);
+        let mut seen = vec![rtt.rto()];
+        for _ in 0..4 {
+            rtt.back_off(&config);
+            seen.push(rtt.rto());
+        }
+        assert_eq!(seen, [10, 20, 40, 80, 160]);
     }
 }

@@ -245,6 +245,8 @@ pub struct FlowReport {
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Fast retransmits of TCP: times at which duplicate acknowledgements showed a loss.
+    pub fast_retransmits: u64,
     /// Mean one-way delay of datagrams in seconds; `None` for TCP.
     pub mean_delay: Option<f64>,
     /// Arrival of the last byte of a bounded transfer, in seconds; of multicast, at the last receiver. `None` if

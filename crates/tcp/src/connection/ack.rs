@@ -6,7 +6,7 @@ use layercast_wire::TcpSegment;
 use super::input::Ack;
 use super::{Alarm, Connection, Host, State};
 use crate::Variant;
-use crate::congestion::Acked;
+use crate::control::Acked;
 
 impl Connection {
     /// Takes the acknowledgement of a segment; `false` if the rest of it does not count either.
@@ -85,8 +85,9 @@ impl Connection {
         // Duplicates of what a time-out sent again are no loss (RFC 6582 3.2: until more than `recover` is
         // acknowledged; RFC 6675 5.1: until all of it is).
         let guarded = match recovery {
-            Variant::Reno => false,
-            Variant::Tahoe | Variant::NewReno => self.una <= self.recover,
+            // 4.4BSD-Lite knew no better.
+            Variant::Reno if host.config.quirks.count_acks => false,
+            Variant::Tahoe | Variant::Reno | Variant::NewReno => self.una <= self.recover,
             Variant::Sack | Variant::Cubic => self.una < self.recover,
         };
         if lost && !guarded {
@@ -122,7 +123,9 @@ impl Connection {
             Variant::Sack | Variant::Cubic => {
                 self.congestion.set_cwnd(threshold);
                 (self.recover, self.recovering) = (self.max, true);
-                (self.resent, self.rescued) = (self.una, false);
+                // What the recovery before sent again beyond its end may still be on its way.
+                self.front = self.resent <= self.una;
+                (self.resent, self.rescued) = (self.resent.max(self.una), false);
             }
         }
     }

@@ -358,7 +358,11 @@ impl Connection {
         match &host.fast {
             Some(fast) if self.rcv_nxt - self.rcv_acked < 2 * self.rcv_mss => {
                 if self.timers.delack.is_off() {
-                    self.timers.delack = Alarm::at(fast.after(now, 1));
+                    let at = match host.config.quirks.ack_ticks {
+                        true => fast.after(now, 1),
+                        false => now.saturating_add(fast.span(1)),
+                    };
+                    self.timers.delack = Alarm::at(at);
                 }
             }
             _ => self.ack_now = true,

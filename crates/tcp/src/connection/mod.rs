@@ -322,6 +322,11 @@ impl Connection {
         }
     }
 
+    /// As before the first sample.
+    pub(crate) fn forget_round_trips(&mut self, host: &Host) {
+        self.rtt = Rtt::new(&host.config);
+    }
+
     /// Takes as much of `data` as there is room for; gives how much.
     pub(crate) fn write(&mut self, host: &Host, data: &Payload) -> Result<usize, TcpError> {
         if self.fin_queued || self.state == State::Closed {

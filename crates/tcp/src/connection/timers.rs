@@ -78,6 +78,7 @@ impl Connection {
         self.dups = 0;
         (self.recovering, self.front) = (false, false);
         self.recover = self.max;
+        self.resent = self.una;
         self.scoreboard.clear();
     }
 

@@ -1,6 +1,7 @@
 //! TCP end to end: two hosts in virtual time.
 
 mod adversary;
+mod control;
 #[path = "../../../bytestream/tests/common/flying.rs"]
 mod flying;
 mod golden;
@@ -9,5 +10,6 @@ mod matrix;
 mod net;
 #[path = "../../../bytestream/tests/common/pair.rs"]
 mod pair;
+mod recovery;
 #[path = "../../../bytestream/tests/common/golden.rs"]
 mod trace;

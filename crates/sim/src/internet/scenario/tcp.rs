@@ -65,7 +65,7 @@ pub struct TcpSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero()))]
     pub slow_tick: Option<Text<Span>>,
-    /// Period of the timer of delayed acknowledgements; "off": no delay.
+    /// Longest delay of an acknowledgement; "off": no delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_tick: Option<Text<OrOff<Span>>>,
     /// Least retransmission time-out: whole slow ticks.
@@ -75,7 +75,7 @@ pub struct TcpSpec {
     /// Time-out before the first sample: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_rto: Option<Text<Span>>,
-    /// Base of the back-off before the first sample: whole slow ticks.
+    /// Base of the back-off before the first sample: whole slow ticks. Default: `first_rto`; twice that in the profiles of BSD.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero()))]
     pub unsampled_rto: Option<Text<Span>>,
@@ -137,12 +137,16 @@ pub struct TcpSpec {
     /// Congestion avoidance adds MSS/8 to each step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_eighth: Option<bool>,
-    /// The window grows by a segment for each acknowledgement, however little it covers.
+    /// The window grows by a segment for each acknowledgement, however little it covers, and duplicates after a time-out may be
+    /// taken for a loss, as in 4.4BSD-Lite; false: bytes acknowledged are counted (RFC 5681, RFC 3465, RFC 6582).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_acks: Option<bool>,
     /// The time-out is computed from mean and deviation in whole ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_ticks: Option<bool>,
+    /// Delayed acknowledgements of all connections of a host leave at ticks of one timer with the period `fast_tick`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_ticks: Option<bool>,
     /// Time limit of connection establishment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<Text<Span>>,
@@ -180,7 +184,9 @@ impl TcpSpec {
             }),
         };
         let span = |time: Option<Text<Span>>, base: Span| time.map_or(base, |time| time.0);
+        let first_rto = ticks("first_rto", self.first_rto, base.first_rto)?;
         let config = TcpConfig {
+            control: None,
             variant: match self.variant {
                 None => base.variant,
                 Some(VariantName::Tahoe) => Variant::Tahoe,
@@ -192,8 +198,13 @@ impl TcpSpec {
             slow_tick: tick,
             fast_tick: self.fast_tick.map_or(base.fast_tick, |tick| tick.0.0),
             min_rto: ticks("min_rto", self.min_rto, base.min_rto)?,
-            first_rto: ticks("first_rto", self.first_rto, base.first_rto)?,
-            unsampled_rto: ticks("unsampled_rto", self.unsampled_rto, base.unsampled_rto)?,
+            first_rto,
+            unsampled_rto: match (self.unsampled_rto, base.unsampled_rto) {
+                (None, None) => None,
+                // As much longer than the first as that of the profile.
+                (None, Some(ticks)) => Some(scaled(ticks, first_rto, base.first_rto)),
+                (given, _) => Some(ticks("unsampled_rto", given, 0)?),
+            },
             max_rto: ticks("max_rto", self.max_rto, base.max_rto)?,
             max_retries: self.max_retries.unwrap_or(base.max_retries),
             persist: self
@@ -223,6 +234,7 @@ impl TcpSpec {
                 extra_eighth: self.extra_eighth.unwrap_or(base.quirks.extra_eighth),
                 count_acks: self.count_acks.unwrap_or(base.quirks.count_acks),
                 whole_ticks: self.whole_ticks.unwrap_or(base.quirks.whole_ticks),
+                ack_ticks: self.ack_ticks.unwrap_or(base.quirks.ack_ticks),
             },
             connect_timeout: span(self.connect_timeout, base.connect_timeout),
             time_wait: span(self.time_wait, base.time_wait),
@@ -235,6 +247,12 @@ impl TcpSpec {
         })?;
         Ok(config)
     }
+}
+
+/// `ticks` as a time of `to` instead of `from` ticks.
+fn scaled(ticks: u32, to: u32, from: u32) -> u32 {
+    let scaled = u64::from(ticks) * u64::from(to) / u64::from(from.max(1));
+    u32::try_from(scaled).unwrap_or(u32::MAX)
 }
 
 /// The time in whole ticks.

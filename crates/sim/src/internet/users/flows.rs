@@ -34,6 +34,7 @@ fn as_segments(counts: XtpCounts) -> TcpCounts {
         received: counts.received,
         retransmitted: counts.retransmitted,
         timeouts: counts.handshakes,
+        fast_retransmits: 0,
     }
 }
 
@@ -421,6 +422,7 @@ impl FlowState {
             received,
             retransmitted,
             timeouts,
+            fast_retransmits,
         } = self.before;
         let has_ends = !matches!(self.flow.traffic, Traffic::Datagrams { .. });
         let from = since.max(self.flow.start);
@@ -450,6 +452,7 @@ impl FlowState {
             },
             retransmitted: counts.retransmitted - retransmitted,
             timeouts: counts.timeouts - timeouts,
+            fast_retransmits: counts.fast_retransmits - fast_retransmits,
             mean_delay: (!has_ends).then(|| self.delay.seconds()),
             completed: self.completed.map(Time::as_secs_f64),
             receivers: self

@@ -1,0 +1,94 @@
+//! What recovery sends again, over many patterns of loss: not what is on its way already, and not what a time-out had sent.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use layercast_core::{Span, Stream};
+use layercast_tcp::{Profile, TcpConfig, TcpPacket, TcpStats, Variant};
+use layercast_wire::Payload;
+
+use super::net::{Net, ms};
+
+/// How often each data segment arrived, by its number in the stream.
+type Arrived = Rc<RefCell<BTreeMap<u32, u32>>>;
+
+/// Sends without end for `seconds`, one way in 20 ms; of the data segments those that `is_lost` are, by their count.
+fn sends(
+    config: TcpConfig,
+    seconds: u64,
+    mut is_lost: impl FnMut(u64) -> bool + 'static,
+) -> (TcpStats, Arrived) {
+    let arrived = Arrived::default();
+    let seen = arrived.clone();
+    let mut count = 0;
+    let channel = move |host, packet: TcpPacket| {
+        if host == 0 && !packet.segment.payload.is_empty() {
+            count += 1;
+            if is_lost(count) {
+                return Vec::new();
+            }
+            *seen.borrow_mut().entry(packet.segment.seq.0).or_default() += 1;
+        }
+        vec![(ms(20), packet)]
+    };
+    let mut net = Net::new([config.clone(), config], Box::new(channel));
+    let (near, far) = net.open();
+    net.sink = Some((1, far));
+    let end = net.now + Span::from_secs(seconds);
+    loop {
+        net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
+        if !net.step(end) {
+            break;
+        }
+    }
+    (net.hosts[0].stats(), arrived)
+}
+
+fn modern(variant: Variant) -> TcpConfig {
+    TcpConfig {
+        variant,
+        ..TcpConfig::from(Profile::Modern)
+    }
+}
+
+/// Segments are lost at random, and none is reordered: what arrives twice was sent again while it was on its way.
+#[test]
+fn nothing_arrives_twice_where_nothing_is_reordered_or_timed_out() {
+    for variant in [Variant::Sack, Variant::Cubic] {
+        let (mut again, mut runs) = (0, 0);
+        for seed in 0..60 {
+            let mut random = Stream::new(seed, "test/loss");
+            let (stats, arrived) = sends(modern(variant), 4, move |_| random.below(40) == 0);
+            if stats.timeouts > 0 {
+                continue;
+            }
+            runs += 1;
+            again += stats.fast_retransmits;
+            let twice = arrived
+                .borrow()
+                .values()
+                .filter(|&&count| count > 1)
+                .count();
+            assert_eq!(twice, 0, "{variant:?}, seed {seed}: {stats:?}");
+        }
+        assert!(runs > 5 && again > 100, "{runs} runs, {again} recoveries");
+    }
+}
+
+/// The first half of a window is lost, so that a time-out sends all of it again; the receiver has the other half, and answers
+/// that with duplicates. They are no loss (RFC 6582, 3.2), except to 4.4BSD-Lite.
+#[test]
+fn duplicates_after_a_time_out_are_no_loss_to_reno() {
+    let config = |quirk| {
+        let mut config = modern(Variant::Reno);
+        (config.sack, config.initial_window) = (false, 16);
+        config.quirks.count_acks = quirk;
+        config
+    };
+    // All but the last three of the first window, which are too few for a fast retransmit, and what is sent then.
+    let lost = |count| (1..=13).contains(&count) || (17..=20).contains(&count);
+    let (stats, _) = sends(config(false), 10, lost);
+    assert!(stats.timeouts > 0, "{stats:?}");
+    assert_eq!(stats.fast_retransmits, 0, "{stats:?}");
+}
