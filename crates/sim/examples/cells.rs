@@ -124,6 +124,8 @@ fn network(
         from: NodeIndex(routers + from),
         to: NodeIndex(routers + to),
         start: Time::ZERO + Span::from_us(113).times(n as u64),
+        start_jitter: Span::ZERO,
+        is_established: false,
         stop: None,
         traffic: Traffic::Datagrams {
             gap: Law::Constant(Span::from_ps(bits * 1_000_000_000_000 / bps)),

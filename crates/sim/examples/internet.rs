@@ -48,6 +48,8 @@ fn main() {
         from: NodeIndex(2 + n),
         to: NodeIndex(2 + flows + n),
         start: Time::ZERO + Span::from_ms(u64::from(n)),
+        start_jitter: Span::ZERO,
+        is_established: false,
         stop: None,
         traffic: Traffic::Bulk(None),
     };

@@ -277,6 +277,10 @@ pub struct Flow {
     pub to: NodeIndex,
     /// When it starts.
     pub start: Time,
+    /// By up to this it starts later, at random.
+    pub start_jitter: Span,
+    /// Of TCP: its connection exists from the beginning.
+    pub is_established: bool,
     /// When nothing more is sent.
     pub stop: Option<Time>,
     /// What it sends.

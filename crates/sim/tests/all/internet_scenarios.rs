@@ -326,7 +326,10 @@ prop_compose! {
         -> FlowSpec {
         let (gap, size) = (Text(Law::Exponential(gap.0)), Text(SizeLaw::Exponential(mean)));
         let datagrams = stream.then_some(DatagramSpec { gap, size, on: None, off: stream.then_some(gap) });
-        FlowSpec { name, from, to, start, stagger: start, stop, bytes: bytes.map(Bytes), xtp, datagrams, contract: None }
+        FlowSpec {
+            name, from: from.clone(), to, start, start_jitter: start, stagger: start, stop, bytes: bytes.map(Bytes), xtp, datagrams, contract: None,
+            tcp: stream.then_some(from), established: stream,
+        }
     }
 }
 

@@ -58,6 +58,8 @@ pub fn flow(name: &str, from: u32, to: u32, start: Span, traffic: Traffic) -> Fl
         from: NodeIndex(from),
         to: NodeIndex(to),
         start: Time::ZERO + start,
+        start_jitter: Span::ZERO,
+        is_established: false,
         stop: None,
         traffic,
     }

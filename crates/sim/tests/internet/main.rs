@@ -10,6 +10,7 @@ mod ecmp;
 mod external;
 mod monitor;
 mod queues;
+mod starts;
 mod tcp;
 mod told;
 mod trace;

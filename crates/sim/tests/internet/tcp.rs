@@ -99,3 +99,38 @@ fn an_overshoot_of_slow_start_is_not_repeated_for_ever() {
     let flow = &run(&network).flows[0];
     assert!(flow.goodput_bps > 70e6, "{flow:?}");
 }
+
+/// Equal flows of NewReno at a queue of one packet: with the same start and the same round trip they move in step, and a flow that finds
+/// the queue full finds it full again (phase effects, Floyd and Jacobson 1992).
+fn at_a_queue_of_one_packet(jitter: Span, seed: u64) -> Vec<f64> {
+    let mut network = dumbbell(4, 10_000_000, Span::from_ms(10), Limit::Packets(1), 200.0);
+    for node in &mut network.nodes {
+        if let Role::Host(config) = &mut node.role {
+            config.variant = Variant::NewReno;
+            config.sack = false;
+        }
+    }
+    network.seed = seed;
+    network.warm_up = Span::from_secs(20);
+    for flow in &mut network.flows {
+        flow.start_jitter = jitter;
+    }
+    let report = run(&network);
+    report
+        .flows
+        .iter()
+        .map(|flow| flow.goodput_bps / 1e6)
+        .collect()
+}
+
+#[test]
+fn equal_flows_share_a_queue_of_one_packet() {
+    for seed in 1..4 {
+        let rates = at_a_queue_of_one_packet(Span::from_secs(1), seed);
+        let mean = rates.iter().sum::<f64>() / 4.0;
+        assert!(
+            rates.iter().all(|rate| (rate / mean - 1.0).abs() < 0.1),
+            "{seed}: {rates:?}"
+        );
+    }
+}

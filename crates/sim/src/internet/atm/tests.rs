@@ -240,6 +240,8 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             from: NodeIndex(2 * from + 1),
             to: NodeIndex(2 * to + 1),
             start: at(start),
+            start_jitter: Span::ZERO,
+            is_established: false,
             stop: Some(at(start) + Span::from_ms(*stop)),
             traffic: traffic.clone(),
         };

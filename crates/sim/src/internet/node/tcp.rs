@@ -503,6 +503,32 @@ impl TcpHosts {
         Some(id)
     }
 
+    /// [Connects](Self::connect) before the run begins: both sides are there immediately, and no packet has been sent.
+    pub fn establish(
+        &mut self,
+        (from, from_port): (u32, u16),
+        (to, to_port): (u32, u16),
+        users: (User, User),
+        medium: &mut Medium,
+    ) -> Option<ConnId> {
+        let id = self.connect((from, from_port), (to, to_port), users, medium)?;
+        let mut ends = self
+            .all
+            .get_disjoint_mut([from as usize, to as usize])
+            .ok()?;
+        let [client, server] = &mut ends;
+        client
+            .endpoint
+            .establish(id, &mut server.endpoint, medium.engine.now)
+            .ok()?;
+        for host in [from, to] {
+            self.touch(host);
+            while self.settle(host, medium) {}
+        }
+        while self.next_touched().is_some() {}
+        Some(id)
+    }
+
     /// Registers the user of an expected connection from a peer to one of a host's ports.
     pub fn expect(&mut self, host: u32, peer: SocketAddrV4, port: u16, user: User) {
         let state = &mut self.all[host as usize];

@@ -104,7 +104,8 @@ impl<'a> Builder<'a> {
         self.tcp.contains_key("default")
     }
 
-    fn tcp_called(&self, field: &str, name: Option<&str>) -> Result<TcpConfig, ScenarioError> {
+    /// The TCP of a table, or of a profile.
+    pub fn tcp_called(&self, field: &str, name: Option<&str>) -> Result<TcpConfig, ScenarioError> {
         let Some(name) = name else {
             return Ok(self.default_tcp.clone());
         };

@@ -5,6 +5,7 @@ mod atm;
 mod attach;
 mod build;
 mod check;
+mod connection;
 mod contract;
 mod contracts;
 mod error;

@@ -55,7 +55,7 @@ impl Scenario {
         };
         let mut sets = parts(&network, atm.as_ref());
         let mut contracts = Contracts::new(self, &network);
-        let flows = traffic::flows(self, &network, &mut sets, &mut contracts)?;
+        let flows = traffic::flows(self, &mut network, &mut sets, &mut contracts)?;
         let contracts = contracts.finish(self, &network, &mut sets)?;
         let mets = mets::network(self, &network, &mut sets)?;
         let attachments = attach::attachments(self, &network, &mut sets)?;

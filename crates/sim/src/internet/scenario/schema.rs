@@ -379,6 +379,9 @@ pub struct FlowSpec {
     /// Start.
     #[serde(default = "zero")]
     pub start: Text<Span>,
+    /// A random time, uniform from 0 to this, by which it starts later.
+    #[serde(default = "zero", skip_serializing_if = "is_zero")]
+    pub start_jitter: Text<Span>,
     /// With ranges: time between the starts of consecutive flows.
     #[serde(default = "zero", skip_serializing_if = "is_zero")]
     pub stagger: Text<Span>,
@@ -388,6 +391,12 @@ pub struct FlowSpec {
     /// Length of a TCP or XTP transfer; default: unlimited data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
+    /// TCP of its two hosts: a table [tcp.NAME], or a profile; also in a [topology].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<String>,
+    /// The connection exists at the beginning of the run: no handshake.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub established: bool,
     /// XTP instead of TCP; {} for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtp: Option<XtpSpec>,
@@ -442,6 +451,9 @@ fn zero() -> Text<Span> {
 }
 fn is_zero(span: &Text<Span>) -> bool {
     span.0 == Span::ZERO
+}
+fn is_false(value: &bool) -> bool {
+    !value
 }
 fn one() -> u64 {
     1

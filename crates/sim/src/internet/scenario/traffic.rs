@@ -7,6 +7,7 @@ use layercast_wire::XTP_HEADER;
 
 use super::build::Builder;
 use super::check::{check_span, check_title};
+use super::connection;
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::group;
@@ -21,17 +22,19 @@ use crate::scenario::units::Quantity;
 /// The flows of a scenario.
 pub(super) fn flows(
     scenario: &Scenario,
-    network: &Builder<'_>,
+    network: &mut Builder<'_>,
     sets: &mut Components,
     contracts: &mut Contracts,
 ) -> Result<Vec<Flow>, ScenarioError> {
     let mut flows = Vec::new();
     let mut taken: BTreeMap<String, Place> = BTreeMap::new();
     let mut numbers = BTreeMap::new();
+    let mut given_tcp = connection::Given::new();
     let mtu = scenario.atm.as_ref().map_or(mtu(), |atm| atm.mtu);
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
         let traffic = times_and_traffic(place, spec, scenario.run.duration.0)?;
+        connection::check(place, spec, &traffic, scenario.run.duration.0)?;
         if let Some((xtp, of_group)) = spec
             .xtp
             .as_ref()
@@ -49,6 +52,8 @@ pub(super) fn flows(
                 from: nodes[0],
                 to: nodes[1],
                 start: Time::ZERO.saturating_add(spec.start.0),
+                start_jitter: spec.start_jitter.0,
+                is_established: false,
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
                 traffic,
             });
@@ -85,6 +90,7 @@ pub(super) fn flows(
         };
         for (k, [from, to]) in ends.iter().enumerate() {
             let [a, b] = network.two_hosts(place, &ends[k], sets)?;
+            connection::give_tcp(&mut given_tcp, place, spec, [a, b], network)?;
             if let Traffic::Xtp { delivery, .. } = traffic
                 && delivery != XtpDelivery::Ip
                 && let Some(&host) = [a, b].iter().find(|it| !network.adapters.contains_key(it))
@@ -109,6 +115,8 @@ pub(super) fn flows(
                 from: a,
                 to: b,
                 start: Time::ZERO.saturating_add(spec.start.0 + later),
+                start_jitter: spec.start_jitter.0,
+                is_established: spec.established,
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
                 traffic: traffic.clone(),
             });

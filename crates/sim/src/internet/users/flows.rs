@@ -73,9 +73,14 @@ impl FlowState {
         names: [&str; 2],
         seed: u64,
     ) -> FlowState {
+        let mut flow = flow.clone();
+        if flow.start_jitter > Span::ZERO {
+            let mut stream = Stream::new(seed, &format!("flow/{}/start", flow.name));
+            flow.start += Span::from_ps(stream.below(flow.start_jitter.as_ps()));
+        }
         FlowState {
             stream: Stream::new(seed, &format!("flow/{}", flow.name)),
-            flow: flow.clone(),
+            flow,
             source,
             ends: hosts,
             names: names.map(Box::from),
@@ -92,6 +97,11 @@ impl FlowState {
             completed: None,
             pauses: None,
         }
+    }
+
+    /// When it starts.
+    pub fn start(&self) -> Time {
+        self.flow.start
     }
 
     pub fn from(&self) -> NodeIndex {
@@ -356,13 +366,22 @@ impl Flows {
 }
 
 impl FlowState {
+    /// Before the run: the connection of a flow exists already.
+    pub fn establish(&mut self, n: u32, tcp: &mut TcpHosts, medium: &mut Medium) {
+        let (from, to) = self.ends;
+        let users = (User::Sender(n), User::Receiver(n));
+        let port = self.port.unwrap_or(0);
+        self.connection = tcp.establish((from, port), (to, PORT), users, medium);
+    }
+
     /// A flow of TCP starts.
     fn open(&mut self, n: u32, bytes: Option<u64>, tcp: &mut TcpHosts, medium: &mut Medium) {
         let (from, to) = self.ends;
         let users = (User::Sender(n), User::Receiver(n));
         let mut connect = |port| tcp.connect((from, port), (to, PORT), users, medium);
         // A conversation may have taken the port meanwhile.
-        let Some(id) = self.port.and_then(&mut connect).or_else(|| connect(0)) else {
+        let connect = || self.port.and_then(&mut connect).or_else(|| connect(0));
+        let Some(id) = self.connection.or_else(connect) else {
             return;
         };
         self.connection = Some(id);

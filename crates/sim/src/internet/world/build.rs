@@ -97,12 +97,16 @@ impl Internet {
             let n = n as u32;
             let engine = &mut self.medium.engine;
             let source = engine.add(Source::Flow(n));
-            engine.kernel.schedule(source, Some(flow.start));
             let ends = (self.host(flow.from), self.host(flow.to));
             let names = [flow.from, flow.to].map(name);
             let mut state = FlowState::new(flow, source, ends, names, network.seed);
+            let start = Some(state.start());
+            self.medium.engine.kernel.schedule(source, start);
             if matches!(flow.traffic, Traffic::Bulk(_)) {
                 state.port = self.tcp.reserve_port(ends.0);
+                if flow.is_established {
+                    state.establish(n, &mut self.tcp, &mut self.medium);
+                }
             }
             let mut of_xtp = Vec::new();
             match &flow.traffic {
