@@ -18,6 +18,8 @@ pub enum Variant {
     Sack,
     /// CUBIC growth (RFC 9438) over the recovery of [`Sack`](Variant::Sack).
     Cubic,
+    /// CUBIC as Linux has it, with HyStart, over the recovery of [`Sack`](Variant::Sack).
+    Linux,
 }
 
 /// A named set of parameters.

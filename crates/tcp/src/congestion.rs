@@ -1,5 +1,6 @@
 use super::control::{Acked, CongestionControl, INFINITE, Reno, Window};
 use super::cubic::Cubic;
+use super::linux::Linux;
 use super::{Quirks, TcpConfig, Variant};
 
 /// Congestion window and slow-start threshold of a connection, and what moves them.
@@ -17,6 +18,7 @@ enum Control {
     Lite(Quirks),
     Reno(Reno),
     Cubic(Cubic),
+    Linux(Box<Linux>),
     /// Of the user.
     Own(Box<dyn CongestionControl>),
 }
@@ -25,8 +27,9 @@ impl Control {
     fn new(config: &TcpConfig) -> Control {
         match (&config.control, config.variant) {
             (Some(own), _) => Control::Own(own.make()),
-            (None, _) if config.quirks.count_acks => Control::Lite(config.quirks),
             (None, Variant::Cubic) => Control::Cubic(Cubic::default()),
+            (None, Variant::Linux) => Control::Linux(Box::default()),
+            (None, _) if config.quirks.count_acks => Control::Lite(config.quirks),
             (None, _) => Control::Reno(Reno::default()),
         }
     }
@@ -37,6 +40,7 @@ impl Control {
             Control::Lite(_) => None,
             Control::Reno(reno) => Some(reno),
             Control::Cubic(cubic) => Some(cubic),
+            Control::Linux(linux) => Some(linux.as_mut()),
             Control::Own(own) => Some(own.as_mut()),
         }
     }
@@ -96,6 +100,7 @@ impl Congestion {
             _ if !is_used => {}
             Control::Reno(reno) => reno.on_ack(window, &acked),
             Control::Cubic(cubic) => cubic.on_ack(window, &acked),
+            Control::Linux(linux) => linux.on_ack(window, &acked),
             Control::Own(own) => own.on_ack(window, &acked),
         }
     }
@@ -176,6 +181,7 @@ mod tests {
                 bytes: self.each * self.congestion.window.mss(),
                 flight,
                 srtt: Span::from_ms(100),
+                rtt: None,
             });
         }
 
@@ -276,6 +282,7 @@ mod tests {
                 bytes,
                 flight: 0,
                 srtt: Span::from_ms(100),
+                rtt: None,
             });
             assert_eq!(congestion.cwnd() - before, 512 * 512 / before);
         }

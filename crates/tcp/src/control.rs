@@ -20,6 +20,8 @@ pub struct Acked {
     pub flight: u64,
     /// Smoothed round trip.
     pub srtt: Span,
+    /// The round trip that this acknowledgement showed, if it did, in whole ticks of the clock of the host.
+    pub rtt: Option<Span>,
 }
 
 /// Congestion window and slow-start threshold of a connection, in bytes.

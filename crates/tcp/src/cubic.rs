@@ -3,7 +3,7 @@ use layercast_core::Time;
 use super::control::{Acked, CongestionControl, Window};
 
 /// RFC 9438 5: how fast the window returns, in segments per second cubed.
-const C: f64 = 0.4;
+pub(crate) const C: f64 = 0.4;
 /// RFC 9438 4.6: what of the window is left after a loss.
 const BETA: f64 = 0.7;
 
@@ -62,9 +62,13 @@ impl Cubic {
     }
 
     fn at(&self, t: f64) -> f64 {
-        let d = t - self.k;
-        C * d * d * d + self.w_max
+        cubic(t - self.k, self.w_max)
     }
+}
+
+/// The window `t` seconds after it is back at `w_max` (RFC 9438 4.2, figure 1).
+pub(crate) fn cubic(t: f64, w_max: f64) -> f64 {
+    C * t * t * t + w_max
 }
 
 impl CongestionControl for Cubic {
@@ -142,6 +146,7 @@ mod tests {
                 bytes: mss,
                 flight: before,
                 srtt,
+                rtt: Some(srtt),
             };
             cubic.on_ack(window, &acked);
             assert!(window.cwnd() <= before + mss);

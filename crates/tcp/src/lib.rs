@@ -16,6 +16,7 @@ mod control;
 mod cubic;
 mod endpoint;
 mod event;
+mod linux;
 mod rtt;
 mod scoreboard;
 mod table;

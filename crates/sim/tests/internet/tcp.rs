@@ -134,3 +134,30 @@ fn equal_flows_share_a_queue_of_one_packet() {
         );
     }
 }
+
+/// Nothing is sent again that is on its way, where nothing is reordered and no acknowledgement is lost.
+#[test]
+fn no_more_is_sent_again_than_a_queue_has_dropped() {
+    let mut judged = 0;
+    for variant in [Variant::Sack, Variant::Cubic, Variant::Linux] {
+        for (bps, limit) in [(10_000_000, 20), (50_000_000, 200), (50_000_000, 400)] {
+            let mut network = dumbbell(1, bps, Span::from_ms(20), Limit::Packets(limit), 15.0);
+            for node in &mut network.nodes {
+                if let Role::Host(config) = &mut node.role {
+                    config.variant = variant;
+                    // With nothing new to send, RFC 6675 sends the last segment again (NextSeg, rule 4).
+                    (config.send_buffer, config.recv_buffer) = (8 << 20, 8 << 20);
+                }
+            }
+            let report = run(&network);
+            let (flow, queue) = (&report.flows[0], &report.queues[0]);
+            // A time-out sends again what has arrived, too.
+            if flow.timeouts == 0 && queue.dropped_full > 0 {
+                judged += 1;
+                let most = queue.dropped_full;
+                assert!(flow.retransmitted <= most, "{variant:?} {most} {flow:?}");
+            }
+        }
+    }
+    assert!(judged > 1, "{judged}");
+}

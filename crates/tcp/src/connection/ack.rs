@@ -62,8 +62,8 @@ impl Connection {
     /// How this connection recovers from loss.
     pub(super) fn recovery(&self, host: &Host) -> Variant {
         match host.config.variant {
-            Variant::Sack | Variant::Cubic if self.sack => Variant::Sack,
-            Variant::Sack | Variant::Cubic => Variant::NewReno,
+            Variant::Sack | Variant::Cubic | Variant::Linux if self.sack => Variant::Sack,
+            Variant::Sack | Variant::Cubic | Variant::Linux => Variant::NewReno,
             variant => variant,
         }
     }
@@ -88,7 +88,7 @@ impl Connection {
             // 4.4BSD-Lite knew no better.
             Variant::Reno if host.config.quirks.count_acks => false,
             Variant::Tahoe | Variant::Reno | Variant::NewReno => self.una <= self.recover,
-            Variant::Sack | Variant::Cubic => self.una < self.recover,
+            Variant::Sack | Variant::Cubic | Variant::Linux => self.una < self.recover,
         };
         if lost && !guarded {
             self.recover_fast(recovery);
@@ -120,7 +120,7 @@ impl Connection {
                 (self.recover, self.recovering) = (self.max, true);
                 self.partial = false;
             }
-            Variant::Sack | Variant::Cubic => {
+            Variant::Sack | Variant::Cubic | Variant::Linux => {
                 self.congestion.set_cwnd(threshold);
                 (self.recover, self.recovering) = (self.max, true);
                 // What the recovery before sent again beyond its end may still be on its way.
@@ -152,7 +152,7 @@ impl Connection {
             _ => {}
         }
         self.dups = 0;
-        self.measure(host, now, at, segment);
+        let sample = self.measure(host, now, at, segment);
         if at == self.max {
             self.timers.rexmt = Alarm::OFF;
         } else if self.timers.persist.is_off() && (restarts || self.timers.rexmt.is_off()) {
@@ -168,6 +168,7 @@ impl Connection {
                 bytes,
                 flight,
                 srtt: srtt.mul_div(1, 8),
+                rtt: sample.map(|ticks| host.slow.span(ticks)),
             });
         }
         self.snd.drop_to(at);
@@ -203,23 +204,31 @@ impl Connection {
         !std::mem::replace(&mut self.partial, true)
     }
 
-    /// Takes a round-trip sample, if this acknowledgement gives one (Karn; RFC 7323 4).
-    pub(super) fn measure(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
+    /// Takes a round-trip sample, if this acknowledgement gives one (Karn; RFC 7323 4), and returns its ticks.
+    pub(super) fn measure(
+        &mut self,
+        host: &Host,
+        now: Time,
+        at: u64,
+        segment: &TcpSegment,
+    ) -> Option<u64> {
+        let mut sample = None;
         let echo = segment.options.timestamps.filter(|_| self.stamps);
         if let Some(stamps) = echo {
             let passed = (host.slow.count(now) as u32)
                 .wrapping_add(self.ts_offset)
                 .wrapping_sub(stamps.echo);
-            if passed < 1 << 24 {
-                self.rtt.sample(&host.config, u64::from(passed) + 1);
-            }
+            sample = (passed < 1 << 24).then_some(u64::from(passed));
         } else if let Some((_, left)) = self.timing.filter(|&(start, _)| at > start) {
-            self.rtt
-                .sample(&host.config, host.slow.count(now) - left + 1);
+            sample = Some(host.slow.count(now) - left);
+        }
+        if let Some(ticks) = sample {
+            self.rtt.sample(&host.config, ticks + 1);
         }
         if self.timing.is_some_and(|(start, _)| at > start) {
             self.timing = None;
         }
+        sample
     }
 
     /// Takes the window, unless the segment is older than the last one that updated it (RFC 9293, section

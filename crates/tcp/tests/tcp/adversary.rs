@@ -168,6 +168,7 @@ fn variants() -> impl Strategy<Value = Variant> {
         Just(Variant::NewReno),
         Just(Variant::Sack),
         Just(Variant::Cubic),
+        Just(Variant::Linux),
     ]
 }
 
@@ -232,6 +233,7 @@ fn every_variant_finishes_in_fair_weather() {
         Variant::NewReno,
         Variant::Sack,
         Variant::Cubic,
+        Variant::Linux,
     ] {
         let config = TcpConfig {
             variant,

@@ -50,6 +50,8 @@ pub enum VariantName {
     Sack,
     /// CUBIC (RFC 9438).
     Cubic,
+    /// CUBIC as Linux has it: slower where Reno is fair to it, with HyStart.
+    Linux,
 }
 
 /// A TCP configuration: a profile and overrides of it.
@@ -194,6 +196,7 @@ impl TcpSpec {
                 Some(VariantName::NewReno) => Variant::NewReno,
                 Some(VariantName::Sack) => Variant::Sack,
                 Some(VariantName::Cubic) => Variant::Cubic,
+                Some(VariantName::Linux) => Variant::Linux,
             },
             slow_tick: tick,
             fast_tick: self.fast_tick.map_or(base.fast_tick, |tick| tick.0.0),
