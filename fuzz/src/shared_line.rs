@@ -178,7 +178,7 @@ fn tick(
             }
         }
     }
-    if number % 20 == 0 {
+    if number.is_multiple_of(20) {
         compare(now, ports, trunks);
     }
 }

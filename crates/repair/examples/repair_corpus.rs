@@ -107,7 +107,7 @@ fn lies(apart: fn(u8) -> u8, step: fn(u8) -> u16) -> Vec<u8> {
     for number in 0..160 {
         sent = sent.wrapping_add(step(number));
         let [high, low] = sent.to_be_bytes();
-        all.extend([0x30 | number % 2, high, low, 0, 20, 0, 8, 10, 100]);
+        all.extend([0x30 | (number % 2), high, low, 0, 20, 0, 8, 10, 100]);
         all.extend((0..6).flat_map(|back: u8| [back, back.saturating_mul(apart(number))]));
         all.extend([1, 0, 0, 0]);
     }
