@@ -156,8 +156,8 @@ $(VENV)/.stamp: python/requirements.txt | $(VENV)/.clips
 	touch $@
 
 .PHONY: tools
-tools: venv ## ffmpeg, tshark, GStreamer, jq and iproute2, from the system; ffmpeg as a fallback from PyPI
-	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements jq ip
+tools: venv ## ffmpeg, tshark, GStreamer, jq, snmp and iproute2, from the system; ffmpeg as a fallback from PyPI
+	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements jq snmpbulkwalk ip
 
 .PHONY: bench
 bench: build clips venv simulators peers isal ## Speed, measured beside a peer in the same run (numbers, no verdict)

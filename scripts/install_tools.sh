@@ -9,7 +9,7 @@ shift
 
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools [ristsender]=rist-tools
     [ns]=ns2 [ns3-dev]=libns3-dev [srt-dev]=libsrt-openssl-dev [isal]=libisal-dev
-    [iperf3]=iperf3 [jq]=jq [curl]=curl [ping]=iputils-ping [ip]=iproute2
+    [iperf3]=iperf3 [jq]=jq [snmpbulkwalk]=snmp [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [uftp]=uftp [nft]=nftables [ethtool]=ethtool [libnorm]=libnorm1
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
     [gst-dev]="libgstreamer1.0-dev pkg-config" [aom-dev]=libaom-dev [openh264-dev]=libopenh264-dev

@@ -14,6 +14,7 @@ pub mod repair;
 pub mod shared_line;
 pub mod scenario;
 pub mod smpte;
+pub mod snmp;
 pub mod sync_index;
 pub mod wire;
 pub mod workload;

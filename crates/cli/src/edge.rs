@@ -123,7 +123,7 @@ pub fn run(args: &FecEdge) -> Outcome {
             },
         };
         let tunnel = FecTunnel::bind(&config).map_err(not_opened)?;
-        let reporter = Reporter::new(args.json, Lines::Stdout, Metrics::open(args.metrics.metrics, "fec edge")?);
+        let reporter = Reporter::new(args.json, Lines::Stdout, Metrics::open(&args.metrics, "fec edge")?);
         let (addr, inside) = (tunnel.local_addr(), tunnel.inside_addr());
         let greeting = format!(
             "tunnel from {addr} to {peer}; send to {inside}, answers come from there; stop it with Ctrl-C"

@@ -45,7 +45,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
         let reporter = Reporter::new(
             args.json,
             Lines::Stdout,
-            Metrics::open(args.metrics.metrics, "emulate")?,
+            Metrics::open(&args.metrics, "emulate")?,
         );
         let relay = Relay::bind(config).await.map_err(Failure::net)?;
         let address = relay.local_addr();

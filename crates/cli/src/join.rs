@@ -289,7 +289,7 @@ fn reporter(args: &args::Join) -> Result<Reporter, Failure> {
         Some(out) if out == Path::new("-") => Lines::Stderr,
         _ => Lines::Stdout,
     };
-    let metrics = Metrics::open(args.metrics.metrics, "join")?;
+    let metrics = Metrics::open(&args.metrics, "join")?;
     Ok(Reporter::new(args.json, lines, metrics))
 }
 

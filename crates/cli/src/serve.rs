@@ -129,7 +129,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         let reporter = Reporter::new(
             args.json,
             Lines::Stdout,
-            Metrics::open(args.metrics.metrics, "serve")?,
+            Metrics::open(&args.metrics, "serve")?,
         );
         let clock = Clock::get();
         let epoch = clock.now();

@@ -39,7 +39,7 @@ pub fn run(args: &args::Switch) -> Outcome {
         let reporter = Reporter::new(
             args.json,
             Lines::Stdout,
-            Metrics::open(args.metrics.metrics, "switch")?,
+            Metrics::open(&args.metrics, "switch")?,
         );
         let unique = |identity: Option<&Identity>| {
             name::unique("switch", identity.filter(|_| args.own.is_kept()))

@@ -114,9 +114,18 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
 
 /// Reads the address of another program, such as `192.0.2.7:9400`.
 pub fn destination(text: &str) -> Result<SocketAddr, String> {
+    destination_or(text, PORT)
+}
+
+/// Reads the address of a manager that receives SNMP traps, by default at their port.
+pub fn trap_manager(text: &str) -> Result<SocketAddr, String> {
+    destination_or(text, 162)
+}
+
+fn destination_or(text: &str, default: u16) -> Result<SocketAddr, String> {
     let with = |port| format!("127.0.0.1:{port} for a program on this host");
     let address = address(text, with)?;
-    let port = NonZeroU16::new(address.port()).map_or(PORT, NonZeroU16::get);
+    let port = NonZeroU16::new(address.port()).map_or(default, NonZeroU16::get);
     match host_port::no_destination(address) {
         Some(problem) => Err(format!("it {problem}: write {}", with(port))),
         None => Ok(address),

@@ -95,7 +95,7 @@ pub fn run(args: &Xtpd) -> Outcome {
         let reporter = Reporter::new(
             args.json,
             Lines::Stdout,
-            Metrics::open(args.metrics.metrics, "xtpd")?,
+            Metrics::open(&args.metrics, "xtpd")?,
         );
         let (address, path) = (daemon.local_addr(), args.path.display());
         let carrier = match args.raw_ip {

@@ -8,6 +8,8 @@ mod discard;
 mod metrics;
 #[path = "sockets/sessions.rs"]
 mod sessions;
+#[path = "sockets/snmp.rs"]
+mod snmp;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;

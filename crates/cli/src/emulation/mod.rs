@@ -118,7 +118,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
     let reporter = Reporter::new(
         args.json,
         Lines::Stdout,
-        Metrics::open(args.metrics.metrics, "emulate")?,
+        Metrics::open(&args.metrics, "emulate")?,
     );
     reporter.ready("emulation", None, &greeting(&network, &ports))?;
     let mut emulation = Emulation {

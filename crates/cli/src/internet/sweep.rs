@@ -20,7 +20,7 @@ use super::run::{Run, processors, steps};
 use super::{RAISE, load, ready};
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, MetricsArgs};
 use crate::output::{count, print, print_json};
 use crate::progress;
 use crate::scenario::Override;
@@ -39,7 +39,13 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
     let _lock = claim(folder, &Stamp::new(&name, &network)?)?;
     let missing: Vec<u64> = seeds.clone().filter(|&n| !done(folder, n)).collect();
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let metrics = Metrics::open(args.metrics, "sim --seeds")?;
+    let metrics = Metrics::open(
+        &MetricsArgs {
+            metrics: args.metrics,
+            ..MetricsArgs::default()
+        },
+        "sim --seeds",
+    )?;
     let stop = on_interrupt()?;
     let template = "{bar:40} {msg}, {eta} left";
     let sweep = Sweep {

@@ -58,7 +58,6 @@ impl Family {
     }
 
     /// The name as scraped.
-    #[cfg(test)]
     pub fn full_name(&self) -> String {
         format!(
             "{}{}",

@@ -6,15 +6,18 @@
 mod encode;
 mod families;
 mod http;
+mod mib;
 mod place;
+mod snmp;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use layercast_net::Remote;
+use layercast_snmp::MOST_COMMUNITY;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -22,17 +25,41 @@ use crate::failure::Failure;
 use crate::line::Line;
 use crate::output::complain;
 use crate::units;
+use snmp::Snmp;
 
 /// Age of the last status above which a command that reports each second counts as stopped.
 const STALE: Duration = Duration::from_secs(5);
 
-/// `--metrics`.
+/// `--metrics` and `--snmp`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MetricsArgs {
     /// Serve counters for Prometheus at http://ADDR/metrics, and http://ADDR/health; a port alone is one of 127.0.0.1. No
     /// password protects them (docs/src/how-to/monitor.md)
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub metrics: Option<SocketAddr>,
+    /// Answer SNMPv2c requests about the same values at this UDP address, read-only; a port alone is one of 127.0.0.1
+    /// (docs/src/how-to/monitor.md)
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub snmp: Option<SocketAddr>,
+    /// Send an SNMP trap there when a receiver does not get what was agreed; may be given several times
+    #[arg(long, value_name = "ADDR", requires = "snmp", value_parser = units::trap_manager)]
+    pub snmp_trap: Vec<SocketAddr>,
+    /// Community of SNMP requests and traps; an address outside 127.0.0.0/8 takes neither `public` nor `private`
+    #[arg(long, value_name = "TEXT", requires = "snmp", default_value = PUBLIC, value_parser = community)]
+    pub snmp_community: String,
+}
+
+/// The community that agents have by default.
+const PUBLIC: &str = "public";
+/// Communities that are tried first.
+const KNOWN: [&str; 2] = [PUBLIC, "private"];
+
+/// Reads a community.
+fn community(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=MOST_COMMUNITY => Ok(text.to_owned()),
+        _ => Err(format!("a community has 1 to {MOST_COMMUNITY} octets")),
+    }
 }
 
 /// Reads the address of `--metrics`: `PORT` or `HOST:PORT`.
@@ -76,14 +103,25 @@ enum Asked {
 }
 
 impl Metrics {
-    /// Answers at `address`, if there is one, from now until the command ends, and prints the URL on standard error.
+    /// Answers at the addresses of `args`, if there are any, from now until the command ends, and prints them on standard error.
     ///
     /// # Errors
-    /// The address is taken, or is none of this host.
-    pub fn open(address: Option<SocketAddr>, command: &'static str) -> Result<Metrics, Failure> {
-        let Some(address) = address else {
+    /// An address is taken, or is none of this host.
+    pub fn open(args: &MetricsArgs, command: &'static str) -> Result<Metrics, Failure> {
+        if args.metrics.is_none() && args.snmp.is_none() {
             return Ok(Metrics::default());
-        };
+        }
+        let metrics = Metrics::keeping(command);
+        if let Some(address) = args.metrics {
+            metrics.serve_http(address)?;
+        }
+        if let Some(address) = args.snmp {
+            metrics.serve_snmp(address, args)?;
+        }
+        Ok(metrics)
+    }
+
+    fn serve_http(&self, address: SocketAddr) -> Result<(), Failure> {
         let failed = |error| {
             Failure::new(format!("cannot serve metrics at {address}: {error}")).hint(
                 "--metrics takes a free TCP port of this host, or 0 for any: --metrics 127.0.0.1:0",
@@ -91,20 +129,56 @@ impl Metrics {
         };
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let start = SystemTime::now().duration_since(UNIX_EPOCH);
+        if let Some(state) = &self.0 {
+            http::serve(listener, Arc::clone(state)).map_err(failed)?;
+        }
+        complain(&format!("metrics at http://{address}/metrics"));
+        Ok(())
+    }
+
+    fn serve_snmp(&self, address: SocketAddr, args: &MetricsArgs) -> Result<(), Failure> {
+        if !address.ip().to_canonical().is_loopback() && KNOWN.contains(&&*args.snmp_community) {
+            let why = format!(
+                "the community `{}` at {address} is one that every host knows: requests from forged addresses would have longer answers sent there",
+                args.snmp_community
+            );
+            return Err(Failure::wrong_use(why).hint("choose one that others do not know: --snmp-community TEXT; or --snmp PORT, which other hosts do not reach"));
+        }
+        let failed = |error| {
+            Failure::new(format!("cannot answer SNMP at {address}: {error}")).hint(
+                "--snmp takes a free UDP port of this host, or 0 for any; 161 needs root: --snmp 127.0.0.1:1161",
+            )
+        };
+        let socket = UdpSocket::bind(address).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        if let Some(state) = &self.0 {
+            let snmp = Snmp {
+                socket,
+                traps: args
+                    .snmp_trap
+                    .iter()
+                    .map(trap_socket)
+                    .collect::<Result<_, _>>()?,
+                community: args.snmp_community.clone(),
+            };
+            snmp::serve(snmp, Arc::clone(state)).map_err(failed)?;
+        }
+        complain(&format!("SNMP at udp:{address}"));
+        Ok(())
+    }
+
+    /// Keeps what a command reports.
+    fn keeping(command: &'static str) -> Metrics {
         let metrics = Metrics(Some(Arc::new(State {
             command,
             started: Instant::now(),
             kept: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
         })));
+        let start = SystemTime::now().duration_since(UNIX_EPOCH);
         let start_s = start.map_or(0.0, |it| it.as_secs_f64());
         metrics.keep("command", "start_s", json!(start_s));
-        if let Some(state) = &metrics.0 {
-            http::serve(listener, Arc::clone(state)).map_err(failed)?;
-        }
-        complain(&format!("metrics at http://{address}/metrics"));
-        Ok(metrics)
+        metrics
     }
 
     /// Keeps the status of the last second.
@@ -147,6 +221,22 @@ impl Metrics {
             state.lock().asked = Some(asked);
         }
     }
+}
+
+/// A socket for traps to a manager: that of an agent on 127.0.0.1 reaches no other host.
+fn trap_socket(manager: &SocketAddr) -> Result<UdpSocket, Failure> {
+    let any: IpAddr = match manager {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let connected = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(manager)?;
+        Ok(socket)
+    });
+    connected.map_err(|error| {
+        Failure::new(format!("cannot send SNMP traps to {manager}: {error}"))
+            .hint("--snmp-trap takes the address and UDP port of a manager that this host has a route to: --snmp-trap 127.0.0.1:162")
+    })
 }
 
 /// The kind of a line, and its other values.

@@ -101,6 +101,22 @@ fn texts_of_strangers_are_escaped_and_labels_never_occur_twice() {
 }
 
 #[test]
+fn the_samples_of_snmp_are_those_of_the_text() {
+    let metrics = metrics();
+    let link = json!({ "neighbour": "a\"b\\c\nd\u{1}é", "requested": 1 });
+    metrics.keep("stats", "links", json!([link, link]));
+    metrics.line(&Line::Receiver(Box::default()));
+    let values = Value::Object(metrics.0.as_ref().unwrap().lock().values.clone());
+    let all = encode::samples_of(&values);
+    let text = encode::text(values).unwrap();
+    let there = samples(&text);
+    assert!(all.len() > 10 && all.len() == there.len(), "{text}");
+    for (name, value) in all {
+        assert_eq!(there.get(&*name), Some(&value), "{name} of {text}");
+    }
+}
+
+#[test]
 fn a_command_that_reports_no_more_is_not_well() {
     let metrics = metrics();
     let state = metrics.0.as_ref().unwrap();

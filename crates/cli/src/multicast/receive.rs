@@ -71,7 +71,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let mut reporter = Reporter {
             say: Say::new(
                 args.json,
-                Metrics::open(args.metrics.metrics, "receive")?,
+                Metrics::open(&args.metrics, "receive")?,
                 "receive",
             ),
             last: (Instant::now(), 0),

@@ -55,11 +55,7 @@ pub fn run(args: &Send) -> Outcome {
     runtime()?.block_on(async {
         let config = config(args).await?;
         let plan = SendPlan::of(&args.files, options).map_err(|it| faulty(&it))?;
-        let say = Say::new(
-            args.json,
-            Metrics::open(args.metrics.metrics, "send")?,
-            "send",
-        );
+        let say = Say::new(args.json, Metrics::open(&args.metrics, "send")?, "send");
         tell_plan(&say, &plan)?;
         if args.dry_run {
             estimate::print(args, &config, &plan, &say)?;
