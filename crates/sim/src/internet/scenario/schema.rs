@@ -391,7 +391,7 @@ pub struct FlowSpec {
     /// Length of a TCP or XTP transfer; default: unlimited data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// TCP of its two hosts: a table [tcp.NAME], or a profile; also in a [topology].
+    /// TCP of its two hosts: a table [tcp.NAME], or a profile; also in a topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
     /// The connection exists at the beginning of the run: no handshake.
