@@ -10,6 +10,8 @@ use crate::{Table, Value};
 
 /// Octets of an answer at most: one packet of an Ethernet, so that a request with a forged source address causes one packet.
 pub const LONGEST: usize = 1_472;
+/// Octets that the lengths of a message, its PDU and its list take more than those of an empty one.
+const LENGTHS: usize = 3 * 2;
 /// Requests that are answered in a second.
 const A_SECOND: u32 = 2_000;
 /// Octets of a community at most.
@@ -171,28 +173,29 @@ fn bulk(
     let once = usize::try_from(request.error).unwrap_or(0);
     let once = once.min(request.bindings.len());
     let (single, repeated) = request.bindings.split_at(once);
-    let mut found: Vec<Binding> = single.iter().map(|it| next(table, it)).collect();
-    let mut row: Vec<Binding> = repeated.to_vec();
-    let mut best = response(0, 0, found.clone()).encode();
-    if best.len() > LONGEST {
-        return response(0, 0, Vec::new()).encode();
-    }
-    for _ in 0..usize::try_from(request.index).unwrap_or(0) {
-        row = row.iter().map(|it| next(table, it)).collect();
-        if row.is_empty() {
-            break;
-        }
-        for binding in &row {
-            found.push(binding.clone());
-            let more = response(0, 0, found.clone()).encode();
-            if more.len() > LONGEST {
-                return best;
+    let successors = |of: &[Binding]| -> Vec<Binding> {
+        of.iter().map(|binding| next(table, binding)).collect()
+    };
+    let empty = response(0, 0, Vec::new()).encode().len();
+    let mut room = LONGEST.saturating_sub(empty + LENGTHS);
+    let mut found = Vec::new();
+    // Whether there was room for all.
+    let mut add = |row: &[Binding]| {
+        row.iter().all(|binding| {
+            let left = room.checked_sub(binding.size());
+            if let Some(left) = left {
+                room = left;
+                found.push(binding.clone());
             }
-            best = more;
-        }
-        if row.iter().all(|it| it.value == Value::EndOfMib) {
-            break;
-        }
+            left.is_some()
+        })
+    };
+    let mut goes_on = add(&successors(single)) && !repeated.is_empty();
+    let mut rows = 0..usize::try_from(request.index).unwrap_or(0);
+    let mut row = repeated.to_vec();
+    while goes_on && rows.next().is_some() {
+        row = successors(&row);
+        goes_on = add(&row) && row.iter().any(|it| it.value != Value::EndOfMib);
     }
-    best
+    response(0, 0, found).encode()
 }

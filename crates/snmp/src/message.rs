@@ -88,6 +88,15 @@ impl Operation {
     }
 }
 
+impl Binding {
+    /// Octets that it takes in a message.
+    pub(crate) fn size(&self) -> usize {
+        let mut encoded = Vec::new();
+        put_binding(&mut encoded, &self.name, &self.value);
+        encoded.len()
+    }
+}
+
 impl Message {
     /// Reads a message.
     ///

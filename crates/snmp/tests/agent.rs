@@ -106,6 +106,23 @@ fn what_is_too_much_for_a_packet_is_cut_or_refused() {
     };
     let found = answer(&bulk, &table).unwrap().bindings;
     assert_eq!(found.len(), 6, "{found:?}");
+    // Names that are asked for once are cut as well.
+    let once = Message {
+        error: 40,
+        ..asking(Operation::GetBulk, &["1.3"; 40])
+    };
+    assert_eq!(answer(&once, &table).unwrap().bindings.len(), 6);
+    // As many small ones as a packet holds: less than another is left.
+    let small = |n: u32| (oid("1.3.9").with([1, n]), Value::Integer(1));
+    let table: Table = (1..=300).map(small).collect();
+    let request = bulk.encode();
+    let whole = reply(&mut Agent::new("public"), 0, &request, &table).unwrap();
+    assert!(
+        (LONGEST - 20..=LONGEST).contains(&whole.len()),
+        "{}",
+        whole.len()
+    );
+    let table: Table = (1..=40).map(long).collect();
     let names: Vec<String> = (1..=10).map(|n| format!("1.3.9.{n}.0")).collect();
     let names: Vec<&str> = names.iter().map(|it| &**it).collect();
     let refused = answer(&asking(Operation::Get, &names), &table).unwrap();
