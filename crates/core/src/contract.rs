@@ -264,9 +264,9 @@ impl Zone {
 pub struct Judged {
     /// The agreed value.
     pub agreed: f64,
-    /// What was measured in the last second.
+    /// The measured value that makes the zone: one of the last three windows.
     pub measured: f64,
-    /// The zone that follows from the last seconds.
+    /// The zone that follows.
     pub zone: Zone,
 }
 

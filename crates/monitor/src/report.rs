@@ -160,12 +160,12 @@ pub struct WindowReport {
 pub struct Compared {
     /// What.
     pub parameter: Parameter,
-    /// The negotiated value.
+    /// The negotiated value of that window.
     pub contract: f64,
-    /// What was measured in the last window.
+    /// What was measured in the window that makes the zone: of the last `n` windows the `k`-th worst.
     pub measured: f64,
     /// As a share; null: infinite.
     pub deviation: f64,
-    /// The zone that follows from this and earlier windows.
+    /// The zone that follows; grey before there are `k` windows.
     pub zone: Zone,
 }

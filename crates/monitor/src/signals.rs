@@ -22,7 +22,7 @@ pub struct Signal {
     pub parameter: Parameter,
     /// The negotiated value, in the unit of the parameter.
     pub contract: f64,
-    /// What was measured in the window.
+    /// What was measured in the window that makes the zone.
     pub measured: f64,
     /// As a share of the contract; null: infinite.
     pub deviation: f64,
@@ -32,35 +32,50 @@ pub struct Signal {
     pub zone_to: Zone,
     /// Length of the window in nanoseconds.
     pub window_ns: u64,
-    /// The end of the window, in nanoseconds of the producer's clock.
+    /// When the zone changed, in nanoseconds of the producer's clock.
     pub t_ns: u64,
     /// Signals of the connection that were held back since the last one.
     pub suppressed: u64,
+}
+
+/// What a window of comparison said of a parameter.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) agreed: f64,
+    pub(crate) measured: f64,
+    pub(crate) deviation: f64,
+    pub(crate) window_ns: u64,
 }
 
 /// A zone that changes only if `k` of the last `n` windows say so.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hysteresis {
     pub(crate) zone: Zone,
-    last: [Zone; MOST_WINDOWS],
+    last: [Window; MOST_WINDOWS],
     seen: usize,
 }
 
 impl Hysteresis {
-    /// Takes the zone of one window; gives the zone before if it changes.
-    pub(crate) fn take(&mut self, zone: Zone, (k, n): (usize, usize)) -> Option<Zone> {
+    /// Takes one window. Gives the window whose value makes the zone, and the zone before if it changes.
+    pub(crate) fn take(
+        &mut self,
+        window: Window,
+        (k, n): (usize, usize),
+    ) -> (Window, Option<Zone>) {
         self.last.rotate_right(1);
-        self.last[0] = zone;
+        self.last[0] = window;
         self.seen = (self.seen + 1).min(n);
         let recent = &self.last[..self.seen];
-        // The worst zone that k of the windows have, or are beyond. Until there are k windows nothing is known.
-        let has = |zone: Zone| recent.iter().filter(|it| **it >= zone).count() >= k;
-        let now = [Zone::Red, Zone::Yellow, Zone::Green]
-            .into_iter()
-            .find(|zone| has(*zone))
-            .unwrap_or_default();
+        // k windows are as bad as the k-th worst, or worse. Until there are k windows nothing is known.
+        let mut deviations = self.last.map(|it| it.deviation);
+        let deviations = &mut deviations[..self.seen];
+        deviations.sort_unstable_by(|a, b| b.total_cmp(a));
+        let decisive = deviations.get(k - 1);
+        let now = decisive.map_or(Zone::Grey, |it| Zone::of(*it));
+        let decisive = recent.iter().find(|it| Some(&it.deviation) == decisive);
+        let decisive = *decisive.unwrap_or(&window);
         let before = std::mem::replace(&mut self.zone, now);
-        (before != now).then_some(before)
+        (decisive, (before != now).then_some(before))
     }
 }
 
@@ -94,7 +109,18 @@ mod tests {
     fn course(windows: &[Zone], rule: (usize, usize)) -> Vec<Zone> {
         let mut zone = Hysteresis::default();
         let step = |it: &Zone| {
-            zone.take(*it, rule);
+            let deviation = match it {
+                Red => f64::INFINITY,
+                Yellow => 0.1,
+                _ => 0.0,
+            };
+            let window = Window {
+                deviation,
+                ..Window::default()
+            };
+            let (decisive, _) = zone.take(window, rule);
+            // The value reported is one of the zone.
+            assert!(zone.zone == Grey || Zone::of(decisive.deviation) == zone.zone);
             zone.zone
         };
         windows.iter().map(step).collect()

@@ -34,6 +34,11 @@ impl SlidingSum {
         }
     }
 
+    /// Its length in nanoseconds.
+    pub(crate) fn span(&self) -> u64 {
+        self.span
+    }
+
     /// Adds amounts at `t`, which is not before the last.
     pub(crate) fn add(&mut self, t: u64, amounts: [u64; 2]) {
         self.expire(t);

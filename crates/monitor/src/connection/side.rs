@@ -7,7 +7,7 @@ use crate::direction::Direction;
 use crate::errors::Reports;
 use crate::monitor::Settings;
 use crate::report::Compared;
-use crate::signals::{Hysteresis, Signal};
+use crate::signals::{Hysteresis, Signal, Window};
 use crate::window::SlidingSum;
 
 /// What was counted since the connection opened.
@@ -32,7 +32,6 @@ pub(super) struct Period {
     /// The connection gave a sign of life.
     pub(super) heard: bool,
     bits: u128,
-    error: [u128; 2],
     delay: (i128, u64),
 }
 
@@ -46,6 +45,9 @@ pub(super) struct Side {
     pub(super) sizes: [SlidingSum; 3],
     /// Bits missing, and offered.
     pub(super) errors: [SlidingSum; 3],
+    /// The same as in the longest window, since the contract has its error rate.
+    judged_errors: SlidingSum,
+    errors_since: u64,
     pub(super) delays: Delays,
     pub(super) reports: Reports,
     pub(super) contract: Contract,
@@ -62,6 +64,8 @@ impl Side {
             told: None,
             sizes: settings.windows.map(SlidingSum::new),
             errors: settings.windows.map(SlidingSum::new),
+            judged_errors: SlidingSum::new(settings.windows[2]),
+            errors_since: t,
             delays: Delays::new(settings.compare),
             reports: Reports::default(),
             contract: Contract::default(),
@@ -109,7 +113,8 @@ impl Side {
         }
         // Of packets that never came the size is not known: it is that of the others.
         let bits = match (event.a, self.totals.packets) {
-            (0, 0) => 0,
+            // Before any came, all are of one size.
+            (0, 0) => count,
             (0, packets) => (self.totals.bits / packets).saturating_mul(count),
             (bits, _) => bits,
         };
@@ -118,9 +123,7 @@ impl Side {
 
     pub(super) fn err(&mut self, t: u64, missing: u64, offered: u64) {
         self.totals.error_bits = self.totals.error_bits.saturating_add(missing);
-        self.period.error[0] += u128::from(missing);
-        self.period.error[1] += u128::from(offered);
-        for window in &mut self.errors {
+        for window in self.errors.iter_mut().chain([&mut self.judged_errors]) {
             window.add(t, [missing, offered]);
         }
     }
@@ -153,12 +156,18 @@ impl Side {
                 (self.zones[n], self.compared[n]) = (Hysteresis::default(), None);
             }
         }
+        let errors = |it: &Contract| it.error_rate.map(|it| it.agreed);
+        if errors(&self.contract) != errors(&contract) {
+            self.judged_errors = SlidingSum::new(self.judged_errors.span());
+            self.errors_since = t;
+        }
         self.contract = contract;
         self.begin(t);
     }
 
-    /// What was measured of a parameter in the window that ends at `end`.
-    fn measured(&self, parameter: Parameter, end: u64) -> Option<f64> {
+    /// What was measured of a parameter in the window that ends at `end`. A second has too few packets to tell a loss of
+    /// 1 % from none: errors have the longest window.
+    fn measured(&mut self, parameter: Parameter, end: u64) -> Option<f64> {
         let period = &self.period;
         if !period.heard {
             return None;
@@ -171,7 +180,8 @@ impl Side {
             }
             Parameter::Jitter => self.delays.jitter().map(|ns| ns / 1e9),
             Parameter::ErrorRate => {
-                let [missing, offered] = period.error;
+                self.judged_errors.expire(end);
+                let [missing, offered] = self.judged_errors.sums();
                 (offered > 0).then(|| missing as f64 / offered as f64)
             }
         }
@@ -195,13 +205,23 @@ impl Side {
                 continue;
             };
             let deviation = settings.comparison.deviation(parameter, agreed, measured);
-            let changed = self.zones[n].take(Zone::of(deviation), settings.rule);
+            let window_ns = match parameter {
+                Parameter::ErrorRate => (end - self.errors_since).min(self.judged_errors.span()),
+                _ => end - self.period.start,
+            };
+            let window = Window {
+                agreed,
+                measured,
+                deviation,
+                window_ns,
+            };
+            let (decisive, changed) = self.zones[n].take(window, settings.rule);
             let zone = self.zones[n].zone;
             self.compared[n] = Some(Compared {
                 parameter,
-                contract: agreed,
-                measured,
-                deviation,
+                contract: decisive.agreed,
+                measured: decisive.measured,
+                deviation: decisive.deviation,
                 zone,
             });
             // That all is well from the first window on is nothing to tell.
@@ -212,12 +232,12 @@ impl Side {
                     conn: 0,
                     dir: self.dir,
                     parameter,
-                    contract: agreed,
-                    measured,
-                    deviation,
+                    contract: decisive.agreed,
+                    measured: decisive.measured,
+                    deviation: decisive.deviation,
                     zone_from,
                     zone_to: zone,
-                    window_ns: end - self.period.start,
+                    window_ns: decisive.window_ns,
                     t_ns: end,
                     suppressed: 0,
                 });

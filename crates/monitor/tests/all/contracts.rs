@@ -1,6 +1,6 @@
 //! Zones and signals.
 
-use layercast_core::{QosAction, QosEvent, QosInfo};
+use layercast_core::{QosAction, QosEvent, QosInfo, QosTransport};
 use layercast_monitor::{
     Comparison, Contract, Direction, Monitor, MonitorConfig, Parameter, Signal, Term, Zone,
 };
@@ -266,4 +266,100 @@ fn signals_do_not_flood() {
         monitor.snapshot(at(1_200), CONN).unwrap().counts.signals,
         signals.len() as u64
     );
+}
+
+/// What is reported of the errors of seconds, in each of which 36 packets come and some are missing.
+fn errors(agreed: f64, missing: &[u32]) -> Vec<(Zone, f64)> {
+    let mut monitor = monitor(MonitorConfig {
+        rule: (2, 3),
+        ..MonitorConfig::default()
+    });
+    let open = event(QosAction::Open, QosEvent::IN, 0).aux(QosTransport::Mets as u32);
+    give(&mut monitor, &[open]);
+    let contract = Contract {
+        error_rate: Some(Term::agreed(agreed)),
+        ..Contract::default()
+    };
+    monitor
+        .set_contract(at(0), CONN, Direction::In, contract)
+        .unwrap();
+    let mut told = Vec::new();
+    for (second, &missing) in (0u64..).zip(missing) {
+        for n in 1..=36 {
+            let ms = 1_000 * second + 27 * n;
+            let here = event(QosAction::Received, QosEvent::IN, ms).packet(125, 125, 0);
+            give(&mut monitor, &[here]);
+        }
+        if missing > 0 {
+            let ms = 1_000 * second + 980;
+            let gone = event(QosAction::Dropped, QosEvent::IN, ms).aux(missing);
+            give(&mut monitor, &[gone]);
+        }
+        monitor.on_timeout(at(1_000 * (second + 1) + 1));
+        let report = monitor.snapshot(at(1_000 * (second + 1) + 1), CONN);
+        let quality = report.unwrap().quality(Direction::In).unwrap();
+        let errors = quality.error_rate.unwrap();
+        told.push((errors.zone, errors.measured));
+    }
+    told
+}
+
+#[test]
+fn a_lasting_breach_of_a_small_loss_is_red_all_the_time() {
+    // One packet every three seconds: of 0.1 % that are agreed, 0.9 % are lost.
+    let seconds: Vec<u32> = (0..40).map(|n| u32::from(n % 3 == 0)).collect();
+    let told = errors(0.001, &seconds);
+    assert!(told[1..].iter().all(|it| it.0 == Zone::Red), "{told:?}");
+    // 3 or 4 of 363 in ten seconds: of three windows that follow one another, two have 0.83 % at most.
+    let told = errors(0.0078, &seconds);
+    assert!(told[20..].iter().all(|it| it.0 == Zone::Yellow), "{told:?}");
+    // It ends with the window.
+    let mut once = [0; 15];
+    once[0] = 1;
+    let told = errors(0.001, &once);
+    assert_eq!((told[9].0, told[14]), (Zone::Red, (Zone::Green, 0.0)));
+}
+
+#[test]
+fn the_value_that_is_told_is_the_one_that_makes_the_zone() {
+    let mut monitor = monitor(MonitorConfig {
+        rule: (2, 3),
+        ..MonitorConfig::default()
+    });
+    rate(&mut monitor, 0, 1e6);
+    // Red holds against the last window, which has what was agreed; then two windows are yellow or worse.
+    let signals = seconds(&mut monitor, 0, &[500, 500, 1_000]);
+    let compared = |monitor: &mut Monitor, ms| {
+        let report = monitor.snapshot(at(ms), CONN).unwrap();
+        let it = report.direction(Direction::Out).compared[0].unwrap();
+        (it.zone, it.measured)
+    };
+    assert_eq!(compared(&mut monitor, 3_001), (Zone::Red, 5e5));
+    assert_eq!((signals.len(), signals[0].measured), (1, 5e5));
+    let signals = seconds(&mut monitor, 3, &[900]);
+    assert_eq!(compared(&mut monitor, 4_001), (Zone::Yellow, 9e5));
+    assert_eq!(
+        (signals[0].zone_to, signals[0].measured),
+        (Zone::Yellow, 9e5)
+    );
+}
+
+#[test]
+fn what_is_lost_before_anything_came_is_red() {
+    let mut monitor = monitor(MonitorConfig::default());
+    let contract = Contract {
+        error_rate: Some(Term::agreed(0.01)),
+        ..Contract::default()
+    };
+    monitor
+        .set_contract(at(0), CONN, Direction::In, contract)
+        .unwrap();
+    give(
+        &mut monitor,
+        &[event(QosAction::Dropped, QosEvent::IN, 500).aux(24)],
+    );
+    monitor.on_timeout(at(1_001));
+    let quality = monitor.snapshot(at(1_001), CONN).unwrap();
+    let errors = quality.quality(Direction::In).unwrap().error_rate.unwrap();
+    assert_eq!((errors.zone, errors.measured), (Zone::Red, 1.0));
 }
