@@ -53,6 +53,11 @@ pub(crate) fn delayed(flow: FlowId, now: Time, delay: SignedSpan, shared: bool) 
         .flag(QosEvent::CLOCKS, shared)
 }
 
+/// Something of the flow came that is of no use.
+pub(crate) fn alive(flow: FlowId, now: Time) -> QosEvent {
+    of(flow, QosAction::Received, QosEvent::IN, now)
+}
+
 /// Frames are missing.
 pub(crate) fn missing(flow: FlowId, now: Time, count: u32) -> QosEvent {
     of(flow, QosAction::Dropped, QosEvent::IN, now).aux(count)

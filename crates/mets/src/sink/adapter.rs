@@ -1,6 +1,6 @@
 use layercast_core::{
-    AdaptMode, CellRate, FlowSpec, Level, LevelSet, NodeId, OnPlenty, OnScarce, Serial, Span,
-    Stream, Time, earliest,
+    AdaptMode, CellRate, Contract, FlowSpec, Level, LevelSet, NodeId, OnPlenty, OnScarce, Serial,
+    Span, Stream, Time, earliest,
 };
 use layercast_qos::{Advice, DemandProbe, LevelPair, ProbeConfig, RateProbe};
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
@@ -41,6 +41,16 @@ fn wishes(config: &SinkConfig, top: Level) -> ProbeConfig {
         min_level: wishes.min_level.min(preferred),
         ..wishes
     }
+}
+
+/// What is promised to a sink that gets `own` of a flow. The throughput is that of all layers: a sink that chose fewer is
+/// not held to it.
+pub(super) fn promised(config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) -> Contract {
+    let (mut contract, top) = (flow.contract_of(own), flow.spec.top_level());
+    if wishes(config, top).preferred < top {
+        contract.throughput = None;
+    }
+    contract
 }
 
 /// What a sink of a flow whose source follows any rate asks for.
@@ -267,5 +277,44 @@ impl SinkAdapter {
 
     fn silence(&self) -> Option<Time> {
         Some(self.heard?.saturating_add(self.era_length.times(3)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::{FlowId, Term};
+    use layercast_wire::Carriage;
+
+    use super::*;
+
+    #[test]
+    fn a_sink_that_chose_fewer_layers_is_not_held_to_the_rate_of_all() {
+        let contract = Contract {
+            throughput: Some(Term::agreed(850e3)),
+            delay: Some(Term::agreed(0.3)),
+            ..Contract::default()
+        };
+        let mut flow = FlowInfo {
+            contract: Some(contract),
+            ..FlowInfo::new(FlowId(1), "bunny", "atc")
+        };
+        flow.spec.layers.e1.mean = CellRate(960);
+        flow.spec.layers.e2.mean = CellRate(1_920);
+        let of = |flow: &FlowInfo, level| {
+            let config = SinkConfig {
+                level,
+                ..SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams)
+            };
+            promised(&config, flow, &flow.spec)
+        };
+        assert_eq!(of(&flow, Level::FULL), contract);
+        let fewer = Contract {
+            throughput: None,
+            ..contract
+        };
+        assert_eq!([Level::BASE, Level::E1].map(|it| of(&flow, it)), [fewer; 2]);
+        // Of a flow without enhancements the base layer is all.
+        (flow.spec.layers.e1.mean, flow.spec.layers.e2.mean) = (CellRate(0), CellRate(0));
+        assert_eq!(of(&flow, Level::BASE), contract);
     }
 }

@@ -266,13 +266,14 @@ impl Receiver {
     }
 
     /// Notes that `came` bytes of a GOP start came, while it waits for one that is whole.
-    fn note_start(
+    fn note_start<O: Observer>(
         &mut self,
         now: Time,
         header: &MetsHeader,
         layer: Layer,
         level: Level,
         came: usize,
+        obs: &mut O,
     ) {
         if self.phase != Phase::Starting {
             return;
@@ -296,6 +297,14 @@ impl Receiver {
             }
             None => {}
         }
+        // Nothing may ever be played.
+        let (flow, news) = (
+            self.flow,
+            self.unstarted.as_mut().map_or(0, Unstarted::news),
+        );
+        if news > 0 {
+            obs.probe(self.subject(), || measure::missing(flow, now, news));
+        }
     }
 
     /// Accounts for what is missing of the GOPs that never started: the receiver leaves, or another life begins.
@@ -311,7 +320,7 @@ impl Receiver {
         if let Some(unstarted) = self.unstarted.take() {
             let gap = unstarted.missing_before(&self.gaps, mark);
             self.stats.cut_starts.add(unstarted.cut_before_newest());
-            self.attribute(now, gap, false, obs);
+            self.attribute(now, gap, false, unstarted.reported(), obs);
         }
     }
 
@@ -550,7 +559,7 @@ impl Receiver {
             return;
         }
         if opens {
-            self.note_start(now, &header, layer, level, travelled);
+            self.note_start(now, &header, layer, level, travelled, obs);
         }
         let whole = self.assembler.insert(packet, travelled, layer, level);
         if let (Ok(_), Some(copy), Some(repair)) = (&whole, copy, &mut self.repair) {
@@ -626,7 +635,10 @@ impl Receiver {
         let waits = self.phase == Phase::Starting;
         if waits && !self.opens(seq, frame.gop_start()) {
             self.stats.before_start += 1;
-            let unstarted = self.unstarted.as_ref();
+            let (flow, unstarted) = (self.flow, self.unstarted.as_ref());
+            if unstarted.is_some_and(Unstarted::is_loss) {
+                obs.probe(self.subject(), || measure::alive(flow, now));
+            }
             if unstarted.is_some_and(|unstarted| unstarted.precedes(seq)) {
                 let epoch = self.epoch;
                 self.starting.keep(Kept {

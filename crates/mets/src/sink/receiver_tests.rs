@@ -175,6 +175,55 @@ fn frames_of_gops_whose_starts_never_come_whole_are_lost() {
     assert_eq!((told(&receiver), receiver.stats().lost), (gops(5), gops(5)));
 }
 
+/// Events of missing frames, and of what came.
+#[derive(Default)]
+struct Told {
+    missing: u32,
+    came: u32,
+}
+
+impl Observer for Told {
+    fn record(&mut self, _: &layercast_core::Record<'_>) {}
+
+    fn measure(&mut self, _: Subject<'_>, event: &QosEvent) {
+        match QosAction::of(event.action) {
+            Some(QosAction::Dropped) => self.missing += event.aux,
+            Some(QosAction::Received) => self.came += 1,
+            _ => {}
+        }
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_monitor_hears_at_once_of_gops_that_never_start_and_of_each_frame_once() {
+    let (mut receiver, mut told) = (receiver(), Told::default());
+    let mut arrive = |receiver: &mut Receiver, packet| {
+        receiver.on_packet(Time::ZERO, packet, Level::FULL, &mut told)
+    };
+    for gop in 0..6 {
+        arrive(&mut receiver, gop_start(gop, false));
+        let frame = whole(12 * u32::from(gop) + 1, Layer::E1, false);
+        arrive(&mut receiver, frame);
+    }
+    arrive(&mut receiver, gop_start(6, true));
+    // Five GOPs of twelve frames were reported as they passed, and the sixth with the first one that is whole.
+    let in_time = Time::ZERO + Span::from_secs(1);
+    receiver.play(in_time, &mut told);
+    assert_eq!(told.missing, 6 * 12);
+    // From when it was a loss: two frames behind starts that were cut, and the start that is whole.
+    assert_eq!(told.came, 3);
+    // One that never starts.
+    let (mut receiver, mut told) = (self::receiver(), Told::default());
+    for gop in 0..6 {
+        receiver.on_packet(Time::ZERO, gop_start(gop, false), Level::FULL, &mut told);
+    }
+    assert_eq!(told.missing, 5 * 12);
+}
+
 #[test]
 fn starts_that_come_in_part_show_the_loss_of_the_path() {
     let mut receiver = receiver();

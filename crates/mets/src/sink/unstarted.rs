@@ -1,4 +1,4 @@
-use layercast_core::{Serial, Span, Time};
+use layercast_core::{Layer, PerLayer, Serial, Span, Time};
 use serde::Serialize;
 
 use super::gaps::{Gap, GapCounter, Mark};
@@ -47,6 +47,8 @@ pub(super) struct Unstarted {
     cut: CutStarts,
     /// Bytes of the newest, and those that came.
     running: (u64, u64),
+    /// Frames whose loss was reported.
+    reported: PerLayer<u32>,
 }
 
 impl Unstarted {
@@ -61,6 +63,7 @@ impl Unstarted {
             before_newest: Gap::default(),
             cut: CutStarts::default(),
             running: (bytes.into(), came as u64),
+            reported: PerLayer::default(),
         }
     }
 
@@ -108,6 +111,24 @@ impl Unstarted {
             true => self.before_newest,
             false => Gap::default(),
         }
+    }
+
+    /// Whether what does not come whole is lost: the path loses it, not the join.
+    pub fn is_loss(&self) -> bool {
+        self.is_loss
+    }
+
+    /// The frames that are missing up to the newest start and were not reported.
+    pub fn news(&mut self) -> u32 {
+        let lost = self.missing().lost;
+        let reported = std::mem::replace(&mut self.reported, lost);
+        let news = Layer::ALL.map(|layer| lost[layer].saturating_sub(reported[layer]));
+        news.into_iter().fold(0, u32::saturating_add)
+    }
+
+    /// The frames whose loss was reported.
+    pub fn reported(&self) -> PerLayer<u32> {
+        self.reported
     }
 
     /// What is missing up to the start `whole`, which came whole.

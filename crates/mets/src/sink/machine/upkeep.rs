@@ -9,7 +9,7 @@ use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu, MemberReport, S
 
 use super::{Session, Sink};
 use crate::measure;
-use crate::sink::adapter::Adapted;
+use crate::sink::adapter::{Adapted, promised};
 use crate::{LevelReason, SinkEvent};
 
 /// Upcalls waiting for the user from which on periodic signals are merged (specs/mets.md 2.9).
@@ -118,7 +118,9 @@ impl Sink {
             return;
         }
         let promised = match (self.session, &self.flow, &self.own) {
-            (Session::Joined, Some(flow), Some(own)) => Some((flow.id, flow.contract_of(own))),
+            (Session::Joined, Some(flow), Some(own)) => {
+                Some((flow.id, promised(&self.config, flow, own)))
+            }
             (Session::Closed, ..) => None,
             _ => return,
         };

@@ -217,7 +217,7 @@ impl Receiver {
                 add(&mut progress.missing, gap.of(chain).1);
             }
         }
-        self.attribute(now, gap, slot.after_outage, obs);
+        self.attribute(now, gap, slot.after_outage, PerLayer::default(), obs);
         self.history.mark(seq);
         // A frame that is still coming in may yet turn out to be late rather than lost.
         let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
@@ -244,18 +244,21 @@ impl Receiver {
         let here = here.saturating_sub(self.stats.before_start);
         let gap = self.gaps.finish(end, level, here);
         // Those of them that began to come are among these.
-        if let Some(unstarted) = self.unstarted.take() {
+        let unstarted = self.unstarted.take();
+        if let Some(unstarted) = &unstarted {
             self.stats.cut_starts.add(unstarted.cut());
         }
-        self.attribute(now, gap, after_outage, obs);
+        let reported = unstarted.map_or(PerLayer::default(), |it| it.reported());
+        self.attribute(now, gap, after_outage, reported, obs);
     }
 
-    /// Counts and tells what is missing.
+    /// Counts and tells what is missing; a monitor knows of those that were `reported`.
     pub(super) fn attribute<O: Observer>(
         &mut self,
         now: Time,
         gap: Gap,
         after_outage: bool,
+        reported: PerLayer<u32>,
         obs: &mut O,
     ) {
         let lost = gap.of(Chain::Pictures).0;
@@ -283,7 +286,10 @@ impl Receiver {
                 count,
                 cause: Cause::Gap,
             });
-            obs.probe(self.subject(), || measure::missing(flow, now, count));
+            let news = count.saturating_sub(reported[layer]);
+            if news > 0 {
+                obs.probe(self.subject(), || measure::missing(flow, now, news));
+            }
         }
     }
 
