@@ -125,11 +125,28 @@ struct RawStream {
     codec: Option<String>,
     octets: Option<u64>,
     per_second: Option<u64>,
-    delay_ms: Vec<f64>,
-    loss: Vec<f64>,
-    jitter_ms: Option<Vec<f64>>,
-    rate_bps: Option<Vec<f64>>,
+    delay_ms: Values,
+    loss: Values,
+    jitter_ms: Option<Values>,
+    rate_bps: Option<Values>,
     commitment: Commitment,
+}
+
+/// What is accepted and what is wanted, as a file has it: the error for a single number names its key.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected two numbers: [accepted, wanted]")]
+enum Values {
+    One(f64),
+    Several(Vec<f64>),
+}
+
+impl Values {
+    fn as_slice(&self) -> &[f64] {
+        match self {
+            Values::One(value) => std::slice::from_ref(value),
+            Values::Several(values) => values,
+        }
+    }
 }
 
 /// Kinds of streams.
@@ -185,11 +202,13 @@ impl TryFrom<RawStream> for Stream {
                 per_second: raw.per_second.ok_or_else(|| lacks("per_second"))?,
             },
         };
-        let two = |values: &[f64], key: &str| {
+        let two = |values: &Values, key: &str| {
+            let values = values.as_slice();
             <[f64; 2]>::try_from(values).map_err(|_| {
+                let accepted = if key == "rate_bps" { "least" } else { "worst" };
+                let (count, s) = (values.len(), if values.len() == 1 { "" } else { "s" });
                 format!(
-                    "stream {name}: {key} has {} values: the worst that is accepted, and the one that is wanted",
-                    values.len()
+                    "stream {name}: {key} has {count} value{s}: [{accepted}, wanted], the {accepted} that is accepted, and the one that is wanted"
                 )
             })
         };
@@ -469,7 +488,22 @@ mod tests {
             (
                 "delay_ms = [150, 100]",
                 "delay_ms = [150, 100, 3]",
-                "delay_ms has 3 values",
+                "delay_ms has 3 values: [worst, wanted]",
+            ),
+            (
+                "delay_ms = [150, 100]",
+                "delay_ms = 150",
+                "stream speech: delay_ms has 1 value: [worst, wanted]",
+            ),
+            (
+                "jitter_ms = [40, 20]",
+                "jitter_ms = [40, 20]\nrate_bps = 850000",
+                "rate_bps has 1 value: [least, wanted]",
+            ),
+            (
+                "jitter_ms = [40, 20]",
+                "jitter_ms = \"forty\"",
+                "[accepted, wanted]",
             ),
             ("setup_ms = 2000", "setup_ms = 1e308", "setup_ms"),
             ("name = \"conferencing\"", "name = \"a\\u202Eb\"", "name"),
