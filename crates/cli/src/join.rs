@@ -990,7 +990,8 @@ fn explain(
             });
             format!(
                 "sending the largest picture{key_frame} and the way take longer than the source promises: serve it \
-                 with a --delay-max of at least {:.0} ms, with smaller key frames, or over faster links",
+                 with a --delay-max of at least {:.0} ms (with --profile: another profile, or a file \
+                 with a larger delay_ms), with smaller key frames, or over faster links",
                 (refusal.needed as f64 / 1e3).ceil()
             )
         }
