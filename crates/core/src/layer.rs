@@ -186,17 +186,17 @@ impl<T> PerLayer<T> {
 }
 
 impl PerLayer<u64> {
-    /// The sum of all layers.
+    /// The sum of all layers, at most the largest number.
     pub fn total(&self) -> u64 {
-        self.base + self.e1 + self.e2
+        self.base.saturating_add(self.e1).saturating_add(self.e2)
     }
 }
 
 impl AddAssign for PerLayer<u64> {
     fn add_assign(&mut self, other: PerLayer<u64>) {
-        self.base += other.base;
-        self.e1 += other.e1;
-        self.e2 += other.e2;
+        self.base = self.base.saturating_add(other.base);
+        self.e1 = self.e1.saturating_add(other.e1);
+        self.e2 = self.e2.saturating_add(other.e2);
     }
 }
 

@@ -15,6 +15,10 @@ use crate::{
 
 /// Longest line of the session protocol in bytes, newline included.
 pub const MAX_LINE: usize = 64 * 1024;
+/// Highest counter of a report: with a thousand million a second it takes a hundred days, and sums of all members keep within 64 bits.
+const MAX_COUNT: u64 = 1 << 53;
+/// Largest number of a report that is no counter.
+const MAX_NUMBER: f64 = 1e15;
 /// Longest name in bytes.
 pub const MAX_NAME: usize = 256;
 /// Longest reason or error message in bytes.
@@ -666,9 +670,12 @@ pub enum SignalError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A figure that is not a number.
-    #[error("session message: {0} is not a finite number")]
+    /// A figure that is not a number, or too large for one that can be meant.
+    #[error("session message: {0} is not a number of at most 1e15")]
     NotFinite(&'static str),
+    /// A counter that nothing can have counted.
+    #[error("session message: a counter of {0} is above 2^53")]
+    Count(&'static str),
     /// A flow specification that cannot be meant.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -805,20 +812,33 @@ impl MemberReport {
     }
 
     fn check(&self) -> Result<(), SignalError> {
+        let packets = self.packets.unwrap_or_default();
+        for (field, counters) in [
+            ("frames", self.frames.iter().map(|it| *it.1).max()),
+            ("lost", self.lost.iter().map(|it| *it.1).max()),
+            ("late", Some(self.late.max(self.late_stopped))),
+            ("packets", Some(packets.expected.max(packets.received))),
+            ("marked", Some(self.marked)),
+            ("outage_ms", Some(self.outage_ms)),
+        ] {
+            if counters.is_some_and(|it| it > MAX_COUNT) {
+                return Err(SignalError::Count(field));
+            }
+        }
         for (field, value) in [
             ("delay_ms_p50", self.delay_ms_p50),
             ("delay_ms_p99", self.delay_ms_p99),
             ("playout_ms", self.playout_ms),
             ("source_late_ms", self.source_late_ms.unwrap_or_default()),
         ] {
-            if !value.is_finite() {
+            if !is_meant(value) {
                 return Err(SignalError::NotFinite(field));
             }
         }
         let quality = self.quality.unwrap_or_default();
         if !quality
             .judged()
-            .all(|(_, it)| it.agreed.is_finite() && it.measured.is_finite())
+            .all(|(_, it)| is_meant(it.agreed) && is_meant(it.measured))
         {
             return Err(SignalError::NotFinite("quality"));
         }
@@ -827,7 +847,7 @@ impl MemberReport {
             [delay.p50, delay.p99, delay.mean],
             [delay.ingest, delay.queue, delay.path, delay.playout],
         );
-        match quantiles.iter().chain(&parts).all(|it| it.is_finite()) {
+        match quantiles.iter().chain(&parts).all(|&it| is_meant(it)) {
             true => Ok(()),
             false => Err(SignalError::NotFinite("end_to_end_ms")),
         }
@@ -843,6 +863,11 @@ impl MemberStats {
         }
         self.report.as_ref().map_or(Ok(()), MemberReport::check)
     }
+}
+
+/// Whether a number of a report can be meant: sums of such numbers stay numbers, and can be read.
+fn is_meant(value: f64) -> bool {
+    value.abs() <= MAX_NUMBER
 }
 
 pub(crate) fn name(field: &'static str, value: &str) -> Result<(), SignalError> {

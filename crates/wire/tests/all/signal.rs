@@ -2,8 +2,8 @@
 
 use layercast_core::{Contract, FlowId, Level, NodeId, Term};
 use layercast_wire::{
-    Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, Refusal, Resource, Signal,
-    SignalError, SignalReader, Upward,
+    Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, Refusal,
+    Resource, Signal, SignalError, SignalReader, Upward,
 };
 
 use crate::samples::signals as samples;
@@ -203,16 +203,26 @@ fn names_texts_and_figures_are_bounded() {
                 member,
                 mut report,
             } => {
-                report.delay_ms_p99 = f64::NAN;
-                let bad = Signal::Report {
-                    flow,
-                    member,
-                    report,
+                let refused = |report: &MemberReport| {
+                    let bad = Signal::Report {
+                        flow,
+                        member: member.clone(),
+                        report: Box::new(report.clone()),
+                    };
+                    bad.to_line().unwrap_err()
                 };
-                assert!(matches!(
-                    bad.to_line(),
-                    Err(SignalError::NotFinite("delay_ms_p99"))
-                ));
+                let good = report.clone();
+                for number in [f64::NAN, f64::INFINITY, 1e308] {
+                    report.delay_ms_p99 = number;
+                    let error = refused(&report);
+                    assert!(matches!(error, SignalError::NotFinite("delay_ms_p99")));
+                }
+                report = good.clone();
+                report.lost.base = (1 << 53) + 1;
+                assert!(matches!(refused(&report), SignalError::Count("lost")));
+                report = good;
+                report.late = u64::MAX;
+                assert!(matches!(refused(&report), SignalError::Count("late")));
             }
             Signal::Advertise { mut flow } => {
                 flow.spec.gop_m = 99;
