@@ -1,4 +1,4 @@
-use layercast_core::{FlowSpec, Layer, Level, PerLayer, Serial};
+use layercast_core::{FlowSpec, Layer, LayerRate, Level, PerLayer, Serial};
 use layercast_wire::{FlowEnd, Sound};
 
 /// What the header of a frame says about the frames before it (specs/mets.md 2.6).
@@ -176,6 +176,13 @@ impl GapCounter {
         let (e1, e2, sound) = match alternative {
             true => renditions(spec, n),
             false => (anchors - 1, pictures - anchors, n - pictures),
+        };
+        // A layer that the flow does not have misses nothing, however long the gap.
+        let has = |layer| alternative || spec.layers[layer] != LayerRate::default();
+        let none = !has(Layer::E1) && !has(Layer::E2);
+        let (e1, e2) = match none && has(Layer::Base) {
+            true => (0, 0),
+            false => (e1, e2),
         };
         GapCounter {
             last: None,
@@ -533,6 +540,30 @@ mod tests {
             }
         }
         out
+    }
+
+    #[test]
+    fn a_flow_without_enhancement_layers_misses_base_frames_alone_in_gaps_of_any_length() {
+        let mut spec = FlowSpec::default();
+        spec.layers.base.mean = layercast_core::CellRate(480);
+        let mark = |seq| Mark {
+            seq: Serial(seq),
+            layer: Layer::Base,
+            gop_start: seq == 0,
+            e1_count: 0,
+            e2_count: 0,
+            sound: Sound::default(),
+            level: Level::FULL,
+            source: None,
+            again: false,
+        };
+        for missing in [1, 255, 256, 355, 2_000] {
+            let mut counter = GapCounter::new(&spec);
+            counter.advance(mark(0));
+            let gap = counter.advance(mark(missing + 1));
+            assert_eq!(gap.lost.base, missing, "{gap:?}");
+            assert_eq!(gap.withheld, PerLayer::default());
+        }
     }
 
     fn sum(into: &mut PerLayer<u32>, of: PerLayer<u32>) {
