@@ -104,6 +104,7 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
         ("start", Kind::Real),
         ("source", Kind::Text),
         ("destination", Kind::Text),
+        ("offered_bytes", Kind::Whole),
     ];
     let mut sheet = Sheet::create(folder.join("flows.parquet"), &columns)?;
     for flow in &report.flows {
@@ -122,6 +123,7 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             Cell::Real(Some(flow.start)),
             Cell::Text(&flow.source),
             Cell::Text(flow.destination.as_deref().unwrap_or_default()),
+            Cell::Whole(flow.offered_bytes),
         ])?;
     }
     sheet.finish()

@@ -208,6 +208,15 @@ fn names_that_nothing_has_and_names_there_twice() {
         &["host[0].tcp", "did you mean \"slow\""],
     );
     refused(
+        "tcp = \"slow\"",
+        "tcp = \"ubuntu\"",
+        "tcp = \"ubuntu\"",
+        &[
+            "host[0].tcp",
+            "there are slow, bsd44lite, sunos413, solaris, tick10, modern",
+        ],
+    );
+    refused(
         "\"mah96\"",
         "\"mah69\"",
         "mah69",

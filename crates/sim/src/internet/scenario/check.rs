@@ -13,6 +13,9 @@ use crate::scenario::names::{check_title as is_title, shown};
 use crate::scenario::read::nearest;
 use crate::scenario::units::Quantity;
 
+/// Names that an error lists.
+const FEW: usize = 8;
+
 /// The error for a name that nothing has, with the name that is most like it.
 pub(crate) fn unknown<'n>(
     field: &str,
@@ -20,10 +23,16 @@ pub(crate) fn unknown<'n>(
     name: &str,
     known: impl Iterator<Item = &'n str>,
 ) -> ScenarioError {
+    let known: Vec<&str> = known.collect();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(name) => format!("; did you mean {name:?}?"),
+        None if (1..=FEW).contains(&known.len()) => format!("; there are {}", known.join(", ")),
+        None => " and none with a similar name".to_owned(),
+    };
     let problem = Problem::Unknown {
         what,
         name: name.to_owned(),
-        nearest: nearest(name, known).map(str::to_owned),
+        hint,
     };
     ScenarioError::new(field, problem)
 }

@@ -44,14 +44,14 @@ pub enum Problem {
     #[error("it means nothing here; {0}")]
     Needless(String),
     /// A name that nothing has.
-    #[error("there is no {what} {name:?}{}", .nearest.as_ref().map_or_else(|| " and none with a similar name".to_owned(), |name| format!("; did you mean {name:?}?")))]
+    #[error("there is no {what} {name:?}{hint}")]
     Unknown {
         /// Such as `"host"`.
         what: &'static str,
         /// The name.
         name: String,
-        /// What has a similar name.
-        nearest: Option<String>,
+        /// What has a similar name, or, if there are few, all names.
+        hint: String,
     },
     /// Something that is of another kind than is needed.
     #[error("{name:?} is a {is}; expected {accepted}")]
