@@ -207,7 +207,7 @@ fn names_texts_and_figures_are_bounded() {
                     let bad = Signal::Report {
                         flow,
                         member: member.clone(),
-                        report: Box::new(report.clone()),
+                        report: Box::new(*report),
                     };
                     bad.to_line().unwrap_err()
                 };
