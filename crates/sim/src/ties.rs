@@ -23,7 +23,9 @@ pub(crate) fn draw(seed: u64, at: Time, who: u64) -> u64 {
     mix(mix(seed ^ at.as_ps()) ^ who)
 }
 
-fn mix(z: u64) -> u64 {
+/// Each bit of the result depends on all bits (the finaliser of SplitMix64; Steele, Lea and Flood 2014).
+#[inline]
+pub(crate) fn mix(z: u64) -> u64 {
     let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -112,59 +112,15 @@ impl Metrics {
             return Ok(Metrics::default());
         }
         let metrics = Metrics::keeping(command);
-        if let Some(address) = args.metrics {
-            metrics.serve_http(address)?;
-        }
-        if let Some(address) = args.snmp {
-            metrics.serve_snmp(address, args)?;
+        if let Some(state) = &metrics.0 {
+            if let Some(address) = args.metrics {
+                serve_http(address, state)?;
+            }
+            if let Some(address) = args.snmp {
+                serve_snmp(address, args, state)?;
+            }
         }
         Ok(metrics)
-    }
-
-    fn serve_http(&self, address: SocketAddr) -> Result<(), Failure> {
-        let failed = |error| {
-            Failure::new(format!("cannot serve metrics at {address}: {error}")).hint(
-                "--metrics takes a free TCP port of this host, or 0 for any: --metrics 127.0.0.1:0",
-            )
-        };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        if let Some(state) = &self.0 {
-            http::serve(listener, Arc::clone(state)).map_err(failed)?;
-        }
-        complain(&format!("metrics at http://{address}/metrics"));
-        Ok(())
-    }
-
-    fn serve_snmp(&self, address: SocketAddr, args: &MetricsArgs) -> Result<(), Failure> {
-        if !address.ip().to_canonical().is_loopback() && KNOWN.contains(&&*args.snmp_community) {
-            let why = format!(
-                "the community `{}` at {address} is one that every host knows: requests from forged addresses would have longer answers sent there",
-                args.snmp_community
-            );
-            return Err(Failure::wrong_use(why).hint("choose one that others do not know: --snmp-community TEXT; or --snmp PORT, which other hosts do not reach"));
-        }
-        let failed = |error| {
-            Failure::new(format!("cannot answer SNMP at {address}: {error}")).hint(
-                "--snmp takes a free UDP port of this host, or 0 for any; 161 needs root: --snmp 127.0.0.1:1161",
-            )
-        };
-        let socket = UdpSocket::bind(address).map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        if let Some(state) = &self.0 {
-            let snmp = Snmp {
-                socket,
-                traps: args
-                    .snmp_trap
-                    .iter()
-                    .map(trap_socket)
-                    .collect::<Result<_, _>>()?,
-                community: args.snmp_community.clone(),
-            };
-            snmp::serve(snmp, Arc::clone(state)).map_err(failed)?;
-        }
-        complain(&format!("SNMP at udp:{address}"));
-        Ok(())
     }
 
     /// Keeps what a command reports.
@@ -221,6 +177,48 @@ impl Metrics {
             state.lock().asked = Some(asked);
         }
     }
+}
+
+fn serve_http(address: SocketAddr, state: &Arc<State>) -> Result<(), Failure> {
+    let failed = |error| {
+        Failure::new(format!("cannot serve metrics at {address}: {error}")).hint(
+            "--metrics takes a free TCP port of this host, or 0 for any: --metrics 127.0.0.1:0",
+        )
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    http::serve(listener, Arc::clone(state)).map_err(failed)?;
+    complain(&format!("metrics at http://{address}/metrics"));
+    Ok(())
+}
+
+fn serve_snmp(address: SocketAddr, args: &MetricsArgs, state: &Arc<State>) -> Result<(), Failure> {
+    if !address.ip().to_canonical().is_loopback() && KNOWN.contains(&&*args.snmp_community) {
+        let why = format!(
+            "the community `{}` at {address} is one that every host knows: requests from forged addresses would have longer answers sent there",
+            args.snmp_community
+        );
+        return Err(Failure::wrong_use(why).hint("choose one that others do not know: --snmp-community TEXT; or --snmp PORT, which other hosts do not reach"));
+    }
+    let failed = |error| {
+        Failure::new(format!("cannot answer SNMP at {address}: {error}")).hint(
+            "--snmp takes a free UDP port of this host, or 0 for any; 161 needs root: --snmp 127.0.0.1:1161",
+        )
+    };
+    let socket = UdpSocket::bind(address).map_err(failed)?;
+    let address = socket.local_addr().map_err(failed)?;
+    let snmp = Snmp {
+        socket,
+        traps: args
+            .snmp_trap
+            .iter()
+            .map(trap_socket)
+            .collect::<Result<_, _>>()?,
+        community: args.snmp_community.clone(),
+    };
+    snmp::serve(snmp, Arc::clone(state)).map_err(failed)?;
+    complain(&format!("SNMP at udp:{address}"));
+    Ok(())
 }
 
 /// A socket for traps to a manager: that of an agent on 127.0.0.1 reaches no other host.

@@ -173,16 +173,13 @@ impl GapCounter {
             None => n,
         };
         let alternative = !spec.composition.is_additive();
+        let PerLayer { base, e1, e2 } = spec.layers;
+        let none = LayerRate::default();
         let (e1, e2, sound) = match alternative {
             true => renditions(spec, n),
+            // Layers that the flow does not have miss nothing, however long the gap.
+            false if base != none && [e1, e2] == [none; 2] => (0, 0, n - pictures),
             false => (anchors - 1, pictures - anchors, n - pictures),
-        };
-        // A layer that the flow does not have misses nothing, however long the gap.
-        let has = |layer| alternative || spec.layers[layer] != LayerRate::default();
-        let none = !has(Layer::E1) && !has(Layer::E2);
-        let (e1, e2) = match none && has(Layer::Base) {
-            true => (0, 0),
-            false => (e1, e2),
         };
         GapCounter {
             last: None,

@@ -1,6 +1,5 @@
 use layercast_core::{
-    CellRate, DataClass, FlowId, FlowSpec, Layer, Level, OnPlenty, OnScarce, PerLayer, Serial,
-    Span, Time,
+    CellRate, FlowId, FlowSpec, Layer, Level, OnPlenty, OnScarce, PerLayer, Serial, Span, Time,
 };
 use layercast_media::{FilterRule, FlowFilter, Frame};
 use layercast_qos::{
@@ -226,10 +225,7 @@ impl FilterPoint {
                 return;
             }
         }
-        let class = match header.sound.is_sound() {
-            true => DataClass::System,
-            false => class_of(layer, gop_start, true),
-        };
+        let class = class_of(Some(&header), layer, true);
         let mut first = true;
         for packet in packets {
             let key = packet.header.seq.0;

@@ -212,11 +212,10 @@ impl Selector {
         let picture = known && !common;
         // Only the first fragment says that a frame is sound: the others are what it is.
         let continues = !late && !frame_start && header.is_some_and(|header| header.offset > 0);
-        let is_sound = header.is_some_and(|header| header.sound.is_sound());
         let class = match picture {
             _ if continues => self.class,
-            true if !is_sound => class_of(layer, gop_start, self.groups.is_none()),
-            _ => DataClass::System,
+            true => class_of(header, layer, self.groups.is_none()),
+            false => DataClass::System,
         };
         if !late {
             self.class = class;
@@ -298,10 +297,12 @@ impl Selector {
     }
 }
 
-/// What a picture of a layer is to the others: layers that add to each other are those of I, P and B pictures; of alternative ones
-/// each has its own key pictures.
-pub(super) fn class_of(layer: Layer, gop_start: bool, is_additive: bool) -> DataClass {
+/// What a frame of a layer, with the header of its first fragment, is to the pictures of the flow: no picture refers to sound. Layers
+/// that add to each other are those of I, P and B pictures; of alternative ones each has its own key pictures.
+pub(super) fn class_of(header: Option<&MetsHeader>, layer: Layer, is_additive: bool) -> DataClass {
+    let gop_start = header.is_some_and(|header| header.flags.contains(Flags::GOP_START));
     match (layer, is_additive) {
+        _ if header.is_some_and(|header| header.sound.is_sound()) => DataClass::System,
         (Layer::Base, true) => DataClass::Intra,
         (Layer::E1, true) => DataClass::Predicted,
         (Layer::E2, true) => DataClass::Bidirectional,

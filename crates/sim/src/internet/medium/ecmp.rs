@@ -7,6 +7,8 @@ use layercast_core::Stream;
 use layercast_wire::{PROTOCOL_TCP, PROTOCOL_UDP};
 use rand_core::RngCore;
 
+use crate::ties::mix;
+
 /// What tells flows between two hosts apart: the protocol, and the ports if it has any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Conversation {
@@ -63,15 +65,6 @@ impl FlowMark {
 /// The salt of a router.
 pub(crate) fn salt(seed: u64, router: &str) -> u64 {
     Stream::new(seed, &format!("ecmp/{router}")).next_u64()
-}
-
-/// Each bit of the result depends on all bits (the finaliser of SplitMix64; Steele, Lea and Flood 2014).
-#[inline]
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }
 
 #[cfg(test)]
