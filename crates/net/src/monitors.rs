@@ -28,7 +28,8 @@ const STEADY: (usize, usize) = (2, 3);
 
 /// The QoS monitors of a process, all on one thread that reads their rings. A clone is the same.
 ///
-/// [`run_join`](crate::run_join) attaches a receiver by itself; this is for other machines, whose observer is the [`Producer`].
+/// [`run_join`](crate::run_join) has a monitor of its own. Other machines get one from [`watch`](Monitors::watch), and take the [`Producer`] as
+/// their observer.
 #[derive(Clone)]
 pub struct Monitors(Arc<Inner>);
 
