@@ -1,0 +1,352 @@
+//! Times loops with warm and with cold buffers (specs/ilp-hazards.md 2.6). The clock is the caller's.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use thiserror::Error;
+
+use crate::generator::{MAX_FUNCTIONS, MAX_STATE, Synthetic, constant};
+use crate::profile::Temperature;
+
+/// A loop: input, output, and the words of state of all its functions.
+pub type Loop = fn(&[AtomicU32], &[AtomicU32], &mut [u32]);
+
+mod loops {
+    use super::{AtomicU32, Loop, Relaxed};
+
+    include!(concat!(env!("OUT_DIR"), "/loops.rs"));
+}
+
+/// The loops of the program: functions, words of state, instructions.
+pub use loops::GRID;
+
+/// The loop for functions all alike, if the program has it.
+#[must_use]
+pub fn of_grid(functions: usize, state: usize, instr: usize) -> Option<Loop> {
+    let like =
+        |(n, s, a, _): &&(usize, usize, usize, Loop)| (*n, *s, *a) == (functions, state, instr);
+    GRID.iter().find(like).map(|(.., it)| *it)
+}
+
+/// The real loops beside the synthetic ones of the same parameters: byte swap, trivial cipher, checksum.
+pub mod pair {
+    use super::{AtomicU32, Loop, Relaxed, loops};
+
+    const KEY: u32 = 0x9e37_79b9;
+
+    fn swap(input: &[AtomicU32], output: &[AtomicU32], _: &mut [u32]) {
+        for (x, y) in input.iter().zip(output) {
+            y.store(x.load(Relaxed).swap_bytes(), Relaxed);
+        }
+    }
+
+    fn cipher(input: &[AtomicU32], output: &[AtomicU32], _: &mut [u32]) {
+        for (x, y) in input.iter().zip(output) {
+            let word = (x.load(Relaxed) ^ KEY).rotate_left(5).wrapping_add(KEY);
+            y.store(word, Relaxed);
+        }
+    }
+
+    fn checksum(input: &[AtomicU32], _: &[AtomicU32], state: &mut [u32]) {
+        let mut sum = u64::from(state[0]);
+        for x in input {
+            sum += u64::from(x.load(Relaxed));
+        }
+        state[0] = (sum ^ (sum >> 32)) as u32;
+    }
+
+    fn fused(input: &[AtomicU32], output: &[AtomicU32], state: &mut [u32]) {
+        let mut sum = u64::from(state[0]);
+        for (x, y) in input.iter().zip(output) {
+            let word = x.load(Relaxed).swap_bytes();
+            let word = (word ^ KEY).rotate_left(5).wrapping_add(KEY);
+            sum += u64::from(word);
+            y.store(word, Relaxed);
+        }
+        state[0] = (sum ^ (sum >> 32)) as u32;
+    }
+
+    /// One loop each, and the fused one; the last function only reads.
+    pub const REAL: (&[Loop], Loop) = (&[swap, cipher, checksum], fused);
+    /// The same from the generator.
+    pub const SYNTHETIC: (&[Loop], Loop) = (
+        &[loops::pair_0, loops::pair_1, loops::pair_2],
+        loops::pair_fused,
+    );
+}
+
+/// What a loop must leave: the words, and its states.
+pub fn interpret(functions: &[Synthetic], words: &mut [u32], states: &mut [u32]) {
+    for w in words.iter_mut() {
+        let mut at = 0;
+        for function in functions {
+            let state = &mut states[at..at + function.state];
+            at += function.state;
+            let mut t = [*w; 2];
+            for j in 0..function.instr {
+                let t = &mut t[if function.indep { j % 2 } else { 0 }];
+                match function.state {
+                    0 => *t = t.rotate_left(5).wrapping_add(constant(j)),
+                    s if j < s && j % 2 == 0 => state[j] = state[j].wrapping_add(*t),
+                    s if j < s => state[j] ^= *t,
+                    s if j % 2 == 0 => *t = t.wrapping_add(state[(j - s) % s]),
+                    s => *t ^= state[(j - s) % s],
+                }
+            }
+            *w = if function.indep { t[0] ^ t[1] } else { t[0] };
+        }
+    }
+}
+
+/// A digest of words in order: FNV-1a of 64 bits.
+pub fn digest(words: impl Iterator<Item = u32>) -> u64 {
+    words
+        .flat_map(u32::to_le_bytes)
+        .fold(0xcbf2_9ce4_8422_2325, |digest, octet| {
+            (digest ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+/// Why there is no number.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum HarnessError {
+    /// What a loop computes is not what it should.
+    #[error(
+        "a loop of {functions} functions, state {state}, {instr} instructions computes something else"
+    )]
+    InvalidBenchmark {
+        /// Functions of the loop.
+        functions: usize,
+        /// Words of state of each.
+        state: usize,
+        /// Instructions of each.
+        instr: usize,
+    },
+    /// Other work disturbs the runs.
+    #[error(
+        "the machine is too busy: a tenth of the runs takes {0:.1} times the median, and 1.5 is permitted"
+    )]
+    Noisy(f64),
+    /// The program has no such loop.
+    #[error("the program has no loop of {0} functions, state {1}, {2} instructions")]
+    NoLoop(usize, usize, usize),
+}
+
+/// Time of runs, in ns an octet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Time {
+    /// The shortest.
+    pub min: f64,
+    /// The median.
+    pub median: f64,
+    /// A tenth takes longer.
+    pub p90: f64,
+}
+
+/// Buffers and clock of measurements.
+pub struct Harness<'a> {
+    now_ns: &'a mut dyn FnMut() -> u64,
+    /// Pairs of buffers, each pair at another place in its page: equal places make loads wait for stores.
+    arena: Vec<AtomicU32>,
+    /// Read to push everything else out of the caches.
+    junk: Vec<AtomicU32>,
+    overhead_ns: u64,
+    /// Whether busy machines are measured, too.
+    pub forced: bool,
+}
+
+/// Words of a buffer: 16 KiB.
+const WORDS: usize = 4_096;
+/// Words between buffers: no two begin at one place of a page.
+const APART: usize = WORDS + 16 * 5;
+/// Pairs of buffers for cold runs.
+const PAIRS: usize = 96;
+/// Runs of warm buffers.
+const RUNS: usize = 301;
+
+impl<'a> Harness<'a> {
+    /// With a clock in ns, and the octets of the largest cache.
+    pub fn new(now_ns: &'a mut dyn FnMut() -> u64, cache: usize) -> Harness<'a> {
+        let word = |at: usize| AtomicU32::new((at as u32).wrapping_mul(0x9e37_79b9));
+        let overhead = (0..200).map(|_| {
+            let start = now_ns();
+            now_ns() - start
+        });
+        let mut overhead: Vec<u64> = overhead.collect();
+        overhead.sort_unstable();
+        Harness {
+            overhead_ns: overhead[overhead.len() / 2],
+            now_ns,
+            arena: (0..2 * PAIRS * APART).map(word).collect(),
+            junk: (0..cache / 2).map(word).collect(),
+            forced: false,
+        }
+    }
+
+    fn pair(&self, at: usize) -> (&[AtomicU32], &[AtomicU32]) {
+        let from = 2 * at * APART;
+        let to = from + APART;
+        (&self.arena[from..from + WORDS], &self.arena[to..to + WORDS])
+    }
+
+    fn flush(&self) {
+        // A cache line of 64 octets has 16 words.
+        let sum = self
+            .junk
+            .iter()
+            .step_by(16)
+            .fold(0_u32, |sum, word| sum.wrapping_add(word.load(Relaxed)));
+        std::hint::black_box(sum);
+    }
+
+    /// Times a run of one loop after another, from buffer to buffer and back: all on one pair if warm, each on pairs that
+    /// are in no cache if cold.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessError::Noisy`], unless forced.
+    pub fn time(&mut self, loops: &[Loop], temperature: Temperature) -> Result<Time, HarnessError> {
+        let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
+        let mut taken = match temperature {
+            Temperature::Warm => {
+                let mut taken = vec![0; RUNS];
+                // The first run warms the buffers.
+                for run in 0..=RUNS {
+                    let mut total = 0;
+                    for (at, one) in loops.iter().enumerate() {
+                        total += self.run(*one, at, 0, &mut states[at]);
+                    }
+                    if run > 0 {
+                        taken[run - 1] = total;
+                    }
+                }
+                taken
+            }
+            Temperature::Cold => {
+                let mut taken = vec![0; PAIRS];
+                for (at, one) in loops.iter().enumerate() {
+                    self.flush();
+                    for (pair, total) in taken.iter_mut().enumerate() {
+                        *total += self.run(*one, at, pair, &mut states[at]);
+                    }
+                }
+                taken
+            }
+        };
+        std::hint::black_box(&states);
+        taken.sort_unstable();
+        let ns = |at: usize| taken[at] as f64 / (4 * WORDS) as f64;
+        let time = Time {
+            min: ns(0),
+            median: ns(taken.len() / 2),
+            p90: ns(taken.len() * 9 / 10),
+        };
+        let noise = time.p90 / time.median;
+        match noise <= 1.5 || self.forced {
+            true => Ok(time),
+            false => Err(HarnessError::Noisy(noise)),
+        }
+    }
+
+    fn run(&mut self, one: Loop, at: usize, pair: usize, state: &mut [u32]) -> u64 {
+        let start = (self.now_ns)();
+        let (input, output) = self.pair(pair);
+        match at % 2 {
+            0 => one(input, output, state),
+            _ => one(output, input, state),
+        }
+        let end = (self.now_ns)();
+        (end - start).saturating_sub(self.overhead_ns)
+    }
+
+    /// Times a run in strips of `words` words, which stay in the first-level cache.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessError::Noisy`], unless forced.
+    pub fn time_strips(&mut self, loops: &[Loop], words: usize) -> Result<Time, HarnessError> {
+        let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
+        let mut taken = vec![0_u64; PAIRS];
+        self.flush();
+        for (pair, total) in taken.iter_mut().enumerate() {
+            let start = (self.now_ns)();
+            let (input, output) = self.pair(pair);
+            for (input, output) in input.chunks(words).zip(output.chunks(words)) {
+                for (at, one) in loops.iter().enumerate() {
+                    let input = if at == 0 { input } else { output };
+                    one(input, output, &mut states[at]);
+                }
+            }
+            *total = (self.now_ns)() - start;
+        }
+        taken.sort_unstable();
+        let ns = |at: usize| taken[at] as f64 / (4 * WORDS) as f64;
+        Ok(Time {
+            min: ns(0),
+            median: ns(taken.len() / 2),
+            p90: ns(taken.len() * 9 / 10),
+        })
+    }
+}
+
+/// Runs a loop of the grid over a buffer and compares digests with the interpreter.
+///
+/// # Errors
+///
+/// They differ.
+pub fn verify(functions: usize, state: usize, instr: usize) -> Result<(), HarnessError> {
+    let one = of_grid(functions, state, instr);
+    let one = one.ok_or(HarnessError::NoLoop(functions, state, instr))?;
+    let invalid = HarnessError::InvalidBenchmark {
+        functions,
+        state,
+        instr,
+    };
+    let like = Synthetic::new(state, instr).map_err(|_| invalid.clone())?;
+    let mut words: Vec<u32> = (0..257_u32)
+        .map(|at| at.wrapping_mul(0x85eb_ca6b))
+        .collect();
+    let input: Vec<AtomicU32> = words.iter().map(|word| AtomicU32::new(*word)).collect();
+    let output: Vec<AtomicU32> = words.iter().map(|_| AtomicU32::new(0)).collect();
+    let mut found = vec![3; functions * state];
+    let mut wanted = found.clone();
+    one(&input, &output, &mut found);
+    interpret(&vec![like; functions], &mut words, &mut wanted);
+    let output = output.iter().map(|word| word.load(Relaxed));
+    match digest(output.chain(found)) == digest(words.into_iter().chain(wanted)) {
+        true => Ok(()),
+        false => Err(invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loop_of_the_grid_computes_what_the_interpreter_does() {
+        assert!(GRID.len() > 60);
+        for (functions, state, instr, _) in GRID {
+            assert_eq!(verify(*functions, *state, *instr), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_busy_machine_gives_no_number_unless_forced() {
+        let mut time = 0_u64;
+        // Each fifth run is five times as long.
+        let mut clock = || {
+            time += if time / 1_000 % 10 == 9 { 5_000 } else { 1_000 };
+            time
+        };
+        let mut harness = Harness::new(&mut clock, 1 << 16);
+        let one = [of_grid(1, 2, 10).expect("in the grid")];
+        let refused = harness.time(&one, Temperature::Warm);
+        assert!(
+            matches!(refused, Err(HarnessError::Noisy(_))),
+            "{refused:?}"
+        );
+        harness.forced = true;
+        assert!(harness.time(&one, Temperature::Warm).is_ok());
+    }
+}

@@ -1,0 +1,304 @@
+//! What a machine takes for loads, stores, loops and spilled words (specs/ilp-hazards.md 2.4).
+
+use serde::{Deserialize, Serialize};
+
+/// Cycles that cold buffers add to each pass and word.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Cold {
+    /// Whatever the loop does.
+    pub fixed: f64,
+    /// More where there is little to schedule: this at 4 instructions, falling with the instructions of the loop.
+    #[serde(default)]
+    pub little: f64,
+}
+
+impl Cold {
+    /// Cycles a pass and word of a loop with `instr` instructions.
+    fn cycles(self, instr: f64) -> f64 {
+        self.fixed + self.little * (-(instr - 4.0) / 20.0).exp()
+    }
+}
+
+/// What out-of-order machines add to the model (specs/ilp-hazards.md 8).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// Instructions that a machine has in flight. The instructions of a block are one chain; as many chains run beside one
+    /// another as blocks are in the window.
+    pub instr: f64,
+    /// Most instructions in a cycle, however many blocks there are.
+    pub at_once: f64,
+    /// Cycles that a spilled word adds where the buffers are cold.
+    #[serde(default)]
+    pub cold_spill: f64,
+}
+
+/// Constants of a machine. Cycles are for a word of four octets.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Profile {
+    /// Name of the machine.
+    pub name: String,
+    /// Time of a cycle, in ns.
+    pub cycle_ns: f64,
+    /// A load from the cache.
+    pub load: f64,
+    /// A store.
+    pub store: f64,
+    /// The rest of a loop.
+    pub round: f64,
+    /// More of a pass of a loop of one stage, with cold buffers.
+    pub cold_alone: Cold,
+    /// More of a pass of a fused loop, with cold buffers.
+    pub cold_fused: Cold,
+    /// Once, whatever runs.
+    pub residual: f64,
+    /// A word of state that has no register.
+    pub spill: f64,
+    /// Words of state that have one.
+    pub registers: u32,
+    /// Of an out-of-order machine.
+    #[serde(default)]
+    pub window: Option<Window>,
+}
+
+impl Profile {
+    /// SPARCstation 2 of 1990: 40 MHz, one cache for code and data.
+    #[must_use]
+    pub fn ss2() -> Profile {
+        let cold = Cold {
+            fixed: 7.0,
+            little: 0.0,
+        };
+        Profile {
+            name: "ss2".to_owned(),
+            cycle_ns: 25.0,
+            load: 2.0,
+            store: 4.7,
+            round: 4.1,
+            cold_alone: cold,
+            cold_fused: cold,
+            residual: 6.4,
+            spill: 5.0,
+            registers: 6,
+            window: None,
+        }
+    }
+
+    /// HP 9000/735 of 1992: 99 MHz.
+    #[must_use]
+    pub fn hp() -> Profile {
+        Profile {
+            name: "hp".to_owned(),
+            cycle_ns: 10.1,
+            load: 1.0,
+            store: 1.0,
+            round: 2.0,
+            cold_alone: Cold {
+                fixed: 3.3,
+                little: 2.7,
+            },
+            cold_fused: Cold {
+                fixed: 4.8,
+                little: 0.0,
+            },
+            residual: 1.5,
+            spill: 1.2,
+            registers: 15,
+            window: None,
+        }
+    }
+
+    /// Where nothing is known of the machine: few registers, and a high price of going without.
+    #[must_use]
+    pub fn conservative() -> Profile {
+        Profile {
+            name: "conservative".to_owned(),
+            cycle_ns: 0.33,
+            load: 0.5,
+            store: 1.0,
+            round: 0.5,
+            cold_alone: Cold {
+                fixed: 1.0,
+                little: 0.0,
+            },
+            cold_fused: Cold {
+                fixed: 1.0,
+                little: 0.0,
+            },
+            residual: 0.0,
+            spill: 5.0,
+            registers: 8,
+            window: None,
+        }
+    }
+
+    /// The machines of the program by name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Profile> {
+        match name {
+            "ss2" => Some(Profile::ss2()),
+            "hp" => Some(Profile::hp()),
+            "conservative" => Some(Profile::conservative()),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with the constants.
+    ///
+    /// # Errors
+    ///
+    /// The field that is no number at or above 0, or above 0 where it divides.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let window = self.window.unwrap_or(Window {
+            instr: 1.0,
+            at_once: 1.0,
+            cold_spill: 0.0,
+        });
+        let fields = [
+            ("load", self.load),
+            ("store", self.store),
+            ("round", self.round),
+            ("cold_alone.fixed", self.cold_alone.fixed),
+            ("cold_alone.little", self.cold_alone.little),
+            ("cold_fused.fixed", self.cold_fused.fixed),
+            ("cold_fused.little", self.cold_fused.little),
+            ("residual", self.residual),
+            ("spill", self.spill),
+            ("window.cold_spill", window.cold_spill),
+        ];
+        let bad = |value: f64| !(value.is_finite() && value >= 0.0);
+        if let Some((name, _)) = fields.into_iter().find(|(_, value)| bad(*value)) {
+            return Err(name);
+        }
+        match self.cycle_ns.is_finite() && self.cycle_ns > 0.0 {
+            false => Err("cycle_ns"),
+            true if bad(window.instr) || window.instr == 0.0 => Err("window.instr"),
+            true if bad(window.at_once - 1.0) => Err("window.at_once"),
+            true => Ok(()),
+        }
+    }
+
+    /// Cycles of loading, storing and going round once.
+    #[must_use]
+    pub fn pass(&self) -> f64 {
+        self.load + self.store + self.round
+    }
+
+    /// The state of a function above which adding it to a fused loop costs more than a loop of its own, once registers
+    /// are used up.
+    #[must_use]
+    pub fn break_even_state(&self) -> f64 {
+        self.pass() / self.spill
+    }
+}
+
+/// Whether the buffers of a loop are in the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Temperature {
+    /// They are.
+    #[default]
+    Warm,
+    /// They are not, and are not between two loops either.
+    Cold,
+}
+
+/// A data manipulation as the model sees it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Function {
+    /// Words of state.
+    pub state: u32,
+    /// Arithmetic instructions a word.
+    pub instr: f64,
+    /// Whether it writes.
+    pub writes: bool,
+}
+
+impl Function {
+    /// One of the paper's, which all write.
+    #[must_use]
+    pub fn synthetic(state: u32, instr: u32) -> Function {
+        Function {
+            state,
+            instr: f64::from(instr),
+            writes: true,
+        }
+    }
+}
+
+impl Profile {
+    /// Cycles a word of one loop with these functions, without what is needed once.
+    fn body(&self, functions: &[Function], temperature: Temperature, fused: bool) -> Loop {
+        let instr: f64 = functions.iter().map(|it| it.instr).sum();
+        let state: u32 = functions.iter().map(|it| it.state).sum();
+        let spilled = state.saturating_sub(self.registers);
+        let cold = match (temperature, fused) {
+            (Temperature::Warm, _) => 0.0,
+            (Temperature::Cold, true) => self.cold_fused.cycles(instr),
+            (Temperature::Cold, false) => self.cold_alone.cycles(instr),
+        };
+        let surcharge = match (temperature, &self.window) {
+            (Temperature::Cold, Some(window)) => window.cold_spill,
+            _ => 0.0,
+        };
+        Loop {
+            instr: self.instructions(instr),
+            spill: (self.spill + surcharge) * f64::from(spilled),
+            pass: self.load + self.round + cold,
+            spilled,
+        }
+    }
+
+    /// Cycles of `instr` instructions of one block. Blocks overlap while more than one is in the window.
+    fn instructions(&self, instr: f64) -> f64 {
+        match self.window {
+            Some(window) if instr > 0.0 => {
+                instr / (window.instr / instr).clamp(1.0, window.at_once)
+            }
+            _ => instr,
+        }
+    }
+
+    /// Time of one loop for each function, in ns an octet.
+    #[must_use]
+    pub fn sequential(&self, functions: &[Function], temperature: Temperature) -> f64 {
+        let loops = functions.iter().map(|function| {
+            let one = self.body(std::slice::from_ref(function), temperature, false);
+            one.cycles() + f64::from(u8::from(function.writes)) * self.store
+        });
+        self.ns(loops.sum::<f64>() + self.residual)
+    }
+
+    /// Time of one fused loop, in ns an octet.
+    #[must_use]
+    pub fn fused(&self, functions: &[Function], temperature: Temperature) -> f64 {
+        let one = self.body(functions, temperature, true);
+        let writes = functions.iter().any(|it| it.writes);
+        self.ns(one.cycles() + f64::from(u8::from(writes)) * self.store + self.residual)
+    }
+
+    /// Words without a register in a fused loop.
+    #[must_use]
+    pub fn spilled(&self, functions: &[Function]) -> u32 {
+        self.body(functions, Temperature::Warm, true).spilled
+    }
+
+    /// Cycles a word to ns an octet.
+    #[must_use]
+    pub fn ns(&self, cycles: f64) -> f64 {
+        cycles * self.cycle_ns / 4.0
+    }
+}
+
+/// Parts of the cycles of a loop.
+struct Loop {
+    instr: f64,
+    spill: f64,
+    pass: f64,
+    spilled: u32,
+}
+
+impl Loop {
+    fn cycles(&self) -> f64 {
+        self.instr + self.spill + self.pass
+    }
+}
