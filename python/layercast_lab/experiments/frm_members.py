@@ -36,62 +36,78 @@ def released(run: Run) -> np.ndarray:
     return np.array(run["stream"]["released_bps"][:-1]) / 1e3
 
 
+def median(values: Sequence[float]) -> float:
+    """The middle of the seeds."""
+    return float(np.median(values))
+
+
+def expulsions(runs: Sequence[Run]) -> tuple[int, float, float]:
+    """Runs that expel receivers 8 and 9 alone; medians of when both are, and of the rate then, kB/s."""
+    found = [who for run in runs if (who := expelled(run))]
+    right = sum(sorted(member for _, member, _ in who) == [8, 9] for who in found)
+    return right, median([who[-1][0] for who in found]), median([who[0][2] / 1e3 for who in found])
+
+
 @experiment("fully-reliable-multicast/e1", title="Receivers too slow, with and without ejection", paper=PAPER)
 def e1(context: Context) -> Report:
-    """Figure 2: two of ten receivers become too slow after 5 s; what is released in each second."""
+    """Figure 2: two of ten receivers become too slow after 5 s; medians of what is released each second."""
     slow = {"at": "5s", "receivers": "9..10", "what": "service"}
+    seeds = context.seed_range(9)
     cases = {
-        (ms, way): frm.scenario(10, packets=1_500, fault=[slow | {"service": f"{ms}ms"}], weak=weak)
+        (ms, way, seed): frm.scenario(
+            10, packets=1_500, seed=seed, fault=[slow | {"service": f"{ms}ms"}], weak=weak
+        )
         for ms in (14, 20)
         for way, weak in (("expelled", frm.eject()), ("kept", "keep"))
+        for seed in seeds
     }
     found = dict(zip(cases, runs_of(context, "FRM, E1", list(cases.values())), strict=True))
+    before = median([released(found[14, "kept", seed])[1:5].mean() for seed in seeds])
     rows = [
         Row(
             "before",
             "200 kB/s (calibrated)",
-            f"{released(found[14, 'kept'])[1:5].mean():.1f} kB/s",
+            f"{before:.1f} kB/s",
             "2 %",
-            judge(abs(released(found[14, "kept"])[1:5].mean() / 200 - 1) < 0.02),
+            judge(abs(before / 200 - 1) < 0.02),
         )
     ]
     for ms, dip in ((14, 142), (20, 100)):
-        run, kept = found[ms, "expelled"], found[ms, "kept"]
-        who = expelled(run)
-        after = released(run)[8:]
-        rate = who[0][2] / 1e3 if who else 0.0
+        runs = [found[ms, "expelled", seed] for seed in seeds]
+        right, at, rate = expulsions(runs)
+        after = [released(run)[8:] for run in runs]
+        mean = median([one.mean() for one in after])
+        kept = median([released(found[ms, "kept", seed])[7:18].mean() for seed in seeds])
         rows += [
             Row(
                 f"{ms} ms a packet, expelled",
                 f"receivers 8 and 9{' at 6.2 s' if ms == 14 else ''}; dip to {dip} kB/s (calibrated)",
-                f"{[member for _, member, _ in who]} at {who[0][0] if who else 0:.2f} s; "
-                f"{rate:.0f} kB/s in that second",
-                "those two, before 7 s; 3 %",
-                judge(
-                    [member for _, member, _ in who] == [8, 9]
-                    and who[0][0] < 7
-                    and abs(rate / dip - 1) < 0.03,
-                ),
+                f"8 and 9 in {right} of {len(runs)} runs, at {at:.2f} s; {rate:.0f} kB/s in that second",
+                "those two in each run, before 7 s; 3 %",
+                judge(right == len(runs) and at < 7 and abs(rate / dip - 1) < 0.03),
+                ""
+                if ms == 14
+                else "a check 0.25 s after the fifth second finds less than 180 kB/s and expels, too",
             ),
             Row(
                 f"{ms} ms a packet, afterwards",
                 "returns to its initial level (199 to 201 kB/s, calibrated)",
-                f"{after.min():.0f} to {after.max():.0f} kB/s, mean {after.mean():.1f}",
+                f"{min(map(np.min, after)):.0f} to {max(map(np.max, after)):.0f} kB/s, mean {mean:.1f}",
                 "mean 200 ± 1 %",
-                judge(abs(after.mean() / 200 - 1) < 0.01),
+                judge(abs(mean / 200 - 1) < 0.01),
                 "buffers are released each 50 ms, five packets at a time: seconds differ by that",
             ),
             Row(
                 f"{ms} ms a packet, kept",
                 "the group synchronises to the slow pair" + (" (142 to 144 kB/s)" if ms == 14 else ""),
-                f"{released(kept)[7:18].mean():.1f} kB/s",
+                f"{kept:.1f} kB/s",
                 f"{2_000 / ms:.1f} ± 2 %: a packet in {ms} ms",
-                judge(abs(released(kept)[7:18].mean() / (2_000 / ms) - 1) < 0.02),
+                judge(abs(kept / (2_000 / ms) - 1) < 0.02),
             ),
         ]
     figure, axis = plt.subplots(figsize=(6.2, 3.6))
-    for number, ((ms, way), run) in enumerate(found.items()):
-        rates = released(run)[:15]
+    for number, (ms, way) in enumerate((ms, way) for ms in (14, 20) for way in ("expelled", "kept")):
+        rates = released(found[ms, way, seeds[0]])[:15]
         style_of = "-" if way == "expelled" else "--"
         label = f"{ms} ms a packet, {way}"
         axis.step(

@@ -47,7 +47,15 @@ fn code(n: u8, m: u8) -> EdgeSpec {
 
 #[test]
 fn transmissions_are_those_of_the_recursion() {
-    let found = run(with(tree4(10, 4, 25))).transmissions_per_packet;
+    // Of one seed the standard deviation is half a percent.
+    let mut found = [1, 2, 3, 4, 5].map(|seed| {
+        let group = Group {
+            seed,
+            ..with(tree4(10, 4, 25))
+        };
+        run(group).transmissions_per_packet
+    });
+    found.sort_by(f64::total_cmp);
     let lan = Part::leaf("lan", 1e-4, 5, 25);
     let wan = Part {
         count: 4,
@@ -62,7 +70,10 @@ fn transmissions_are_those_of_the_recursion() {
         below: vec![shared],
     };
     let expected = tree.expected().unwrap();
-    assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
+    assert!(
+        (found[2] / expected - 1.0).abs() < 0.01,
+        "{found:?} {expected}"
+    );
 }
 
 #[test]
