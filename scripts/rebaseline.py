@@ -28,8 +28,8 @@ from typing import Any
 from layercast_lab.analysis import p_value, quantile
 
 ROOT = Path(__file__).resolve().parents[1]
-# The ready-made scenarios that need no file made by another program, and for how long each runs.
-SCENARIOS = {
+# The ready-made scenarios that need no file of another program, and how long each runs (none: to its end).
+SCENARIOS: dict[str, str | None] = {
     "quickstart": "22s",
     "e5": "82s",
     "e5b": "100s",
@@ -48,6 +48,14 @@ SCENARIOS = {
     "internet/mets-beside-tcp-red": "30s",
     "internet/mets-class-queue": "30s",
     "internet/mets-lan": "30s",
+    "internet/transfers": "30s",
+    "internet/xunet": "400s",
+    "internet/xunet-chain": "400s",
+    "group/star": None,
+    "group/tree": None,
+    "group/frm": None,
+    "group/rmtp": None,
+    "group/aggregators": None,
 }
 # What is not a result: the work of the simulator, and what is given.
 NO_FIGURES = {"events", "wall_seconds", "seed"}
@@ -87,7 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"time is up before {name}, seed {seed}; the same command continues")
                 return 0
             scenario = ROOT / "scenarios" / f"{name}.toml"
-            options = ["--seed", str(seed), "--duration", SCENARIOS[name], "--json"]
+            duration = SCENARIOS[name]
+            limit = [] if duration is None else ["--duration", duration]
+            options = ["--seed", str(seed), *limit, "--json"]
             done = subprocess.run(
                 [arguments.layercast, "sim", scenario, *options], capture_output=True, text=True
             )

@@ -85,7 +85,7 @@ def test_who_sends_nothing_has_no_efficiency():
 
 
 def test_phases_are_those_of_the_seed():
-    setup = Setup(("tcp",) * 2, jitter_us=0, ties="fifo", warm_up_s=0.5, seconds=0.5)
+    setup = Setup(("tcp",) * 2, jitter_us=0, ties="ordered", warm_up_s=0.5, seconds=0.5)
     assert transfers.run(setup, 1) == transfers.run(dataclasses.replace(setup), 1)
     starts = {transfers.network(setup, seed)["flow"][0]["start"] for seed in range(5)}
     assert len(starts) == 5

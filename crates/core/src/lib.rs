@@ -21,6 +21,7 @@ mod layer;
 mod machine;
 mod manage;
 mod observe;
+mod order;
 mod policy;
 mod prefetch;
 mod qos_event;
@@ -48,6 +49,7 @@ pub use manage::{
 pub use observe::{
     AnyObserver, Cause, EndToEnd, JsonSeq, Observer, Off, Record, Subject, TraceEvent,
 };
+pub use order::{Who, mix};
 pub use policy::{
     AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,
     QosPolicy,

@@ -11,6 +11,7 @@ use crate::{CELL_BITS, Span};
 ///
 /// let line = Rate::from_bps(10_000_000);
 /// assert_eq!(line.time_for(1_250), Span::from_ms(1));
+/// assert_eq!(line.bytes_in(Span::from_ms(1)), 1_250);
 /// assert_eq!(line.cells(), CellRate(23_584));
 /// assert_eq!(CellRate(1_000).rate(), Rate::from_bps(424_000));
 /// ```
@@ -41,6 +42,17 @@ impl Rate {
             return Span::MAX;
         }
         Span::from_ps(1_000_000_000_000).mul_div(bytes.saturating_mul(8), self.0)
+    }
+
+    /// How many bytes take this time at this rate, to the nearest.
+    pub const fn bytes_in(self, span: Span) -> u64 {
+        const BYTE: u128 = 8 * 1_000_000_000_000;
+        let bytes = (span.as_ps() as u128 * self.0 as u128 + BYTE / 2) / BYTE;
+        if bytes > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            bytes as u64
+        }
     }
 
     /// How many 53-byte cells per second this rate carries, rounded down.

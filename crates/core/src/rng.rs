@@ -51,9 +51,9 @@ impl Stream {
         }
     }
 
-    /// `true` with probability `p`.
+    /// `true` with probability `p`. What is certain takes no draw.
     pub fn chance(&mut self, p: f64) -> bool {
-        self.unit() < p
+        p > 0.0 && (p >= 1.0 || self.unit() < p)
     }
 
     /// Exponentially distributed with the given mean.

@@ -5,6 +5,7 @@ use layercast_core::{Cause, FlowId, Machine, Observer, Span, Stream, Subject, Ti
 use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
+use crate::loss::{Loss, LossProcess};
 
 /// Most items in transit simultaneously; further items are dropped and counted.
 const MAX_IN_FLIGHT: usize = 1 << 16;
@@ -25,31 +26,6 @@ pub enum Jitter {
     Normal {
         /// Standard deviation of the variable.
         sd: Span,
-    },
-}
-
-/// Random loss.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Loss {
-    /// None.
-    #[default]
-    None,
-    /// Each item on its own.
-    Bernoulli {
-        /// Probability of loss.
-        p: f64,
-    },
-    /// Two states, each with a loss probability of its own (Gilbert 1960, Elliott 1963).
-    GilbertElliott {
-        /// From good to bad, per item.
-        p_gb: f64,
-        /// From bad to good, per item.
-        p_bg: f64,
-        /// Loss in the good state.
-        loss_good: f64,
-        /// Loss in the bad state.
-        loss_bad: f64,
     },
 }
 
@@ -101,9 +77,8 @@ pub struct Link<T> {
     config: LinkConfig,
     name: String,
     jitter: Stream,
-    loss: Stream,
+    loss: LossProcess,
     duplicate: Stream,
-    bad: bool,
     flying: VecDeque<(Time, T)>,
     stats: LinkStats,
 }
@@ -138,16 +113,15 @@ impl LinkConfig {
 }
 
 impl<T: Clone> Link<T> {
-    /// A link whose randomness follows from `seed` and its `name`, such as `"chuff-rook"`.
+    /// A link whose randomness follows from `seed` and its `name`, such as `"chuff->rook"`.
     pub fn new(config: LinkConfig, seed: u64, name: &str) -> Link<T> {
-        let stream = |what: &str| Stream::new(seed, &format!("{name}/{what}"));
+        let stream = |what: &str| Stream::new(seed, &format!("link/{name}/{what}"));
         Link {
             config,
             name: name.into(),
             jitter: stream("jitter"),
-            loss: stream("loss"),
+            loss: LossProcess::new(config.loss, seed, name),
             duplicate: stream("duplicate"),
-            bad: false,
             flying: VecDeque::new(),
             stats: LinkStats::default(),
         }
@@ -156,24 +130,6 @@ impl<T: Clone> Link<T> {
     /// What happened so far.
     pub fn stats(&self) -> LinkStats {
         self.stats
-    }
-
-    fn is_lost(&mut self) -> bool {
-        match self.config.loss {
-            Loss::None => false,
-            Loss::Bernoulli { p } => self.loss.chance(p),
-            Loss::GilbertElliott {
-                p_gb,
-                p_bg,
-                loss_good,
-                loss_bad,
-            } => {
-                let change = if self.bad { p_bg } else { p_gb };
-                self.bad ^= self.loss.chance(change);
-                let p = if self.bad { loss_bad } else { loss_good };
-                self.loss.chance(p)
-            }
-        }
     }
 
     fn arrival(&mut self, ready: Time) -> Time {
@@ -244,12 +200,12 @@ impl<T: Clone> Machine for Link<T> {
 
     fn handle<O: Observer>(&mut self, now: Time, input: LinkInput<T>, obs: &mut O) {
         self.stats.sent += 1;
-        if self.is_lost() {
+        if self.loss.loses() {
             self.stats.lost += 1;
             self.report(now, Cause::LinkLoss, obs);
             return;
         }
-        if self.config.duplicate > 0.0 && self.duplicate.chance(self.config.duplicate) {
+        if self.duplicate.chance(self.config.duplicate) {
             self.stats.duplicated += 1;
             self.fly(now, input.ready, input.item.clone(), obs);
         }

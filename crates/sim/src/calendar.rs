@@ -3,17 +3,16 @@
 //! Adding and taking cost the same however many items wait: an item lies with those of its day, and on most
 //! days a few are due.
 
+#[cfg(test)]
+pub(crate) mod shuffle;
+
 use std::cmp::Reverse;
 
-use layercast_core::{Stream, Time, prefetch};
-use rand_core::RngCore;
-
-use crate::ties::Ties;
-use crate::ties::draw;
+use layercast_core::{Time, prefetch};
 
 /// Items by the time they are due.
 #[derive(Debug)]
-pub(crate) struct Calendar<T> {
+pub(crate) struct Calendar<T: Waits> {
     /// What is due today, the earliest last.
     due: Vec<(Time, T)>,
     /// Days since time zero, of two to the power of `shift` picoseconds each.
@@ -38,10 +37,10 @@ pub(crate) struct Calendar<T> {
     taken: u32,
     since: Time,
     look_after: u32,
-    ties: Ties,
-    stream: Stream,
-    /// Separates the draws of different calendars.
-    seed: u64,
+    /// Decides between those that are due at one instant.
+    pub turns: T::Turns,
+    #[cfg(test)]
+    shuffled: shuffle::Shuffled<T>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +65,17 @@ const LOOK: std::ops::RangeInclusive<u32> = 64..=4_096;
 
 /// An item in a calendar.
 pub(crate) trait Waits: Copy {
-    /// What tells it from all others that may be due at the same instant, if anything does. Then of equals the same goes
-    /// first, whenever and in whatever order they were added; else that is drawn as they come.
-    fn who(self) -> Option<u64>;
+    /// What is known of those that items come from.
+    type Turns;
+
+    /// Of items that are due at one instant the least goes first, in whatever order they were added; equals are of one sender and
+    /// keep the order of sending.
+    fn turn(self, at: Time, turns: &Self::Turns) -> u64;
 }
 
 impl<T: Waits> Calendar<T> {
-    /// An empty calendar; random ties draw from this stream of `seed`.
-    pub fn new(ties: Ties, seed: u64, stream: &str) -> Calendar<T> {
+    /// An empty calendar.
+    pub fn new(turns: T::Turns) -> Calendar<T> {
         let mut calendar = Calendar {
             due: Vec::new(),
             today: 0,
@@ -90,22 +92,26 @@ impl<T: Waits> Calendar<T> {
             taken: 0,
             since: Time::ZERO,
             look_after: *LOOK.start(),
-            ties,
-            stream: Stream::new(seed, stream),
-            seed: Stream::new(seed, &format!("{stream}/who")).next_u64(),
+            turns,
+            #[cfg(test)]
+            shuffled: shuffle::Shuffled::default(),
         };
         calendar.set_year(*DAYS.start());
         calendar
     }
 
-    /// What random ties are drawn with.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// Adds an item.
     #[inline]
     pub fn add(&mut self, at: Time, item: T) {
+        #[cfg(test)]
+        let Some((at, item)) = self.shuffled.keep(at, item) else {
+            return;
+        };
+        self.insert(at, item);
+    }
+
+    #[inline]
+    fn insert(&mut self, at: Time, item: T) {
         let day = at.as_ps() >> self.shift;
         if day > self.today {
             self.waiting += 1;
@@ -129,6 +135,10 @@ impl<T: Waits> Calendar<T> {
     /// When the next item is due.
     #[inline]
     pub fn next(&mut self) -> Option<Time> {
+        #[cfg(test)]
+        for (at, item) in self.shuffled.take(&self.turns) {
+            self.insert(at, item);
+        }
         if self.due.is_empty() && self.waiting > 0 {
             self.begin_day();
         }
@@ -187,16 +197,14 @@ impl<T: Waits> Calendar<T> {
         let place = put_after_later(&mut self.due, (at, item));
         let equals = self.due[..place].iter().rev();
         let equals = equals.take_while(|&&(other, _)| other == at);
-        let back = match (self.ties, item.who()) {
-            (Ties::Fifo, _) => equals.count(),
-            (Ties::Random, Some(_)) => {
-                let draw = |item: T| item.who().map(|who| draw(self.seed, at, who));
-                equals.take_while(|it| draw(it.1) <= draw(item)).count()
+        let has_equals = place > 0 && self.due[place - 1].0 == at;
+        let back = match has_equals {
+            false => 0,
+            true => {
+                let turn = item.turn(at, &self.turns);
+                let before = |it: &&(Time, T)| it.1.turn(at, &self.turns) <= turn;
+                equals.take_while(before).count()
             }
-            (Ties::Random, None) => match equals.count() {
-                0 => 0,
-                equal => self.stream.below(equal as u64 + 1) as usize,
-            },
         };
         self.due[place - back..=place].rotate_right(1);
     }
@@ -309,22 +317,17 @@ impl<T: Waits> Calendar<T> {
         if self.days[slot] == NONE {
             self.busy[slot / 64] &= !(1 << (slot % 64));
         }
-        if has_equals && self.ties == Ties::Random {
-            self.draw_equals();
+        if has_equals {
+            self.order_equals();
         }
         !self.due.is_empty()
     }
 
-    fn draw_equals(&mut self) {
-        let (seed, stream) = (self.seed, &mut self.stream);
+    fn order_equals(&mut self) {
+        let turns = &self.turns;
         for equals in self.due.chunk_by_mut(|a, b| a.0 == b.0) {
-            if equals[0].1.who().is_some() {
-                let draw = |at, item: T| item.who().map(|who| draw(seed, at, who));
-                equals.sort_by_key(|&(at, item)| Reverse(draw(at, item)));
-                continue;
-            }
-            for n in (1..equals.len()).rev() {
-                equals.swap(n, stream.below(n as u64 + 1) as usize);
+            if equals.len() > 1 {
+                equals.sort_by_key(|&(at, item)| Reverse(item.turn(at, turns)));
             }
         }
     }
@@ -377,7 +380,7 @@ impl<T: Waits> Calendar<T> {
         self.scouted = (0, NONE);
         self.set_year(days);
         for (at, item) in all {
-            self.add(at, item);
+            self.insert(at, item);
         }
     }
 
@@ -403,20 +406,22 @@ fn put_after_later<T: Copy>(due: &mut Vec<(Time, T)>, item: (Time, T)) -> usize 
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::{Stream, Who};
     use proptest::prelude::*;
 
     use super::*;
 
-    const TOLD_APART: u32 = 1 << 31;
-
+    /// Numbers are those of senders, if these take turns; else all are of one sender.
     impl Waits for u32 {
-        fn who(self) -> Option<u64> {
-            (self >= TOLD_APART).then_some(self.into())
+        type Turns = Option<Who>;
+
+        fn turn(self, at: Time, turns: &Option<Who>) -> u64 {
+            turns.map_or(0, |who| who.with(self.into()).draw(at))
         }
     }
 
-    fn calendar(ties: Ties) -> Calendar<u32> {
-        Calendar::new(ties, 1, "calendar")
+    fn calendar(takes_turns: bool) -> Calendar<u32> {
+        Calendar::new(takes_turns.then(|| Who::of(1, "calendar")))
     }
 
     fn drain(calendar: &mut Calendar<u32>) -> Vec<(u64, u32)> {
@@ -428,38 +433,36 @@ mod tests {
     }
 
     #[test]
-    fn random_ties_favour_nobody() {
-        for first in [0, TOLD_APART] {
-            let mut calendar = calendar(Ties::Random);
-            let mut firsts = [0; 3];
-            for round in 0..3_000_u64 {
-                // Two that wait for their day, and one that comes on it.
-                let at = Time::from_ps(round << 30);
-                calendar.add(at, first);
-                calendar.add(at, first + 1);
-                calendar.next();
-                calendar.add(at, first + 2);
-                firsts[(drain(&mut calendar)[0].1 - first) as usize] += 1;
-            }
-            assert!(
-                firsts.iter().all(|n| (900..1_100).contains(n)),
-                "{firsts:?}"
-            );
+    fn ties_favour_nobody() {
+        let mut calendar = calendar(true);
+        let mut firsts = [0; 3];
+        for round in 0..3_000_u64 {
+            // Two that wait for their day, and one that comes on it.
+            let at = Time::from_ps(round << 30);
+            calendar.add(at, 0);
+            calendar.add(at, 1);
+            calendar.next();
+            calendar.add(at, 2);
+            firsts[drain(&mut calendar)[0].1 as usize] += 1;
         }
+        assert!(
+            firsts.iter().all(|n| (900..1_100).contains(n)),
+            "{firsts:?}"
+        );
     }
 
     #[test]
-    fn who_is_told_apart_goes_first_whenever_it_was_added() {
+    fn the_same_goes_first_whenever_it_was_added() {
         let orders = [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]].map(|order| {
             // Some wait for their day, the others come on it.
             [0, 2, 4].map(|waiting| {
-                let mut calendar = calendar(Ties::Random);
+                let mut calendar = calendar(true);
                 let at = Time::from_ps(1 << 40);
                 for (n, item) in order.into_iter().enumerate() {
                     if n == waiting {
                         calendar.next();
                     }
-                    calendar.add(at, TOLD_APART + item);
+                    calendar.add(at, item);
                 }
                 drain(&mut calendar)
             })
@@ -470,7 +473,7 @@ mod tests {
 
     #[test]
     fn tells_of_most_items_before_they_are_taken() {
-        let mut calendar = calendar(Ties::Random);
+        let mut calendar = calendar(true);
         let mut told = std::collections::BTreeSet::new();
         let mut gaps = Stream::new(1, "gaps");
         let mut known = 0;
@@ -506,7 +509,7 @@ mod tests {
         /// Long enough for days and years to change their lengths more than once.
         #[test]
         fn gives_all_in_order_and_equals_as_they_came(steps in steps(), scale in 0..20_u32) {
-            let mut calendar = calendar(Ties::Fifo);
+            let mut calendar = calendar(false);
             let mut model = std::collections::BTreeSet::new();
             let mut now = 0;
             for (n, &(ahead, takes)) in steps.iter().cycle().take(12_000).enumerate() {

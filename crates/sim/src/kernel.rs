@@ -4,11 +4,10 @@
 //! a link with the PDU at its head, a CPU with the job it is doing. There are a few per node, so
 //! the heap stays small however many PDUs are under way, and nothing is allocated per event.
 
-use layercast_core::{Stream, Time};
-use rand_core::RngCore;
+use layercast_core::Time;
+use rustc_hash::FxHashSet;
 
-use crate::ties::Ties;
-use crate::ties::draw;
+use crate::ties::{Class, Turn, Turns};
 
 /// An event source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,26 +18,28 @@ pub struct SourceId(pub u32);
 pub struct Kernel {
     /// A 4-ary heap: the children of `i` are `4 i + 1 ..= 4 i + 4`.
     heap: Vec<Key>,
-    /// The position of each source in the heap, or `IDLE`.
-    place: Vec<u32>,
+    sources: Vec<State>,
+    turns: Turns,
+    /// So that two of one name are two.
+    taken: FxHashSet<Turn>,
     /// The root is vacant: its source has just gone idle, and most often another source is scheduled next that
     /// can have its place.
     vacant: bool,
-    ties: Ties,
-    stream: Stream,
-    /// The sources that draw from a stream of their own, and that stream.
-    apart: Vec<SourceId>,
-    apart_stream: Stream,
-    /// The seed of ties, if they depend only on the source and the time.
-    seed: Option<u64>,
-    drawn: u64,
+}
+
+/// What is known of a source.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    turn: Turn,
+    class: Class,
+    /// Its position in the heap, or `IDLE`.
+    place: u32,
 }
 
 /// A pending event.
 #[derive(Clone, Copy, Debug)]
 struct Key {
-    /// Picoseconds in the upper half, the tie, which is a draw or a count, in the lower: one
-    /// comparison for both.
+    /// Picoseconds in the upper half, class and turn in the lower: one comparison for all.
     order: u128,
     source: u32,
 }
@@ -53,38 +54,41 @@ const ARITY: usize = 4;
 const IDLE: u32 = u32::MAX;
 
 impl Kernel {
-    /// An empty kernel; random ties draw from the stream `"kernel/ties"` of `seed`.
-    pub fn new(ties: Ties, seed: u64) -> Kernel {
+    /// An empty kernel.
+    pub(crate) fn new(turns: Turns) -> Kernel {
         Kernel {
             heap: Vec::new(),
-            place: Vec::new(),
+            sources: Vec::new(),
+            turns,
+            taken: FxHashSet::default(),
             vacant: false,
-            ties,
-            stream: Stream::new(seed, "kernel/ties"),
-            apart: Vec::new(),
-            apart_stream: Stream::new(seed, "kernel/ties-apart"),
-            seed: None,
-            drawn: 0,
         }
     }
 
-    /// From now on random ties depend on the sources and the instant alone, not on what else was scheduled before.
-    pub fn tell_sources_apart(&mut self) {
-        self.seed = Some(self.stream.next_u64());
-    }
-
-    /// A new source with nothing pending.
-    pub fn add(&mut self) -> SourceId {
-        self.place.push(IDLE);
-        self.heap.reserve(self.place.len());
-        SourceId(self.place.len() as u32 - 1)
-    }
-
-    /// Whether and how often this source is scheduled no longer matters for the random ties of others.
-    pub fn set_apart(&mut self, source: SourceId) {
-        if let Err(place) = self.apart.binary_search_by_key(&source.0, |it| it.0) {
-            self.apart.insert(place, source);
+    /// A new source with nothing pending. Of events at one instant its name decides which is first.
+    pub(crate) fn add(&mut self, class: Class, name: &str) -> SourceId {
+        let id = self.sources.len() as u32;
+        let mut turn = self.turns.of(name, id);
+        while !self.taken.insert(turn) {
+            turn = turn.with(turn);
         }
+        self.sources.push(State {
+            turn,
+            class,
+            place: IDLE,
+        });
+        self.heap.reserve(self.sources.len());
+        SourceId(id)
+    }
+
+    /// A source with nothing pending acts for somebody else from now on.
+    pub(crate) fn rename(&mut self, source: SourceId, name: &str) {
+        let state = &mut self.sources[source.0 as usize];
+        debug_assert_eq!(
+            state.place, IDLE,
+            "its place in the heap is that of its old name"
+        );
+        state.turn = self.turns.of(name, source.0);
     }
 
     /// The earliest event; it stays pending until its source is scheduled again.
@@ -117,7 +121,7 @@ impl Kernel {
     /// already scheduled for changes nothing.
     #[inline]
     pub fn schedule(&mut self, source: SourceId, at: Option<Time>) {
-        let place = self.place[source.0 as usize];
+        let place = self.sources[source.0 as usize].place;
         let pending = self.heap.get(place as usize).map(|key| key.at());
         if pending != at {
             self.reschedule(source, place, at);
@@ -145,30 +149,19 @@ impl Kernel {
         }
     }
 
-    fn key(&mut self, source: SourceId, at: Time) -> Key {
-        self.drawn += 1;
-        let tie = match self.ties {
-            Ties::Fifo => self.drawn,
-            Ties::Random => match self.seed {
-                Some(seed) => draw(seed, at, source.0.into()),
-                None if self.is_apart(source) => self.apart_stream.next_u64(),
-                None => self.stream.next_u64(),
-            },
-        };
+    #[inline]
+    fn key(&self, source: SourceId, at: Time) -> Key {
+        let State { turn, class, .. } = self.sources[source.0 as usize];
+        let order = u128::from(at.as_ps()) << 64 | u128::from(class.turn(turn, at));
         Key {
-            order: u128::from(at.as_ps()) << 64 | u128::from(tie),
+            order,
             source: source.0,
         }
     }
 
-    fn is_apart(&self, source: SourceId) -> bool {
-        let found = self.apart.binary_search_by_key(&source.0, |it| it.0);
-        found.is_ok()
-    }
-
     fn remove(&mut self, place: usize) {
         let old = self.heap[place];
-        self.place[old.source as usize] = IDLE;
+        self.sources[old.source as usize].place = IDLE;
         if place == 0 {
             // Before all others, so that no entry moves up there.
             self.heap[0].order = 0;
@@ -225,7 +218,7 @@ impl Kernel {
 
     fn put(&mut self, place: usize, key: Key) {
         self.heap[place] = key;
-        self.place[key.source as usize] = place as u32;
+        self.sources[key.source as usize].place = place as u32;
     }
 }
 
@@ -246,6 +239,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ties::Ties;
 
     fn drain(kernel: &mut Kernel) -> Vec<(u64, u32)> {
         std::iter::from_fn(|| {
@@ -256,38 +250,67 @@ mod tests {
         .collect()
     }
 
+    fn kernel(ties: Ties, sources: u32) -> Kernel {
+        let mut kernel = Kernel::new(Turns::new(ties, 1));
+        for n in 0..sources {
+            kernel.add(Class::Timer, &format!("timer/{n}"));
+        }
+        kernel
+    }
+
     #[test]
-    fn fifo_ties_keep_the_order_of_scheduling() {
-        let mut kernel = Kernel::new(Ties::Fifo, 1);
-        let sources: Vec<_> = (0..20).map(|_| kernel.add()).collect();
-        for &source in sources.iter().rev() {
-            kernel.schedule(source, Some(Time::from_ps(5)));
+    fn ordered_sources_go_by_their_places_whoever_was_scheduled_first() {
+        let mut kernel = kernel(Ties::Ordered, 20);
+        for source in (0..20).rev() {
+            kernel.schedule(SourceId(source), Some(Time::from_ps(5)));
         }
         let order: Vec<u32> = drain(&mut kernel).iter().map(|event| event.1).collect();
-        assert_eq!(order, (0..20).rev().collect::<Vec<_>>());
+        assert_eq!(order, (0..20).collect::<Vec<_>>());
     }
 
     #[test]
     fn random_ties_favour_nobody() {
-        let mut kernel = Kernel::new(Ties::Random, 1);
-        let (a, b) = (kernel.add(), kernel.add());
+        let mut kernel = kernel(Ties::Random, 2);
+        let [a, b] = [SourceId(0), SourceId(1)];
         let mut a_first = 0;
-        for _ in 0..1_000 {
-            kernel.schedule(a, Some(Time::ZERO));
-            kernel.schedule(b, Some(Time::ZERO));
+        for at in 0..1_000 {
+            kernel.schedule(a, Some(Time::from_ps(at)));
+            kernel.schedule(b, Some(Time::from_ps(at)));
             a_first += u32::from(drain(&mut kernel)[0].1 == a.0);
         }
         assert!((400..600).contains(&a_first), "{a_first}");
     }
 
+    #[test]
+    fn two_of_one_name_are_two() {
+        let mut kernel = kernel(Ties::Random, 0);
+        let [a, b] = [(); 2].map(|()| kernel.add(Class::Timer, "flow/film"));
+        let mut a_first = 0;
+        for at in 0..1_000 {
+            kernel.schedule(b, Some(Time::from_ps(at)));
+            kernel.schedule(a, Some(Time::from_ps(at)));
+            a_first += u32::from(drain(&mut kernel)[0].1 == a.0);
+        }
+        assert!((400..600).contains(&a_first), "{a_first}");
+    }
+
+    #[test]
+    fn arrivals_precede_timers() {
+        let mut kernel = kernel(Ties::Random, 0);
+        for n in 0..40 {
+            let class = if n < 20 { Class::Timer } else { Class::Arrival };
+            let source = kernel.add(class, &format!("{n}"));
+            kernel.schedule(source, Some(Time::from_ps(5)));
+        }
+        let order = drain(&mut kernel);
+        assert!(order[..20].iter().all(|event| event.1 >= 20), "{order:?}");
+    }
+
     proptest! {
         #[test]
         fn agrees_with_a_sorted_map(steps in prop::collection::vec((0..12u32, prop::option::of(0..50u64)), 0..300)) {
-            let mut kernel = Kernel::new(Ties::Random, 7);
+            let mut kernel = kernel(Ties::Random, 12);
             let mut model = BTreeMap::new();
-            for _ in 0..12 {
-                kernel.add();
-            }
             for (source, at) in steps {
                 kernel.schedule(SourceId(source), at.map(Time::from_ps));
                 match at {
@@ -304,6 +327,23 @@ mod tests {
             left.sort_unstable();
             let drained: Vec<u64> = drain(&mut kernel).iter().map(|event| event.0).collect();
             prop_assert_eq!(drained, left);
+        }
+
+        /// The order of events is that of their times, however they came to be scheduled.
+        #[test]
+        fn the_order_of_scheduling_changes_nothing(
+            times in prop::collection::vec(0..4u64, 12), order in Just((0..12usize).collect::<Vec<_>>()).prop_shuffle(),
+            ordered in any::<bool>(),
+        ) {
+            let ties = if ordered { Ties::Ordered } else { Ties::Random };
+            let [one, other] = [(0..12).collect(), order].map(|order: Vec<usize>| {
+                let mut kernel = kernel(ties, 12);
+                for source in order {
+                    kernel.schedule(SourceId(source as u32), Some(Time::from_ps(times[source])));
+                }
+                drain(&mut kernel)
+            });
+            prop_assert_eq!(one, other);
         }
     }
 }

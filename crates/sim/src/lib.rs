@@ -21,7 +21,14 @@
 //! assert!((8e6..10e6).contains(&report.flows[0].goodput_bps));
 //! ```
 
+// The golden corpus names the crate as all tests outside of it do.
+#[cfg(test)]
+extern crate self as layercast_sim;
+
 mod calendar;
+#[cfg(test)]
+#[path = "../tests/all/common/mod.rs"]
+mod common;
 pub mod file;
 pub mod group;
 pub mod internet;
@@ -34,6 +41,8 @@ pub mod scenario;
 mod simulation;
 mod stations;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod text;
 mod ties;
 mod wire_check;

@@ -9,6 +9,7 @@ use layercast_protect::Seed;
 
 use crate::kernel::{Kernel, SourceId};
 use crate::scenario::{Flow, Network, NodeKind};
+use crate::ties::Class;
 
 /// A host or switch while it runs.
 #[derive(Debug)]
@@ -53,12 +54,13 @@ pub struct SinkState {
 
 impl NodeState {
     /// A node that is not running yet.
-    pub fn new(kernel: &mut Kernel) -> NodeState {
+    pub fn new(name: &str, kernel: &mut Kernel) -> NodeState {
+        let mut add = |what| kernel.add(Class::Timer, &format!("{what}/{name}"));
         NodeState {
             station: None,
-            switch_event: kernel.add(),
-            cpu_event: kernel.add(),
-            pacer_event: kernel.add(),
+            switch_event: add("switch"),
+            cpu_event: add("cpu"),
+            pacer_event: add("pacer"),
         }
     }
 
@@ -105,12 +107,12 @@ impl NodeState {
 
 impl SourceState {
     /// A source at `place` of its node that is not running yet.
-    pub fn new(place: usize, kernel: &mut Kernel) -> SourceState {
+    pub fn new(place: usize, name: &str, kernel: &mut Kernel) -> SourceState {
         SourceState {
             frames: Box::new(std::iter::empty()),
             answers: Vec::new(),
             place,
-            event: kernel.add(),
+            event: kernel.add(Class::Timer, &format!("source/{name}")),
         }
     }
 

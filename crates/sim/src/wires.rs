@@ -10,6 +10,7 @@ use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal, UDP_IP_HEA
 
 use crate::kernel::{Kernel, SourceId};
 use crate::scenario::{NetLink, Network, Port};
+use crate::ties::Class;
 
 /// One direction of a link.
 #[derive(Debug)]
@@ -224,7 +225,7 @@ impl Wire {
             .collect();
         let place = 2 * link + side;
         let head = fan.first().copied().unwrap_or(place);
-        let name = format!("{}-{}", net.nodes[from].name, net.nodes[to].name);
+        let name = format!("{}->{}", net.nodes[from].name, net.nodes[to].name);
         let reliable = LinkConfig {
             delay: config.delay,
             ..LinkConfig::default()
@@ -236,12 +237,13 @@ impl Wire {
             link,
             data: medium(net, port, &name),
             adapter_loss: port.adapter_loss,
-            adapter_stream: Stream::new(net.seed, &format!("{name}/adapter_loss")),
+            adapter_stream: Stream::new(net.seed, &format!("link/{name}/adapter")),
             signals: Link::new(reliable, net.seed, &format!("{name}/signals")),
-            data_event: kernel.add(),
-            signal_event: kernel.add(),
+            data_event: kernel.add(Class::Arrival, &format!("link/{name}")),
+            signal_event: kernel.add(Class::Arrival, &format!("signals/{name}")),
             repair: RepairEnd::new(&name, rate),
-            repair_event: (repair.is_some() && head == place).then(|| kernel.add()),
+            repair_event: (repair.is_some() && head == place)
+                .then(|| kernel.add(Class::Timer, &format!("repair/{name}"))),
             session: 0,
             head,
             fan,
@@ -256,9 +258,7 @@ impl Wire {
 
     /// Whether this is RES or ADAPT, and lost.
     fn loses_adapter(&mut self, pdu: Option<&LinkPdu>) -> bool {
-        self.adapter_loss > 0.0
-            && pdu.is_some_and(is_adapter)
-            && self.adapter_stream.chance(self.adapter_loss)
+        pdu.is_some_and(is_adapter) && self.adapter_stream.chance(self.adapter_loss)
     }
 
     /// Puts a datagram on the line; its last bit leaves at `ready`.

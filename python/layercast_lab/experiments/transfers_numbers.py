@@ -224,8 +224,8 @@ USER_RATE = 58
 def phases(context: Context) -> Report:
     """The same run at other phases: no jitter, cells of one instant in the order of the ports."""
     kinds = {
-        "unshaped": {"jitter_us": 0, "ties": "fifo"},
-        "shaped": {"jitter_us": 0, "ties": "fifo", "shaped": True},
+        "unshaped": {"jitter_us": 0, "ties": "ordered"},
+        "shaped": {"jitter_us": 0, "ties": "ordered", "shaped": True},
         "unshaped, with jitter": {},
     }
     chosen = context.seed_range(PHASES)

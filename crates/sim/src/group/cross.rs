@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{Machine, Span, Stream, Time, earliest};
 use layercast_tcp::{ConnId, Endpoint, TcpConfig, TcpConfigError, TcpEvent, TcpPacket};
-use layercast_wire::Payload;
+use layercast_wire::{IPV4_HEADER, Payload};
 use rand_core::RngCore;
 use serde::Serialize;
 
@@ -246,7 +246,7 @@ impl Simulation<'_> {
         let it = &mut self.crosses[cross as usize];
         let law = &self.laws[self.tree.nodes[it.node as usize].kind as usize];
         let link = &mut self.links[it.node as usize - 1];
-        let octets = packet.segment.encoded_len() as u32;
+        let octets = (packet.segment.encoded_len() + IPV4_HEADER) as u32;
         let Some(at) = link.enter(law, self.now, octets, up) else {
             it.count.dropped += 1;
             return;

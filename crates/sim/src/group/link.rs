@@ -1,6 +1,8 @@
 //! A link as it runs: its losses, its queues, its counters.
 
 use layercast_core::{CELL_SIZE, Span, Stream, Time, aal5_cells};
+use layercast_link as link;
+use layercast_wire::UDP_IP_HEADER;
 use serde::Serialize;
 
 use super::tree::{LinkSpec, Loss};
@@ -8,26 +10,15 @@ use super::tree::{LinkSpec, Loss};
 /// What all copies of a branch do alike, worked out once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Law {
-    loss: Chances,
+    loss: link::Loss,
+    /// How many processes of loss there are: one for each of the row, if losses come in bursts, else one for all.
+    hops: u32,
     back_loss: f64,
     /// Packets travel in cells of AAL5, and are lost with any of them.
     cells: bool,
     rate: Option<layercast_core::Rate>,
     queue: u64,
     delay: (Span, Span),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Chances {
-    None,
-    /// Over the whole row.
-    Once(f64),
-    /// From good to bad and back, for each of the row.
-    Bursts {
-        hops: u32,
-        good_to_bad: f64,
-        bad_to_good: f64,
-    },
 }
 
 /// Counters of a branch, all of its copies together.
@@ -37,7 +28,7 @@ pub struct LinkCount {
     pub down: u64,
     /// Of these, parities.
     pub parities: u64,
-    /// Octets of these packets.
+    /// Octets of these packets, with their headers of UDP and IP, if they do not travel in cells.
     pub octets: u64,
     /// Packets lost towards receivers.
     pub lost: u64,
@@ -52,7 +43,8 @@ pub struct LinkCount {
 /// One copy.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    stream: Stream,
+    /// The losses on the way down, and on the way up.
+    random: [Stream; 2],
     /// A bit for each of the row that is in its bad state.
     bad: u64,
     delay: Span,
@@ -63,23 +55,35 @@ pub(super) struct Link {
 impl Law {
     pub fn new(spec: &LinkSpec) -> Law {
         let row = |loss: f64| -libm::expm1(f64::from(spec.hops) * libm::log1p(-loss));
-        let loss = match spec.loss {
-            _ if spec.hops == 0 => Chances::None,
-            Loss::Independent(loss) if loss > 0.0 => Chances::Once(row(loss)),
-            Loss::Bursts { loss, mean } if loss > 0.0 => Chances::Bursts {
-                hops: spec.hops,
-                bad_to_good: 1.0 / mean,
-                good_to_bad: loss / (mean * (1.0 - loss)),
-            },
-            _ => Chances::None,
+        let (loss, hops) = match spec.loss {
+            _ if spec.hops == 0 => (link::Loss::None, 0),
+            Loss::Independent(loss) => (link::Loss::Bernoulli { p: row(loss) }, 1),
+            Loss::Bursts { loss, mean } => {
+                let bursts = link::Loss::GilbertElliott {
+                    p_gb: loss / (mean * (1.0 - loss)),
+                    p_bg: 1.0 / mean,
+                    loss_good: 0.0,
+                    loss_bad: 1.0,
+                };
+                (bursts, spec.hops)
+            }
         };
         Law {
             loss,
+            hops,
             back_loss: row(spec.back_loss),
             cells: spec.cells,
             rate: spec.rate,
             queue: spec.queue,
             delay: spec.delay,
+        }
+    }
+
+    /// Octets of a packet of the group: a datagram, but in cells it needs no headers of UDP and IP.
+    pub fn packet(&self, octets: u32) -> u32 {
+        match self.cells {
+            true => octets,
+            false => octets.saturating_add(UDP_IP_HEADER as u32),
         }
     }
 
@@ -101,25 +105,19 @@ impl Law {
 }
 
 impl Link {
-    /// The link to a node; its losses and its delay are its own.
-    pub fn new(law: &Law, seed: u64, node: u32) -> Link {
-        let mut stream = Stream::new(seed, &format!("group/link/{node}"));
+    /// The link with this name; its losses and its delay are its own.
+    pub fn new(law: &Law, seed: u64, name: &str) -> Link {
+        let stream = |what| Stream::new(seed, &format!("link/{name}/{what}"));
         let (least, most) = law.delay;
-        let more = stream.below(most.as_ps().saturating_sub(least.as_ps()).saturating_add(1));
+        let width = most.as_ps().saturating_sub(least.as_ps());
+        let more = stream("delay").below(width.saturating_add(1));
+        let mut random = [stream("loss"), stream("back-loss")];
         let mut bad = 0;
-        if let Chances::Bursts {
-            hops,
-            good_to_bad,
-            bad_to_good,
-        } = law.loss
-        {
-            let share = good_to_bad / (good_to_bad + bad_to_good);
-            for hop in 0..hops {
-                bad |= u64::from(stream.chance(share)) << hop;
-            }
+        for hop in 0..law.hops {
+            bad |= u64::from(law.loss.begins_bad(&mut random[0])) << hop;
         }
         Link {
-            stream,
+            random,
             bad,
             delay: least + Span::from_ps(more),
             free: [Time::ZERO; 2],
@@ -134,12 +132,14 @@ impl Link {
         };
         let free = &mut self.free[usize::from(up)];
         let start = now.max(*free);
-        let takes = rate.time_for(law.octets(octets));
-        // A long queue of a slow link lasts longer than time is counted.
-        let end = start.saturating_add(takes);
-        if start > now && end.since(now) > rate.time_for(law.queue) {
+        let octets = law.octets(octets);
+        // What is left of the packet being sent counts.
+        let left = rate.bytes_in(start.since(now));
+        if start > now && left.saturating_add(octets) > law.queue {
             return None;
         }
+        // A long queue of a slow link lasts longer than time is counted.
+        let end = start.saturating_add(rate.time_for(octets));
         *free = end;
         Some(end.saturating_add(self.delay))
     }
@@ -148,30 +148,20 @@ impl Link {
     #[inline]
     pub fn loses(&mut self, law: &Law, octets: u32) -> bool {
         match law.loss {
-            Chances::None => false,
-            Chances::Once(chance) => self.stream.chance(law.whole(chance, octets)),
-            Chances::Bursts {
-                hops,
-                good_to_bad,
-                bad_to_good,
-            } => (0..hops).any(|hop| self.hop_loses(hop, good_to_bad, bad_to_good)),
+            link::Loss::Bernoulli { p } => self.random[0].chance(law.whole(p, octets)),
+            // Only those of the row that it gets to may change their state.
+            loss => (0..law.hops).any(|hop| {
+                let mut is_bad = self.bad >> hop & 1 == 1;
+                let lost = loss.loses(&mut is_bad, &mut self.random[0]);
+                self.bad = self.bad & !(1 << hop) | u64::from(is_bad) << hop;
+                lost
+            }),
         }
-    }
-
-    /// Whether one of the row loses a packet; only those that it gets there for make it change its state.
-    fn hop_loses(&mut self, hop: u32, good_to_bad: f64, bad_to_good: f64) -> bool {
-        let bad = self.bad >> hop & 1 == 1;
-        let change = self.stream.chance(match bad {
-            true => bad_to_good,
-            false => good_to_bad,
-        });
-        self.bad ^= u64::from(change) << hop;
-        bad != change
     }
 
     /// Whether a packet on its way up is lost.
     pub fn loses_back(&mut self, law: &Law, octets: u32) -> bool {
-        law.back_loss > 0.0 && self.stream.chance(law.whole(law.back_loss, octets))
+        self.random[1].chance(law.whole(law.back_loss, octets))
     }
 
     /// When the way down is free.
@@ -199,7 +189,7 @@ mod tests {
     /// Share that is lost, and mean length of what is lost in a row.
     fn measure(loss: Loss, hops: u32) -> (f64, f64) {
         let law = Law::new(&spec(loss, hops));
-        let mut link = Link::new(&law, 1, 1);
+        let mut link = Link::new(&law, 1, "a.1");
         let lost: Vec<bool> = (0..1_000_000).map(|_| link.loses(&law, 1_000)).collect();
         let all = lost.iter().filter(|&&lost| lost).count() as f64;
         let runs = lost.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
@@ -232,12 +222,13 @@ mod tests {
             queue: 2_000,
             ..spec(Loss::Independent(0.0), 1)
         });
-        let mut link = Link::new(&law, 1, 1);
+        let mut link = Link::new(&law, 1, "a.1");
         let at = |ms| Some(Time::ZERO + Span::from_ms(ms));
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, false), at(6));
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, false), at(7));
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, false), None);
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, true), at(6));
+        assert_eq!(law.packet(1_000), 1_028);
     }
 
     #[test]
@@ -248,12 +239,13 @@ mod tests {
             queue: 10_000,
             ..spec(Loss::Independent(0.001), 1)
         });
-        let mut link = Link::new(&law, 1, 1);
+        let mut link = Link::new(&law, 1, "a.1");
         let mut share = |octets| {
             let lost = (0..1_000_000).filter(|_| link.loses(&law, octets)).count();
             lost as f64 / 1e6
         };
-        // 43 cells, and one.
+        // 43 cells, and one: there are no headers of UDP and IP.
+        assert_eq!(law.packet(2_027), 2_027);
         let (data, poll) = (share(2_027), share(30));
         assert!((data - (1.0 - 0.999_f64.powi(43))).abs() < 1e-3, "{data}");
         assert!((poll - 0.001).abs() < 2e-4, "{poll}");

@@ -19,6 +19,7 @@ pub mod scenario;
 mod speaker;
 mod stream;
 mod tree;
+mod turns;
 mod world;
 
 pub use config::{Content, Fault, FaultKind, Group, Invited};

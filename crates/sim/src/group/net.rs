@@ -33,18 +33,20 @@ impl Simulation<'_> {
     fn put_on_links(&mut self, item: u32, port: u32) {
         let (first, end) = self.tree.ports[port as usize].children;
         let octets = self.items.get(item).octets;
-        // Neighbours whose links take the same time are one event.
+        // Neighbours of one branch whose links take the same time are one event.
         let mut run: Option<(layercast_core::Time, u32)> = None;
         for child in first..end {
             let kind = self.tree.nodes[child as usize].kind as usize;
             let law = &self.laws[kind];
+            let octets = law.packet(octets);
             let count = &mut self.link_counts[kind];
             count.down += 1;
             count.octets += u64::from(octets);
             let at = self.links[child as usize - 1].enter(law, self.now, octets, false);
             count.dropped += u64::from(at.is_none());
             match (run, at) {
-                (Some((then, _)), Some(at)) if then == at => {}
+                (Some((then, from)), Some(at))
+                    if then == at && self.tree.nodes[from as usize].kind as usize == kind => {}
                 (Some((then, from)), at) => {
                     self.fly_down(item, then, from, child);
                     run = at.map(|at| (at, child));
@@ -65,9 +67,12 @@ impl Simulation<'_> {
     /// Copies of a packet get to these nodes, if they are not lost.
     pub(super) fn come_down(&mut self, item: u32, first: u32, end: u32) {
         let octets = self.items.get(item).octets;
-        for node in first..end {
+        // So that the first one in the file is not always the first.
+        let begin = first + self.calendar.turns.begin(first, end, self.now);
+        for node in (begin..end).chain(first..begin) {
             let kind = self.tree.nodes[node as usize].kind as usize;
-            if self.links[node as usize - 1].loses(&self.laws[kind], octets) {
+            let law = &self.laws[kind];
+            if self.links[node as usize - 1].loses(law, law.packet(octets)) {
                 self.link_counts[kind].lost += 1;
             } else {
                 self.reach(item, node);
@@ -191,7 +196,7 @@ impl Simulation<'_> {
         };
         let child = self.tree.towards(node, target);
         let kind = self.tree.nodes[child as usize].kind as usize;
-        let octets = self.items.get(item).octets;
+        let octets = self.laws[kind].packet(self.items.get(item).octets);
         let count = &mut self.link_counts[kind];
         count.down += 1;
         count.octets += u64::from(octets);
@@ -208,7 +213,7 @@ impl Simulation<'_> {
     pub(super) fn come_along(&mut self, item: u32, node: u32) {
         let at = self.tree.nodes[node as usize];
         let kind = at.kind as usize;
-        let octets = self.items.get(item).octets;
+        let octets = self.laws[kind].packet(self.items.get(item).octets);
         if self.links[node as usize - 1].loses(&self.laws[kind], octets) {
             self.link_counts[kind].lost += 1;
         } else if self.node_of(self.items.get(item).to) == Some(node) {
@@ -235,8 +240,8 @@ impl Simulation<'_> {
             return;
         }
         let kind = at.kind as usize;
-        let octets = self.items.get(item).octets;
         let (law, link) = (&self.laws[kind], &mut self.links[node as usize - 1]);
+        let octets = law.packet(self.items.get(item).octets);
         let count = &mut self.link_counts[kind];
         count.up += 1;
         match link.enter(law, self.now, octets, true) {
@@ -245,11 +250,7 @@ impl Simulation<'_> {
                 self.items.done(item);
             }
             Some(then) => {
-                let up = Due::Up {
-                    item,
-                    node: at.parent,
-                };
-                self.calendar.add(then, up);
+                self.calendar.add(then, Due::Up { item, node });
             }
             None => {
                 count.dropped += 1;
@@ -258,9 +259,9 @@ impl Simulation<'_> {
         }
     }
 
-    /// A packet on its way up is at a node.
+    /// A packet on its way up has passed the link to a node.
     pub(super) fn come_up(&mut self, item: u32, node: u32) {
-        self.send_up(node, item);
+        self.send_up(self.tree.nodes[node as usize].parent, item);
     }
 
     /// A packet is at the source.

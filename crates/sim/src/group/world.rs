@@ -15,8 +15,8 @@ use super::member::{Member, MemberTerms};
 use super::speaker::{self, Speaker};
 use super::stream::Application;
 use super::tree::{NONE, Nodes};
-use crate::calendar::{Calendar, Waits};
-use crate::ties::Ties;
+use super::turns::Callers;
+use crate::calendar::Calendar;
 
 /// Why a group cannot be simulated.
 #[derive(Clone, PartialEq, Debug, Error)]
@@ -39,7 +39,7 @@ pub(super) enum Due {
     Down { item: u32, first: u32, end: u32 },
     /// A packet for one receiver gets to the lower end of the link to a node, unless it is lost.
     Along { item: u32, node: u32 },
-    /// A packet gets to the upper end of a link.
+    /// A packet gets to the upper end of the link to a node.
     Up { item: u32, node: u32 },
     /// The source's processor has a packet ready.
     Leave { item: u32 },
@@ -69,12 +69,6 @@ pub(super) enum Due {
     Segment { cross: u32, up: bool },
     /// TCP is to be woken.
     WakeCross { cross: u32 },
-}
-
-impl Waits for Due {
-    fn who(self) -> Option<u64> {
-        None
-    }
 }
 
 /// A group as it runs.
@@ -142,8 +136,13 @@ impl<'a> Simulation<'a> {
     fn build(group: Group, obs: AnyObserver<'a>) -> Result<Simulation<'a>, GroupError> {
         let mut tree = Nodes::new(&group.branches);
         let laws: Vec<Law> = group.branches.iter().map(|it| Law::new(&it.link)).collect();
-        let links = (0..).zip(&tree.nodes).skip(1);
-        let links = links.map(|(at, node)| Link::new(&laws[node.kind as usize], group.seed, at));
+        let mut copies = vec![0; laws.len()];
+        let links = tree.nodes.iter().skip(1).map(|node| {
+            let kind = node.kind as usize;
+            copies[kind] += 1;
+            let name = format!("{}.{}", group.branches[kind].name, copies[kind]);
+            Link::new(&laws[kind], group.seed, &name)
+        });
         let links: Vec<Link> = links.collect();
         let above = speaker::above(&tree);
         let sender = sender(&group, &tree, &above)?;
@@ -166,7 +165,7 @@ impl<'a> Simulation<'a> {
         let mut simulation = Simulation {
             obs,
             now: Time::ZERO,
-            calendar: Calendar::new(Ties::Fifo, group.seed, "group/ties"),
+            calendar: Calendar::new(Callers::new(&group, &tree)),
             items: Items::default(),
             link_counts: vec![LinkCount::default(); laws.len()],
             laws,

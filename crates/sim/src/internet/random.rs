@@ -44,7 +44,7 @@ fn flow(others: Vec<&'static str>) -> impl Strategy<Value = (usize, usize, &'sta
 }
 
 /// A scenario of a second with a few flows of TCP and UDP, or such as `others`.
-pub(super) fn scenario(others: Vec<&'static str>) -> impl Strategy<Value = String> {
+pub(crate) fn scenario(others: Vec<&'static str>) -> impl Strategy<Value = String> {
     let flows = prop::collection::vec(flow(others), 1..8);
     let warm_up = prop::sample::select(vec!["0s", "303ms"]);
     (topology(), flows, warm_up).prop_map(|(topology, flows, warm_up)| {

@@ -356,9 +356,9 @@ mod tests {
             (".", "missing field `name`", "name", "it is missing"),
             (
                 "run.ties",
-                "unknown variant `lifo`, expected `random` or `fifo`",
+                "unknown variant `orderd`, expected `random` or `ordered`",
                 "run.ties",
-                "it is \"lifo\"; did you mean \"fifo\"? expected random or fifo",
+                "it is \"orderd\"; did you mean \"ordered\"? expected random or ordered",
             ),
             (
                 "link[0].loss",

@@ -23,6 +23,7 @@ use crate::kernel::{Kernel, SourceId};
 use crate::node::{NodeState, SinkState, SourceState};
 use crate::received::StreamOut;
 use crate::scenario::{Network, Port};
+use crate::ties::{Class, Turns};
 use crate::wires::{Capture, LinkState, Medium, Wire};
 
 /// All of them, and everything else that changes during a run.
@@ -39,10 +40,10 @@ pub(crate) struct Stations<'a> {
     pub links: Vec<LinkState>,
     pub sources: Vec<SourceState>,
     pub sinks: Vec<SinkState>,
-    /// What the scenario wants done, and what follows from faults; `u64` keeps the order of
-    /// actions of the same instant.
-    pub agenda: BTreeMap<(Time, u64), Action>,
+    /// What the scenario wants done, and what follows from faults.
+    pub agenda: BTreeMap<(Time, script::Rank), Action>,
     pub planned: u64,
+    turns: Turns,
     pub agenda_event: SourceId,
     /// Where links repair losses.
     pub budgets_event: Option<SourceId>,
@@ -86,13 +87,14 @@ impl<'a> Stations<'a> {
         medium: fn(&Network, &Port, &str) -> Medium,
     ) -> Stations<'a> {
         let net = &*network;
-        let mut kernel = Kernel::new(net.ties, net.seed);
+        let turns = Turns::new(net.ties, net.seed);
+        let mut kernel = Kernel::new(turns);
         let mut actors = Vec::new();
-        let agenda_event = kernel.add();
+        let agenda_event = kernel.add(Class::Timer, "agenda");
         actors.push(Actor::Agenda);
         let nodes = (0..net.nodes.len()).map(|node| {
             actors.extend([Actor::Switch(node), Actor::Cpu(node), Actor::Pacer(node)]);
-            NodeState::new(&mut kernel)
+            NodeState::new(&net.nodes[node].name, &mut kernel)
         });
         let nodes = nodes.collect();
         let wires = (0..2 * net.links.len()).map(|wire| {
@@ -105,7 +107,7 @@ impl<'a> Stations<'a> {
         let sources = net.flows.iter().enumerate().map(|(number, flow)| {
             actors.push(Actor::Source(number));
             let place = place_in(&net.nodes[flow.node].sources, number);
-            SourceState::new(place, &mut kernel)
+            SourceState::new(place, &flow.name, &mut kernel)
         });
         let sources = sources.collect();
         let sinks = net.receivers.iter().enumerate().map(|(place, receiver)| {
@@ -122,13 +124,13 @@ impl<'a> Stations<'a> {
                     node.profile.stall_max,
                     Stream::new(net.seed, &format!("{}/stalls", receiver.name)),
                 ),
-                event: kernel.add(),
-                stall_event: kernel.add(),
+                event: kernel.add(Class::Timer, &format!("sink/{}", receiver.name)),
+                stall_event: kernel.add(Class::Timer, &format!("stall/{}", receiver.name)),
             }
         });
         let sinks = sinks.collect();
         let repairs = net.links.iter().any(|link| link.repair.is_some());
-        let budgets_event = repairs.then(|| kernel.add());
+        let budgets_event = repairs.then(|| kernel.add(Class::Timer, "budgets"));
         actors.extend(budgets_event.map(|_| Actor::Budgets));
         let down = LinkState {
             up: true,
@@ -147,6 +149,7 @@ impl<'a> Stations<'a> {
             sinks,
             agenda: BTreeMap::new(),
             planned: 0,
+            turns,
             agenda_event,
             budgets_event,
             kernel,

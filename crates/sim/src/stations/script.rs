@@ -7,7 +7,7 @@ use layercast_mets::SinkInput;
 use layercast_mets::StationInput;
 
 use super::Stations;
-use crate::scenario::{Asked, Fault, FaultKind};
+use crate::scenario::{Asked, Fault, FaultKind, Network};
 use crate::wires::{drain_repair, out_wire_of};
 
 /// Something to be done at a given time; the numbers are places.
@@ -29,6 +29,49 @@ pub(crate) enum Action {
     ChannelUp(usize),
     /// The lines of a link have another rate.
     Rate(usize),
+}
+
+/// The order of actions of one instant: that of their kinds, then of those they happen to, then of planning.
+pub(crate) type Rank = (u8, u64, u64);
+
+impl Action {
+    /// Nodes run before anybody comes, and channels are seen to break before they stand again.
+    fn step(self) -> u8 {
+        match self {
+            Action::Start(_) => 0,
+            Action::ChannelDown(_) => 1,
+            Action::ChannelUp(_) => 2,
+            Action::Join(_) | Action::Leave(_) => 3,
+            Action::Fault(_) => 4,
+            Action::Request(_) => 5,
+            Action::Rate(_) => 6,
+        }
+    }
+
+    /// What it happens to: its name, and its place among those of its kind.
+    fn subject(self, net: &Network) -> (String, usize) {
+        let node = |place: usize| (format!("node/{}", net.nodes[place].name), place);
+        let link = |place: usize| {
+            let [a, b] = net.links[place].ends.map(|end| &net.nodes[end].name);
+            (format!("channel/{a}-{b}"), place)
+        };
+        let receiver = |place: usize| (format!("receiver/{}", net.receivers[place].name), place);
+        match self {
+            Action::Start(place) => node(place),
+            Action::ChannelDown(place) | Action::ChannelUp(place) | Action::Rate(place) => {
+                link(place)
+            }
+            Action::Join(place) | Action::Leave(place) => receiver(place),
+            Action::Fault(Fault { kind, target, .. }) => match kind {
+                FaultKind::Kill | FaultKind::Restart => node(target),
+                FaultKind::LinkDown | FaultKind::LinkUp => link(target),
+            },
+            Action::Request(place) => match net.requests[place].of {
+                Asked::Source(flow) => (format!("flow/{}", net.flows[flow].name), flow),
+                Asked::Sink(place) => receiver(place),
+            },
+        }
+    }
 }
 
 impl Stations<'_> {
@@ -61,7 +104,10 @@ impl Stations<'_> {
     }
 
     fn plan(&mut self, at: Time, action: Action) {
-        self.agenda.insert((at, self.planned), action);
+        let (name, place) = action.subject(&self.net);
+        let turn = self.turns.of(&name, place as u32).at(at);
+        self.agenda
+            .insert((at, (action.step(), turn, self.planned)), action);
         self.planned += 1;
         let next = self.agenda.keys().next().map(|key| key.0);
         self.kernel.schedule(self.agenda_event, next);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::common::{CHAIN, capture, json, ready_made, run, scenario};
 use layercast_core::{Observer, Off, Record, Span, Time};
-use layercast_sim::scenario::{HostChoice, JitterSpec, LossSpec, Scenario, Ties};
+use layercast_sim::scenario::{HostChoice, JitterSpec, LossSpec, Scenario};
 use layercast_sim::{Outputs, SimSummary, Simulation};
 use layercast_wire::Carriage;
 
@@ -82,9 +82,7 @@ fn neither_observer_nor_capture_changes_the_run() {
 
 #[test]
 fn randomness_elsewhere_does_not_move_what_it_does_not_touch() {
-    // FIFO ties: the draw among events of one instant is the only thing that all nodes share.
     let mut plain = scenario(CHAIN);
-    plain.ties = Ties::Fifo;
     plain.links[0].jitter = Some(JitterSpec::Uniform(layercast_core::Span::from_ms(1)));
     let mut lossy = plain.clone();
     let last = lossy.links.last_mut().unwrap();

@@ -138,7 +138,7 @@ fn xunet_is_the_network_of_the_thesis() {
     assert_eq!((network.nodes.len(), hosts(&network)), (1_218, 1_212));
     assert_eq!((network.lans.len(), network.links.len()), (6, 0));
     assert_eq!(network.lans[0].stations.len(), 203);
-    assert_eq!(network.ties, Ties::Fifo);
+    assert_eq!(network.ties, Ties::Ordered);
     let atm = network.atm.as_ref().unwrap();
     assert_eq!(atm.switches, ["w1", "e1", "w2", "e2", "w3", "e3"]);
     assert_eq!(atm.links.len(), 11);
@@ -363,7 +363,7 @@ prop_compose! {
                 duration,
                 warm_up: duration,
                 seed,
-                ties: Ties::Fifo,
+                ties: Ties::Ordered,
                 budget: BudgetSpec::default(),
             },
             tcp,

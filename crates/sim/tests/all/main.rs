@@ -29,5 +29,6 @@ mod restarts;
 mod scenario_errors;
 mod schema_verdicts;
 mod security;
+mod stranger;
 #[path = "../../../wire/tests/common/tshark.rs"]
 mod tshark;

@@ -73,10 +73,11 @@ fn each_hop_repairs_its_losses() {
 #[test]
 fn where_a_request_comes_too_late_parities_are_sent_ahead() {
     // A round trip of 120 ms, and a playout delay that leaves 60 ms.
-    let of = |repair: &str| {
+    let of = |repair: &str, seed: u64| {
         let text = format!(
             r#"
             name = "far"
+            seed = {seed}
             carriage = "datagrams"
             duration = "30s"
             wire_check = true
@@ -101,15 +102,19 @@ fn where_a_request_comes_too_late_parities_are_sent_ahead() {
         println!("{repair}: {lost} of {frames} lost or late, repairs {share:.3}, {layers:?}");
         (lost as f64 / frames as f64, share, layers)
     };
-    let requests = of("arq");
-    assert!(requests.0 > 0.05, "{requests:?}");
+    // What is lost of a run differs by a factor of two from seed to seed.
+    const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
+    let requests: f64 = SEEDS.map(|seed| of("arq", seed).0).sum();
+    assert!(requests > 0.05 * 4.0, "{requests}");
     for repair in ["auto", "fec"] {
-        let (lost, share, layers) = of(repair);
-        assert!(
-            lost * 10.0 < requests.0 && share < 0.5,
-            "{repair}: {lost} {share}"
-        );
-        assert!(layers.base.ahead > 0 && layers.e1.ahead > 0, "{layers:?}");
+        let mut all = 0.0;
+        for seed in SEEDS {
+            let (lost, share, layers) = of(repair, seed);
+            all += lost;
+            assert!(share < 0.5, "{repair}: {share}");
+            assert!(layers.base.ahead > 0 && layers.e1.ahead > 0, "{layers:?}");
+        }
+        assert!(all * 10.0 < requests, "{repair}: {all} of {requests}");
     }
 }
 

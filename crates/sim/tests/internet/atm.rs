@@ -25,7 +25,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
         nodes.extend(hosts);
     }
     let mut network = network(nodes, seconds);
-    network.ties = Ties::Fifo;
+    network.ties = Ties::Ordered;
     let router = |site: u32| NodeIndex(site * each);
     for (site, name) in names.iter().enumerate() {
         let first = site as u32 * each;

@@ -66,11 +66,6 @@ pub(super) struct Adapter {
 }
 
 impl Backbone {
-    /// The nodes that are no adapters.
-    pub fn switches(&self) -> impl Iterator<Item = &AtmNode> {
-        self.nodes.iter().filter(|node| node.adapter.is_none())
-    }
-
     /// When cells move next.
     pub fn next(&self) -> Option<Time> {
         match &self.mover {

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use layercast_atm::mapper::{FlowMapper, MapperConfig};
 use layercast_atm::policy::Policy;
@@ -12,7 +12,7 @@ use layercast_core::{PortId, Rate, Span, Time};
 use super::SIGNALLING;
 use super::backbone::{Adapter, AtmNode, Backbone, Mover};
 use super::cells::Cells;
-use super::due::{CellTies, Moment};
+use super::due::Moment;
 use super::fabric::Fabric;
 use super::frames::Frames;
 use super::port::Port;
@@ -21,6 +21,7 @@ use super::trains::Trains;
 use crate::internet::error::NetworkError;
 use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, Discard, Network, NodeIndex};
 use crate::kernel::SourceId;
+use crate::ties::Turns;
 
 /// The nodes with an adapter, in the order of the links: the n-th has the n-th address.
 pub(in crate::internet) fn adapted(atm: &AtmBackbone) -> Vec<NodeIndex> {
@@ -102,7 +103,7 @@ pub(in crate::internet) fn other_rate(atm: &AtmBackbone) -> Option<(Rate, usize)
 pub(in crate::internet) fn build(
     network: &Network,
     atm: &AtmBackbone,
-    mut timer: impl FnMut(u32) -> SourceId,
+    mut timer: impl FnMut(u32, &str) -> SourceId,
 ) -> Result<Backbone, NetworkError> {
     let value = |part: &str, problem: String| NetworkError::Value {
         part: part.to_owned(),
@@ -142,6 +143,12 @@ pub(in crate::internet) fn build(
         let id = at[node].iter().position(|&it| it == (link, end));
         (first[node] + id.unwrap_or_default() as u32, node)
     };
+    let name_of = |node: usize| match node.checked_sub(atm.switches.len()) {
+        Some(n) => network.nodes[adapted[n].0 as usize].name.as_str(),
+        None => atm.switches[node].as_str(),
+    };
+    let turns = Turns::new(network.ties, network.seed);
+    let mut taken = BTreeSet::new();
     let mut ports = Vec::new();
     let mut configs = Vec::new();
     let mut nodes = Vec::new();
@@ -153,12 +160,19 @@ pub(in crate::internet) fn build(
             let config = queue_config(atm, policy, rate, is_adapter);
             times.push(config.cell_time);
             configs.push((link, config));
+            let peer = port_of(link, 1 - end);
+            let (place, mut line) = (ports.len() as u32, name_of(node).to_owned());
+            line = format!("atm-link/{line}->{}", name_of(peer.1));
+            while !taken.insert(line.clone()) {
+                line.push('+');
+            }
             ports.push(Port {
                 node: node as u32,
                 id: id as u16,
-                peer: port_of(link, 1 - end).0,
+                peer: peer.0,
                 cell_time: config.cell_time,
                 delay: atm.delay_of(&atm.links[link]),
+                turn: turns.of(&line, place),
                 table: Vec::new(),
             });
         }
@@ -173,11 +187,10 @@ pub(in crate::internet) fn build(
         for id in 0..links.len() {
             controller.add_port(PortId(id as u16));
         }
+        let name = name_of(node).to_owned();
         nodes.push(AtmNode {
-            name: match adapter {
-                Some(n) => network.nodes[adapted[n].0 as usize].name.clone(),
-                None => atm.switches[node].clone(),
-            },
+            timer: timer(node as u32, &name),
+            name,
             first_port: first[node],
             controller,
             adapter: adapter.map(|n| Adapter {
@@ -187,7 +200,6 @@ pub(in crate::internet) fn build(
                     ..MapperConfig::new(policy)
                 }),
             }),
-            timer: timer(node as u32),
             told: false,
             patience: None,
         });
@@ -230,7 +242,6 @@ pub(in crate::internet) fn build(
             .collect(),
         frames: Frames::new(count),
         now: Moment::default(),
-        ties: CellTies::new(network.ties, network.seed),
         lost: Vec::new(),
         cell_hops: 0,
         unknown_vc: 0,

@@ -174,12 +174,12 @@ impl Backbone {
     pub fn add_contracts(
         &mut self,
         network: &Network,
-        mut timer: impl FnMut(u32) -> SourceId,
+        mut timer: impl FnMut(u32, &str) -> SourceId,
     ) -> Result<(), NetworkError> {
         for it in &network.contracts {
             let n = self.contracts.len() as u32;
             self.contracts
-                .push(Contracted::new(&it.name, &it.terms, timer(n))?);
+                .push(Contracted::new(&it.name, &it.terms, timer(n, &it.name))?);
             if self.contracted.insert((it.from, it.to), n).is_some() {
                 return Err(NetworkError::Value {
                     part: format!("contract {:?}", it.name),

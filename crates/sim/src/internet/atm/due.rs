@@ -1,9 +1,8 @@
 use core::hint::select_unpredictable;
 
-use layercast_core::{Stream, Time};
-use rand_core::RngCore;
+use layercast_core::Time;
 
-use crate::ties::{Ties, draw};
+use crate::ties::Turn;
 
 /// A point in the order of events: of those at one instant, the lower tie goes first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -33,6 +32,14 @@ impl PartialOrd for Moment {
 }
 
 impl Moment {
+    /// Of somebody whose turn this is.
+    #[inline]
+    pub fn of(turn: Turn, at: Time) -> Moment {
+        // Never 0, and not the last.
+        let tie = turn.at(at) >> 1 | 1;
+        Moment { at, tie }
+    }
+
     /// After all that happens at an instant.
     pub const fn after(at: Time) -> Moment {
         Moment { at, tie: u64::MAX }
@@ -50,34 +57,6 @@ impl Moment {
             at: self.at,
             tie: self.tie.saturating_add(1),
         }
-    }
-}
-
-/// Which of the cells that come to several ports at one instant does so first: a draw that anybody can make
-/// again, or the number of the port that sent it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CellTies {
-    Random(u64),
-    Ports,
-}
-
-impl CellTies {
-    pub fn new(ties: Ties, seed: u64) -> CellTies {
-        match ties {
-            Ties::Random => CellTies::Random(Stream::new(seed, "kernel/cells").next_u64()),
-            Ties::Fifo => CellTies::Ports,
-        }
-    }
-
-    /// When a cell of this port comes to its other end.
-    #[inline]
-    pub fn moment(self, port: u32, at: Time) -> Moment {
-        let tie = match self {
-            // Never 0, and not the last.
-            CellTies::Random(seed) => draw(seed, at, port.into()) >> 1 | 1,
-            CellTies::Ports => u64::from(port) + 1,
-        };
-        Moment { at, tie }
     }
 }
 
@@ -175,16 +154,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn draws_favour_no_port() {
-        let ties = CellTies::new(Ties::Random, 1);
-        let first = (0..1_000).filter(|&at| {
-            let [a, b] = [0, 1].map(|port| ties.moment(port, Time::from_ps(at)));
-            a < b
-        });
-        let count = first.count();
-        assert!((400..600).contains(&count), "{count}");
     }
 }

@@ -1,7 +1,7 @@
 use layercast_atm::{FrameId, Outcome, Reassembler, Run};
 use layercast_core::Time;
 
-use super::due::{CellTies, Moment};
+use super::due::Moment;
 use super::frames::{FrameBody, Frames};
 use super::port::Port;
 use crate::internet::engine::PacketId;
@@ -18,7 +18,6 @@ pub(super) struct Fabric {
     pub frames: Frames,
     /// How far everything has come.
     pub now: Moment,
-    pub ties: CellTies,
     /// Packets that lost cells and have none left, not yet reported.
     pub lost: Vec<PacketId>,
     /// Cells moved over a link.
@@ -64,7 +63,7 @@ impl Fabric {
     /// When a cell of a port is at its other end.
     #[inline]
     pub fn moment(&self, port: u32, at: Time) -> Moment {
-        self.ties.moment(port, at)
+        Moment::of(self.ports[port as usize].turn, at)
     }
 
     /// How many of the cells that come from a port do so before a moment.

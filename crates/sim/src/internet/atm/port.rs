@@ -2,6 +2,8 @@ use layercast_atm::policy::Service;
 use layercast_atm::{TrafficSpec, Vcid};
 use layercast_core::Span;
 
+use crate::ties::Turn;
+
 /// One end of a link.
 #[derive(Debug)]
 pub(super) struct Port {
@@ -12,6 +14,8 @@ pub(super) struct Port {
     pub peer: u32,
     pub cell_time: Span,
     pub delay: Span,
+    /// Decides which cell is first of those that arrive by several ports at one instant.
+    pub turn: Turn,
     /// Where the cells that come in go, by the number of their circuit.
     pub table: Vec<Line>,
 }

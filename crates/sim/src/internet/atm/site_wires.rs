@@ -268,10 +268,10 @@ mod tests {
     use layercast_atm::Reassembler;
 
     use super::*;
-    use crate::internet::atm::due::CellTies;
     use crate::internet::atm::frames::{FrameBody, Frames};
     use crate::internet::atm::port::Port;
     use crate::internet::engine::PacketId;
+    use crate::ties::Turn;
 
     const VC: Vcid = Vcid(5);
 
@@ -283,6 +283,7 @@ mod tests {
             peer: n ^ 1,
             cell_time: Span::from_us(10),
             delay: Span::from_ms(1),
+            turn: Turn::Placed(u64::from(n) << 32),
             table: Vec::new(),
         };
         Fabric {
@@ -293,7 +294,6 @@ mod tests {
                 .into(),
             frames: Frames::new(4),
             now: Moment::default(),
-            ties: CellTies::Ports,
             lost: Vec::new(),
             cell_hops: 0,
             unknown_vc: 0,

@@ -159,7 +159,7 @@ fn shape() -> impl Strategy<Value = Plan> {
             policy: "noqos-conv-svc",
             flows: Vec::new(),
             seed,
-            ties: if random { Ties::Random } else { Ties::Fifo },
+            ties: if random { Ties::Random } else { Ties::Ordered },
         },
     )
 }

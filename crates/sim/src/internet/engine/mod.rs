@@ -1,5 +1,6 @@
 //! When things happen: the clock, the calendar of arrivals, the timers, and the observer.
 
+mod lines;
 mod source;
 
 use layercast_core::{AnyObserver, Time};
@@ -8,8 +9,9 @@ use super::network::NodeIndex;
 use super::report::Sample;
 use crate::calendar::{Calendar, Waits};
 use crate::kernel::{Kernel, SourceId};
-use crate::ties::Ties;
+use crate::ties::{Class, Turns};
 
+pub(crate) use lines::Lines;
 pub(crate) use source::Source;
 
 /// A packet by its place among all there are.
@@ -26,8 +28,14 @@ pub(crate) struct Arrival {
 }
 
 impl Waits for Arrival {
-    fn who(self) -> Option<u64> {
-        Some(u64::from(self.by) << 32 | u64::from(self.to.0))
+    type Turns = Lines;
+
+    fn turn(self, at: Time, lines: &Lines) -> u64 {
+        match self.packet {
+            // A packet that enters a link now leaves it later: the order does not matter.
+            INBOX => 0,
+            _ => lines.turn(self.by, self.to).at(at),
+        }
     }
 }
 
@@ -52,21 +60,28 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Nothing is due yet, and there is no observer.
-    pub fn new(ties: Ties, seed: u64) -> Engine {
+    pub fn new(turns: Turns, lines: Lines) -> Engine {
         Engine {
             now: Time::ZERO,
             obs: AnyObserver::default(),
-            arrivals: Calendar::new(ties, seed, "calendar/arrivals"),
-            kernel: Kernel::new(ties, seed),
+            arrivals: Calendar::new(lines),
+            kernel: Kernel::new(turns),
             samples: Vec::new(),
             sources: Vec::new(),
         }
     }
 
-    /// Adds an event source.
-    pub fn add(&mut self, what: Source) -> SourceId {
+    /// Adds an event source of a kind and a name, which decides its turn at one instant.
+    pub fn add(&mut self, what: Source, name: &str) -> SourceId {
         self.sources.push(what);
-        self.kernel.add()
+        let name = format!("{}/{name}", what.kind());
+        self.kernel.add(Class::Timer, &name)
+    }
+
+    /// An event source acts for somebody else from now on.
+    pub fn rename(&mut self, source: SourceId, name: &str) {
+        let name = format!("{}/{name}", self.source(source).kind());
+        self.kernel.rename(source, &name);
     }
 
     /// What an event source is.

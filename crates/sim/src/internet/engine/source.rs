@@ -26,3 +26,22 @@ pub(crate) enum Source {
     /// The warm-up is over.
     Warm,
 }
+
+impl Source {
+    /// The kind, as the names of sources begin.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Source::Cpu(_) => "cpu",
+            Source::Tcp(_) => "tcp",
+            Source::Xtp(_) => "xtp",
+            Source::Flow(_) => "flow",
+            Source::Atm(_) => "atm",
+            Source::Contract(_) => "contract",
+            Source::Arrivals => "workload",
+            Source::Conversation(_) => "conversation",
+            Source::Mets => "mets",
+            Source::Class(_) => "class",
+            Source::Warm => "warm-up",
+        }
+    }
+}

@@ -50,7 +50,7 @@ impl Classes {
     /// The class queues of a network, if it has any.
     pub fn new(
         network: &Network,
-        mut source: impl FnMut(u32) -> SourceId,
+        mut source: impl FnMut(u32, &str) -> SourceId,
     ) -> Result<Option<Classes>, NetworkError> {
         let Some(mets) = &network.mets else {
             return Ok(None);
@@ -78,15 +78,16 @@ impl Classes {
                 let pipe = 2 * link + way;
                 let number = classes.queues.len() as u32;
                 classes.of_pipes[pipe] = number;
+                let name = format!("{}->{}", name(it.ends[way]), name(it.ends[1 - way]));
                 classes.queues.push(ClassQueue {
-                    name: format!("{}->{}", name(it.ends[way]), name(it.ends[1 - way])),
+                    source: source(number, &name),
+                    name,
                     pipe: pipe as u32,
                     to: it.ends[1 - way],
                     wire: (2 * peering + side) as u32,
                     limit: it.ways[way].queue.limit,
                     waiting: VecDeque::new(),
                     bytes: 0,
-                    source: source(number),
                     offered: 0,
                     dropped: 0,
                     max_waiting: 0,
@@ -136,12 +137,12 @@ pub(crate) fn can_have(link: &Link) -> bool {
 }
 
 impl ClassQueue {
-    /// Whether there is no room for a packet of this size.
-    fn is_full(&self, bytes: u64) -> bool {
+    /// Whether there is no room for a packet of this size, where this is left of what the link is sending.
+    fn is_full(&self, bytes: u64, left: u64) -> bool {
         match self.limit {
             Limit::Unlimited => false,
             Limit::Packets(most) => self.waiting.len() as u64 >= u64::from(most),
-            Limit::Bytes(most) => self.bytes + bytes > most,
+            Limit::Bytes(most) => left + self.bytes + bytes > most,
         }
     }
 }
@@ -170,7 +171,8 @@ impl Medium {
             queue.waited.add(Span::ZERO);
             return false;
         }
-        if queue.is_full(bytes.into()) {
+        let left = self.pipes[pipe as usize].bytes_left(self.engine.now);
+        if queue.is_full(bytes.into(), left) {
             queue.dropped += 1;
             self.lost_on(pipe, id, Offered::Full);
             return true;

@@ -3,11 +3,9 @@
 
 use core::net::Ipv4Addr;
 
-use layercast_core::Stream;
+use layercast_core::{Stream, mix};
 use layercast_wire::{PROTOCOL_TCP, PROTOCOL_UDP};
 use rand_core::RngCore;
-
-use crate::ties::mix;
 
 /// What tells flows between two hosts apart: the protocol, and the ports if it has any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,9 +11,8 @@ use super::Medium;
 use super::packet::{AHEAD, Packets};
 use super::paths::Paths;
 use crate::calendar::Waits;
-use crate::internet::engine::{Arrival, INBOX, PacketId};
+use crate::internet::engine::{Arrival, INBOX, Lines, PacketId};
 use crate::internet::network::NodeIndex;
-use crate::ties::draw;
 
 /// Packets that come to a link.
 #[derive(Debug)]
@@ -41,16 +40,9 @@ const LONGEST: Span = Span::from_ms(100);
 #[derive(Debug, Default)]
 pub(crate) struct Inboxes {
     all: Vec<Inbox>,
-    seed: u64,
 }
 
 impl Inboxes {
-    /// None yet; ties are drawn with this seed.
-    pub fn new(seed: u64) -> Inboxes {
-        let all = Vec::new();
-        Inboxes { all, seed }
-    }
-
     /// Adds one, for a link with such a delay.
     pub fn add(&mut self, pipe: u32, delay: Span) -> u32 {
         self.all.push(Inbox {
@@ -85,7 +77,7 @@ impl Inboxes {
         number: u32,
         coming: (Time, PacketId),
         free: impl Fn(u32) -> Time,
-        tie: impl Fn((Time, PacketId)) -> Option<u64>,
+        tie: impl Fn((Time, PacketId)) -> u64,
     ) -> Option<Time> {
         let inbox = &mut self.all[number as usize];
         let at = coming.0;
@@ -111,7 +103,7 @@ impl Inboxes {
     }
 
     /// Sorts the packets that wait in an inbox, if they are not sorted.
-    fn put_in_order(&mut self, number: u32, tie: impl Fn((Time, PacketId)) -> Option<u64>) {
+    fn put_in_order(&mut self, number: u32, tie: impl Fn((Time, PacketId)) -> u64) {
         let inbox = &mut self.all[number as usize];
         if std::mem::take(&mut inbox.is_disordered) {
             inbox.line[inbox.entered..]
@@ -120,10 +112,10 @@ impl Inboxes {
     }
 }
 
-/// Draws the order of simultaneous arrivals at a link, as for individual arrivals.
-fn tie(packets: &Packets, paths: &Paths, seed: u64, (at, id): (Time, PacketId)) -> Option<u64> {
-    let who = paths.arrival(id, packets.get(id).step).who();
-    who.map(|who| draw(seed, at, who))
+/// The order of simultaneous arrivals at a link is that of individual arrivals.
+fn tie(packets: &Packets, paths: &Paths, lines: &Lines, (at, id): (Time, PacketId)) -> u64 {
+    let arrival = paths.arrival(id, packets.get(id).step);
+    arrival.turn(at, lines)
 }
 
 impl Inbox {
@@ -138,9 +130,9 @@ impl Medium {
     /// A packet comes to a link with an inbox, then.
     #[inline(always)]
     pub(crate) fn put(&mut self, inbox: u32, at: Time, packet: PacketId) {
-        let seed = self.inboxes.seed;
+        let lines = &self.engine.arrivals.turns;
         let free = |pipe| self.pipes[pipe as usize].free_from();
-        let tie = |it| tie(&self.packets, &self.paths, seed, it);
+        let tie = |it| tie(&self.packets, &self.paths, lines, it);
         if let Some(due) = self.inboxes.push(inbox, (at, packet), free, tie) {
             self.await_inbox(inbox, due);
         }
@@ -175,8 +167,8 @@ impl Medium {
 
     /// Lets enter what came until then.
     pub(crate) fn empty(&mut self, number: u32, until: Time) {
-        let seed = self.inboxes.seed;
-        let tie = |it| tie(&self.packets, &self.paths, seed, it);
+        let lines = &self.engine.arrivals.turns;
+        let tie = |it| tie(&self.packets, &self.paths, lines, it);
         self.inboxes.put_in_order(number, tie);
         while let Some((at, packet)) = self.first_of(number, until) {
             self.packet_hops += 1;

@@ -116,7 +116,7 @@ impl Medium {
     /// One in which nothing is under way, without the nodes and the backbone.
     pub fn new(engine: Engine, pipes: Vec<Pipe>, routes: Routes, addresses: Addresses) -> Medium {
         Medium {
-            inboxes: Inboxes::new(engine.arrivals.seed()),
+            inboxes: Inboxes::default(),
             engine,
             nodes: Vec::new(),
             has_processors: false,

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Stream, Time, prefetch};
+use layercast_link::{Loss, LossProcess};
 
 use crate::internet::network::{Limit, Queue, Red};
 use crate::internet::report::QueueReport;
@@ -21,8 +22,8 @@ pub(crate) struct Pipe {
     /// Where a byte takes whole picoseconds, [`EACH`] and how many.
     last_bytes: u32,
     last_sending: Span,
-    /// When those that wait start to be sent, and their bytes.
-    waiting: VecDeque<(Time, u32)>,
+    /// When those that wait start to be sent.
+    waiting: VecDeque<Time>,
     /// When the last of those arrives that do not enter the next link [immediately](super::paths), though others may.
     pub plain_until: Time,
     max_waiting: u32,
@@ -50,11 +51,10 @@ struct More {
     name: String,
     rate: Rate,
     red: Option<RedState>,
-    loss: f64,
-    chance: Stream,
-    /// Most bytes that may wait, and those that do.
+    loss: LossProcess,
+    is_lossy: bool,
+    /// Most bytes that may wait, what is left of the packet being sent among them.
     most_bytes: Option<u64>,
-    waiting_bytes: u64,
     /// Since when it counts.
     since: Time,
     full: u64,
@@ -84,10 +84,9 @@ impl Offered {
 }
 
 impl Pipe {
-    pub fn new(name: String, rate: Rate, delay: Span, mtu: u32, seed: u64) -> Pipe {
+    pub fn new(name: String, rate: Rate, delay: Span, mtu: u32) -> Pipe {
         // No IP packet is longer.
         let mtu = mtu.min(u16::MAX.into()) as u16;
-        let chance = Stream::new(seed, &format!("pipe/{name}"));
         let byte = rate.time_for(1);
         let most = u64::from(u16::MAX);
         let is_whole = byte.times(most) == rate.time_for(most);
@@ -111,10 +110,9 @@ impl Pipe {
                 name,
                 rate,
                 red: None,
-                loss: 0.0,
-                chance,
+                loss: LossProcess::new(Loss::None, 0, ""),
+                is_lossy: false,
                 most_bytes: None,
-                waiting_bytes: 0,
                 since: Time::ZERO,
                 full: 0,
                 early: 0,
@@ -124,16 +122,18 @@ impl Pipe {
         }
     }
 
-    pub fn with_queue(mut self, queue: Queue, loss: f64) -> Pipe {
+    /// With this queue and these losses; what is random follows from the seed and a name of the link alone.
+    pub fn with_queue(mut self, queue: Queue, loss: f64, (seed, line): (u64, &str)) -> Pipe {
         match queue.limit {
             Limit::Unlimited => {}
             Limit::Packets(limit) => self.most_waiting = limit,
             Limit::Bytes(limit) => self.more.most_bytes = Some(limit),
         }
-        self.more.red = queue.red.map(RedState::new);
-        self.more.loss = loss;
-        let more = &self.more;
-        self.is_special = more.most_bytes.is_some() || more.red.is_some() || loss > 0.0;
+        let red = |red| RedState::new(red, Stream::new(seed, &format!("link/{line}/red")));
+        self.more.red = queue.red.map(red);
+        self.more.loss = LossProcess::new(Loss::Bernoulli { p: loss }, seed, line);
+        self.more.is_lossy = loss > 0.0;
+        self.find_out();
         self
     }
 
@@ -141,7 +141,17 @@ impl Pipe {
     pub fn take_all(&mut self) {
         self.most_waiting = u32::MAX;
         self.more.most_bytes = None;
-        self.is_special = self.more.red.is_some() || self.more.loss > 0.0;
+        self.find_out();
+    }
+
+    fn find_out(&mut self) {
+        let more = &self.more;
+        self.is_special = more.most_bytes.is_some() || more.red.is_some() || more.is_lossy;
+    }
+
+    /// How many bytes it has yet to send.
+    pub fn bytes_left(&self, now: Time) -> u64 {
+        self.more.rate.bytes_in(self.busy_until.since(now))
     }
 
     pub fn mtu(&self) -> u32 {
@@ -183,13 +193,10 @@ impl Pipe {
     #[inline(always)]
     pub fn offer(&mut self, now: Time, bytes: u32) -> Offered {
         // At one instant, departures from the queue precede arrivals.
-        while let Some(&(start, bytes)) = self.waiting.front()
+        while let Some(&start) = self.waiting.front()
             && start <= now
         {
             self.waiting.pop_front();
-            if self.is_special {
-                self.more.waiting_bytes -= u64::from(bytes);
-            }
         }
         let waiting = self.waiting.len() as u32;
         self.offered += 1;
@@ -200,20 +207,22 @@ impl Pipe {
             let idle = now.since(self.busy_until);
             let more = &mut *self.more;
             if let Some(red) = &mut more.red
-                && red.drops(waiting, idle, sending, &mut more.chance)
+                && red.drops(waiting, idle, sending)
             {
                 more.early += 1;
                 return Offered::Early;
             }
-            let bytes = more.waiting_bytes + u64::from(bytes);
-            full |= more.most_bytes.is_some_and(|most| bytes > most);
+            if let Some(most) = more.most_bytes {
+                let left = more.rate.bytes_in(self.busy_until.since(now));
+                full |= left.saturating_add(bytes.into()) > most;
+            }
         }
         let start = if self.busy_until > now {
             if full {
                 self.more.full += 1;
                 return Offered::Full;
             }
-            self.wait(now, bytes, waiting);
+            self.wait(now, waiting);
             self.busy_until
         } else {
             self.idle += now.since(self.busy_until);
@@ -221,7 +230,7 @@ impl Pipe {
         };
         self.bytes += u64::from(bytes);
         self.busy_until = start.saturating_add(sending);
-        if self.is_special && self.more.loss > 0.0 && self.more.chance.chance(self.more.loss) {
+        if self.is_special && self.more.loss.loses() {
             self.more.lost += 1;
             return Offered::Lost;
         }
@@ -242,8 +251,8 @@ impl Pipe {
 
     /// A packet waits behind a number of others.
     #[inline(always)]
-    fn wait(&mut self, now: Time, bytes: u32, waiting: u32) {
-        self.waiting.push_back((self.busy_until, bytes));
+    fn wait(&mut self, now: Time, waiting: u32) {
+        self.waiting.push_back(self.busy_until);
         self.max_waiting = self.max_waiting.max(waiting + 1);
         let waits = self.busy_until.since(now);
         self.waited = match self.waited.as_ps().checked_add(waits.as_ps()) {
@@ -253,9 +262,6 @@ impl Pipe {
                 waits
             }
         };
-        if self.is_special {
-            self.more.waiting_bytes += u64::from(bytes);
-        }
     }
 
     /// Forgets what was counted until now.
@@ -302,19 +308,21 @@ struct RedState {
     average: f64,
     /// Packets since the last one that was dropped; none while the average is low.
     since: Option<u32>,
+    random: Stream,
 }
 
 impl RedState {
-    fn new(red: Red) -> RedState {
+    fn new(red: Red, random: Stream) -> RedState {
         RedState {
             red,
+            random,
             average: 0.0,
             since: None,
         }
     }
 
     /// Whether a packet is dropped that finds `waiting` packets; with none, the link may have been idle.
-    fn drops(&mut self, waiting: u32, idle: Span, sending: Span, chance: &mut Stream) -> bool {
+    fn drops(&mut self, waiting: u32, idle: Span, sending: Span) -> bool {
         let Red {
             min,
             max,
@@ -345,7 +353,7 @@ impl RedState {
         self.since = Some(since);
         // Drops evenly spread: uniform between them, not geometric.
         let spread = 1.0 - f64::from(since) * probability;
-        if spread <= 0.0 || chance.chance(probability / spread) {
+        if spread <= 0.0 || self.random.chance(probability / spread) {
             self.since = Some(0);
             return true;
         }
@@ -365,7 +373,7 @@ mod tests {
     /// What an endless queue takes may be years to send.
     #[test]
     fn more_can_wait_than_time_lasts() {
-        let mut pipe = Pipe::new("slow".into(), Rate::from_bps(1), Span::ZERO, 1_500, 1);
+        let mut pipe = Pipe::new("slow".into(), Rate::from_bps(1), Span::ZERO, 1_500);
         for _ in 0..2_000 {
             pipe.offer(Time::ZERO, 1_500);
         }
@@ -373,20 +381,70 @@ mod tests {
         assert_eq!((report.sent, report.max_waiting), (2_000, 1_999));
     }
 
+    /// 8 Mbit/s: a byte takes a microsecond.
+    fn bounded(queue: Queue, loss: f64) -> Pipe {
+        let rate = Rate::from_bps(8_000_000);
+        let pipe = Pipe::new("a->b".into(), rate, Span::ZERO, 1_500);
+        pipe.with_queue(queue, loss, (1, "a->b"))
+    }
+
+    #[test]
+    fn a_bound_in_bytes_counts_what_is_left_of_the_packet_being_sent() {
+        let limit = Limit::Bytes(2_000);
+        let mut pipe = bounded(Queue { limit, red: None }, 0.0);
+        let at = |us| Time::ZERO + Span::from_us(us);
+        let fits = |offered| matches!(offered, Offered::Arrives(_));
+        assert!(fits(pipe.offer(at(0), 1_000)));
+        assert!(fits(pipe.offer(at(0), 1_000)), "2,000 bytes are there");
+        assert_eq!(pipe.offer(at(0), 1), Offered::Full);
+        assert_eq!(pipe.offer(at(300), 301), Offered::Full);
+        assert!(fits(pipe.offer(at(300), 300)), "300 of them are sent");
+        // An idle link takes a packet of any size.
+        let limit = Limit::Bytes(10);
+        assert!(fits(
+            bounded(Queue { limit, red: None }, 0.0).offer(at(0), 1_000)
+        ));
+    }
+
+    #[test]
+    fn red_does_not_move_losses() {
+        let terms = Red {
+            min: 1.0,
+            max: 3.0,
+            max_p: 0.5,
+            weight: 0.5,
+            gentle: true,
+        };
+        let lost = |red: Option<Red>| -> Vec<usize> {
+            let limit = Limit::Unlimited;
+            let mut pipe = bounded(Queue { limit, red }, 0.2);
+            let sent = (0..400_u64).filter_map(|n| {
+                let at = Time::ZERO + Span::from_us(n / 8 * 8_000);
+                let offered = pipe.offer(at, 1_000);
+                offered.is_sent().then_some(offered)
+            });
+            let lost = sent.take(100).enumerate();
+            lost.filter(|it| it.1 == Offered::Lost)
+                .map(|it| it.0)
+                .collect()
+        };
+        assert_ne!(lost(None), Vec::<usize>::new());
+        assert_eq!(lost(None), lost(Some(terms)));
+    }
+
     #[test]
     fn red_spares_who_finds_hardly_anyone_waiting() {
-        let mut red = RedState::new(Red {
+        let terms = Red {
             min: 5.0,
             max: 15.0,
             max_p: 0.1,
             weight: 1e-9,
             gentle: true,
-        });
+        };
+        let mut red = RedState::new(terms, Stream::new(1, "test"));
         red.average = 10.0;
-        let mut chance = Stream::new(1, "test");
         let mut dropped = |waiting| {
-            let drops = (0..1_000)
-                .filter(|_| red.drops(waiting, Span::ZERO, Span::from_us(1), &mut chance));
+            let drops = (0..1_000).filter(|_| red.drops(waiting, Span::ZERO, Span::from_us(1)));
             drops.count()
         };
         assert_eq!((dropped(0), dropped(1)), (0, 0));

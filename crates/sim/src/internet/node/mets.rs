@@ -61,7 +61,7 @@ impl Mets {
                 }
             }
         }
-        let source = medium.engine.add(Source::Mets);
+        let source = medium.engine.add(Source::Mets, "");
         let carrier = wires::Medium::network;
         let mut stations = Stations::new(Arc::new(machines), AnyObserver::default(), carrier);
         stations.plan_scenario();

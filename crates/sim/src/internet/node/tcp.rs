@@ -229,9 +229,15 @@ impl TcpHosts {
     }
 
     /// Adds a host; gives its number.
-    pub fn add(&mut self, endpoint: Endpoint, node: NodeIndex, medium: &mut Medium) -> u32 {
+    pub fn add(
+        &mut self,
+        endpoint: Endpoint,
+        node: NodeIndex,
+        name: &str,
+        medium: &mut Medium,
+    ) -> u32 {
         let number = self.all.len() as u32;
-        let timer = medium.engine.add(Source::Tcp(number));
+        let timer = medium.engine.add(Source::Tcp(number), name);
         let address = medium.node_addresses[node.0 as usize];
         self.all.push(Host::new(endpoint, node, address, timer));
         number

@@ -115,7 +115,7 @@ impl XtpHosts {
             XtpHost {
                 node,
                 endpoint: Endpoint::new(MOST, name, &secret),
-                timer: engine.add(Source::Xtp(host)),
+                timer: engine.add(Source::Xtp(host), name),
                 users: BTreeMap::new(),
                 is_touched: false,
             }

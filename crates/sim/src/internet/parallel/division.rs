@@ -15,7 +15,6 @@ use crate::internet::medium::Medium;
 use crate::internet::medium::paths::Step;
 use crate::internet::network::{Flow, Law, Network, NodeIndex, Role, SizeLaw, Traffic};
 use crate::internet::world::Internet;
-use crate::ties::Ties;
 
 /// Most parts.
 const MOST: usize = 64;
@@ -59,8 +58,6 @@ impl Division {
 pub enum Indivisible {
     /// It has more than TCP and UDP flows between two hosts each: applications, XTP, METS, ATM.
     Mixed,
-    /// What happens at one instant does so in the order it was scheduled, over all of the network.
-    Fifo,
     /// The paths of packets are not known beforehand: routers have processors.
     Processors,
     /// What must stay together is the whole of it, or nearly so.
@@ -73,7 +70,6 @@ impl Display for Indivisible {
             Indivisible::Mixed => {
                 "only TCP and UDP flows can be divided, not applications, XTP, METS or ATM"
             }
-            Indivisible::Fifo => "ties = \"fifo\" has one order for all of the network",
             Indivisible::Processors => "the processors of its routers decide when packets continue",
             Indivisible::Whole => {
                 "no links with a delay part it evenly, or packets may be cut everywhere"
@@ -87,9 +83,6 @@ impl Internet {
     pub fn divide(&self, network: &Network, parts: usize) -> Result<Division, Indivisible> {
         if !network.has_only_flows() {
             return Err(Indivisible::Mixed);
-        }
-        if network.ties == Ties::Fifo {
-            return Err(Indivisible::Fifo);
         }
         let load = Load::of(&self.medium, network).ok_or(Indivisible::Processors)?;
         let parts = parts.min(MOST);

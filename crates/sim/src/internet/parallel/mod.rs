@@ -294,6 +294,7 @@ mod tests {
     use crate::internet::random::scenario;
     use crate::internet::scenario::Scenario;
     use crate::internet::{Indivisible, Sample};
+    use crate::ties::Ties;
 
     fn network(scenario: &str) -> Network {
         let scenario = Scenario::from_toml(scenario, Path::new(".")).unwrap();
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_dumbbell_is_cut_at_its_trunk() {
-        let network = network(DUMBBELL);
+        let mut network = network(DUMBBELL);
         let world = Internet::new(&network).unwrap();
         let division = world.divide(&network, 2).unwrap();
         assert_eq!(division.lookahead, Span::from_ms(10));
@@ -356,6 +357,11 @@ mod tests {
         for parts in [2, 3, 8] {
             assert_eq!(divided(&network, parts, &mut ()).unwrap(), whole, "{parts}");
         }
+        // A fixed order is none of scheduling, so it can be divided, too.
+        network.ties = Ties::Ordered;
+        let ordered = run(&network);
+        assert_ne!(ordered, whole);
+        assert_eq!(divided(&network, 3, &mut ()).unwrap(), ordered);
     }
 
     /// Stations of a LAN stay together, and so do a host and its processor.
@@ -441,8 +447,6 @@ mod tests {
         };
         let xtp = DUMBBELL.replace("bytes = 4_000_000", "xtp = {}");
         assert_eq!(why(&xtp), Indivisible::Mixed);
-        let fifo = DUMBBELL.replace("duration", "ties = \"fifo\", duration");
-        assert_eq!(why(&fifo), Indivisible::Fifo);
         let flat = DUMBBELL.replace("10ms", "0s").replace("1ms", "0s");
         assert_eq!(why(&flat), Indivisible::Whole);
         // All parts of a packet that is cut must come to where it is put together.

@@ -121,12 +121,18 @@ impl Apps {
                 connections: Vec::new(),
             },
         );
+        // Not the slot, which depends on how many others there are.
+        let report = &self.reports[arrival.app];
+        let name = format!("{}/{}", report.name, report.started);
         let slot = match self.free.pop() {
-            Some(slot) => slot,
+            Some(slot) => {
+                engine.rename(self.slots[slot as usize].source, &name);
+                slot
+            }
             None => {
                 let slot = self.slots.len() as u32;
                 self.slots.push(Slot {
-                    source: engine.add(Source::Conversation(slot)),
+                    source: engine.add(Source::Conversation(slot), &name),
                     number: 0,
                     running: None,
                 });

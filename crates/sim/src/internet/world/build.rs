@@ -19,12 +19,14 @@ use crate::internet::node::xtp::XtpHosts;
 use crate::internet::users::apps::Apps;
 use crate::internet::users::flows::{FlowState, Flows};
 use crate::internet::users::group::Group;
+use crate::ties::Turns;
 
 impl Internet {
     /// Builds the machines of a network; nothing has happened yet.
     pub fn new(network: &Network) -> Result<Internet, NetworkError> {
-        let built = topology::build(network)?;
-        let engine = Engine::new(network.ties, network.seed);
+        let turns = Turns::new(network.ties, network.seed);
+        let built = topology::build(network, turns)?;
+        let engine = Engine::new(turns, built.lines);
         let mut medium = Medium::new(engine, built.pipes, built.routes, built.addresses);
         medium.node_addresses = network.nodes.iter().map(|node| node.address).collect();
         let mut world = Internet {
@@ -36,21 +38,17 @@ impl Internet {
             flows: Flows::new(network.flows.len()),
             apps: None,
             ahead: Ahead::new(network.nodes.len()),
-            ties: network.ties,
             end: Time::ZERO.saturating_add(network.duration),
             warm: Time::ZERO.saturating_add(network.warm_up),
             budget: network.budget,
             steps: 0,
             others: 0,
         };
-        if network.has_only_flows() {
-            world.medium.engine.kernel.tell_sources_apart();
-        }
         world.add_nodes(network, built.endpoints);
         world.add_flows(network);
         world.add_backbone(network)?;
         if let Some(population) = &network.workload {
-            let source = world.medium.engine.add(Source::Arrivals);
+            let source = world.medium.engine.add(Source::Arrivals, "");
             let hosts = population.hosts.iter().map(|&node| world.host(node));
             let apps = Apps::new(population, hosts.collect(), network.seed)?;
             let next = apps.next_arrival();
@@ -59,7 +57,7 @@ impl Internet {
         }
         if world.warm > Time::ZERO {
             let engine = &mut world.medium.engine;
-            let source = engine.add(Source::Warm);
+            let source = engine.add(Source::Warm, "");
             engine.kernel.schedule(source, Some(world.warm));
         }
         world.add_mets(network)?;
@@ -75,9 +73,9 @@ impl Internet {
         let mut endpoints = endpoints.into_iter().peekable();
         for (n, node) in network.nodes.iter().enumerate() {
             let host = endpoints.next_if(|(_, node)| node.0 as usize == n);
-            let host = host.map(|(endpoint, node)| self.tcp.add(endpoint, node, medium));
+            let host = host.map(|(endpoint, at)| self.tcp.add(endpoint, at, &node.name, medium));
             let cpu = (node.cpu != CpuCost::default()).then(|| {
-                let source = medium.engine.add(Source::Cpu(n as u32));
+                let source = medium.engine.add(Source::Cpu(n as u32), &node.name);
                 Box::new(NodeCpu::new(&node.name, node.cpu, source, network.seed))
             });
             medium.has_processors |= cpu.is_some();
@@ -96,7 +94,7 @@ impl Internet {
         for (n, flow) in network.flows.iter().enumerate() {
             let n = n as u32;
             let engine = &mut self.medium.engine;
-            let source = engine.add(Source::Flow(n));
+            let source = engine.add(Source::Flow(n), &flow.name);
             let ends = (self.host(flow.from), self.host(flow.to));
             let names = [flow.from, flow.to].map(name);
             let mut state = FlowState::new(flow, source, ends, names, network.seed);
@@ -134,17 +132,14 @@ impl Internet {
     fn add_backbone(&mut self, network: &Network) -> Result<(), NetworkError> {
         let medium = &mut self.medium;
         if let Some(backbone) = &network.atm {
-            let built = atm::build(network, backbone, |n| medium.engine.add(Source::Atm(n)))?;
-            // Where cells are moved site after site these are no events.
-            for node in built.switches() {
-                medium.engine.kernel.set_apart(node.timer);
-            }
+            let timer = |n, name: &str| medium.engine.add(Source::Atm(n), name);
+            let built = atm::build(network, backbone, timer)?;
             medium.backbone = Some(Box::new(built));
             medium.atm_mtu = backbone.mtu;
         }
         match (&mut medium.backbone, network.contracts.first()) {
             (Some(backbone), _) => {
-                let timer = |n| medium.engine.add(Source::Contract(n));
+                let timer = |n, name: &str| medium.engine.add(Source::Contract(n), name);
                 backbone.add_contracts(network, timer)
             }
             (None, None) => Ok(()),
@@ -163,7 +158,7 @@ impl Internet {
         let medium = &mut self.medium;
         let mets = Mets::new(network, nodes, medium)?;
         self.mets = Some(Box::new(mets));
-        let classes = Classes::new(network, |n| medium.engine.add(Source::Class(n)))?;
+        let classes = Classes::new(network, |n, name| medium.engine.add(Source::Class(n), name))?;
         medium.classes = classes.map(Box::new);
         for pipe in medium.classes.iter().flat_map(|classes| classes.pipes()) {
             medium.pipes[pipe as usize].take_all();

@@ -25,7 +25,6 @@ use super::report::{NodeDrops, Progress, Report, Stopped, Watch};
 use super::users::apps::Apps;
 use super::users::flows::Flows;
 use crate::kernel::SourceId;
-use crate::ties::Ties;
 
 /// A running internetwork.
 #[derive(Debug)]
@@ -41,7 +40,6 @@ pub struct Internet {
     apps: Option<Apps>,
     /// In a large network: what will be needed soon.
     ahead: Option<Ahead>,
-    ties: Ties,
     end: Time,
     warm: Time,
     pub(super) budget: Budget,
@@ -295,14 +293,13 @@ impl Internet {
 
     /// Lets packets [go straight](super::medium::paths) until then, or until something is counted.
     ///
-    /// Not at all where packets or machines are seen, or others may come than was thought, or of equals the first to be scheduled
-    /// goes first: it may be another where packets are dealt with ahead of others.
+    /// Not at all where packets or machines are seen, or others may come than was thought.
     fn go_straight_until(&mut self, until: Time) {
         let until = match self.medium.engine.now < self.warm {
             true => until.min(self.warm),
             false => until,
         };
-        let never = self.medium.is_watched() || self.external.is_some() || self.ties == Ties::Fifo;
+        let never = self.medium.is_watched() || self.external.is_some();
         self.medium.paths.straight_until = if never { Time::ZERO } else { until };
         if std::mem::replace(&mut self.medium.paths.may_wait, !never) && never {
             self.medium.give_up_inboxes();

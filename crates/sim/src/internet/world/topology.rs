@@ -5,13 +5,16 @@ use std::sync::Arc;
 use layercast_core::Stream;
 use layercast_tcp::{Endpoint, TcpConfig};
 use rand_core::RngCore;
+use rustc_hash::FxHashMap;
 
+use crate::internet::engine::Lines;
 use crate::internet::error::NetworkError;
 use crate::internet::medium::hop::{Hop, Interface};
 use crate::internet::medium::pipe::Pipe;
 use crate::internet::medium::routes::{Addresses, Adjacency, Routes};
 use crate::internet::network::{Lan, Link, Network, NodeIndex, Role, Traffic};
 use crate::internet::{atm, check};
+use crate::ties::Turns;
 
 /// The fixed parts of a world.
 pub(super) struct Built {
@@ -20,15 +23,28 @@ pub(super) struct Built {
     pub routes: Routes,
     pub addresses: Addresses,
     pub endpoints: Vec<(Endpoint, NodeIndex)>,
+    /// The order of packets that arrive at one instant.
+    pub lines: Lines,
 }
 
-pub(super) fn build(network: &Network) -> Result<Built, NetworkError> {
+pub(super) fn build(network: &Network, turns: Turns) -> Result<Built, NetworkError> {
     check::check(network)?;
-    let seed = network.seed;
     let mut pipes = Vec::new();
+    let mut names = Vec::with_capacity(2 * network.links.len());
+    let mut parallel = FxHashMap::default();
     for link in &network.links {
+        // Links between the same nodes have the same name, and chances and turns of their own.
+        let [a, b] = link.ends;
+        let number = parallel.entry([a.min(b), a.max(b)]).or_insert(0_u32);
+        *number += 1;
         for way in 0..2 {
-            pipes.push(pipe_of(network, link, way));
+            let name = name_of(network, link, way);
+            let of_its_own = match *number {
+                1 => name.clone(),
+                number => format!("{name}/{number}"),
+            };
+            pipes.push(pipe_of(network, link, way, name, &of_its_own));
+            names.push(of_its_own);
         }
     }
     for Lan {
@@ -39,8 +55,14 @@ pub(super) fn build(network: &Network) -> Result<Built, NetworkError> {
         ..
     } in &network.lans
     {
-        pipes.push(Pipe::new(name.clone(), *rate, *latency, *mtu, seed));
+        pipes.push(Pipe::new(name.clone(), *rate, *latency, *mtu));
     }
+    let lines = Lines::new(
+        turns,
+        names.iter().map(String::as_str),
+        network.lans.iter().map(|lan| lan.name.as_str()),
+        network.nodes.iter().map(|node| node.name.as_str()),
+    );
     crowds(network)?;
     let routes = Routes::new(network, adjacency(network))?;
     for flow in &network.flows {
@@ -63,15 +85,20 @@ pub(super) fn build(network: &Network) -> Result<Built, NetworkError> {
         routes,
         addresses: Addresses::new(network),
         endpoints: endpoints(network)?,
+        lines,
     })
 }
 
-fn pipe_of(network: &Network, link: &Link, way: usize) -> Pipe {
+fn name_of(network: &Network, link: &Link, way: usize) -> String {
     let name = |end: usize| &network.nodes[link.ends[end].0 as usize].name;
+    format!("{}->{}", name(way), name(1 - way))
+}
+
+fn pipe_of(network: &Network, link: &Link, way: usize, name: String, of_its_own: &str) -> Pipe {
     let Link { delay, mtu, .. } = *link;
-    let name = format!("{}->{}", name(way), name(1 - way));
     let way = link.ways[way];
-    Pipe::new(name, way.rate, delay, mtu, network.seed).with_queue(way.queue, way.loss)
+    let pipe = Pipe::new(name, way.rate, delay, mtu);
+    pipe.with_queue(way.queue, way.loss, (network.seed, of_its_own))
 }
 
 fn endpoints(network: &Network) -> Result<Vec<(Endpoint, NodeIndex)>, NetworkError> {

@@ -74,7 +74,7 @@ pub fn corpus() -> Corpus {
         let scenario = Scenario::from_toml(&text, Path::new("")).unwrap();
         let mut network = scenario.resolve().unwrap();
         if number % 4 == 3 {
-            network.ties = Ties::Fifo;
+            network.ties = Ties::Ordered;
         }
         // The name has a digest of the scenario, so a change of the generator shows apart from one of the results.
         let name = format!("random/{number} of={}", &digest(text.as_bytes())[..8]);

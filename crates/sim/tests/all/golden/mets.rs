@@ -73,8 +73,8 @@ const VARIANTS: &[Variant] = &[
     ("plain", &[], ""),
     ("cells", &[(DATAGRAMS, CELLS)], ""),
     (
-        "fifo",
-        &[(DATAGRAMS, "carriage = \"datagrams\"\nties = \"fifo\"")],
+        "ordered",
+        &[(DATAGRAMS, "carriage = \"datagrams\"\nties = \"ordered\"")],
         "",
     ),
     (

@@ -251,7 +251,7 @@ fn both_give_the_same_verdict_on_words_and_tables_of_mets() {
     );
     verdicts(
         &["/ties"],
-        json!(["random", "fifo"]),
+        json!(["random", "ordered"]),
         json!(["sometimes", 5]),
     );
     verdicts(&["/merge"], json!(["join", "hull"]), json!(["split", {}]));

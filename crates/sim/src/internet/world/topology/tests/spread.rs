@@ -31,7 +31,8 @@ fn spreads(k: u32) {
     );
     let network = Scenario::from_toml(&text, Path::new("")).unwrap();
     let network = network.resolve().unwrap();
-    let routes = build(&network).unwrap().routes;
+    let turns = Turns::new(network.ties, network.seed);
+    let routes = build(&network, turns).unwrap().routes;
     let hosts: Vec<NodeIndex> = (0..network.nodes.len() as u32)
         .map(NodeIndex)
         .filter(|&node| !network.is_router(node))
