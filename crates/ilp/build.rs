@@ -1,13 +1,16 @@
-//! Emits the loops that `layercast ilp calibrate` measures.
+//! Emits the loops that `layercast ilp calibrate` and `layercast ilp measure` run.
 
 #[path = "src/generator.rs"]
 #[allow(dead_code)]
 mod generator;
+#[path = "src/config/source.rs"]
+mod source;
 
 use generator::{Language, Synthetic, emit, grid};
 
 fn main() {
     println!("cargo::rerun-if-changed=src/generator.rs");
+    println!("cargo::rerun-if-changed=src/config/source.rs");
     println!("cargo::rerun-if-changed=build.rs");
     let mut text = String::new();
     let mut table = String::new();
@@ -33,6 +36,26 @@ fn main() {
         "/// Functions, words of state, instructions.\npub const GRID: &[(usize, usize, usize, Loop)] = &[\n{table}];\n"
     );
     let folder = std::env::var_os("OUT_DIR").expect("cargo says where");
-    let path = std::path::Path::new(&folder).join("loops.rs");
-    std::fs::write(path, text).expect("the folder of cargo is writable");
+    let folder = std::path::Path::new(&folder);
+    let write = |name: &str, text: String| {
+        std::fs::write(folder.join(name), text).expect("the folder of cargo is writable");
+    };
+    write("loops.rs", text);
+    let chains = CHAINS.iter().map(|(name, stages)| {
+        let types = stages.iter().map(|it| format!("crate::stages::{it}"));
+        source::pipeline("pub", name, &types.collect::<Vec<_>>())
+    });
+    write("chains.rs", chains.collect());
 }
+
+/// The chains of `layercast ilp measure`, by the names of their types.
+const CHAINS: &[(&str, &[&str])] = &[
+    ("Aal5", &["Crc32Aal5"]),
+    ("Sum", &["Checksum"]),
+    ("Xor", &["Parity"]),
+    ("Crc", &["Crc32c"]),
+    ("Seal", &["ChaCha20", "Poly1305"]),
+    ("Trivial", &["ByteSwap", "Pes", "Checksum"]),
+    ("SaferSum", &["ByteSwap", "Safer", "Checksum"]),
+    ("ChaChaSum", &["ByteSwap", "ChaCha20", "Checksum"]),
+];

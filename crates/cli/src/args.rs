@@ -95,6 +95,8 @@ pub enum Command {
     Path(crate::path::args::Path),
     /// Packet-level FEC: plan codes on a multicast tree, or protect UDP traffic between two hosts
     Fec(Fec),
+    /// Loops over data, fused where it pays: plan, calibrate, measure, emit
+    Ilp(crate::ilp::Ilp),
     /// Models of application traffic: sample, compare with data, import, analyze
     Workload(crate::workload::args::Workload),
     /// Run an XTP daemon for the processes of this machine

@@ -20,6 +20,7 @@ mod ffmpeg;
 mod filter;
 mod group;
 mod host_port;
+mod ilp;
 mod input;
 mod internet;
 mod join;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         Command::PolicerProbe(args) => policer::run(args),
         Command::Path(args) => path::run(args),
         Command::Fec(args) => fec::run(args),
+        Command::Ilp(args) => ilp::run(args),
         Command::Workload(args) => workload::run(args),
         Command::Web(args) => web::run(args),
         Command::Xtpd(args) => xtpd::run(args),

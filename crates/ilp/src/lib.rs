@@ -1,6 +1,9 @@
 //! Integrated layer processing: stages of data manipulation, run one after another, in one fused loop or in strips, with
 //! the same octets, and a planner that says which pays (specs/ilp-hazards.md, specs/ilp-code-generation.md).
 
+// Emitted source names the crate as others do.
+extern crate self as layercast_ilp;
+
 pub mod adu;
 pub mod calibrate;
 mod channel;
@@ -8,6 +11,7 @@ pub mod config;
 mod error;
 pub mod generator;
 pub mod harness;
+pub mod measure;
 mod pipeline;
 pub mod planner;
 pub mod profile;

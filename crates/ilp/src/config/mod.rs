@@ -4,10 +4,12 @@
 mod c;
 mod parse;
 mod rust;
+mod source;
 
 pub use c::emit as emit_c;
 pub use parse::parse;
-pub use rust::{emit as emit_rust, pipeline};
+pub use rust::emit as emit_rust;
+pub use source::pipeline;
 
 use std::fmt;
 
