@@ -20,14 +20,15 @@ fn main() {
         text += &emit(&name, &vec![function; n], Language::Rust);
         table += &format!("({n}, {state}, {instr}, {name} as Loop),\n");
     }
-    // Byte swap, trivial cipher and checksum with the parameters that the real ones have.
+    // Byte swap, trivial cipher and checksum have one, three and one arithmetic instructions. A step without state has two, a
+    // rotation and an addition; so these have five in sum, too.
     let of = |state, instr, writes| Synthetic {
         state,
         instr,
         writes,
         indep: false,
     };
-    let pair = [of(0, 1, true), of(0, 2, true), of(1, 2, false)];
+    let pair = [of(0, 1, true), of(0, 1, true), of(1, 1, false)];
     for (at, one) in pair.iter().enumerate() {
         text += &emit(&format!("pair_{at}"), &[*one], Language::Rust);
     }
