@@ -314,7 +314,7 @@ fn has_idr(unit: &[u8]) -> bool {
 mod tests {
     use super::super::packet::Adaptation;
     use super::super::pes::{put_pes, put_video};
-    use super::super::psi::{pat, put_section};
+    use super::super::psi::{checksum, pat, put_section};
     use super::*;
 
     const VIDEO: u16 = 0x100;
@@ -326,7 +326,7 @@ mod tests {
         put_section(0, &mut 0, &pat(1, 0x1000), &mut out);
         let mut map = vec![2, 0xB0, 23, 0, 1, 0xC1, 0, 0, 0xE1, 0, 0xF0, 0];
         map.extend_from_slice(&[0x1B, 0xE1, 0, 0xF0, 0, sound, 0xE1, 1, 0xF0, 0]);
-        let crc = mpeg2ts_reader::mpegts_crc::sum32(&map);
+        let crc = checksum(&map);
         map.extend_from_slice(&crc.to_be_bytes());
         put_section(0x1000, &mut 0, &map, &mut out);
         out

@@ -1,7 +1,9 @@
-use mpeg2ts_reader::mpegts_crc::sum32;
+use crc::{CRC_32_MPEG_2, Crc, Table};
 
 use super::packet::{Adaptation, Packet, put};
 
+/// The checksum of sections (ISO/IEC 13818-1, annex A).
+static CRC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_MPEG_2);
 /// Longest section of any table (2.4.4.11), in bytes.
 const MAX_SECTION: usize = 4_096;
 /// Longest section of a PAT or PMT (2.4.4.1), in bytes.
@@ -14,6 +16,11 @@ const STUFFING: u8 = 0xFF;
 const MAX_STREAMS: usize = 64;
 /// Sections of a PAT that are kept.
 const MAX_SECTIONS: usize = 64;
+
+/// The checksum of a section; 0 of one that has its own behind it.
+pub(super) fn checksum(section: &[u8]) -> u32 {
+    CRC.checksum(section)
+}
 
 /// Gathers the sections that the packets of one PID carry (2.4.4): several in a packet, one over several
 /// packets, and one that ends in the packet in which the next begins.
@@ -97,7 +104,7 @@ impl Sections {
         if !is_table || !(MIN_TABLE..=MAX_TABLE).contains(&section.len()) {
             return;
         }
-        if sum32(section) != 0 {
+        if checksum(section) != 0 {
             self.damaged += 1;
         } else if section[5] & 1 != 0 {
             found(section);
@@ -273,7 +280,7 @@ pub(crate) fn without(section: &[u8], pids: &[u16]) -> Vec<u8> {
     }
     let [high, low] = (out.len() as u16 + 1).to_be_bytes();
     (out[1], out[2]) = (out[1] & 0xF0 | high, low);
-    let crc = sum32(&out);
+    let crc = checksum(&out);
     out.extend_from_slice(&crc.to_be_bytes());
     out
 }
@@ -285,7 +292,7 @@ fn section(table: u8, number: u16, body: &[u8]) -> Vec<u8> {
     let [a, b] = number.to_be_bytes();
     let mut section = vec![table, 0xB0 | high, low, a, b, 0xC1, 0, 0];
     section.extend_from_slice(body);
-    let crc = sum32(&section);
+    let crc = checksum(&section);
     section.extend_from_slice(&crc.to_be_bytes());
     section
 }
@@ -447,7 +454,7 @@ mod tests {
         assert_eq!(gather(&damaged), (vec![], 1));
         let mut next = long[..long.len() - 4].to_vec();
         next[5] &= 0xFE;
-        let crc = sum32(&next).to_be_bytes();
+        let crc = checksum(&next).to_be_bytes();
         next.extend_from_slice(&crc);
         assert_eq!(gather(&packets(0, &next)), (vec![], 0));
     }
@@ -458,7 +465,7 @@ mod tests {
             let mut section = section(PAT_TABLE, 1, &[0, program, 0xE1, program]);
             section.truncate(section.len() - 4);
             (section[5], section[6], section[7]) = (0xC1 | version << 1, number, 1);
-            let crc = sum32(&section).to_be_bytes();
+            let crc = checksum(&section).to_be_bytes();
             section.extend_from_slice(&crc);
             section
         };
