@@ -498,6 +498,10 @@ fn stream(change: &StreamChange) -> String {
                  then served from its next key frame on, or start serve again"
             )
         }
+        StreamState::OtherSound { flow, comes } => format!(
+            "warning: the {kind} (PID {pid}) is {comes} now, but receivers began with {flow}: it is left out{clock}, and what else the transport \
+             stream carries continues. Let the encoder send {flow}, or {comes} with another PID, or start serve again"
+        ),
         StreamState::Unlisted => format!(
             "warning: the program map (PMT) names no video any more: the {kind} (PID {pid}) is left out{clock}, and what else the \
              transport stream carries continues. Let the encoder send its video again"
@@ -505,6 +509,10 @@ fn stream(change: &StreamChange) -> String {
         StreamState::Scrambled => format!(
             "warning: the {kind} (PID {pid}) is scrambled (transport_scrambling_control): it is sent as it is, receivers cannot \
              play it without its keys, and they start at packets with the random access flag alone. Descramble it before serve"
+        ),
+        StreamState::NowScrambled => format!(
+            "warning: the {kind} (PID {pid}) is scrambled from now on (transport_scrambling_control): it is left out, and what else the \
+             transport stream carries continues. Descramble it before serve, which then serves it again from its next key frame on"
         ),
     }
 }

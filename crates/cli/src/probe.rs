@@ -204,7 +204,7 @@ pub fn describe(clip: &Clip) -> String {
 /// That packets of a clip are missing or damaged.
 pub fn damaged(pictures: u64) -> Option<String> {
     let told = format!(
-        "packets of the file are missing or damaged; receivers leave out {} and what refers to them (remedy: copy the file \
+        "parts of the file are missing or damaged; receivers leave out {} and what refers to them (remedy: copy the file \
          again from its source)",
         count(pictures, "picture"),
     );

@@ -96,7 +96,7 @@ impl BareFrames {
         let is_vp9 = self.codec == Media::Vp9;
         let unit = match is_vp9 {
             true => Unit::vp9(data).filter(|_| self.vp9.has_parts(data))?,
-            false => Unit::vp8(data).filter(|_| Unit::has_header(data))?,
+            false => Unit::vp8(data)?,
         };
         self.has_ids |= temporal.is_some();
         let by_id = matches!(self.map, Map::Auto | Map::Temporal);

@@ -175,20 +175,17 @@ impl Clip {
         Clip::of_program(data, None, Map::Auto)
     }
 
-    /// Pictures of a transport stream that are marked, because packets or octets of them, or before them, are missing. Receivers leave
-    /// them out.
+    /// Pictures of a transport stream that are marked, because packets or octets of them, or before them, are missing; of AV1, VP8 and
+    /// VP9 frames that are cut. Receivers leave them out.
     pub fn damaged(&self) -> u64 {
-        let data = |frame: &Frame| frame.data.clone().filter(|_| !frame.sound);
-        let is_marked = |data: &Bytes| data.as_chunks().0.iter().any(packet::has_error);
-        match self.info.codec {
-            Media::MpegTs => self
-                .frames
-                .iter()
-                .filter_map(data)
-                .filter(is_marked)
-                .count() as u64,
-            _ => 0,
-        }
+        let is_marked = |frame: &&Frame| match (&frame.data, self.info.codec) {
+            (Some(data), Media::MpegTs) => {
+                !frame.sound && data.as_chunks().0.iter().any(packet::has_error)
+            }
+            (Some(data), Media::Av1 | Media::Vp8 | Media::Vp9) => *data == ivf::DAMAGED,
+            _ => false,
+        };
+        self.frames.iter().filter(is_marked).count() as u64
     }
 
     /// Reads what [`Clip::parse`] reads, with layers as `map` says; of a transport stream the program with this number

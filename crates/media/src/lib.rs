@@ -37,6 +37,7 @@ mod synthetic;
 mod timeline;
 mod trace;
 mod ts;
+mod vp8;
 mod vp9;
 mod vpx;
 mod writer;

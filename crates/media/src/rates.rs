@@ -54,7 +54,8 @@ pub struct Summary {
     /// Byte offset of an incomplete last picture; of a transport stream, of the picture or packet that it ends inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
-    /// Pictures of a transport stream of which packets or octets are missing, or before which pictures may be missing.
+    /// Pictures of a transport stream of which packets or octets are missing, or before which pictures may be missing; of AV1, VP8 and
+    /// VP9 frames that are cut.
     #[serde(default, skip_serializing_if = "is_none")]
     pub damaged: u64,
 }

@@ -2,9 +2,9 @@
 
 use layercast_core::Layer;
 
-use crate::Picture;
 use crate::map::Map;
 use crate::mpeg::bits::BitReader;
+use crate::{Picture, vp8};
 
 /// What a frame, or a superframe of VP9, is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +17,13 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Reads a frame of VP8 (9.1); `None` if it is none.
+    /// Reads a frame of VP8; `None` if it is none, or lacks a part.
     pub fn vp8(data: &[u8]) -> Option<Unit> {
+        Unit::vp8_tag(data).filter(|_| vp8::has_parts(data))
+    }
+
+    /// Reads what begins a frame of VP8 (9.1); `None` if it does not.
+    pub fn vp8_tag(data: &[u8]) -> Option<Unit> {
         const START: [u8; 3] = [0x9D, 0x01, 0x2A];
         let is_start = data.first()? & 1 == 0;
         let size = match (is_start, data) {
@@ -34,16 +39,6 @@ impl Unit {
             is_reference: true,
             size,
         })
-    }
-
-    /// Whether a frame of VP8 has its first partition, the rest of its header (9.1). Of the others only decoding tells.
-    pub fn has_header(data: &[u8]) -> bool {
-        let Some(&[first, second, third]) = data.first_chunk() else {
-            return false;
-        };
-        let tag = u32::from_le_bytes([first, second, third, 0]);
-        let head = if first & 1 == 0 { 10 } else { 3 };
-        data.len() >= head + (tag >> 5) as usize
     }
 
     /// Reads a frame of VP9, or several in a superframe (Annex B); `None` if it is none.

@@ -1,7 +1,7 @@
 use layercast_core::{FrameRate, Layer};
 
 use super::header::State;
-use super::obu::{DELIMITER, kind, obus};
+use super::obu::{DELIMITER, is_whole, kind, obus};
 use crate::Picture;
 use crate::map::{Map, Split, by_temporal};
 use crate::sets::MAX_SET;
@@ -20,7 +20,7 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Reads a temporal unit; `None` if it has no frame.
+    /// Reads a temporal unit; `None` if it has no frame, or is cut.
     pub fn read(data: &[u8], state: &mut State) -> Option<Unit> {
         let mut unit = Unit {
             is_start: false,
@@ -29,6 +29,9 @@ impl Unit {
             has_sequence: false,
         };
         let mut has_frame = false;
+        if !is_whole(data) {
+            return None;
+        }
         for obu in obus(data) {
             unit.has_sequence |= obu.kind == kind::SEQUENCE;
             let read = state.take(&obu);

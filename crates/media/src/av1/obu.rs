@@ -124,6 +124,17 @@ pub(crate) fn obus(data: &[u8]) -> impl Iterator<Item = Obu<'_>> {
     })
 }
 
+/// Whether OBUs take all octets of a temporal unit.
+pub(crate) fn is_whole(mut data: &[u8]) -> bool {
+    while !data.is_empty() {
+        let Some((_, rest)) = Obu::read(data) else {
+            return false;
+        };
+        data = rest;
+    }
+    true
+}
+
 /// A number of up to 32 bits in groups of seven (4.10.5), and what is behind it.
 pub(crate) fn leb128(data: &[u8]) -> Option<(usize, &[u8])> {
     let mut value = 0u64;

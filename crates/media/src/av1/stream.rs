@@ -3,9 +3,10 @@ use layercast_core::FrameRate;
 
 use super::header::State;
 use super::layers::{Layers, Unit, sequence_of};
-use super::obu::{units_of_annex_b, units_of_section_5};
+use super::obu::{is_whole, units_of_annex_b, units_of_section_5};
+use crate::ivf::DAMAGED;
 use crate::map::{DEFAULT_RATE, Map};
-use crate::{Frame, MediaError};
+use crate::{Frame, MediaError, Picture};
 
 /// Longest temporal unit: what a METS frame holds.
 const MAX_UNIT: usize = (1 << 24) - 1;
@@ -53,6 +54,9 @@ pub(crate) fn video<'a>(
     let (mut frames, mut sequence) = (Vec::new(), Vec::new());
     for (time, data, unit) in read {
         sequence = sequence_of(data).unwrap_or(sequence);
+        if unit.is_none() && !frames.is_empty() && (data.is_empty() || !is_whole(data)) {
+            frames.push((time, Frame::new(Picture::P, DAMAGED)));
+        }
         let Some(unit) = unit.filter(|unit| !frames.is_empty() || unit.is_start) else {
             continue;
         };

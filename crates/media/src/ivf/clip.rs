@@ -1,11 +1,12 @@
 use layercast_core::{FrameRate, Media, Span};
 
-use super::{Frames, Header, frames};
+use super::Header;
+use super::frames::{Frames, frames};
 use crate::live::share_of;
 use crate::map::{DEFAULT_RATE, Map};
 use crate::mpeg::es::Stream;
 use crate::vpx::{self, Unit};
-use crate::{Frame, MediaError, av1};
+use crate::{Frame, MediaError, av1, vp9};
 
 /// The codec of a four-character code, of those that are served.
 pub(crate) fn codec_of(fourcc: [u8; 4]) -> Option<Media> {
@@ -87,6 +88,9 @@ pub(crate) fn parse_obus(data: &[u8], map: Map) -> Result<Stream, MediaError> {
     })
 }
 
+/// In the place of a frame that is cut or cannot be read: receivers leave it out with those that refer to it.
+pub(crate) const DAMAGED: bytes::Bytes = bytes::Bytes::from_static(&[0]);
+
 fn vpx_frames(
     frames: &[(u64, &[u8])],
     codec: Media,
@@ -96,27 +100,28 @@ fn vpx_frames(
     let mut layers = vpx::Layers::default();
     layers.map = map;
     let mut found: Vec<(u64, Frame)> = Vec::new();
+    let mut references = vp9::References::default();
     for &(time, data) in frames {
         let unit = match is_vp9 {
-            true => Unit::vp9(data),
+            true => Unit::vp9(data).filter(|_| references.has_parts(data)),
             false => Unit::vp8(data),
         };
-        // What cannot be read keeps its place; it is dropped as a damaged frame is.
-        let unit = unit.unwrap_or(Unit {
+        let read = unit.unwrap_or(Unit {
             is_start: false,
             is_reference: true,
             size: None,
         });
         let layer = layers
-            .layer(unit, is_vp9)
+            .layer(read, is_vp9)
             .map_err(|place| MediaError::Unusable {
                 problem: vpx::misplaced(map, place),
             })?;
-        if !found.is_empty() || unit.is_start {
+        if !found.is_empty() || read.is_start {
+            let data = unit.map_or(DAMAGED, |_| bytes::Bytes::copy_from_slice(data));
             let frame = Frame {
                 layer,
-                gop_start: unit.is_start,
-                ..Frame::new(unit.picture(), bytes::Bytes::copy_from_slice(data))
+                gop_start: read.is_start,
+                ..Frame::new(read.picture(), data)
             };
             found.push((time, frame));
         }

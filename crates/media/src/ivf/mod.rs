@@ -1,15 +1,13 @@
 //! IVF, the file format of libvpx and libaom: a header, and frames of one time unit each.
 
 mod clip;
+mod frames;
 mod reader;
 mod writer;
 
 use layercast_core::FrameRate;
 
-use crate::MediaError;
-use crate::bare::MAX_FRAME;
-
-pub(crate) use clip::{codec_of, parse, parse_obus};
+pub(crate) use clip::{DAMAGED, codec_of, parse, parse_obus};
 pub(crate) use reader::IvfReader;
 pub(crate) use writer::PictureWriter;
 
@@ -69,39 +67,4 @@ fn put(frame: &[u8], ticks: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&ticks.to_le_bytes());
     out.extend_from_slice(frame);
-}
-
-/// The frames of a file with their times in its ticks, and where the last one begins if it is cut.
-#[derive(Debug, Default)]
-struct Frames<'a> {
-    pub frames: Vec<(u64, &'a [u8])>,
-    pub cut: Option<u64>,
-}
-
-/// Reads the frames that begin `at`.
-fn frames(data: &[u8], mut at: usize) -> Result<Frames<'_>, MediaError> {
-    let mut found = Frames::default();
-    while let Some(rest) = data.get(at..).filter(|rest| !rest.is_empty()) {
-        let Some((head, body)) = rest.split_first_chunk::<FRAME_HEADER>() else {
-            found.cut = Some(at as u64);
-            break;
-        };
-        let [a, b, c, d, time @ ..] = *head;
-        let len = u32::from_le_bytes([a, b, c, d]) as usize;
-        if len > MAX_FRAME {
-            return Err(MediaError::Malformed {
-                offset: at as u64,
-                expected: "an IVF frame of less than 16 MiB",
-            });
-        }
-        let Some(frame) = body.get(..len) else {
-            found.cut = Some(at as u64);
-            break;
-        };
-        if !frame.is_empty() {
-            found.frames.push((u64::from_le_bytes(time), frame));
-        }
-        at += FRAME_HEADER + len;
-    }
-    Ok(found)
 }

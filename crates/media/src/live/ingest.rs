@@ -271,6 +271,11 @@ impl Ingest {
         }
     }
 
+    /// Whether packets of RTP come, and for some time no picture: it may be another codec, which is known after 2 s.
+    pub fn awaits_picture(&self) -> bool {
+        matches!(&self.form, Some(Form::Rtp(receiver)) if receiver.awaits_picture())
+    }
+
     /// The next thing a user should know of the sources on the port.
     pub fn poll_note(&mut self) -> Option<RtpNote> {
         match &mut self.form {

@@ -62,6 +62,17 @@ pub struct RtpReceiver {
     frames: VecDeque<TimedFrame>,
     scratch: Vec<TimedFrame>,
     stats: RtpStats,
+    elsewhere: Elsewhere,
+}
+
+/// What is missing of a stream while its source sends another codec: nothing of that was lost on the way.
+#[derive(Default, Debug)]
+struct Elsewhere {
+    /// The source sends another codec now.
+    is_now: bool,
+    /// Packets and pictures that were missing when the last picture came, and of those the ones that were not lost.
+    pictured: [u64; 2],
+    left_out: [u64; 2],
 }
 
 #[derive(Debug)]
@@ -132,6 +143,7 @@ impl RtpReceiver {
             Verdict::Hold => {}
         }
         self.on_timeout(now);
+        self.elsewhere.is_now |= self.sources.has_left();
     }
 
     /// When [`on_timeout`](RtpReceiver::on_timeout) is to be called, if nothing comes before.
@@ -257,6 +269,30 @@ impl RtpReceiver {
 
     /// What it saw.
     pub fn stats(&self) -> RtpStats {
+        let all = self.all_stats();
+        let Elsewhere {
+            is_now,
+            pictured,
+            left_out,
+        } = &self.elsewhere;
+        let [lost, incomplete] = match is_now {
+            true => *pictured,
+            false => [all.lost, all.incomplete],
+        };
+        RtpStats {
+            lost: lost.saturating_sub(left_out[0]),
+            incomplete: incomplete.saturating_sub(left_out[1]),
+            ..all
+        }
+    }
+
+    /// Whether packets come, and for some time no picture.
+    pub fn awaits_picture(&self) -> bool {
+        self.sources.awaits_picture()
+    }
+
+    /// The same with all that is missing.
+    fn all_stats(&self) -> RtpStats {
         let (malformed, incomplete) = match &self.content {
             Some(Content::Transport(splitter)) => (0, splitter.stats().damaged),
             Some(Content::Mpeg(pictures)) => (pictures.parts.malformed, pictures.incomplete),
@@ -281,7 +317,7 @@ impl RtpReceiver {
         // What was counted of the source before stays counted.
         self.stats = RtpStats {
             other_sources: 0,
-            ..self.stats()
+            ..self.all_stats()
         };
         self.reorder = Reorder::default();
         self.content = Some(match carried {
@@ -387,6 +423,15 @@ impl RtpReceiver {
         }
         if shows_picture {
             self.sources.confirm();
+            let all = self.all_stats();
+            let now = [all.lost, all.incomplete];
+            let away = &mut self.elsewhere;
+            if std::mem::take(&mut away.is_now) {
+                let missing = now.iter().zip(away.pictured);
+                let left_out = away.left_out.iter_mut().zip(missing);
+                left_out.for_each(|(sum, (now, before))| *sum += now.saturating_sub(before));
+            }
+            away.pictured = now;
         }
     }
 }

@@ -12,6 +12,8 @@ pub(crate) const SOURCE_SILENCE: Span = Span::from_secs(1);
 pub(crate) const SHOWN_WITHIN: Span = Span::from_secs(10);
 /// How long the source that is taken may give no picture until it is looked at again.
 const NO_PICTURE: Span = Span::from_secs(2);
+/// How long it may give no picture until what is missing may be of another codec.
+const MAYBE_OTHER: Span = Span::from_ms(500);
 /// A silence in which packets of another source are kept, in case it takes the place.
 const MAYBE_GONE: Span = Span::from_ms(100);
 /// Sources looked at beside the one that is taken; packets of more are only counted.
@@ -307,6 +309,21 @@ impl Sources {
             }
             _ => Verdict::Hold,
         }
+    }
+
+    /// Whether the source that is taken sends another codec than that of the stream.
+    pub fn has_left(&self) -> bool {
+        let told = self.other_codec.map(|it| it.0);
+        self.taken.as_ref().is_some_and(|taken| {
+            told == Some(taken.source) && taken.last.since(taken.pictured) >= NO_PICTURE
+        })
+    }
+
+    /// Whether the source that is taken gave pictures, and for some time none.
+    pub fn awaits_picture(&self) -> bool {
+        self.taken
+            .as_ref()
+            .is_some_and(|taken| taken.pictures && taken.last.since(taken.pictured) >= MAYBE_OTHER)
     }
 
     /// The next note.

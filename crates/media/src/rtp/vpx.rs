@@ -129,7 +129,7 @@ fn skip_structure(data: &[u8]) -> Option<&[u8]> {
 pub(super) fn shows_vp8(payload: &[u8]) -> Option<bool> {
     const RESERVED: u8 = 0x48;
     let piece = Piece::read(payload, false).filter(|_| payload[0] & RESERVED == 0)?;
-    Some(piece.begins && Unit::vp8(piece.data)?.is_start)
+    Some(piece.begins && Unit::vp8_tag(piece.data)?.is_start)
 }
 
 /// The same of VP9.

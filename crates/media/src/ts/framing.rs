@@ -16,6 +16,10 @@ const ODD: u8 = 16;
 const MAX_HEAD: usize = 32;
 /// Octets of packets with all values of the continuity counter.
 const ALL_COUNTERS: usize = 16 * TS_PACKET;
+/// Octets of the header of a packet.
+const HEADER: usize = 4;
+/// Packets whose headers are kept.
+const RECENT: usize = 64;
 /// Bytes of the arrival time before each packet of an m2ts file.
 const ARRIVAL_TIME: usize = 4;
 
@@ -73,9 +77,9 @@ fn head_of(data: &[u8]) -> Option<usize> {
 pub(crate) struct At {
     /// Of its first byte in the stream.
     pub offset: u64,
-    /// Any number of packets may be missing before it, and the one before it is cut: it begins in that one or less than a packet behind
-    /// it. Or there is room for packets of all counters between them. Between, the one before is whole, and counters say what is missing;
-    /// but not in datagrams that cut packets, where a foreign one is in the middle of a packet.
+    /// Any number of packets may be missing before it, and the one before it may hold octets that are not its own. It is whole, and
+    /// counters say what is missing, only where packets without a sync byte stand between: as many octets, the first of them a header
+    /// that continues a stream. Not in datagrams that cut packets, where a foreign one is in the middle of a packet.
     pub is_broken: bool,
 }
 
@@ -102,8 +106,11 @@ pub(crate) struct Framing {
     again: usize,
     /// A sync byte was missing since the last packet.
     is_broken: bool,
-    /// Octets behind the last packet that belong to none.
+    /// Octets behind the last packet that belong to none, of which the first are a header but for the sync byte.
     between: usize,
+    is_header: bool,
+    /// The last packets.
+    recent: Recent,
     /// The bytes come in datagrams.
     in_datagrams: bool,
     /// Datagrams of whole packets in a row; and others, once there are many.
@@ -176,6 +183,7 @@ impl Framing {
     fn give(&mut self, offset: u64, bytes: &[u8], packet: &mut impl FnMut(At, &[u8])) {
         self.last.clear();
         self.last.extend_from_slice(bytes);
+        self.recent.push(bytes);
         let is_broken = std::mem::take(&mut self.is_broken);
         packet(At { offset, is_broken }, bytes);
     }
@@ -218,9 +226,10 @@ impl Framing {
                 match rest.get(at..).filter(|bytes| bytes.len() >= LOOK) {
                     Some(bytes) => match stride_at(bytes, WANTED) {
                         Some(stride) => {
-                            let may_be_whole = TS_PACKET..ALL_COUNTERS;
-                            self.is_broken &=
-                                self.in_datagrams || !may_be_whole.contains(&self.between);
+                            let are_packets = self.is_header
+                                && self.between.is_multiple_of(TS_PACKET)
+                                && self.between < ALL_COUNTERS;
+                            self.is_broken &= self.in_datagrams || !are_packets;
                             (self.stride, self.again) = (Some(stride), 0);
                         }
                         None => {
@@ -237,7 +246,11 @@ impl Framing {
             at += gap;
             let Some(&first) = rest.get(at) else { break };
             if first != SYNC {
+                let Some(header) = rest.get(at..at + HEADER) else {
+                    break;
+                };
                 (self.stride, self.is_broken) = (None, true);
+                self.is_header = self.recent.continues(header);
                 self.between = ALL_COUNTERS;
                 if stride == TS_PACKET {
                     self.between = 0;
@@ -302,6 +315,46 @@ impl Framing {
         self.gap = 0;
         let is_packet = self.stride.take().is_some() && tail.first() == Some(&SYNC);
         is_packet.then_some((offset, tail)).or(self.tail.take())
+    }
+}
+
+/// The packet identifiers and counters of the last packets.
+#[derive(Debug)]
+struct Recent {
+    packets: [[u8; 3]; RECENT],
+    next: usize,
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent {
+            packets: [[0xFF; 3]; RECENT],
+            next: 0,
+        }
+    }
+}
+
+impl Recent {
+    fn push(&mut self, packet: &[u8]) {
+        let &[_, high, low, flags, ..] = packet else {
+            return;
+        };
+        self.packets[self.next] = [high & 0x1F, low, flags];
+        self.next = (self.next + 1) % RECENT;
+    }
+
+    /// Whether these octets, but for the sync byte, are the header of the next packet of one of the streams.
+    fn continues(&self, header: &[u8]) -> bool {
+        let &[_, high, low, flags] = header else {
+            return false;
+        };
+        let (newer, older) = self.packets.split_at(self.next);
+        let latest_first = newer.iter().rev().chain(older.iter().rev());
+        let mut of_stream = latest_first.filter(|it| it[..2] == [high & 0x1F, low]);
+        of_stream.next().is_some_and(|last| {
+            let step = flags.wrapping_sub(last[2]) & 0x0F;
+            flags >> 6 == last[2] >> 6 && step == flags >> 4 & 1
+        })
     }
 }
 
@@ -424,25 +477,62 @@ mod tests {
         assert_eq!(framing.skipped(), 5 * 50 + 21 * 700);
     }
 
+    /// The packets of `data`, and which of them are behind a break.
+    fn broken(data: &[u8], piece: usize) -> (Vec<Vec<u8>>, Vec<usize>, u64) {
+        let (mut framing, mut found) = (Framing::default(), Vec::new());
+        for piece in data.chunks(piece) {
+            framing.push(piece, |at, it| found.push((it.to_vec(), at.is_broken)));
+        }
+        framing.finish(|at, it| found.push((it.to_vec(), at.is_broken)));
+        let broken = (0..found.len()).filter(|&at| found[at].1).collect();
+        let packets = found.into_iter().map(|it| it.0).collect();
+        (packets, broken, framing.skipped())
+    }
+
     #[test]
-    fn octets_of_a_packet_or_more_break_nothing_unless_there_is_room_for_all_counters() {
+    fn octets_between_packets_may_be_in_the_one_before() {
         let (plain, bytes) = stream(60, <[u8]>::to_vec);
-        for (between, breaks) in [
-            (1, true),
-            (187, true),
-            (188, false),
-            (700, false),
-            (16 * 188, true),
+        for between in [1, 187, 188, 376, 700, 16 * 188] {
+            for piece in [1, 189, usize::MAX] {
+                let garbage = vec![0xEE; between];
+                let data = [&bytes[..20 * 188], &garbage, &bytes[20 * 188..]].concat();
+                let expected = (plain.clone(), vec![20], between as u64);
+                assert_eq!(broken(&data, piece), expected, "{between}");
+            }
+        }
+    }
+
+    #[test]
+    fn octets_in_a_packet_break_it_however_many_they_are() {
+        let (plain, bytes) = stream(60, <[u8]>::to_vec);
+        for (at, inserted) in [
+            (1, 188),
+            (94, 188),
+            (187, 376),
+            (50, 7),
+            (100, 1_000),
+            (4, 16 * 188),
         ] {
-            let garbage = vec![9; between];
-            let data = [&bytes[..20 * 188], &garbage, &bytes[20 * 188..]].concat();
-            let (mut framing, mut found) = (Framing::default(), Vec::new());
-            framing.push(&data, |at, it| found.push((it.to_vec(), at.is_broken)));
-            framing.finish(|at, it| found.push((it.to_vec(), at.is_broken)));
-            let expected = plain.iter().enumerate();
-            let expected = expected.map(|(at, it)| (it.clone(), breaks && at == 20));
-            assert_eq!(found, expected.collect::<Vec<_>>(), "{between}");
-            assert_eq!(framing.skipped(), between as u64);
+            let place = 20 * 188 + at;
+            let data = [&bytes[..place], &vec![0xEE; inserted], &bytes[place..]].concat();
+            let (found, broken, _) = broken(&data, 1_000);
+            assert_eq!(broken, [21], "{at} {inserted}");
+            assert_eq!((&found[..20], &found[21..]), (&plain[..20], &plain[21..]));
+        }
+    }
+
+    #[test]
+    fn a_packet_without_its_sync_byte_leaves_the_one_before_whole() {
+        // One stream with all counters.
+        let one = |n: u8| [&[SYNC, 1, 0, 0x10 | n & 15][..], &[n; 184]].concat();
+        let plain: Vec<Vec<u8>> = (0..60).map(one).collect();
+        for without in [&[20][..], &[20, 21], &[59]] {
+            let mut damaged = plain.clone();
+            without.iter().for_each(|&at| damaged[at][0] = 9);
+            let (found, broken, skipped) = broken(&damaged.concat(), 500);
+            let left = (0..60).filter(|at| !without.contains(at));
+            assert_eq!(found, left.map(|at| plain[at].clone()).collect::<Vec<_>>());
+            assert_eq!((broken, skipped), (vec![], 188 * without.len() as u64));
         }
     }
 

@@ -2,12 +2,14 @@ use std::collections::VecDeque;
 
 use super::codec::VideoCodec;
 use super::packet::Packet;
-use super::psi::ProgramMap;
-use super::silence::{StreamChange, StreamState, VIDEO, kind_of};
+use super::psi::{ProgramMap, StreamEntry};
+use super::silence::{SOUND, StreamChange, StreamState, VIDEO, kind_of};
 use super::tables::{video, videos};
 
 /// Changes kept for a caller that does not poll.
 const MAX_CHANGES: usize = 64;
+/// Streams of sound whose codec is kept.
+const MAX_SOUNDS: usize = 64;
 /// Scrambled streams that are named.
 const MAX_SCRAMBLED: usize = 16;
 /// `stream_type` of PES packets with private data, whose codec a descriptor names, if anything does.
@@ -22,7 +24,10 @@ pub(super) struct Kept {
     codec: Option<VideoCodec>,
     /// Streams of the program when its video was served last.
     beside: Vec<(u8, u16)>,
-    /// Video in place of it.
+    /// Streams of sound with the codecs that they keep, and which of them were reported to have another one.
+    sounds: Vec<(u16, &'static str)>,
+    told_sounds: Vec<(u16, &'static str)>,
+    /// Video in place of it, and sound in place of another one.
     refused: Vec<u16>,
     is_away: bool,
     /// Its codec or its packets changed, and pictures may refer to some that are not there.
@@ -30,6 +35,8 @@ pub(super) struct Kept {
     /// The state that was reported last, until it is back.
     told: Option<StreamState>,
     scrambled: Vec<u16>,
+    /// The first picture to start at was not scrambled.
+    is_clear: bool,
     changes: VecDeque<StreamChange>,
 }
 
@@ -45,6 +52,7 @@ pub(super) enum Found {
 impl Kept {
     /// The video of a program, whose codec and packet identifier were `current`.
     pub fn find(&mut self, map: &ProgramMap, current: Option<(VideoCodec, u16)>) -> Found {
+        self.refused = self.other_sounds(map);
         let (Some(codec), Some((_, pid))) = (self.codec, current) else {
             return Found::Video(video(map));
         };
@@ -54,7 +62,6 @@ impl Kept {
         let own = of_codec().find(|it| it.1 == pid);
         if let Some(found) = own.or(first) {
             self.beside = streams().map(|it| (it.kind, it.pid)).collect();
-            self.refused.clear();
             self.is_away = false;
             return Found::Video(Some(found));
         }
@@ -68,7 +75,7 @@ impl Kept {
                 Some((it.pid, VideoCodec::of(it).or(unnamed)?))
             })
             .collect();
-        self.refused = others.iter().map(|it| it.0).collect();
+        self.refused.extend(others.iter().map(|it| it.0));
         let (at, state) = match others.first() {
             Some(&(at, comes)) => (at, StreamState::OtherCodec { flow: codec, comes }),
             None => (pid, StreamState::Unlisted),
@@ -84,12 +91,49 @@ impl Kept {
         Found::Away
     }
 
+    /// The streams of sound that have another codec than before. Their receivers have begun to decode the first one.
+    fn other_sounds(&mut self, map: &ProgramMap) -> Vec<u16> {
+        let has_begun = self.codec.is_some();
+        if !has_begun {
+            self.sounds.clear();
+        }
+        let mut others = Vec::new();
+        for (pid, comes) in map
+            .streams
+            .iter()
+            .filter_map(|it| Some((it.pid, sound(it)?)))
+        {
+            let kept = self.sounds.iter().find(|it| it.0 == pid).map(|it| it.1);
+            let told = self.told_sounds.iter().position(|it| it.0 == pid);
+            match kept {
+                Some(flow) if flow != comes => {
+                    others.push(pid);
+                    if told.map(|at| self.told_sounds[at].1) != Some(comes) {
+                        told.map(|at| self.told_sounds.remove(at));
+                        self.told_sounds.push((pid, comes));
+                        let state = StreamState::OtherSound { flow, comes };
+                        self.tell(pid, SOUND, state, map.pcr_pid == pid);
+                    }
+                }
+                Some(_) => {
+                    if let Some(at) = told {
+                        self.told_sounds.remove(at);
+                        self.tell(pid, SOUND, StreamState::Back, false);
+                    }
+                }
+                None if self.sounds.len() < MAX_SOUNDS => self.sounds.push((pid, comes)),
+                None => {}
+            }
+        }
+        others
+    }
+
     /// Whether a map without video of the codec is in force.
     pub fn is_away(&self) -> bool {
         self.is_away
     }
 
-    /// Whether packets of `pid` are video in place of that of the flow.
+    /// Whether packets of `pid` are video or sound in place of that of the flow.
     pub fn refuses(&self, pid: u16) -> bool {
         self.refused.contains(&pid)
     }
@@ -109,7 +153,10 @@ impl Kept {
         if starts {
             self.codec.get_or_insert(codec);
             self.awaits_start = false;
-            if self.told.take().is_some() {
+            if let Some(told) = self.told.take() {
+                if told == StreamState::NowScrambled {
+                    self.scrambled.retain(|it| *it != pid);
+                }
                 self.tell(pid, VIDEO, StreamState::Back, false);
             }
         }
@@ -130,8 +177,22 @@ impl Kept {
                 Some(_) => VIDEO,
                 None => kind_of(packet.payload()),
             };
-            self.tell(pid, kind, StreamState::Scrambled, false);
+            let state = match self.is_clear && kind == VIDEO {
+                true => *self.told.insert(StreamState::NowScrambled),
+                false => StreamState::Scrambled,
+            };
+            self.tell(pid, kind, state, false);
         }
+    }
+
+    /// The first picture to start at is not scrambled.
+    pub fn begins_clear(&mut self) {
+        self.is_clear = true;
+    }
+
+    /// Whether scrambled video is left out: receivers began with video that is not.
+    pub fn leaves_out_scrambled(&self) -> bool {
+        self.is_clear
     }
 
     /// Whether packets of `pid` are scrambled.
@@ -154,4 +215,19 @@ impl Kept {
             });
         }
     }
+}
+
+/// The codec of a stream of sound, if its tables name one (table 2-34; ATSC A/53, part 3; registrations of SMPTE).
+fn sound(stream: &StreamEntry) -> Option<&'static str> {
+    Some(match (stream.kind, stream.format.as_ref()) {
+        (3 | 4, _) => "MPEG audio",
+        (0x0F, _) => "AAC",
+        (0x11, _) => "AAC in LATM",
+        (0x81, _) | (PRIVATE, Some(b"AC-3")) => "AC-3",
+        (0x87, _) | (PRIVATE, Some(b"EAC3")) => "E-AC-3",
+        (PRIVATE, Some(b"Opus")) => "Opus",
+        (PRIVATE, Some(b"BSSD")) => "PCM (SMPTE 302M)",
+        (PRIVATE, Some(b"DTS1" | b"DTS2" | b"DTS3")) => "DTS",
+        _ => return None,
+    })
 }

@@ -15,6 +15,7 @@ const PAUSE: Span = Span::from_ms(500);
 /// Changes kept for a caller that does not poll.
 const MAX_CHANGES: usize = 64;
 pub(super) const VIDEO: &str = "video";
+pub(super) const SOUND: &str = "sound";
 const CLOCK: &str = "program clock";
 
 /// One of the streams of a transport stream stops while others continue, comes again, or is one that cannot be served.
@@ -45,10 +46,19 @@ pub enum StreamState {
         /// The codec that comes.
         comes: VideoCodec,
     },
+    /// The program map names another codec for a stream of sound.
+    OtherSound {
+        /// The codec that it had.
+        flow: &'static str,
+        /// The codec that comes.
+        comes: &'static str,
+    },
     /// The program map names no video any more.
     Unlisted,
     /// Its packets are scrambled (`transport_scrambling_control`).
     Scrambled,
+    /// They are so from now on, and receivers began with pictures that were not.
+    NowScrambled,
 }
 
 impl StreamChange {
@@ -57,10 +67,11 @@ impl StreamChange {
         match self.state {
             _ if self.kind != VIDEO => None,
             StreamState::Back => Some(true),
-            StreamState::Stopped | StreamState::OtherCodec { .. } | StreamState::Unlisted => {
-                Some(false)
-            }
-            StreamState::Scrambled => None,
+            StreamState::Stopped
+            | StreamState::OtherCodec { .. }
+            | StreamState::Unlisted
+            | StreamState::NowScrambled => Some(false),
+            StreamState::OtherSound { .. } | StreamState::Scrambled => None,
         }
     }
 }
@@ -69,7 +80,7 @@ impl StreamChange {
 pub(super) fn kind_of(payload: &[u8]) -> &'static str {
     match payload {
         [0, 0, 1, 0xE0..=0xEF, ..] => VIDEO,
-        [0, 0, 1, 0xC0..=0xDF | 0xBD | 0xFD, ..] => "sound",
+        [0, 0, 1, 0xC0..=0xDF | 0xBD | 0xFD, ..] => SOUND,
         _ => "data",
     }
 }

@@ -351,7 +351,12 @@ impl TsSplitter {
         let is_away = self.kept.is_away();
         match &mut self.video {
             Some(video) if video.pid == pid && !is_away => {
-                self.stats.scrambled += u64::from(packet.scrambled());
+                if packet.scrambled() {
+                    self.stats.scrambled += 1;
+                    if self.kept.leaves_out_scrambled() {
+                        return self.leave_out(&packet);
+                    }
+                }
                 let gap = follows == Follows::Lost;
                 if packet.has_payload() {
                     self.beside.on_video(self.now);
@@ -371,6 +376,18 @@ impl TsSplitter {
                 self.on_other(&packet);
             }
             _ => {}
+        }
+    }
+
+    /// A packet of the video is left out, and what is to come of it refers to what is not there.
+    fn leave_out(&mut self, packet: &Packet) {
+        if !packet.starts() {
+            self.tear();
+        }
+        self.end_video();
+        self.kept.on_video();
+        if packet.pcr().is_some() && !packet.has_payload() {
+            self.on_other(packet);
         }
     }
 
@@ -438,6 +455,7 @@ impl TsSplitter {
             // Of a file the codec may change: it is stored so, and players follow its tables.
             false => Found::Video(video(map)),
         };
+        self.tables.hide(self.kept.refused());
         match found {
             Found::Away => self.end_video(),
             Found::Video(found) if found == current && !was_away => {}
@@ -495,6 +513,9 @@ impl TsSplitter {
         if let Some((codec, pid)) = video.filter(|_| self.is_live) {
             if coded.gop_start {
                 self.tables.keep(codec);
+                if !self.has_start && self.stats.scrambled == 0 {
+                    self.kept.begins_clear();
+                }
             }
             if !self.kept.takes(codec, pid, coded.gop_start) {
                 return self.end_others(stamp);
@@ -549,10 +570,9 @@ impl TsSplitter {
             if packet.starts() {
                 self.tables.put_pat(&mut self.others);
             }
-        } else if !self.kept.refused().is_empty() && self.tables.is_map(pid) {
+        } else if self.tables.rewrites_map() && self.tables.is_map(pid) {
             if packet.starts() {
-                let hidden = self.kept.refused();
-                self.tables.put_map(pid, hidden, &mut self.others);
+                self.tables.put_map(pid, &mut self.others);
             }
         } else if self.tables.carries(pid) {
             self.others.extend_from_slice(packet.bytes());

@@ -1,6 +1,6 @@
 use super::codec::VideoCodec;
 use super::packet::{NULL, PAT, Packet, TS_PACKET};
-use super::psi::{Association, ProgramMap, Sections, programs, put_section, without};
+use super::psi::{Association, ProgramMap, Sections, checksum, programs, put_section, without};
 
 /// Programs whose maps are looked at.
 const MAX_PROGRAMS: usize = 64;
@@ -68,6 +68,9 @@ pub(crate) struct Tables {
     kept: Option<VideoCodec>,
     /// Packets since the first PAT.
     waited: u64,
+    /// Streams that are left out of the map.
+    hidden: Vec<u16>,
+    versions: Versions,
     /// The packets of the tables, to be put before a start.
     packets: Vec<u8>,
     counters: [u8; 2],
@@ -168,13 +171,45 @@ impl Tables {
         programs.any(|entry| entry == (map.program, pid))
     }
 
-    /// Appends the map of the program that is served, in packets of `pid`, without the streams `hidden`.
-    pub fn put_map(&mut self, pid: u16, hidden: &[u16], out: &mut Vec<u8>) {
-        let program = self.chosen.as_ref().map(|map| map.program);
-        let found = self.maps.iter().find(|it| Some(it.0.program) == program);
-        if let Some((_, section)) = found {
-            put_section(pid, &mut self.counters[1], &without(section, hidden), out);
+    /// Whether the map is rewritten: streams are left out, or it has another version than where it came from.
+    pub fn rewrites_map(&self) -> bool {
+        !self.hidden.is_empty() || self.versions.shift != 0
+    }
+
+    /// Appends the map of the program that is served, in packets of `pid`, without the streams that are left out.
+    pub fn put_map(&mut self, pid: u16, out: &mut Vec<u8>) {
+        if let Some(section) = self.map_section() {
+            put_section(pid, &mut self.counters[1], &section, out);
         }
+    }
+
+    /// Leaves these streams out of the map that is in force now.
+    pub fn hide(&mut self, pids: &[u16]) {
+        pids.clone_into(&mut self.hidden);
+        self.rebuild();
+    }
+
+    /// The section of the map as it is sent.
+    fn map_section(&mut self) -> Option<Vec<u8>> {
+        let program = self.chosen.as_ref()?.program;
+        let found = self.maps.iter().find(|it| it.0.program == program);
+        let mut section = without(&found?.1, &self.hidden);
+        self.versions.apply(&mut section);
+        Some(section)
+    }
+
+    fn rebuild(&mut self) {
+        let Some(program) = self.chosen.as_ref().map(|it| it.program) else {
+            return;
+        };
+        let pid = self.association.programs().find(|it| it.0 == program);
+        let (Some((_, pid)), Some(section)) = (pid, self.map_section()) else {
+            return;
+        };
+        let mut packets = Vec::new();
+        self.put_pat(&mut packets);
+        put_section(pid, &mut self.counters[1], &section, &mut packets);
+        self.packets = packets;
     }
 
     /// Whether packets of `pid` carry tables that are read.
@@ -248,19 +283,19 @@ impl Tables {
             .retain(|(map, _)| listed.iter().any(|&(number, _)| number == map.program));
     }
 
-    /// Chooses the program; `true` if its map is another one now.
+    /// Chooses the program; `true` if its map is another one now: then [`hide`](Tables::hide) is to follow.
     fn choose(&mut self, patience_over: bool) -> bool {
-        let Some((map, section)) = self.choice(patience_over) else {
+        let Some((map, _)) = self.choice(patience_over) else {
             return false;
         };
-        let pid = self.association.programs().find(|it| it.0 == map.program);
-        let Some((_, pid)) = pid else { return false };
+        if !self.association.programs().any(|it| it.0 == map.program) {
+            return false;
+        }
         let news = self.chosen.as_ref() != Some(&map);
         self.chosen = Some(map);
-        let mut packets = Vec::new();
-        self.put_pat(&mut packets);
-        put_section(pid, &mut self.counters[1], &section, &mut packets);
-        self.packets = packets;
+        if !news {
+            self.rebuild();
+        }
         news
     }
 
@@ -286,6 +321,48 @@ impl Tables {
         }
         let first = || self.programs().find_map(map_of);
         current.or_else(first).cloned()
+    }
+}
+
+/// The versions of a map as it is sent: another one for each other map (2.4.4.9), though its encoder may begin again with the same one, and
+/// streams may be left out of it.
+#[derive(Default, Debug)]
+struct Versions {
+    /// The last map without version and checksum, and its version.
+    last: Option<(Vec<u8>, u8)>,
+    /// By how much versions are ahead of those that came.
+    shift: u8,
+}
+
+impl Versions {
+    const BITS: u8 = 0x3E;
+
+    /// Gives a section its version.
+    fn apply(&mut self, section: &mut Vec<u8>) {
+        let len = section.len().saturating_sub(4);
+        let Some(came) = section[..len]
+            .get(5)
+            .map(|byte| (byte & Versions::BITS) >> 1)
+        else {
+            return;
+        };
+        section.truncate(len);
+        section[5] &= !Versions::BITS;
+        let mut version = came.wrapping_add(self.shift) & 31;
+        match &self.last {
+            Some((map, sent)) if map == section => version = *sent,
+            Some((_, sent)) if *sent == version => {
+                self.shift = (self.shift + 1) & 31;
+                version = (version + 1) & 31;
+            }
+            _ => {}
+        }
+        if self.last.as_ref().is_none_or(|(map, _)| map != section) {
+            self.last = Some((section.clone(), version));
+        }
+        section[5] |= version << 1;
+        let crc = checksum(section);
+        section.extend_from_slice(&crc.to_be_bytes());
     }
 }
 

@@ -343,3 +343,120 @@ fn scrambled_streams_are_named_once() {
     );
     assert_eq!(ingest.stats().ts.scrambled, 0);
 }
+
+/// The changes that are reported and the frames of a stream whose map and packets are changed by `change` in `AWAY`.
+fn changed(
+    map: impl Fn(bool, u8) -> Vec<u8>,
+    change: impl Fn(&mut [u8; 188]),
+) -> (Vec<StreamChange>, Vec<(usize, TimedFrame)>) {
+    let (mut mux, mut ingest) = (Mux::default(), Ingest::new());
+    let (mut frames, mut changes) = (Vec::new(), Vec::new());
+    for (index, picture) in pictures(12).iter().enumerate() {
+        let is_away = AWAY.contains(&index);
+        if index % 10 == 0 {
+            mux.sections(0, &[&pat(ONE)]);
+            mux.sections(MAP, &[&map(is_away, (index / 40) as u8)]);
+        }
+        mux.pes(VIDEO, 0xE0, times(index), picture);
+        mux.pes(
+            SOUND,
+            0xC0,
+            times(index),
+            &[if is_away { 9 } else { 7 }; 100],
+        );
+        let mut out = std::mem::take(&mut mux.out);
+        if is_away {
+            out.as_chunks_mut().0.iter_mut().for_each(&change);
+        }
+        let now = Time::ZERO + Span::from_ms(1_000 + 40 * index as u64);
+        out.chunks(1_316).for_each(|it| ingest.push(now, it));
+        frames.extend(std::iter::from_fn(|| ingest.poll()).map(|it| (index, it)));
+        changes.extend(std::iter::from_fn(|| ingest.poll_change()));
+    }
+    (changes, frames)
+}
+
+/// The packets of frames with a PID.
+fn packets(frames: &[(usize, TimedFrame)], of: u16) -> Vec<[u8; 188]> {
+    let data = frames.iter().filter_map(|it| it.1.frame.data.as_ref());
+    let packets = data.flat_map(|it| it.as_chunks().0.to_vec());
+    packets.filter(|it| pid(it) == of).collect()
+}
+
+/// The versions of maps in turn, and how many streams each has.
+fn versions(frames: &[(usize, TimedFrame)]) -> Vec<(u8, usize)> {
+    let maps = packets(frames, MAP);
+    let of = |it: &[u8; 188]| (it[10] >> 1 & 31, (usize::from(it[7]) - 13) / 5);
+    let mut versions: Vec<_> = maps.iter().map(of).collect();
+    versions.dedup();
+    versions
+}
+
+const AAC: u8 = 0x0F;
+
+#[test]
+fn sound_of_another_codec_on_its_pid_is_left_out_until_the_first_codec_comes_again() {
+    // The encoder begins again with the same version each time, or counts.
+    for counts in [false, true] {
+        let map = |is_away: bool, version: u8| {
+            let sound = if is_away { AAC } else { 3 };
+            let streams: [(u8, u16, &[u8]); 2] = [(MPEG1, VIDEO, &[]), (sound, SOUND, &[])];
+            pmt(1, if counts { version } else { 0 }, true, &streams)
+        };
+        let (changes, frames) = changed(map, |_| {});
+        let told = StreamChange {
+            pid: SOUND,
+            kind: "sound",
+            state: StreamState::OtherSound {
+                flow: "MPEG audio",
+                comes: "AAC",
+            },
+            has_clock: false,
+        };
+        let again = StreamChange {
+            state: StreamState::Back,
+            ..told
+        };
+        assert_eq!(changes, [told, again], "{counts}");
+        let sounds = packets(&frames, SOUND);
+        assert!(sounds.iter().all(|it| it[187] == 7), "{counts}");
+        assert!(sounds.len() >= 79, "{counts}: {}", sounds.len());
+        // Maps that follow one another differ in their versions.
+        let versions = versions(&frames);
+        let streams: Vec<usize> = versions.iter().map(|it| it.1).collect();
+        assert_eq!(streams, [2, 1, 2], "{counts}: {versions:?}");
+        assert!(
+            versions.windows(2).all(|it| it[0].0 != it[1].0),
+            "{versions:?}"
+        );
+        let pictures = frames
+            .iter()
+            .filter(|it| it.1.frame.picture != Picture::Data);
+        assert_eq!(pictures.count(), 119, "{counts}");
+    }
+}
+
+#[test]
+fn video_that_is_scrambled_later_is_left_out_until_a_key_frame_in_the_clear() {
+    let map = |_: bool, _: u8| {
+        let streams: [(u8, u16, &[u8]); 2] = [(MPEG1, VIDEO, &[]), (3, SOUND, &[])];
+        pmt(1, 0, true, &streams)
+    };
+    let (changes, frames) = changed(map, |packet| {
+        if pid(packet) == VIDEO {
+            packet[3] |= 0x80;
+        }
+    });
+    let told = StreamChange {
+        state: StreamState::NowScrambled,
+        ..back(VIDEO)
+    };
+    assert_eq!(changes, [told, back(VIDEO)]);
+    assert!(packets(&frames, VIDEO).iter().all(|it| it[3] & 0xC0 == 0));
+    let pictures = frames
+        .iter()
+        .filter(|it| it.1.frame.picture != Picture::Data);
+    // The last picture waits for its end.
+    assert_eq!(pictures.count(), 79);
+    assert!(packets(&frames, SOUND).len() >= 115);
+}

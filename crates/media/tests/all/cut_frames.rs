@@ -2,8 +2,9 @@
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
+use bytes::Bytes;
 use layercast_core::Time;
-use layercast_media::Ingest;
+use layercast_media::{Clip, Ingest};
 
 use crate::common::{encode, have_ffmpeg};
 
@@ -82,4 +83,105 @@ fn a_frame_without_its_parts_is_left_out_with_what_refers_to_it() {
     key[..4].copy_from_slice(&(len as u32).to_le_bytes());
     let (got, left_out) = piped(&file[..HEADER], &all);
     assert_eq!((got.len(), left_out), (2 * GOP, GOP as u64));
+}
+
+/// Token partitions but the last have sizes.
+#[test]
+fn a_frame_of_vp8_without_one_of_its_token_partitions_is_left_out() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let vp8 =
+        "-frames:v 30 -s 640x360 -c:v libvpx -slices 4 -cpu-used 8 -g 10 -keyint_min 10 -b:v 600k";
+    let file = encode("cut-partitions.ivf", vp8);
+    let mut all = frames(&file);
+    assert_eq!(piped(&file[..HEADER], &all).1, 0);
+    let key = &mut all[GOP];
+    let len = (key.len() - FRAME_HEADER) / 2;
+    key.truncate(FRAME_HEADER + len);
+    key[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    let (got, left_out) = piped(&file[..HEADER], &all);
+    assert_eq!((got.len(), left_out), (2 * GOP, GOP as u64));
+    // A file keeps its place, and says it.
+    let cut = [&file[..HEADER], &all.concat()].concat();
+    let clip = Clip::parse(Bytes::from(cut)).expect("a clip");
+    assert_eq!((clip.frames.len(), clip.damaged()), (30, 1));
+}
+
+#[test]
+fn a_frame_of_a_file_that_is_shorter_than_it_says_costs_no_other() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for codec in [
+        "libvpx -cpu-used 8",
+        "libvpx-vp9 -cpu-used 8 -deadline realtime",
+    ] {
+        let options =
+            format!("-frames:v 30 -s 320x180 -c:v {codec} -g 10 -keyint_min 10 -b:v 600k");
+        let file = encode("cut-short.ivf", &options);
+        let whole = Clip::parse(Bytes::from(file.clone())).expect("a clip");
+        assert_eq!(whole.damaged(), 0);
+        for missing in [1, 4, 8, 12, 30] {
+            let mut all = frames(&file);
+            let len = all[GOP + 3].len() - missing;
+            all[GOP + 3].truncate(len);
+            let cut = [&file[..HEADER], &all.concat()].concat();
+            let clip = Clip::parse(Bytes::from(cut)).expect("a clip");
+            assert_eq!((clip.frames.len(), clip.damaged()), (30, 1), "{missing}");
+            for (index, (frame, before)) in clip.frames.iter().zip(&whole.frames).enumerate() {
+                assert_eq!(
+                    frame.data == before.data,
+                    index != GOP + 3,
+                    "{missing} {index}"
+                );
+                assert_eq!(frame.time, before.time);
+            }
+        }
+    }
+}
+
+/// What a decoder shows is a picture of the source, or is marked.
+#[test]
+fn octets_in_the_middle_of_a_transport_packet_damage_its_picture() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let file = encode(
+        "inserted.ts",
+        "-frames:v 50 -s 320x180 -c:v libx264 -g 10 -bf 2",
+    );
+    let whole = Clip::parse(Bytes::from(file.clone())).expect("a clip");
+    assert_eq!(whole.damaged(), 0);
+    let mut places = (0..file.len() / 188).filter(|at| {
+        let pid = u16::from_be_bytes([file[188 * at + 1] & 0x1F, file[188 * at + 2]]);
+        pid == 0x100
+    });
+    let place = 188 * places.nth(40).expect("a packet of the video");
+    for (at, inserted) in [
+        (20, 188),
+        (100, 376),
+        (187, 188),
+        (100, 50),
+        (5, 1_000),
+        (60, 3_008),
+    ] {
+        let (before, behind) = file.split_at(place + at);
+        let data = [before, &vec![0xEE; inserted], behind].concat();
+        let clip = Clip::parse(Bytes::from(data)).expect("a clip");
+        assert!(
+            (1..=2).contains(&clip.damaged()),
+            "{at} {inserted}: {}",
+            clip.damaged()
+        );
+        let is_marked = |data: &Bytes| data.chunks(188).any(|it| it[1] & 0x80 != 0);
+        let whole: Vec<_> = whole.frames.iter().filter(|it| !it.sound).collect();
+        let pictures = clip.frames.iter().filter(|it| !it.sound);
+        for frame in pictures.filter(|it| !it.data.as_ref().is_some_and(is_marked)) {
+            assert!(
+                whole.iter().any(|it| it.data == frame.data),
+                "{at} {inserted}"
+            );
+        }
+    }
 }

@@ -676,6 +676,9 @@ fn a_stream_whose_codec_changes_is_told_so() {
             let counts = (frames.len(), got.len(), twice.len());
             assert!(got == twice, "{name} by {source}: {counts:?}");
             assert_eq!(receiver.media(), Some(Media::H264));
+            // Nothing of that was lost on the way.
+            let stats = receiver.stats();
+            assert_eq!((stats.lost, stats.incomplete), (0, 0), "{name} by {source}");
             let notes: Vec<RtpNote> = std::iter::from_fn(|| receiver.poll_note()).collect();
             let told = RtpNote::OtherCodec {
                 source,

@@ -258,8 +258,15 @@ fn packets_of_192_and_204_bytes_and_garbage_between_are_read() {
     let garbage = [&[9; 5_000][..], &bytes].concat();
     assert_eq!(parse(garbage), clip);
     let middle = bytes.len() / 188 / 2 * 188;
+    // They may as well be in the packet before.
     let between = [&bytes[..middle], &[9; 700], &bytes[middle..]].concat();
-    assert_eq!(parse(between), clip);
+    let marked = parse(between);
+    assert_eq!(
+        (marked.damaged(), marked.frames.len()),
+        (1, clip.frames.len())
+    );
+    let pairs = marked.frames.iter().zip(&clip.frames);
+    assert_eq!(pairs.filter(|it| it.0 != it.1).count(), 1);
 }
 
 #[test]

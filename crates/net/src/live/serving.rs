@@ -20,6 +20,8 @@ use crate::frames::LiveFrame;
 
 /// Interval of reports about the input.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
+/// Reports that losses wait for their cause at most, while no picture comes.
+const UNEXPLAINED: u32 = 3;
 
 /// A change of the pace of a slow source that is reported, in milliseconds of media for each second.
 const PACE_STEP: u16 = 20;
@@ -77,6 +79,7 @@ impl Serving {
             }
         }
         let (mut silent, mut failed) = (false, false);
+        let mut unexplained = 0;
         let mut counted = Instant::now();
         let mut until = Instant::now() + SILENT;
         loop {
@@ -113,10 +116,17 @@ impl Serving {
             if counted.elapsed() >= COUNTED_EVERY {
                 counted = Instant::now();
                 let stats = self.stats(&input);
-                if live {
-                    self.report_input(&stats);
+                // What is missing may be another codec, which has a note of its own.
+                unexplained = match input.ingest.awaits_picture() {
+                    true => unexplained + 1,
+                    false => 0,
+                };
+                if !(1..=UNEXPLAINED).contains(&unexplained) {
+                    if live {
+                        self.report_input(&stats);
+                    }
+                    self.report_loss(stats.loss());
                 }
-                self.report_loss(stats.loss());
                 self.tell(LiveEvent::Counted { stats });
                 self.report_repair(input.bytes.repaired());
             }
