@@ -115,7 +115,7 @@ pub use partial_order::{
     IgnoredDatagrams, PartialOrderError, PartialOrderQueries, PartialOrderReceiver,
     PartialOrderSender,
 };
-pub use places::MAX_PER_CERTIFICATE;
+pub use places::{MAX_PER_CERTIFICATE, NoPlace, Place, Places};
 pub use protection::{sink_protection, source_protection};
 pub use query::{await_flows, get_node_stats, get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};

@@ -16,7 +16,7 @@ pub const MAX_PER_CERTIFICATE: usize = 16;
 /// A caller has not proved anything until its hello is read. While places are short, a new caller takes the place of
 /// one without a hello: the oldest of the address that holds most of these. A caller with a hello keeps its place.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     most: usize,
     taken: Mutex<Taken>,
 }
@@ -40,7 +40,7 @@ struct Unproven {
 
 /// The place of one caller, for as long as it is held.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     places: Arc<Places>,
     address: IpAddr,
     certificate: Option<Fingerprint>,
@@ -51,7 +51,7 @@ pub(crate) struct Place {
 
 /// Why there is no place for a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NoPlace {
+pub enum NoPlace {
     /// All are taken.
     All(usize),
     /// Those for callers from one address are taken.
@@ -79,6 +79,9 @@ impl Places {
     }
 
     /// A place for a caller from `ip`, if need be that of a caller without a hello.
+    ///
+    /// # Errors
+    /// All places, or those for one address, are those of callers with a hello.
     pub fn take(self: &Arc<Places>, ip: IpAddr) -> Result<Place, NoPlace> {
         let address = network(ip);
         let most = self.most_per_address(address);
@@ -151,7 +154,10 @@ impl Taken {
 }
 
 impl Place {
-    /// The caller has shown its certificate; an error if there are enough callers with this one.
+    /// The caller has shown its certificate.
+    ///
+    /// # Errors
+    /// There are enough callers with this one.
     pub fn show(&mut self, certificate: Fingerprint) -> Result<(), NoPlace> {
         let mut taken = self.places.lock();
         let count = taken.certificates.entry(certificate).or_default();

@@ -15,7 +15,7 @@ mod queue;
 mod server;
 mod writer;
 
-pub use accept::accept;
+pub use accept::{Caller, accept};
 pub use access::Access;
 pub use board::Board;
 pub use error::WebError;

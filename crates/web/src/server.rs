@@ -176,8 +176,8 @@ impl Web {
                 guard,
             ))
             .with_state(self.shared);
-        let serving = accept(self.listener, most, |stream| {
-            serve(stream, self.acceptor.clone(), app.clone())
+        let serving = accept(self.listener, most, |stream, caller| {
+            serve(stream, self.acceptor.clone(), app.clone(), caller)
         });
         // Viewers stay connected as long as they like: they are not waited for.
         tokio::select! {

@@ -13,13 +13,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use layercast_web::Caller;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::time::{Duration, timeout};
 
 use super::{State, encode};
 
-/// Connections that are answered at a time; others wait.
+/// Connections that are answered at a time. One without a request gives its place to a new one.
 const MOST: usize = 16;
 /// Time that a connection may take in all.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,8 +47,8 @@ async fn accept(listener: net::TcpListener, state: Arc<State>) {
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
-    let serve = |stream| {
-        let connection = connection(stream, Arc::clone(&state));
+    let serve = |stream, caller| {
+        let connection = connection(stream, caller, Arc::clone(&state));
         async move {
             // One that is slow, or sends what is no HTTP, is not answered.
             let _ = timeout(PATIENCE, connection).await;
@@ -56,8 +57,9 @@ async fn accept(listener: net::TcpListener, state: Arc<State>) {
     layercast_web::accept(listener, MOST, serve).await;
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>) -> hyper::Result<()> {
+async fn connection(stream: TcpStream, caller: Caller, state: Arc<State>) -> hyper::Result<()> {
     let service = service_fn(|request| {
+        caller.asks();
         let state = Arc::clone(&state);
         async move { Ok::<_, Infallible>(answer(&request, &state).await) }
     });
