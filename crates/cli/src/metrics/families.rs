@@ -128,6 +128,8 @@ pub const GROUPS: &[Group] = &[
             counter("layercast_input_foreign_datagrams", &[INPUT, &[Key("foreign")]], "Datagrams that are neither a transport stream nor RTP"),
             counter("layercast_input_damaged_pictures", &[INPUT, &[Key("ts"), Key("damaged")]], "Pictures of a transport stream of which something was lost before it came here"),
             counter("layercast_input_incomplete_pictures", &[INPUT, &[Key("rtp"), Key("incomplete")]], "Pictures left out because a packet of RTP was lost before it came here"),
+            counter("layercast_input_other_codec_packets", &[INPUT, &[Key("ts"), Key("other_codec")]], "Packets of a transport stream that were left out: streams in another codec than that of the flow, or that the program map no longer names"),
+            counter("layercast_input_scrambled_packets", &[INPUT, &[Key("ts"), Key("scrambled")]], "Packets of the video of a transport stream that are scrambled"),
             gauge("layercast_input_speed_ratio", &[INPUT, &[Key("media_ms_per_s")]], "Media time that arrived for each second of time in the last 10 s; below 1 the encoder is too slow").scaled(MS),
             gauge("layercast_input_slow", &[INPUT, &[Key("slow")]], "Whether the input is slower than real time"),
             counter("layercast_input_restarts", &[INPUT, &[Key("restarts")]], "Times that the timeline of the input began again"),
