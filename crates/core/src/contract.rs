@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::FlowSpec;
+use crate::quantity::FASTEST;
 
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -107,12 +108,20 @@ pub struct Contract {
     pub error_rate: Option<Term>,
 }
 
+/// Greatest throughput: that of the fastest link that can be named.
+const MOST_BPS: f64 = FASTEST.as_bps() as f64;
+/// Greatest delay and jitter, in seconds.
+const MOST_S: f64 = 86_400.0;
+
 /// Why a contract is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ContractError {
     /// NaN, infinite or negative.
     #[error("{0}.{1}: a finite number of at least 0")]
     Number(&'static str, &'static str),
+    /// Beyond what a link can carry, or a flow can last.
+    #[error("{0}.{1}: at most {2}")]
+    Bound(&'static str, &'static str, &'static str),
     /// An error rate beyond 1.
     #[error("{0}.{1}: a share of at most 1")]
     Share(&'static str, &'static str),
@@ -194,6 +203,18 @@ impl Contract {
                 let Some(value) = value else { continue };
                 if !(value.is_finite() && value >= 0.0) {
                     return Err(ContractError::Number(name, field));
+                }
+                let bound = match parameter {
+                    Parameter::Throughput => MOST_BPS,
+                    Parameter::Delay | Parameter::Jitter => MOST_S,
+                    Parameter::ErrorRate => f64::INFINITY,
+                };
+                if value > bound {
+                    let bound = match parameter {
+                        Parameter::Throughput => "10 Tbit/s, which no link exceeds",
+                        _ => "a day, which is longer than anything waits for a frame",
+                    };
+                    return Err(ContractError::Bound(name, field, bound));
                 }
                 if parameter == Parameter::ErrorRate && value > 1.0 {
                     return Err(ContractError::Share(name, field));

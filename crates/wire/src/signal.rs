@@ -2,8 +2,8 @@ use core::net::SocketAddrV4;
 use std::borrow::Cow;
 
 use layercast_core::{
-    CellRate, Contract, ContractError, FilterKind, FlowId, FlowSpec, GroupId, Level, NodeId,
-    PerLayer, PolicyError, QosPolicy, Quality, Serial, SpecError,
+    CellRate, Contract, ContractError, FilterKind, FlowId, FlowSpec, FrameRate, GroupId, Level,
+    NodeId, PerLayer, PolicyError, QosPolicy, Quality, Serial, SpecError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -17,6 +17,10 @@ use crate::{
 pub const MAX_LINE: usize = 64 * 1024;
 /// Highest counter of a report: with a thousand million a second it takes a hundred days, and sums of all members keep within 64 bits.
 const MAX_COUNT: u64 = 1 << 53;
+/// Seconds of a day: no frame waits longer.
+const DAY_S: u64 = 86_400;
+/// No flow has more frames in a second.
+const MOST_FRAMES: u64 = 100_000;
 /// Largest number of a report that is no counter.
 const MAX_NUMBER: f64 = 1e15;
 /// Longest name in bytes.
@@ -676,6 +680,9 @@ pub enum SignalError {
     /// A counter that nothing can have counted.
     #[error("session message: a counter of {0} is above 2^53")]
     Count(&'static str),
+    /// More of a flow than there can be: delays of more than a day, more than 100,000 frames/s.
+    #[error("session message: {0} of a flow is {1}, which is above {2}")]
+    Bound(&'static str, u64, u64),
     /// A flow specification that cannot be meant.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -795,6 +802,29 @@ impl FlowInfo {
         self.spec.validate()?;
         self.policy.validate()?;
         self.contract.as_ref().map_or(Ok(()), Contract::check)?;
+        let picture_rate = self.spec.picture_rate.unwrap_or(self.spec.frame_rate);
+        let per_day = |rate: FrameRate| u64::from(rate.num) * DAY_S / u64::from(rate.den).max(1);
+        let frames = per_day(self.spec.frame_rate).max(per_day(picture_rate));
+        for (field, value, most) in [
+            (
+                "delay_max_ms",
+                u64::from(self.spec.delay_max_ms),
+                DAY_S * 1_000,
+            ),
+            (
+                "jitter_max_ms",
+                u64::from(self.spec.jitter_max_ms),
+                DAY_S * 1_000,
+            ),
+            ("path_delay_us", self.path_delay_us, DAY_S * 1_000_000),
+            ("spread_us", self.spread_us, DAY_S * 1_000_000),
+            ("frame_rate", frames, DAY_S * MOST_FRAMES),
+            ("input_damaged", self.input_damaged, MAX_COUNT),
+        ] {
+            if value > most {
+                return Err(SignalError::Bound(field, value, most));
+            }
+        }
         Ok(())
     }
 }

@@ -91,6 +91,50 @@ fn a_contract_of_a_later_version_is_read_as_far_as_it_is_known() {
 }
 
 #[test]
+fn a_flow_beyond_what_viewers_wait_for_is_refused_with_its_field() {
+    type Change = fn(&mut FlowInfo);
+    let changes: [(Change, Change, &str); 5] = [
+        (
+            |it| it.spec.delay_max_ms = 86_400_000,
+            |it| it.spec.delay_max_ms += 1,
+            "delay_max_ms",
+        ),
+        (
+            |it| it.spec.jitter_max_ms = 86_400_000,
+            |it| it.spec.jitter_max_ms = u32::MAX,
+            "jitter_max_ms",
+        ),
+        (
+            |it| it.path_delay_us = 86_400_000_000,
+            |it| it.path_delay_us = u64::MAX,
+            "path_delay_us",
+        ),
+        (
+            |it| it.spread_us = 1_000_000,
+            |it| it.spread_us = 1 << 62,
+            "spread_us",
+        ),
+        (
+            |it| it.spec.frame_rate.num = 1_000,
+            |it| it.spec.frame_rate.num = u32::MAX,
+            "frame_rate",
+        ),
+    ];
+    for (possible, impossible, field) in changes {
+        let mut flow = FlowInfo::new(FlowId(7), "canyon", "atc");
+        let line = |flow: &FlowInfo| {
+            let flow = Box::new(flow.clone());
+            Signal::Advertise { flow }.to_line()
+        };
+        possible(&mut flow);
+        line(&flow).expect(field);
+        impossible(&mut flow);
+        let error = line(&flow).unwrap_err().to_string();
+        assert!(error.contains(field), "{error}");
+    }
+}
+
+#[test]
 fn a_contract_that_cannot_be_is_refused_with_its_field() {
     for (contract, said) in [
         ("{\"delay\":{\"agreed\":-1}}", "contract: delay.agreed"),
@@ -101,6 +145,18 @@ fn a_contract_that_cannot_be_is_refused_with_its_field() {
         ),
         ("{\"delay\":{\"agreed\":1e999}}", "number out of range"),
         ("{\"delay\":{}}", "agreed"),
+        (
+            "{\"delay\":{\"agreed\":1e9}}",
+            "delay.agreed: at most a day",
+        ),
+        (
+            "{\"jitter\":{\"agreed\":0,\"worst\":86401}}",
+            "jitter.worst: at most a day",
+        ),
+        (
+            "{\"throughput\":{\"agreed\":1e300}}",
+            "throughput.agreed: at most 10 Tbit/s",
+        ),
     ] {
         let error = advertised(contract).unwrap_err().to_string();
         assert!(error.contains(said), "{contract}: {error}");
