@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use layercast_core::CellRate;
+use layercast_core::{CELL_PAYLOAD, CellRate};
+use layercast_wire::{Carriage, METS_HEADER};
 
-use super::network::Network;
+use super::network::{Flow, Network};
 
 /// A configuration that works, but not as its author may think.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,22 +23,56 @@ pub enum Warning {
         /// What it takes in.
         drain: CellRate,
     },
+    /// The queue of a link has not even room for one packet of a flow, so frames of more octets never pass.
+    QueueBelowPacket {
+        /// The places of the links.
+        links: Vec<usize>,
+        /// The smallest of their queues, in cells.
+        queue: u32,
+        /// The largest packet of a flow, in cells.
+        packet: u32,
+    },
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Warning::AboveDrain {
-            node,
-            flows,
-            rate,
-            drain,
-        } = self;
-        write!(
-            f,
-            "{node} takes in {} cells/s, but the buckets of its {flows} flows let through {}: frames \
-             will be lost together; use a smaller b, fewer flows or shaping = \"serial\"",
-            drain.0, rate.0
-        )
+        match self {
+            Warning::AboveDrain {
+                node,
+                flows,
+                rate,
+                drain,
+            } => write!(
+                f,
+                "{node} takes in {} cells/s, but the buckets of its {flows} flows let through {}: frames \
+                 will be lost together; use a smaller b, fewer flows or shaping = \"serial\"",
+                drain.0, rate.0
+            ),
+            Warning::QueueBelowPacket {
+                links,
+                queue,
+                packet,
+            } => {
+                let links: Vec<String> = links.iter().map(|it| format!("link[{it}]")).collect();
+                write!(
+                    f,
+                    "the queue of {} has room for {queue} {} of 48 octets, but a packet takes up to {packet}: larger packets are dropped, and \
+                     with them the base layer; give at least queue = \"{packet} cells\"",
+                    links.join(", "),
+                    if *queue == 1 { "cell" } else { "cells" },
+                )
+            }
+        }
+    }
+}
+
+impl Flow {
+    /// The largest packet of its base layer, in cells.
+    fn packet(&self) -> u32 {
+        let frames = self.clip.frames.iter();
+        let largest = frames.map(|frame| frame.size).max().unwrap_or(0);
+        let octets = METS_HEADER + largest.min(self.config.mtu_payload) as usize;
+        octets.div_ceil(CELL_PAYLOAD) as u32
     }
 }
 
@@ -60,6 +95,23 @@ impl Network {
                 drain,
             })
         });
-        hosts.collect()
+        hosts.chain(self.queue_below_packet()).collect()
+    }
+
+    /// Cells come one by one, datagrams as a whole.
+    fn queue_below_packet(&self) -> Option<Warning> {
+        let packet = self.flows.iter().map(Flow::packet).max()?;
+        let ports = self.nodes.iter().flat_map(|node| &node.ports);
+        let short = ports.filter(|port| port.config.queue.limit < packet);
+        let short: Vec<_> = short
+            .filter(|_| self.carriage == Carriage::Datagrams)
+            .collect();
+        let queue = short.iter().map(|port| port.config.queue.limit).min()?;
+        let links: BTreeSet<usize> = short.iter().map(|port| port.link).collect();
+        Some(Warning::QueueBelowPacket {
+            links: links.into_iter().collect(),
+            queue,
+            packet,
+        })
     }
 }

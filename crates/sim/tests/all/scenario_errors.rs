@@ -329,6 +329,30 @@ fn an_empty_scenario_is_an_error() {
     );
 }
 
+/// A queue below one packet works, but nothing larger passes.
+#[test]
+fn a_queue_without_room_for_a_packet_is_warned_of() {
+    let text = std::fs::read_to_string(scenarios().join("quickstart.toml")).unwrap();
+    let warnings = |text: &str| {
+        let scenario = Scenario::from_toml(text, &scenarios()).unwrap();
+        scenario.validate().unwrap().warnings()
+    };
+    assert_eq!(warnings(&text), []);
+    let changed = text.replace("queue = \"500 ms\"", "queue = \"1 cells\"");
+    assert_ne!(changed, text);
+    let told: Vec<String> = warnings(&changed).iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1);
+    let parts = [
+        "link[0], link[1], link[2]",
+        "room for 1 cell of 48 octets",
+        "give at least queue = \"",
+    ];
+    assert!(parts.iter().all(|part| told[0].contains(part)), "{told:?}");
+    // What it names is enough.
+    let enough = told[0].rsplit('"').nth(1).unwrap();
+    assert_eq!(warnings(&text.replace("500 ms", enough)), []);
+}
+
 /// Texts near enough to scenarios to get past the first checks.
 fn ready_made_texts() -> Vec<String> {
     let names = ["quickstart.toml", "lossy.toml"];
