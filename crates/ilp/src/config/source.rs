@@ -69,7 +69,7 @@ impl {name} {{
     /// From its stages, the top one first.
     #[must_use]
     {visibility} const fn new({parameters}) -> {name} {{
-        assert!({name}::WORDS <= {ILP}::stage::MAX_UNIT);
+        const {{ assert!({name}::WORDS <= {ILP}::stage::MAX_UNIT) }};
         {name} {{ {names} }}
     }}
 }}
