@@ -301,7 +301,7 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
         }
         (Limit::Demand { level }, None) => {
             format!(
-                "it asks for {level} only: by join --level, or after congestion on its path (its own messages tell)"
+                "it asks for {level} only: by join --level, or after congestion or a red zone on its path (its own messages tell)"
             )
         }
         (Limit::Demand { level }, Some(next)) => format!(
@@ -348,6 +348,13 @@ const WORTH: u64 = 20;
 
 /// What keeps a member from getting all of its flow, in words.
 fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> String {
+    if member.gone {
+        let age = member.report_age_ms.unwrap_or_default() / 1_000;
+        return format!(
+            "no report for {age} s: its session ended without a farewell, since its program hangs or was killed, its host is down, or the way \
+             to it is cut"
+        );
+    }
     let report = member.report.as_ref();
     // Of a member that is a neighbour; a group has a link of its own name.
     let link = links.iter().find(|it| it.neighbour == member.member.name);
@@ -560,6 +567,7 @@ mod tests {
                     limit: Some(Limit::NoDemand),
                     upstream: None,
                     next: None,
+                    gone: false,
                 })
                 .collect();
             let flows = std::slice::from_ref(&flow);
@@ -695,7 +703,15 @@ mod tests {
             limit,
             upstream: None,
             next: None,
+            gone: false,
         };
+        let hangs = MemberStats {
+            gone: true,
+            report_age_ms: Some(12_400),
+            ..member(None)
+        };
+        let text = whys(&hangs, Some(&flow), &[]);
+        assert!(text.starts_with("no report for 12 s: its session ended"));
         let link = |bps| LinkReport {
             neighbour: "ann".into(),
             path: Some(PathReport {
@@ -780,6 +796,7 @@ mod tests {
                 limit: Some(limit),
                 upstream: upstream.map(str::to_owned),
                 next: next.map(str::to_owned),
+                gone: false,
             };
             whys(&member, None, &[])
         };

@@ -59,9 +59,14 @@ export const WORDS = {
   "flow.members": ["receivers", (value) => count(value.length)],
 };
 
-/** Names and values in the order of the page. @param {string} path @param {any} of @returns {[string, string][]} */
+/** The place of each value on the page: what identifies a link or a flow first, then what it is and carries. */
+const PLACES = new Map(Object.keys(WORDS).map((key, place) => [key, place]));
+
+/** Names and values in the order of {@link WORDS}; what it does not have comes last. @param {string} path @param {any} of @returns {[string, string][]} */
 export function words(path, of) {
-  return Object.entries(of).flatMap(([key, value]) => {
+  const place = (/** @type {string} */ key) => PLACES.get(`${path}.${key}`) ?? PLACES.size;
+  const entries = Object.entries(of).sort(([a], [b]) => place(a) - place(b));
+  return entries.flatMap(([key, value]) => {
     const at = `${path}.${key}`;
     const inner = value !== null && typeof value === "object" && Object.keys(WORDS).some((known) => known.startsWith(`${at}.`));
     if (inner) return words(at, value);

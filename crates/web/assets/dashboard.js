@@ -116,7 +116,7 @@ export class Dashboard {
   #member(t, key, flow, raw) {
     const told = raw.report;
     const history = this.#history(key);
-    const isStale = (raw.report_age_ms ?? 0) > STALE_MS;
+    const isStale = raw.gone || (raw.report_age_ms ?? 0) > STALE_MS;
     /** What the monitor of the receiver says. @type {Zone} */
     const zone = isStale ? "grey" : told?.quality?.zone ?? "grey";
     const shares = { lost: 0, late: 0, dark: 0 };
@@ -133,7 +133,7 @@ export class Dashboard {
     }
     const levelName = LEVELS[raw.level] ?? String(raw.level);
     const before = history.level[history.level.length - 1];
-    const age = isStale ? `no report for ${Math.round(raw.report_age_ms / 1000)} s; ` : "";
+    const age = isStale && !raw.gone ? `no report for ${Math.round(raw.report_age_ms / 1000)} s; ` : "";
     const reason = age + raw.why;
     if (before !== undefined && before !== raw.level) {
       const why = raw.level < before && reason ? `: ${reason}` : "";

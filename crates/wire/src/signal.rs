@@ -618,6 +618,9 @@ pub struct MemberStats {
     /// The node to which the answering node sends the flow for this member, unless that is the member itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Its session ended without a farewell: it is listed for 60 s more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gone: bool,
 }
 
 /// Why a member is below the highest level of its flow, as seen by the node that answers.

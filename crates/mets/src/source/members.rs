@@ -110,6 +110,7 @@ impl Members {
                 limit: None,
                 upstream: None,
                 next: None,
+                gone: false,
             })
             .collect()
     }

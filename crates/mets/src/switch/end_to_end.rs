@@ -38,6 +38,7 @@ impl Switch {
             self.stats.rejected_signals.member += 1;
             return None;
         }
+        flow.gone.remove(member);
         Some(flow.members.hear(now, member, from))
     }
 
@@ -95,6 +96,7 @@ impl Switch {
     pub(crate) fn member_left(&mut self, id: FlowId, member: &Member) {
         if let Some(flow) = self.flows.by_id(id) {
             flow.members.remove(member);
+            flow.gone.remove(member);
         }
         let member = member.clone();
         self.tell_source(id, |flow| Signal::Left { flow, member });
@@ -105,9 +107,27 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
-        for member in flow.members.take_below(port) {
+        for (member, _) in flow.members.take_below(port) {
             self.tell_source(id, |flow| Signal::Left { flow, member });
         }
+    }
+
+    /// The same for members that have not left by themselves: they are listed for a while.
+    pub(crate) fn all_lost(&mut self, now: Time, id: FlowId, port: PortId) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        for (member, heard) in flow.members.take_below(port) {
+            self.member_lost(now, id, member, heard);
+        }
+    }
+
+    /// A member is gone without a farewell: it is listed for a while, and the source hears of it.
+    pub(crate) fn member_lost(&mut self, now: Time, id: FlowId, member: Member, heard: Heard) {
+        if let Some(flow) = self.flows.by_id(id) {
+            flow.gone.add(now, member.clone(), heard);
+        }
+        self.tell_source(id, |flow| Signal::Left { flow, member });
     }
 
     /// Sends something up the tree of a flow, if we are part of it.

@@ -9,6 +9,7 @@ use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
 use crate::switch::change::Change;
 use crate::switch::fast_start::{FastStart, Recent};
 use crate::switch::filter::FilterPoint;
+use crate::switch::gone::Gone;
 use crate::switch::members::{Joined, Members};
 use crate::switch::passes::Passes;
 use crate::switch::selector::{Gate, Selector};
@@ -142,6 +143,8 @@ pub(crate) struct Flow {
     pub res_pending: bool,
     /// The members seen below this node.
     pub members: Members,
+    /// Those of them that are gone without a farewell.
+    pub gone: Gone,
     pub ending: Option<Ending>,
     pub change: Option<Change>,
     /// The core is known to be up the tree, or the flow has none; until then joins wait.

@@ -5,7 +5,7 @@ use layercast_core::{NodeId, PortId, Span, Time};
 use layercast_wire::{Member, MemberReport};
 
 /// A member of a flow that was heard of below a port: soft state, kept alive by what it sends.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     pub port: PortId,
     pub first: Time,
@@ -132,22 +132,23 @@ impl Members {
         now: Time,
         life: Span,
         lost: impl Fn(PortId) -> bool,
-        gone: &mut Vec<Member>,
+        gone: &mut Vec<(Member, Heard)>,
     ) {
         self.0.retain(|member, heard| {
             let stays = now.since(heard.last) <= life;
             if !stays && lost(heard.port) {
-                gone.push(member.clone());
+                gone.push((member.clone(), *heard));
             }
             stays
         });
     }
 
-    /// Forgets the members below a port, and names them.
-    pub fn take_below(&mut self, port: PortId) -> Vec<Member> {
-        let below =
-            |(member, heard): (&Member, &Heard)| (heard.port == port).then(|| member.clone());
-        let gone: Vec<Member> = self.0.iter().filter_map(below).collect();
+    /// Forgets the members below a port, and gives them.
+    pub fn take_below(&mut self, port: PortId) -> Vec<(Member, Heard)> {
+        let below = |(member, heard): (&Member, &Heard)| {
+            (heard.port == port).then(|| (member.clone(), *heard))
+        };
+        let gone: Vec<_> = self.0.iter().filter_map(below).collect();
         self.0.retain(|_, heard| heard.port != port);
         gone
     }
@@ -214,6 +215,7 @@ mod tests {
             |port| port == PortId(1),
             &mut gone,
         );
-        assert_eq!((members.len(), &gone[..]), (0, &[member("a", 9)][..]));
+        let names: Vec<Member> = gone.into_iter().map(|it| it.0).collect();
+        assert_eq!((members.len(), &names[..]), (0, &[member("a", 9)][..]));
     }
 }

@@ -17,6 +17,7 @@ mod fast_start;
 mod filter;
 mod flow;
 mod forward;
+mod gone;
 mod members;
 mod passes;
 mod port;

@@ -1,8 +1,11 @@
-use layercast_core::{FlowId, Level, Observer, PortId, Rate, Resource, Serial, Time, TraceEvent};
+use layercast_core::{
+    FlowId, Level, Observer, PortId, Quality, Rate, Resource, Serial, Time, TraceEvent,
+};
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
 use crate::switch::fast_start::Recent;
 use crate::switch::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
+use crate::switch::gone::Gone;
 use crate::switch::members::Members;
 use crate::switch::selector::Selector;
 use crate::switch::{Switch, SwitchEvent, subject};
@@ -224,6 +227,7 @@ impl Switch {
             era: Serial(0),
             res_pending: false,
             members: Members::default(),
+            gone: Gone::default(),
             ending: None,
             change: None,
         });
@@ -497,6 +501,29 @@ impl Switch {
                     limit: limit(heard.port, &report),
                     upstream: upstream.clone(),
                     next,
+                    gone: false,
+                })
+            }));
+            members.extend(flow.gone.iter(now).filter_map(|(member, heard)| {
+                let (came, report) = heard.report?;
+                let next = self.neighbour(heard.port);
+                Some(MemberStats {
+                    member: member.clone(),
+                    flow: flow.info.id,
+                    node: self.config.name.clone(),
+                    joined_at_ms: heard.first.as_us() / 1_000,
+                    level: report.level,
+                    wanted: report.selected(Level::BASE),
+                    // What it gets now is not known.
+                    report: Some(MemberReport {
+                        quality: report.quality.map(|_| Quality::default()),
+                        ..report
+                    }),
+                    report_age_ms: Some(now.since(came).as_ms()),
+                    limit: None,
+                    upstream: upstream.clone(),
+                    next: next.filter(|next| *next != member.name),
+                    gone: true,
                 })
             }));
         }

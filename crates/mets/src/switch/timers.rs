@@ -48,7 +48,8 @@ impl Switch {
             let report_life = period.times(3).max(life);
             let lost = |port| !ports.is_up(port);
             flow.members.expire(now, report_life, lost, &mut gone);
-            left.extend(gone.drain(..).map(|member| (flow.info.id, member)));
+            left.extend(gone.drain(..).map(|gone| (flow.info.id, gone)));
+            flow.gone.expire(now);
             for branch in &mut flow.branches {
                 let before = branch.requests.len();
                 branch
@@ -59,8 +60,8 @@ impl Switch {
                 }
             }
         }
-        for (flow, member) in left {
-            self.member_left(flow, &member);
+        for (flow, (member, heard)) in left {
+            self.member_lost(now, flow, member, heard);
         }
         for port in silent {
             self.regrant(now, port, "silent for three eras", obs);
@@ -96,6 +97,7 @@ impl Switch {
                         reason: "silent for three eras after the link was lost",
                     });
                     self.emit(SwitchEvent::BranchExpired { flow, port });
+                    self.all_lost(now, flow, port);
                 }
                 Overdue::Unanswered => {
                     let waited = self.config.tentative.as_ms();

@@ -3,8 +3,8 @@
 use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain, signals_to};
 use crate::common::ends::Source;
 use crate::common::ms;
-use layercast_core::{CellRate, FlowId, Level, PortId};
-use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_core::{CellRate, FlowId, Level, PortId, Quality, Zone};
+use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchInput};
 use layercast_wire::{AdapterKind, Carriage, Limit, MemberReport, MemberStats, Signal};
 
 impl Bench {
@@ -115,6 +115,77 @@ fn a_member_that_asks_for_less_after_congestion_is_listed_with_the_link_that_is_
             "{capacity} {marked}"
         );
     }
+}
+
+#[test]
+fn a_member_that_is_gone_without_a_farewell_is_listed_for_a_minute_more() {
+    for leaves in [false, true] {
+        let mut bench = asking(10_000, 2, 2);
+        let report = MemberReport {
+            quality: Some(Quality {
+                zone: Zone::Green,
+                ..Quality::default()
+            }),
+            ..MemberReport::default()
+        };
+        let (flow, member) = (FlowId(1), member(1));
+        if leaves {
+            bench.signal(A, Signal::Leave { flow, member });
+            assert_eq!(bench.members(None), []);
+            continue;
+        }
+        let report = Box::new(report);
+        bench.signal(
+            A,
+            Signal::Report {
+                flow,
+                member,
+                report,
+            },
+        );
+        bench.give(SwitchInput::PortDown { port: A });
+        let mut seen = Vec::new();
+        for s in 1..80 {
+            bench.run(ms(300 + s * 1_000));
+            let members = bench.members(None);
+            let listed = |it: &MemberStats| {
+                let zone = it.report.unwrap().quality.unwrap().zone;
+                (it.gone, zone, it.report_age_ms.unwrap() / 1_000)
+            };
+            seen.push(members.first().map(listed));
+        }
+        assert_eq!(seen[0], Some((false, Zone::Green, 1)));
+        // From three seconds on it counts as gone.
+        let gone: Vec<u64> = seen
+            .iter()
+            .flatten()
+            .filter(|it| it.0 && it.1 == Zone::Grey)
+            .map(|it| it.2)
+            .collect();
+        assert_eq!(
+            gone,
+            (gone[0]..gone[0] + 60).collect::<Vec<_>>(),
+            "{seen:?}"
+        );
+        assert!((3..=4).contains(&gone[0]), "{gone:?}");
+        assert_eq!(seen.last(), Some(&None));
+    }
+}
+
+#[test]
+fn a_member_that_comes_back_is_listed_once() {
+    let mut bench = asking(10_000, 2, 2);
+    bench.give(SwitchInput::PortDown { port: A });
+    bench.run(ms(6_000));
+    assert!(bench.members(None)[0].gone);
+    bench.reconnect(A);
+    bench.join(A, 1);
+    bench.report(A, 1, 1);
+    let members = bench.members(None);
+    assert_eq!(
+        members.iter().map(|it| it.gone).collect::<Vec<_>>(),
+        [false]
+    );
 }
 
 #[test]

@@ -23,3 +23,28 @@ fn each_value_of_a_link_and_a_flow_has_a_word_and_a_unit() {
         }
     }
 }
+
+#[test]
+fn what_identifies_a_link_or_a_flow_comes_first() {
+    let place = |key: &str| WORDS.find(&format!("\"{key}\": [")).unwrap();
+    let flow = [
+        "flow.name",
+        "flow.source",
+        "flow.fps",
+        "flow.level_bps",
+        "flow.contract",
+        "flow.advice",
+    ];
+    assert!(flow.map(place).is_sorted());
+    let link = [
+        "link.neighbour",
+        "link.sent",
+        "link.lost",
+        "link.repaired",
+        "link.rtt_us",
+        "link.path",
+    ];
+    assert!(link.map(place).is_sorted());
+    // The page keeps to that order, whatever that of the object is.
+    assert!(WORDS.contains(".sort(([a], [b]) => place(a) - place(b))"));
+}

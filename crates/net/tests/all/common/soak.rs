@@ -163,13 +163,15 @@ async fn run(plan: Plan, mut every: impl FnMut(&Report) + 'static) -> Report {
     let gone = async {
         while get_stats(source.addr, None)
             .await
-            .is_ok_and(|members| !members.is_empty())
+            .is_ok_and(|members| members.iter().any(|it| !it.gone))
         {
             sleep(Duration::from_millis(250)).await;
         }
     };
     let _ = timeout(Duration::from_secs(15), gone).await;
-    let left = get_stats(source.addr, None).await.unwrap_or_default();
+    let mut left = get_stats(source.addr, None).await.unwrap_or_default();
+    // Those are listed for a minute more, as gone.
+    left.retain(|it| !it.gone);
     let mut nodes: Vec<Running> = nodes.into_values().collect();
     nodes.push(source);
     let mut report = world.borrow().report.clone();

@@ -141,6 +141,7 @@ pub fn signals() -> Vec<Signal> {
         }),
         upstream: Some("atc".into()),
         next: Some("rook".into()),
+        gone: true,
     };
     let level = Level::FULL;
     vec![
