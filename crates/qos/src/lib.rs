@@ -35,6 +35,7 @@ mod scheduler;
 mod shaper;
 mod stall;
 mod timestamp;
+mod zone_rule;
 
 pub use admission::{AdmissionLimits, DelayBudget, HostCost};
 pub use alarm::{Alarms, Raised};
@@ -55,3 +56,4 @@ pub use shaper::{
     ShaperConfig, ShaperError, ShaperStats, queue_bound,
 };
 pub use timestamp::{SignedSpan, SourceTime, TimestampUnwrapper};
+pub use zone_rule::{Load, Seen, Verdict, ZoneRule};

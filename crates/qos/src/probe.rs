@@ -160,6 +160,13 @@ impl DemandProbe {
         (LevelPair::wanting(self.want), advice)
     }
 
+    /// The pair to send after an era of which it is not known whether it was congested: what was asked for before.
+    pub fn keep(&mut self, level: Level, afford: Level) -> LevelPair {
+        self.level = level;
+        self.want = self.want.min(afford).min(self.config.preferred);
+        LevelPair::wanting(self.want)
+    }
+
     /// The user's answer to [`Advice::MayRaise`]: the next clean era may raise the demand once.
     pub fn allow_raise(&mut self) {
         self.raise_allowed = true;

@@ -1,8 +1,10 @@
 use layercast_core::{
-    AdaptMode, CellRate, Contract, FlowSpec, Level, LevelSet, NodeId, OnPlenty, OnScarce, Serial,
-    Span, Stream, Time, earliest,
+    AdaptMode, CellRate, Contract, FlowSpec, Level, LevelSet, NodeId, OnPlenty, OnScarce, Quality,
+    Serial, Span, Stream, Time, earliest,
 };
-use layercast_qos::{Advice, DemandProbe, LevelPair, ProbeConfig, RateProbe};
+use layercast_qos::{
+    Advice, DemandProbe, LevelPair, Load, ProbeConfig, RateProbe, Seen, Verdict, ZoneRule,
+};
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
 
 use super::SinkConfig;
@@ -17,7 +19,11 @@ pub(super) struct SinkAdapter {
     wishes: ProbeConfig,
     /// In continuous mode, what to ask for.
     rates: Option<RateProbe>,
+    /// What follows from zones.
+    zones: ZoneRule,
     level: Level,
+    /// When it was granted.
+    level_since: Time,
     /// Cells/s above the base layer that go with the level.
     rate: CellRate,
     /// Era of the next RES.
@@ -43,11 +49,16 @@ fn wishes(config: &SinkConfig, top: Level) -> ProbeConfig {
     }
 }
 
-/// What is promised to a sink that gets `own` of a flow. The throughput is that of all layers: a sink that chose fewer is
-/// not held to it.
-pub(super) fn promised(config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) -> Contract {
+/// What is promised to a sink that gets `own` of a flow. The throughput is that of all layers: a sink that does not get all
+/// of them, or chose fewer, is not held to it.
+pub(super) fn promised(
+    config: &SinkConfig,
+    flow: &FlowInfo,
+    own: &FlowSpec,
+    gets_all: bool,
+) -> Contract {
     let (mut contract, top) = (flow.contract_of(own), flow.spec.top_level());
-    if wishes(config, top).preferred < top {
+    if !gets_all || wishes(config, top).preferred < top {
         contract.throughput = None;
     }
     contract
@@ -94,7 +105,9 @@ impl SinkAdapter {
             probe: DemandProbe::new(wishes),
             wishes,
             rates,
+            zones: ZoneRule::default(),
             level: Level::BASE,
+            level_since: now,
             rate: CellRate(0),
             era: Serial(0),
             next_era: match config.asks_at_once {
@@ -119,6 +132,12 @@ impl SinkAdapter {
 
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// Whether all layers are granted, and come: a raise begins with the next GOP.
+    pub fn gets_all(&self, now: Time, spec: &FlowSpec) -> bool {
+        let begun = spec.frame_rate.due(2 * u64::from(spec.gop_n));
+        self.level >= spec.top_level() && now.since(self.level_since) >= begun
     }
 
     /// The level asked for.
@@ -158,6 +177,7 @@ impl SinkAdapter {
         self.wishes = wishes(config, self.top);
         self.rates = rates(config, flow, spec);
         self.probe = DemandProbe::new(self.wishes);
+        self.zones.reset();
         self.on_rejoin(now);
         self.drop_level()
     }
@@ -183,9 +203,39 @@ impl SinkAdapter {
         due
     }
 
-    /// The RES of the era that starts, given whether the one before saw congestion.
-    pub fn res(&mut self, congested: bool, flow: &FlowInfo) -> (AdapterMsg, Option<Advice>) {
-        let (pair, rates, advice) = self.demand(congested, &flow.spec);
+    /// What the era that is over says of the load, given whether it saw marks of congestion, and whether data were lost or late.
+    pub fn judge(
+        &mut self,
+        now: Time,
+        marked: bool,
+        quality: Option<&Quality>,
+        losing: bool,
+    ) -> Verdict {
+        let wishes = &self.wishes;
+        let can_lower = wishes.maintains && self.level.min(self.want()) > wishes.min_level;
+        let verdict = self.zones.on_era(
+            now,
+            Seen {
+                marked,
+                quality,
+                losing,
+                level: self.level,
+                can_lower,
+            },
+        );
+        match verdict.load {
+            // A receiver that leaves when bandwidth is scarce leaves on marks alone: a red zone may have other reasons.
+            Load::Congested if !marked && wishes.on_scarce == OnScarce::Disconnect => Verdict {
+                load: Load::Unclear,
+                ..verdict
+            },
+            _ => verdict,
+        }
+    }
+
+    /// The RES of the era that starts, given the load of the one before.
+    pub fn res(&mut self, load: Load, flow: &FlowInfo) -> (AdapterMsg, Option<Advice>) {
+        let (pair, rates, advice) = self.demand(load, &flow.spec);
         let era = self.era;
         self.era = era.plus(1);
         let message = AdapterMsg {
@@ -212,17 +262,22 @@ impl SinkAdapter {
     /// Levels and rates to ask for, and what the policy wants besides.
     fn demand(
         &mut self,
-        congested: bool,
+        load: Load,
         spec: &FlowSpec,
     ) -> (LevelPair, [CellRate; 2], Option<Advice>) {
+        let congested = load == Load::Congested;
         let Some(rates) = &mut self.rates else {
-            let (pair, advice) = self.probe.on_era(congested, self.level, self.top);
+            let (pair, advice) = match load {
+                Load::Unclear => (self.probe.keep(self.level, self.top), None),
+                _ => self.probe.on_era(congested, self.level, self.top),
+            };
             let rates = [pair.min(), pair.max()].map(|level| spec.above_base(level));
             return (pair, rates, advice);
         };
         let maintains = self.wishes.maintains;
         let lowers = maintains && self.wishes.on_scarce == OnScarce::DropLayer;
-        let raises = maintains && rates.is_reduced() && !congested && self.probe.may_raise();
+        let raises =
+            maintains && rates.is_reduced() && load == Load::Clean && self.probe.may_raise();
         let rate = rates.on_era(congested, self.rate, lowers, raises);
         let advice = match self.wishes.on_scarce {
             _ if congested => self.probe.on_era(true, self.level, self.top).1,
@@ -250,6 +305,9 @@ impl SinkAdapter {
         }
         self.newest_adapt = Some(message.era);
         self.heard = Some(now);
+        if message.max != self.level {
+            self.level_since = now;
+        }
         Adapted::From(
             std::mem::replace(&mut self.level, message.max),
             std::mem::replace(&mut self.rate, message.rate_max),
@@ -288,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sink_that_chose_fewer_layers_is_not_held_to_the_rate_of_all() {
+    fn a_sink_that_has_fewer_layers_is_not_held_to_the_rate_of_all() {
         let contract = Contract {
             throughput: Some(Term::agreed(850e3)),
             delay: Some(Term::agreed(0.3)),
@@ -300,21 +358,25 @@ mod tests {
         };
         flow.spec.layers.e1.mean = CellRate(960);
         flow.spec.layers.e2.mean = CellRate(1_920);
-        let of = |flow: &FlowInfo, level| {
+        let of = |flow: &FlowInfo, level, gets_all| {
             let config = SinkConfig {
                 level,
                 ..SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams)
             };
-            promised(&config, flow, &flow.spec)
+            promised(&config, flow, &flow.spec, gets_all)
         };
-        assert_eq!(of(&flow, Level::FULL), contract);
+        assert_eq!(of(&flow, Level::FULL, true), contract);
         let fewer = Contract {
             throughput: None,
             ..contract
         };
-        assert_eq!([Level::BASE, Level::E1].map(|it| of(&flow, it)), [fewer; 2]);
+        assert_eq!(
+            [Level::BASE, Level::E1].map(|it| of(&flow, it, true)),
+            [fewer; 2]
+        );
+        assert_eq!(of(&flow, Level::FULL, false), fewer, "layers are withheld");
         // Of a flow without enhancements the base layer is all.
         (flow.spec.layers.e1.mean, flow.spec.layers.e2.mean) = (CellRate(0), CellRate(0));
-        assert_eq!(of(&flow, Level::BASE), contract);
+        assert_eq!(of(&flow, Level::BASE, true), contract);
     }
 }

@@ -1,5 +1,5 @@
 use layercast_core::{FlowSpec, Layer, LayerRate, Level, PerLayer, Serial};
-use layercast_wire::{FlowEnd, Sound};
+use layercast_wire::{Flags, FlowEnd, MetsHeader, Sound};
 
 /// What the header of a frame says about the frames before it (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,21 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// What `header` says of a frame of `layer`, where `level` passes.
+    pub fn of(header: &MetsHeader, layer: Layer, level: Level) -> Mark {
+        Mark {
+            seq: header.seq,
+            layer,
+            gop_start: header.flags.contains(Flags::GOP_START),
+            e1_count: header.e1_count,
+            e2_count: header.e2_count,
+            sound: header.sound,
+            level,
+            source: header.passing.source(),
+            again: header.passing.is_again(),
+        }
+    }
+
     /// As if the frame before this one were the last that came.
     fn before(self) -> Mark {
         let own = |layer| u8::from(self.layer == layer);

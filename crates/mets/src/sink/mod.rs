@@ -1,4 +1,5 @@
 mod adapter;
+mod broken;
 mod chooser;
 mod clock;
 mod config;

@@ -18,6 +18,7 @@ use layercast_wire::{
     packet_of,
 };
 
+use super::broken::Broken;
 use super::chooser::Chooser;
 use super::clock::SourceClock;
 use super::delays::{Delays, Lateness, SourceLateness};
@@ -127,6 +128,9 @@ pub(super) struct Receiver {
     pub stats: SinkStats,
     pub events: VecDeque<SinkEvent>,
     octets: Octets,
+    /// Frames that were lost or late since they were asked for, as a QoS monitor has them.
+    errors: u64,
+    broken: Broken,
 }
 
 /// Where in the flow the receiver is.
@@ -219,6 +223,8 @@ impl Receiver {
             stats: SinkStats::default(),
             events: VecDeque::new(),
             octets: Octets::default(),
+            errors: 0,
+            broken: Broken::new(now),
         }
     }
 
@@ -262,6 +268,7 @@ impl Receiver {
         self.settle();
         self.behind = None;
         self.starting = Starting::default();
+        self.broken = Broken::new(self.heard.unwrap_or_default());
         self.phase = Phase::Starting;
     }
 
@@ -278,17 +285,7 @@ impl Receiver {
         if self.phase != Phase::Starting {
             return;
         }
-        let mark = Mark {
-            seq: header.seq,
-            layer,
-            gop_start: true,
-            e1_count: header.e1_count,
-            e2_count: header.e2_count,
-            sound: header.sound,
-            level,
-            source: header.passing.source(),
-            again: header.passing.is_again(),
-        };
+        let mark = Mark::of(header, layer, level);
         match &mut self.unstarted {
             Some(unstarted) => unstarted.packet(now, &self.gaps, mark, header.alf_len, came),
             // The beginning of the first one may have passed before the receiver was there.
@@ -303,8 +300,22 @@ impl Receiver {
             self.unstarted.as_mut().map_or(0, Unstarted::news),
         );
         if news > 0 {
+            self.errors += u64::from(news);
             obs.probe(self.subject(), || measure::missing(flow, now, news));
         }
+    }
+
+    /// Frames that were lost or late since this was asked last.
+    pub fn take_errors<O: Observer>(&mut self, now: Time, obs: &mut O) -> u64 {
+        // What is in the buffer is not accounted for yet.
+        if self.phase != Phase::Starting && self.buffer.is_empty() {
+            let (flow, news) = (self.flow, self.broken.news(now, &self.gaps));
+            if news > 0 {
+                self.errors += u64::from(news);
+                obs.probe(self.subject(), || measure::missing(flow, now, news));
+            }
+        }
+        std::mem::take(&mut self.errors)
     }
 
     /// Accounts for what is missing of the GOPs that never started: the receiver leaves, or another life begins.
@@ -567,7 +578,7 @@ impl Receiver {
         }
         match whole {
             Ok(Some(whole)) => self.on_frame(now, whole, obs),
-            Ok(None) => {}
+            Ok(None) => self.broken.part(Mark::of(&header, layer, level)),
             Err(Cause::Duplicate) => self.stats.dropped.duplicate += 1,
             Err(Cause::Length) => self.stats.dropped.length += 1,
             Err(_) => self.stats.dropped.malformed += 1,
@@ -728,17 +739,8 @@ impl Receiver {
         if opens || after_outage {
             self.phase = Phase::Running;
         }
-        let mark = Mark {
-            seq,
-            layer,
-            gop_start: whole.gop_start(),
-            e1_count: header.e1_count,
-            e2_count: header.e2_count,
-            sound: header.sound,
-            level: whole.level,
-            source: header.passing.source(),
-            again,
-        };
+        let mark = Mark::of(&header, layer, whole.level);
+        self.broken.whole(now, mark);
         if opens {
             self.started(now, mark, obs);
         }

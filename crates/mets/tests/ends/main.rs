@@ -11,3 +11,4 @@ mod parity;
 mod policy;
 mod protection;
 mod serial;
+mod zones;

@@ -86,7 +86,11 @@ impl Sink {
             self.congested = congested;
             self.events.push_back(SinkEvent::Congestion(congested));
         }
-        let (message, advice) = active.adapter.res(congested, flow);
+        let losing = active.receiver.take_errors(now, obs) > 0;
+        let verdict = active
+            .adapter
+            .judge(now, congested, self.quality.as_ref(), losing);
+        let (message, advice) = active.adapter.res(verdict.load, flow);
         let id = flow.id;
         self.stats.res += 1;
         self.pdus.push_back(match self.config.carriage {
@@ -98,7 +102,7 @@ impl Sink {
             flow: id,
             what: "res",
             value: i64::from(message.max.get()),
-            reason: if congested { "congested" } else { "clean" },
+            reason: verdict.reason,
         });
         match advice {
             None => {}
@@ -119,7 +123,9 @@ impl Sink {
         }
         let promised = match (self.session, &self.flow, &self.own) {
             (Session::Joined, Some(flow), Some(own)) => {
-                Some((flow.id, promised(&self.config, flow, own)))
+                let adapter = self.active.as_ref().map(|it| &it.adapter);
+                let gets_all = adapter.is_some_and(|it| it.gets_all(now, &flow.spec));
+                Some((flow.id, promised(&self.config, flow, own, gets_all)))
             }
             (Session::Closed, ..) => None,
             _ => return,

@@ -62,6 +62,7 @@ impl Receiver {
             by,
         });
         let bytes = frame.payload.len();
+        self.errors += 1;
         obs.probe(self.subject(), || measure::late(flow, now, bytes, was_lost));
         self.events.push_back(SinkEvent::Late {
             seq,
@@ -217,7 +218,8 @@ impl Receiver {
                 add(&mut progress.missing, gap.of(chain).1);
             }
         }
-        self.attribute(now, gap, slot.after_outage, PerLayer::default(), obs);
+        let reported = self.broken.take_reported();
+        self.attribute(now, gap, slot.after_outage, reported, obs);
         self.history.mark(seq);
         // A frame that is still coming in may yet turn out to be late rather than lost.
         let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
@@ -248,7 +250,10 @@ impl Receiver {
         if let Some(unstarted) = &unstarted {
             self.stats.cut_starts.add(unstarted.cut());
         }
-        let reported = unstarted.map_or(PerLayer::default(), |it| it.reported());
+        let reported = match unstarted {
+            Some(unstarted) => unstarted.reported(),
+            None => self.broken.take_reported(),
+        };
         self.attribute(now, gap, after_outage, reported, obs);
     }
 
@@ -288,6 +293,7 @@ impl Receiver {
             });
             let news = count.saturating_sub(reported[layer]);
             if news > 0 {
+                self.errors += u64::from(news);
                 obs.probe(self.subject(), || measure::missing(flow, now, news));
             }
         }

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, LevelSet, Machine, NodeId, Off,
-    PerLayer, Serial, Span, Time,
+    CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, LevelSet, Machine, NodeId,
+    Observer, Off, PerLayer, QosEvent, Quality, Record, Serial, Span, Subject, Time, TraceEvent,
+    Zone,
 };
 use layercast_mets::{
     AppFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection, SinkTransmit, Source,
     SourceConfig, SourceEvent, SourceInput, SourceProtection, SourceTransmit, feed,
 };
+use layercast_monitor::{Direction, Monitor, MonitorConfig};
 use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, MetsHeader, MetsPacket,
@@ -129,6 +131,77 @@ enum Travelling {
     Up(SourceInput),
 }
 
+/// A QoS monitor of the sink as `join` has one, and what the sink says of its decisions.
+#[derive(Default)]
+pub struct Watch {
+    monitor: Option<(Monitor, Time)>,
+    /// The zone of each second.
+    pub zones: Vec<(Time, Quality)>,
+    /// The demands, each with its reason.
+    pub demands: Vec<(Time, i64, String)>,
+}
+
+impl Watch {
+    pub fn on() -> Watch {
+        let config = MonitorConfig {
+            rule: (2, 3),
+            ..MonitorConfig::default()
+        };
+        Watch {
+            monitor: Some((Monitor::new(config).unwrap(), ms(1_000))),
+            ..Watch::default()
+        }
+    }
+
+    fn next_look(&self) -> Option<Time> {
+        self.monitor.as_ref().map(|it| it.1)
+    }
+
+    /// Once a second, what the monitor says.
+    fn look(&mut self, now: Time, flow: FlowId) -> Option<Option<Quality>> {
+        let (monitor, next) = self.monitor.as_mut().filter(|it| now >= it.1)?;
+        *next = now + Span::from_secs(1);
+        monitor.on_timeout(now);
+        let report = monitor.snapshot(now, u64::from(flow.0));
+        let quality = report.and_then(|it| it.quality(Direction::In));
+        self.zones.extend(quality.map(|it| (now, it)));
+        Some(quality)
+    }
+
+    /// The zones in a row, each once.
+    pub fn course(&self, from: Time) -> Vec<Zone> {
+        let from = self.zones.iter().filter(|it| it.0 >= from);
+        let mut course: Vec<Zone> = from.map(|it| it.1.zone).collect();
+        course.dedup();
+        course
+    }
+}
+
+impl Observer for Watch {
+    fn record(&mut self, record: &Record<'_>) {
+        if let TraceEvent::Decision {
+            what: "res",
+            value,
+            reason,
+            ..
+        } = record.event
+        {
+            self.demands.push((record.time, value, reason.to_owned()));
+        }
+    }
+
+    fn measure(&mut self, _: Subject<'_>, event: &QosEvent) {
+        if let Some((monitor, _)) = &mut self.monitor {
+            let now = Time::from_ps(event.t_ns * 1_000);
+            monitor.handle_event(now, event);
+        }
+    }
+
+    fn measures(&self) -> bool {
+        self.monitor.is_some()
+    }
+}
+
 pub struct World<'a> {
     pub now: Time,
     pub source: Source,
@@ -146,6 +219,8 @@ pub struct World<'a> {
     pub told: Vec<Signal>,
     /// How long signals to the sink take.
     pub signal_delay: Span,
+    /// What watches the sink, if something does.
+    pub watch: Watch,
 }
 
 impl<'a> World<'a> {
@@ -164,6 +239,7 @@ impl<'a> World<'a> {
             cut: false,
             told: Vec::new(),
             signal_delay: Span::from_ms(1),
+            watch: Watch::default(),
         }
     }
 
@@ -186,7 +262,7 @@ impl<'a> World<'a> {
     }
 
     pub fn input(&mut self, input: SinkInput) {
-        self.sink.handle(self.now, input, &mut Off);
+        self.sink.handle(self.now, input, &mut self.watch);
         self.drain();
     }
 
@@ -197,7 +273,11 @@ impl<'a> World<'a> {
 
     fn next(&self) -> Option<Time> {
         let pipe = self.travelling.keys().next().map(|key| key.0);
-        let machines = [self.source.next_timeout(), self.sink.next_timeout()];
+        let machines = [
+            self.source.next_timeout(),
+            self.sink.next_timeout(),
+            self.watch.next_look(),
+        ];
         let next = machines.into_iter().flatten().chain(pipe).min()?;
         Some(next.max(self.now))
     }
@@ -208,11 +288,14 @@ impl<'a> World<'a> {
             .first_entry()
             .filter(|entry| entry.key().0 <= self.now);
         match due.map(|entry| entry.remove()) {
-            Some(Travelling::Down(input)) => self.sink.handle(self.now, input, &mut Off),
+            Some(Travelling::Down(input)) => self.sink.handle(self.now, input, &mut self.watch),
             Some(Travelling::Up(input)) => self.source.handle(self.now, input, &mut Off),
             None => {
                 self.source.on_timeout(self.now, &mut Off);
-                self.sink.on_timeout(self.now, &mut Off);
+                self.sink.on_timeout(self.now, &mut self.watch);
+                if let Some(quality) = self.watch.look(self.now, self.source.flow().id) {
+                    self.sink.set_quality(quality);
+                }
             }
         }
         self.drain();
