@@ -112,6 +112,7 @@ fn network(
             queue: Queue {
                 limit: Limit::Unlimited,
                 red: None,
+                mark: None,
             },
             loss: 0.0,
         }; 2],

@@ -34,7 +34,11 @@ fn main() {
         ends: [NodeIndex(a), NodeIndex(b)],
         ways: [Way {
             rate: Rate::from_bps(bps),
-            queue: Queue { limit, red: None },
+            queue: Queue {
+                limit,
+                red: None,
+                mark: None,
+            },
             loss: 0.0,
         }; 2],
         delay: Span::from_ms(ms),

@@ -1,7 +1,7 @@
 use layercast_core::Span;
 use thiserror::Error;
 
-use super::ControlFactory;
+use super::{ControlFactory, EcnMode};
 
 /// How the congestion window answers loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,6 +20,8 @@ pub enum Variant {
     Cubic,
     /// CUBIC as Linux has it, with HyStart, over the recovery of [`Sack`](Variant::Sack).
     Linux,
+    /// DCTCP (RFC 8257) over the recovery of [`Sack`](Variant::Sack); needs [`EcnMode::EachMark`].
+    Dctcp,
 }
 
 /// A named set of parameters.
@@ -109,6 +111,8 @@ pub struct TcpConfig {
     pub timestamps: bool,
     /// Offer selective acknowledgements, and send them (RFC 2018).
     pub sack: bool,
+    /// Explicit congestion notification.
+    pub ecn: EcnMode,
     /// Peculiarities.
     pub quirks: Quirks,
     /// How long a connection may take to be established.
@@ -156,6 +160,7 @@ impl From<Profile> for TcpConfig {
             window_scaling: false,
             timestamps: false,
             sack: false,
+            ecn: EcnMode::Off,
             quirks: Quirks {
                 passive_open_counts: true,
                 lite_deflation: true,
@@ -283,6 +288,11 @@ impl TcpConfig {
                     .is_some_and(|max| max < 2 * u32::from(self.mss)),
                 "max_cwnd",
                 "must hold two segments",
+            ),
+            (
+                self.variant == Variant::Dctcp && self.ecn != EcnMode::EachMark,
+                "ecn",
+                "must be that of DCTCP, which computes the share of marked bytes",
             ),
             (
                 self.max_connections == 0 || self.max_connections > u32::MAX as usize,

@@ -1,5 +1,7 @@
 use super::control::{Acked, CongestionControl, INFINITE, Reno, Window};
 use super::cubic::Cubic;
+use super::dctcp::Dctcp;
+use super::ecn::Echo;
 use super::linux::Linux;
 use super::{Quirks, TcpConfig, Variant};
 
@@ -19,6 +21,7 @@ enum Control {
     Reno(Reno),
     Cubic(Cubic),
     Linux(Box<Linux>),
+    Dctcp(Box<Dctcp>),
     /// Of the user.
     Own(Box<dyn CongestionControl>),
 }
@@ -29,6 +32,7 @@ impl Control {
             (Some(own), _) => Control::Own(own.make()),
             (None, Variant::Cubic) => Control::Cubic(Cubic::default()),
             (None, Variant::Linux) => Control::Linux(Box::default()),
+            (None, Variant::Dctcp) => Control::Dctcp(Box::default()),
             (None, _) if config.quirks.count_acks => Control::Lite(config.quirks),
             (None, _) => Control::Reno(Reno::default()),
         }
@@ -41,6 +45,7 @@ impl Control {
             Control::Reno(reno) => Some(reno),
             Control::Cubic(cubic) => Some(cubic),
             Control::Linux(linux) => Some(linux.as_mut()),
+            Control::Dctcp(dctcp) => Some(dctcp.as_mut()),
             Control::Own(own) => Some(own.as_mut()),
         }
     }
@@ -101,6 +106,7 @@ impl Congestion {
             Control::Reno(reno) => reno.on_ack(window, &acked),
             Control::Cubic(cubic) => cubic.on_ack(window, &acked),
             Control::Linux(linux) => linux.on_ack(window, &acked),
+            Control::Dctcp(dctcp) => dctcp.on_ack(window, &acked),
             Control::Own(own) => own.on_ack(window, &acked),
         }
     }
@@ -111,6 +117,22 @@ impl Congestion {
         match self.control.modern() {
             Some(control) => control.on_loss(window, flight),
             None => window.set_ssthresh(usable / 2 / window.mss() * window.mss()),
+        }
+    }
+
+    /// Reduces the window for marks: `usable` is what the sender could use, `flight` what it did.
+    pub(crate) fn on_mark(&mut self, usable: u64, flight: u64) {
+        match self.control.modern() {
+            Some(control) => control.on_mark(&mut self.window, flight),
+            None => self.on_loss(usable, flight),
+        }
+        self.window.set_cwnd(self.window.ssthresh());
+    }
+
+    /// What an acknowledgement says of marks.
+    pub(crate) fn on_echo(&mut self, echo: &Echo) {
+        if let Some(control) = self.control.modern() {
+            control.on_echo(echo);
         }
     }
 

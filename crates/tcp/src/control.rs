@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use layercast_core::{Span, Time};
 
+use super::ecn::Echo;
+
 /// A threshold that is never reached: slow start until the first loss.
 pub(crate) const INFINITE: u64 = 1 << 30;
 /// RFC 3465 2.2: what an acknowledgement adds in slow start at most, in segments.
@@ -128,6 +130,17 @@ pub trait CongestionControl: fmt::Debug + Send + Sync {
     /// A loss was noticed, by duplicate acknowledgements or by a time-out, with `flight` bytes unacknowledged: sets the
     /// threshold.
     fn on_loss(&mut self, window: &mut Window, flight: u64);
+
+    /// Marks were echoed for the first time in this window, with `flight` bytes unacknowledged (RFC 3168 6.1.2): sets the
+    /// threshold, which the window is set to.
+    fn on_mark(&mut self, window: &mut Window, flight: u64) {
+        self.on_loss(window, flight);
+    }
+
+    /// New data were acknowledged over a connection with ECN, in recovery or not; before [`on_mark`](Self::on_mark).
+    fn on_echo(&mut self, echo: &Echo) {
+        let _ = echo;
+    }
 
     /// After a time-out; the window is one segment.
     fn on_timeout(&mut self) {}

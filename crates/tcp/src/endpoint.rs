@@ -14,7 +14,8 @@ use super::connection::{Connection, Host, Key, State, reset_for};
 use super::table::Table;
 use super::ticks::Ticks;
 use super::{
-    ConnId, TcpConfig, TcpConfigError, TcpCounts, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats,
+    ConnId, Ecn, TcpConfig, TcpConfigError, TcpCounts, TcpError, TcpEvent, TcpInfo, TcpPacket,
+    TcpStats,
 };
 use layercast_bytestream::Line;
 
@@ -181,9 +182,10 @@ impl Endpoint {
     ) -> Result<(), TcpError> {
         let mut segment = TcpSegment::default();
         let mut pass = |from: &mut Endpoint, to: &mut Endpoint| {
-            let ends = from.poll_segment(now, &mut segment, &mut Off);
-            let ends = ends.ok_or(TcpError::Unknown)?;
-            to.receive(now, ends, &mut segment, &mut Off);
+            let sent = from.poll_segment(now, &mut segment, &mut Off);
+            let (src, dst, ecn) = sent.ok_or(TcpError::Unknown)?;
+            let ends = (src, dst);
+            to.receive(now, ends, ecn, &mut segment, &mut Off);
             let key = key_of(ends.0, ends.1, &segment);
             Ok(to.table.find(&key))
         };
@@ -289,6 +291,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         (src, dst): (Ipv4Addr, Ipv4Addr),
+        ecn: Ecn,
         segment: &mut TcpSegment,
         obs: &mut O,
     ) {
@@ -310,7 +313,7 @@ impl Endpoint {
         let measured = obs
             .measures()
             .then(|| (connection.measured(), sizes(segment)));
-        connection.on_segment(&self.host, now, segment);
+        connection.on_segment(&self.host, now, segment, ecn);
         if let Some((measured, sizes)) = measured {
             let node = &self.rare.name;
             probe::arrival(node, now, (connection, measured), sizes, obs);
@@ -330,19 +333,19 @@ impl Endpoint {
     }
 
     /// Like [`poll_transmit`](Machine::poll_transmit), but writes the segment into memory of the caller.
-    /// Returns the addresses of its IP header; on `None` the memory is unspecified.
+    /// Returns addresses and ECN field of its IP header; on `None` the memory is unspecified.
     #[inline]
     pub fn poll_segment<O: Observer>(
         &mut self,
         now: Time,
         out: &mut TcpSegment,
         obs: &mut O,
-    ) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    ) -> Option<(Ipv4Addr, Ipv4Addr, Ecn)> {
         if self.has_resets
-            && let Some(TcpPacket { src, dst, segment }) = self.next_reset()
+            && let Some(packet) = self.next_reset()
         {
-            *out = segment;
-            return Some((src, dst));
+            *out = packet.segment;
+            return Some((packet.src, packet.dst, packet.ecn));
         }
         while let Some(&id) = self.ready.front() {
             let Some(connection) = self.table.get_mut(id) else {
@@ -361,7 +364,11 @@ impl Endpoint {
                     let node = &self.rare.name;
                     probe::departure(node, now, (connection, measured), out, obs);
                 }
-                sent = Some((*local.ip(), *remote.ip()));
+                let ecn = match connection.marks.is_capable {
+                    true => Ecn::Capable0,
+                    false => Ecn::NotCapable,
+                };
+                sent = Some((*local.ip(), *remote.ip(), ecn));
                 if !connection.has_said_all() {
                     return sent;
                 }
@@ -458,6 +465,7 @@ impl Endpoint {
             self.rare.resets.push_back(TcpPacket {
                 src: *local.ip(),
                 dst: *remote.ip(),
+                ecn: Ecn::NotCapable,
                 segment,
             });
         }
@@ -527,6 +535,9 @@ impl Endpoint {
         self.rare.stats.fast_retransmits += fast_retransmits;
         connection.counts.timeouts += timeouts;
         connection.counts.fast_retransmits += fast_retransmits;
+        let ecn_reductions = u64::from(outcome.ecn_reductions);
+        self.rare.stats.ecn_reductions += ecn_reductions;
+        connection.counts.ecn_reductions += ecn_reductions;
         let passive = connection.passive;
         if before != state {
             report(now, &self.rare.name, key, before, state, obs);
@@ -675,8 +686,8 @@ impl Machine for Endpoint {
     type Event = TcpEvent;
 
     fn handle<O: Observer>(&mut self, now: Time, mut packet: TcpPacket, obs: &mut O) {
-        let TcpPacket { src, dst, .. } = packet;
-        self.receive(now, (src, dst), &mut packet.segment, obs);
+        let TcpPacket { src, dst, ecn, .. } = packet;
+        self.receive(now, (src, dst), ecn, &mut packet.segment, obs);
     }
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
@@ -697,8 +708,13 @@ impl Machine for Endpoint {
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<TcpPacket> {
         let mut segment = TcpSegment::default();
-        let (src, dst) = self.poll_segment(now, &mut segment, obs)?;
-        Some(TcpPacket { src, dst, segment })
+        let (src, dst, ecn) = self.poll_segment(now, &mut segment, obs)?;
+        Some(TcpPacket {
+            src,
+            dst,
+            ecn,
+            segment,
+        })
     }
 
     fn poll_event(&mut self) -> Option<TcpEvent> {

@@ -4,7 +4,7 @@ use layercast_core::Span;
 use layercast_wire::TcpSegment;
 use thiserror::Error;
 
-use super::State;
+use super::{Ecn, State};
 
 /// A TCP segment with the addresses of its IP header.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,6 +13,8 @@ pub struct TcpPacket {
     pub src: Ipv4Addr,
     /// Where it goes to.
     pub dst: Ipv4Addr,
+    /// Whether routers may mark it, and whether one did.
+    pub ecn: Ecn,
     /// The segment.
     pub segment: TcpSegment,
 }
@@ -103,6 +105,8 @@ pub struct TcpStats {
     pub timeouts: u64,
     /// Fast retransmits.
     pub fast_retransmits: u64,
+    /// Reductions of a window for marks (ECN).
+    pub ecn_reductions: u64,
     /// Connections we opened.
     pub active_opens: u64,
     /// Connections others opened.
@@ -128,6 +132,8 @@ pub struct TcpCounts {
     pub timeouts: u64,
     /// Fast retransmits.
     pub fast_retransmits: u64,
+    /// Reductions of the window for marks (ECN).
+    pub ecn_reductions: u64,
 }
 
 /// A snapshot of a connection.
@@ -161,6 +167,8 @@ pub struct TcpInfo {
     pub timestamps: bool,
     /// Whether both sides use SACK.
     pub sack: bool,
+    /// Whether both sides use ECN.
+    pub ecn: bool,
     /// Bytes of memory, without the data held.
     pub memory: usize,
 }

@@ -105,6 +105,7 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
         ("source", Kind::Text),
         ("destination", Kind::Text),
         ("offered_bytes", Kind::Whole),
+        ("ecn_reductions", Kind::Whole),
     ];
     let mut sheet = Sheet::create(folder.join("flows.parquet"), &columns)?;
     for flow in &report.flows {
@@ -124,6 +125,7 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             Cell::Text(&flow.source),
             Cell::Text(flow.destination.as_deref().unwrap_or_default()),
             Cell::Whole(flow.offered_bytes),
+            count(flow.ecn_reductions),
         ])?;
     }
     sheet.finish()
@@ -174,6 +176,7 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
         ("mean_waiting", Kind::Real),
         ("mean_wait", Kind::Real),
         ("max_waiting", Kind::Whole),
+        ("marked", Kind::Whole),
     ];
     let mut sheet = Sheet::create(folder.join("queues.parquet"), &columns)?;
     for queue in &report.queues {
@@ -191,6 +194,7 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
             real(queue.mean_waiting),
             real(queue.mean_wait),
             count(u64::from(queue.max_waiting)),
+            count(queue.marked),
         ])?;
     }
     sheet.finish()

@@ -179,7 +179,8 @@ fn applications(report: &Report, measured: &[Measurement]) -> String {
 
 fn busiest(mut queues: Vec<&QueueReport>) -> String {
     queues.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    let mut table = Table::new(&[
+    let has_marks = queues.iter().any(|queue| queue.marked > 0);
+    let mut columns = vec![
         "queue, busiest first",
         "used %",
         "sent",
@@ -188,9 +189,13 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
         "lost",
         "mean wait ms",
         "longest",
-    ]);
+    ];
+    if has_marks {
+        columns.push("marked");
+    }
+    let mut table = Table::new(&columns);
     for queue in queues.iter().take(ROWS) {
-        table.row([
+        let mut row = vec![
             queue.name.clone(),
             format!("{:.2}", queue.utilisation * 100.0),
             queue.sent.to_string(),
@@ -199,7 +204,11 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
             queue.lost.to_string(),
             format!("{:.3}", queue.mean_wait * 1e3),
             queue.max_waiting.to_string(),
-        ]);
+        ];
+        if has_marks {
+            row.push(queue.marked.to_string());
+        }
+        table.row(row);
     }
     let all = queues.len();
     table.render() + &more(all.min(ROWS), all, "queues")

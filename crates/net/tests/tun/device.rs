@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time, earliest};
 use layercast_link::{Link, LinkConfig, LinkInput};
-use layercast_tcp::{ConnId, Endpoint, TcpConfig, TcpEvent, TcpPacket};
+use layercast_tcp::{ConnId, Ecn, Endpoint, TcpConfig, TcpEvent, TcpPacket};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -80,6 +80,7 @@ impl Bench {
             if let Ok(Ipv4Packet {
                 src,
                 dst: OURS,
+                tos,
                 body: IpBody::Tcp(segment),
                 ..
             }) = Ipv4Packet::decode(bytes)
@@ -87,6 +88,7 @@ impl Bench {
                 let packet = TcpPacket {
                     src,
                     dst: OURS,
+                    ecn: Ecn::of_tos(tos),
                     segment,
                 };
                 self.endpoint.handle(now, packet, &mut Off);
@@ -106,10 +108,18 @@ impl Bench {
     /// Sends what is due. Apart from `turn`, so that what was read opens the window first.
     fn flush(&mut self) {
         let now = self.now();
-        while let Some(TcpPacket { src, dst, segment }) = self.endpoint.poll_transmit(now, &mut Off)
-        {
+        while let Some(packet) = self.endpoint.poll_transmit(now, &mut Off) {
             let mut bytes = Vec::with_capacity(MTU);
-            let packet = Ipv4Packet::new(src, dst, IpBody::Tcp(segment));
+            let TcpPacket {
+                src,
+                dst,
+                ecn,
+                segment,
+            } = packet;
+            let packet = Ipv4Packet {
+                tos: ecn.in_tos(0),
+                ..Ipv4Packet::new(src, dst, IpBody::Tcp(segment))
+            };
             packet
                 .encode_into(&mut bytes)
                 .expect("a packet of lawful size");

@@ -132,6 +132,8 @@ pub struct Queue {
     pub limit: Limit,
     /// Early drops, if any.
     pub red: Option<Red>,
+    /// Packets that find more than that waiting are marked, if they are ECN-capable.
+    pub mark: Option<Limit>,
 }
 
 /// A bound of a queue.
@@ -158,6 +160,8 @@ pub struct Red {
     pub weight: f64,
     /// From `max` to twice `max` the probability grows from `max_p` to 1.
     pub gentle: bool,
+    /// Up to the upper threshold, ECN-capable packets are marked instead of dropped (RFC 3168 7).
+    pub ecn: bool,
 }
 
 /// An idealised shared medium: first come, first served, no collisions (specs/insane-simulator.md 2.3).

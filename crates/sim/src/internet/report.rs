@@ -233,7 +233,8 @@ pub struct FlowReport {
     pub start: f64,
     /// Bytes delivered to the receiving application; of multicast, to all receivers together.
     pub bytes: u64,
-    /// The same in bit/s, over the time from the warm-up, or the start, to the stop.
+    /// The same in bit/s, over the time from the warm-up, or the start, to the completion; of a transfer that is not complete, to
+    /// the end of the run; of datagrams, to the stop or the last arrival after it.
     pub goodput_bps: f64,
     /// Datagrams sent; of TCP, segments, retransmissions included.
     pub sent: u64,
@@ -247,6 +248,8 @@ pub struct FlowReport {
     pub timeouts: u64,
     /// Fast retransmits of TCP: times at which duplicate acknowledgements showed a loss.
     pub fast_retransmits: u64,
+    /// Reductions of the window of TCP for marks (ECN).
+    pub ecn_reductions: u64,
     /// Mean one-way delay of datagrams in seconds; `None` for TCP.
     pub mean_delay: Option<f64>,
     /// Arrival of the last byte of a bounded transfer, in seconds; of multicast, at the last receiver. `None` if
@@ -268,7 +271,7 @@ pub struct ReceiverReport {
     pub first_byte: Option<u64>,
     /// Bytes delivered to the application, after the warm-up.
     pub bytes: u64,
-    /// The same in bit/s, over the time from the warm-up, or the join, to the stop.
+    /// The same in bit/s, over the time from the warm-up, or the join, to the completion or the end of the run.
     pub goodput_bps: f64,
     /// Time at which it had all bytes from the first on, in seconds; without acknowledgements, at which it
     /// received the end.
@@ -294,6 +297,8 @@ pub struct QueueReport {
     pub dropped_red: u64,
     /// Packets lost on the link.
     pub lost: u64,
+    /// Packets marked (ECN).
+    pub marked: u64,
     /// Share of the time in which the link was sending.
     pub utilisation: f64,
     /// Mean number of packets in the queue at an arrival.

@@ -436,6 +436,12 @@ fn values_out_of_range() {
         "weight",
         &["link[0].red.weight"],
     );
+    refused(
+        "loss = 0.01",
+        "mark = \"unlimited\"",
+        "mark",
+        &["link[0].mark", "65 packets"],
+    );
     refused("\"100 Mbit/s\"", "\"0 bit/s\"", "0 bit/s", &["lan[0].rate"]);
     refused(
         "\"b{1..2}\", \"r1\"]",
@@ -462,6 +468,12 @@ fn tcp_that_contradicts_itself() {
     );
     tcp("max_rto = \"1s\"", "max_rto", &["tcp.slow.max_rto"]);
     tcp("mss = 10", "mss", &["at least 64"]);
+    tcp("ecn = \"on\"", "ecn", &["off", "rfc3168", "dctcp"]);
+    tcp(
+        "variant = \"dctcp\"\necn = \"rfc3168\"",
+        "ecn",
+        &["tcp.slow.ecn", "share of marked bytes"],
+    );
     tcp("send_buffer = \"8000 MB\"", "send_buffer", &["below 4 GiB"]);
     tcp("recv_buffer = 100", "recv_buffer", &["hold a segment"]);
     tcp("slow_tick = \"0s\"", "slow_tick", &["above 0"]);

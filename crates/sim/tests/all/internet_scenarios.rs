@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES};
 use layercast_core::{Rate, Span};
 use layercast_sim::internet::scenario::{
-    AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CpuSpec, DatagramSpec, FlowSpec, HostSpec,
-    LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName, RouterSpec, RunSpec,
-    Scenario, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec,
-    XtpSpec, is_internet,
+    AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CpuSpec, DatagramSpec, EcnName, FlowSpec,
+    HostSpec, LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName, RouterSpec,
+    RunSpec, Scenario, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning,
+    WorkloadSpec, XtpSpec, is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::Ties;
@@ -224,6 +224,17 @@ fn warnings_name_what_will_surprise() {
     ));
     let red = ready_made("tree").replace("queue = \"200 packets\"", "queue = \"20 packets\"");
     assert_eq!(resolve(&red).warnings().len(), 24);
+    let marking = |mark: &str, ecn: &str| {
+        let queue = format!("queue = \"64 packets\", mark = \"{mark}\"");
+        let text = ready_made("star").replace("queue = \"64 packets\"", &queue);
+        resolve(&format!("{text}\n[tcp.default]\necn = \"{ecn}\"\n")).warnings()
+    };
+    assert_eq!(marking("20 packets", "rfc3168"), []);
+    assert_eq!(marking("64 packets", "dctcp").len(), 21);
+    assert!(matches!(
+        &marking("20 packets", "off")[..],
+        [Warning::MarksNothing { link }] if link == "hub->host1"
+    ));
 }
 
 #[test]
@@ -287,20 +298,20 @@ fn limit() -> impl Strategy<Value = Text<Limit>> {
 }
 
 prop_compose! {
-    fn red()(min in 0.0..1e6_f64, max in 0.0..1e6_f64, max_p in 0.0..1.0_f64, weight in 0.0..1.0_f64, gentle: bool)
-        -> RedSpec { RedSpec { min, max, max_p, weight, gentle } }
+    fn red()(min in 0.0..1e6_f64, max in 0.0..1e6_f64, max_p in 0.0..1.0_f64, weight in 0.0..1.0_f64, gentle: bool, ecn: bool)
+        -> RedSpec { RedSpec { min, max, max_p, weight, gentle, ecn } }
 }
 
 prop_compose! {
     fn back()(rate in prop::option::of(rate()), queue in prop::option::of(limit()),
-        red in prop::option::of(red()), loss in prop::option::of(0.0..1.0_f64))
-        -> BackSpec { BackSpec { rate, queue, red, loss } }
+        red in prop::option::of(red()), mark in prop::option::of(limit()), loss in prop::option::of(0.0..1.0_f64))
+        -> BackSpec { BackSpec { rate, queue, red, mark, loss } }
 }
 
 prop_compose! {
     fn link()(ends: [String; 2], rate in rate(), delay in span(), queue in limit(), red in prop::option::of(red()),
-        loss in 0.0..1.0_f64, mtu: u32, back in prop::option::of(back()))
-        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, loss, mtu, back } }
+        mark in prop::option::of(limit()), loss in 0.0..1.0_f64, mtu: u32, back in prop::option::of(back()))
+        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, loss, mtu, back } }
 }
 
 prop_compose! {
@@ -340,6 +351,7 @@ prop_compose! {
         TcpSpec {
             profile: ProfileName::Solaris,
             variant: Some(VariantName::NewReno),
+            ecn: sack.map(|_| EcnName::Rfc3168),
             fast_tick: Some(Text(OrOff(sack.map(|_| tick.0)))),
             persist: Some(persist),
             mss,

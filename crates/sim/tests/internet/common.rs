@@ -35,7 +35,11 @@ pub fn network(nodes: Vec<(String, Option<TcpConfig>)>, seconds: f64) -> Network
 pub fn link(a: u32, b: u32, bps: u64, delay: Span, limit: Limit) -> Link {
     let way = Way {
         rate: Rate::from_bps(bps),
-        queue: Queue { limit, red: None },
+        queue: Queue {
+            limit,
+            red: None,
+            mark: None,
+        },
         loss: 0.0,
     };
     Link {

@@ -7,6 +7,7 @@ mod capture_cells;
 mod common;
 mod contract;
 mod ecmp;
+mod ecn;
 mod external;
 mod monitor;
 mod queues;

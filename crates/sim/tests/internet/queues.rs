@@ -65,6 +65,7 @@ fn red_keeps_the_queue_short_of_a_full_one() {
             max_p: 0.1,
             weight: 0.002,
             gentle: true,
+            ecn: false,
         });
     }
     let red = run(&network).queues.swap_remove(0);

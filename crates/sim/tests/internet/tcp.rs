@@ -1,4 +1,4 @@
-use layercast_core::Span;
+use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
 use layercast_tcp::{TcpConfig, Variant};
 
@@ -34,6 +34,36 @@ fn a_bounded_transfer_ends_and_says_when() {
     let took = flow.completed.expect("an end");
     assert!(took > least && took < least + 0.4, "{took}");
     assert_eq!((flow.retransmitted, flow.timeouts), (0, 0));
+}
+
+/// What is under way at the stop is delivered after it: it counts, and so does its time.
+#[test]
+fn the_goodput_of_a_flow_that_stops_is_that_of_its_link_at_most() {
+    let run = |traffic: Traffic| {
+        let mut network = dumbbell(1, 10_000_000, Span::from_ms(20), Limit::Unlimited, 1.5);
+        network.flows[0].traffic = traffic;
+        network.flows[0].stop = Some(Time::ZERO + Span::from_secs(1));
+        run(&network).flows.swap_remove(0)
+    };
+    // 20 Mbit/s for a second: it is all there after two.
+    let gap = Law::Constant(Span::from_us(600));
+    let size = SizeLaw::Constant(1_500);
+    for traffic in [
+        Traffic::Bulk(None),
+        Traffic::Datagrams {
+            gap,
+            size,
+            bursts: None,
+        },
+    ] {
+        let flow = run(traffic);
+        assert_eq!(flow.completed, None);
+        assert!(
+            (8e6..10e6).contains(&flow.goodput_bps),
+            "{}",
+            flow.goodput_bps
+        );
+    }
 }
 
 #[test]
@@ -82,6 +112,7 @@ fn an_overshoot_of_slow_start_is_not_repeated_for_ever() {
             max_p: 0.1,
             weight: 0.002,
             gentle: true,
+            ecn: false,
         });
     }
     let tcp = TcpConfig {

@@ -57,6 +57,7 @@ fn network() -> Network {
         max_p: 0.1,
         weight: 0.02,
         gentle: false,
+        ecn: false,
     };
     network.links[0].ways[0].queue.red = Some(red);
     network.links[0].ways[1].loss = 0.02;

@@ -1,12 +1,12 @@
 //! Acknowledgements: loss recovery of each variant, round trips, the window, the end.
 
 use layercast_core::Time;
-use layercast_wire::TcpSegment;
+use layercast_wire::{TcpFlags, TcpSegment};
 
 use super::input::Ack;
 use super::{Alarm, Connection, Host, State};
-use crate::Variant;
 use crate::control::Acked;
+use crate::{Echo, Variant};
 
 impl Connection {
     /// Takes the acknowledgement of a segment; `false` if the rest of it does not count either.
@@ -26,6 +26,9 @@ impl Connection {
         let news = self.take_blocks(segment);
         if news {
             self.scoreboard.find_losses(host.config.dup_acks, self.mss);
+        }
+        if self.marks.in_use && ack.ack == self.una as i64 {
+            self.hear_echo(self.una, segment);
         }
         match u64::try_from(ack.ack) {
             Ok(at) if at > self.una => self.on_new_ack(host, now, at, segment),
@@ -59,11 +62,34 @@ impl Connection {
         news
     }
 
+    /// What an acknowledgement says of marks, which is true if they grow no window: the first of them in a window reduces it
+    /// (RFC 3168 6.1.2).
+    #[cold]
+    fn hear_echo(&mut self, at: u64, segment: &TcpSegment) -> bool {
+        let is_marked = segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN);
+        self.congestion.on_echo(&Echo {
+            bytes: at - self.una,
+            is_marked,
+            acked: at,
+            sent: self.nxt.max(at),
+        });
+        if is_marked && !self.recovering && at > self.marks.reduced {
+            let cwnd = self.congestion.cwnd();
+            let (usable, flight) = (self.wnd.min(cwnd), (self.max - self.una).min(cwnd));
+            self.congestion.on_mark(usable, flight);
+            (self.marks.reduced, self.marks.tells) = (self.max, true);
+            self.outcome().ecn_reductions += 1;
+        }
+        is_marked
+    }
+
     /// How this connection recovers from loss.
     pub(super) fn recovery(&self, host: &Host) -> Variant {
         match host.config.variant {
-            Variant::Sack | Variant::Cubic | Variant::Linux if self.sack => Variant::Sack,
-            Variant::Sack | Variant::Cubic | Variant::Linux => Variant::NewReno,
+            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp if self.sack => {
+                Variant::Sack
+            }
+            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => Variant::NewReno,
             variant => variant,
         }
     }
@@ -88,7 +114,9 @@ impl Connection {
             // 4.4BSD-Lite knew no better.
             Variant::Reno if host.config.quirks.count_acks => false,
             Variant::Tahoe | Variant::Reno | Variant::NewReno => self.una <= self.recover,
-            Variant::Sack | Variant::Cubic | Variant::Linux => self.una < self.recover,
+            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => {
+                self.una < self.recover
+            }
         };
         if lost && !guarded {
             self.recover_fast(recovery);
@@ -100,7 +128,13 @@ impl Connection {
         // What limited transmit sent beyond the window does not count (RFC 5681 3.2, step 2).
         let flight = (self.max - self.una).min(self.congestion.cwnd());
         let window = self.wnd.min(self.congestion.cwnd());
-        self.congestion.on_loss(window, flight);
+        // Marks of the same window have reduced it already (RFC 3168 6.1.2).
+        if self.una >= self.marks.reduced {
+            self.congestion.on_loss(window, flight);
+        }
+        if self.marks.in_use {
+            (self.marks.reduced, self.marks.tells) = (self.max, true);
+        }
         self.outcome().fast_retransmits += 1;
         self.timing = None;
         self.timers.rexmt = Alarm::OFF;
@@ -120,7 +154,7 @@ impl Connection {
                 (self.recover, self.recovering) = (self.max, true);
                 self.partial = false;
             }
-            Variant::Sack | Variant::Cubic | Variant::Linux => {
+            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => {
                 self.congestion.set_cwnd(threshold);
                 (self.recover, self.recovering) = (self.max, true);
                 // What the recovery before sent again beyond its end may still be on its way.
@@ -135,6 +169,9 @@ impl Connection {
         let (bytes, flight) = (at - self.una, self.max - self.una);
         let first = self.una == 0;
         let mut grows = !self.recovering;
+        if self.marks.in_use && !first {
+            grows &= !self.hear_echo(at, segment);
+        }
         let mut restarts = true;
         match self.recovery(host) {
             Variant::Reno => {

@@ -4,7 +4,7 @@ use layercast_core::{Span, Time};
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 
 use super::{Alarm, Connection, Host, State};
-use crate::Failure;
+use crate::{Ecn, Failure};
 
 /// Challenge acknowledgements of a connection come no faster (RFC 5961 7).
 const CHALLENGE_PACE: Span = Span::from_ms(500);
@@ -27,6 +27,7 @@ pub(crate) struct Outcome {
     pub(crate) retransmitted: u32,
     pub(crate) timeouts: u32,
     pub(crate) fast_retransmits: u32,
+    pub(crate) ecn_reductions: u32,
 }
 
 /// The acknowledgement of a segment, in our offsets.
@@ -40,7 +41,16 @@ pub(super) struct Ack {
 
 impl Connection {
     /// Takes a segment addressed to this connection.
-    pub(crate) fn on_segment(&mut self, host: &Host, now: Time, segment: &mut TcpSegment) {
+    pub(crate) fn on_segment(
+        &mut self,
+        host: &Host,
+        now: Time,
+        segment: &mut TcpSegment,
+        ecn: Ecn,
+    ) {
+        if self.marks.in_use {
+            self.hear_mark(host, segment, ecn);
+        }
         match self.state {
             State::Established if self.is_predicted(segment) => {
                 self.on_predicted(host, now, segment);
@@ -137,6 +147,7 @@ impl Connection {
             None => self.stamps = false,
         }
         self.sack &= options.sack_permitted;
+        self.marks.learn(syn.flags);
         let peer = options.mss.unwrap_or(config.default_mss).max(LEAST_MSS);
         self.mss = u64::from(peer.min(config.mss));
         self.rcv_mss = self.mss.min(536);

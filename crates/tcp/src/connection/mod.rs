@@ -17,6 +17,7 @@ use layercast_core::{Serial, Time, prefetch_between};
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 
 use super::congestion::Congestion;
+use super::ecn::Marks;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::ticks::Ticks;
@@ -230,6 +231,7 @@ pub(crate) struct Connection {
     scoreboard: Scoreboard,
     /// Highest offset sent again in this recovery; `rescued`: whether the rescue was used (RFC 6675 4).
     resent: u64,
+    pub(crate) marks: Marks,
 }
 
 impl Connection {
@@ -273,6 +275,7 @@ impl Connection {
             partial: false,
             scoreboard: Scoreboard::default(),
             resent: 0,
+            marks: Marks::new(config.ecn),
             rescued: false,
             irs: Serial(0),
             rcv: Chain::new(1),
@@ -469,6 +472,7 @@ impl Connection {
             unread: self.rcv.len() as u64,
             timestamps: self.stamps,
             sack: self.sack,
+            ecn: self.marks.in_use && self.state.is_synchronized(),
             memory: self.memory(),
         }
     }
@@ -480,6 +484,25 @@ impl Connection {
             + self.rcv.memory()
             + self.reassembly.memory()
             + self.scoreboard.memory()
+    }
+
+    /// The end of what was received in order.
+    pub(super) fn received(&self) -> u64 {
+        self.rcv_nxt
+    }
+
+    /// Bytes from there on to the edge of the advertised window.
+    pub(super) fn space_advertised(&self) -> i64 {
+        self.rcv_adv as i64 - self.rcv_nxt as i64
+    }
+
+    /// Whether an acknowledgement is delayed.
+    pub(super) fn owes_delayed_ack(&self) -> bool {
+        !self.timers.delack.is_off()
+    }
+
+    pub(super) fn acknowledge_now(&mut self) {
+        self.ack_now = true;
     }
 
     /// Whether FIN came, with everything before it.
@@ -508,7 +531,7 @@ impl Connection {
         self.iss.plus(offset as u32)
     }
 
-    fn ack(&self) -> Serial {
+    pub(super) fn ack(&self) -> Serial {
         self.irs.plus(self.rcv_nxt as u32)
     }
 }

@@ -16,6 +16,10 @@ impl Connection {
         let sends = match self.state {
             State::Closed => false,
             State::SynSent | State::SynReceived => self.poll_syn(host, now, out),
+            _ if self.marks.has_before() => {
+                self.ack_before(host, now, out);
+                return true;
+            }
             _ if self.is_quiet() => false,
             _ if self.owes_an_ack_only(now) => {
                 self.notified.read = false;
@@ -77,7 +81,7 @@ impl Connection {
                 State::SynSent => TcpFlags(0),
                 _ => TcpFlags::ACK,
             };
-            let flags = TcpFlags::SYN | ack;
+            let flags = TcpFlags::SYN | ack | self.marks.on_syn(ack != TcpFlags(0));
             self.build(host, now, 0, Payload::default(), flags, out);
             self.sent(host, now, 0, 1);
             return true;
@@ -193,8 +197,14 @@ impl Connection {
         if len > 0 && to == self.snd.end() {
             flags |= TcpFlags::PSH;
         }
+        // New data only: neither what is sent again nor a probe is ECN-capable (RFC 3168 6.1.5, 6.1.6).
+        let is_capable = self.marks.in_use && len > 0 && from >= self.max && !probe;
+        if is_capable && std::mem::take(&mut self.marks.tells) {
+            flags |= TcpFlags::CWR;
+        }
         let payload = self.snd.slice(from, to);
         self.build(host, now, from, payload, flags, out);
+        self.marks.is_capable = is_capable;
         if from < self.max {
             self.outcome().retransmitted += 1;
         }
@@ -296,6 +306,20 @@ impl Connection {
         self.build(host, now, self.max, Payload::default(), TcpFlags::ACK, out);
     }
 
+    /// Acknowledges what came before the marks began or ended, and was not acknowledged yet (RFC 8257 3.2).
+    #[cold]
+    fn ack_before(&mut self, host: &Host, now: Time, out: &mut TcpSegment) {
+        let before = self.marks.take_before().unwrap_or(self.rcv_nxt);
+        self.bare_ack(host, now, out);
+        out.ack = self.irs.plus(before as u32);
+        out.flags.0 ^= TcpFlags::ECE.0;
+        // The edge of the window is where it was.
+        let more = (self.rcv_nxt - before) >> self.rcv_scale;
+        out.window = (u64::from(out.window) + more).min(MAX_WINDOW) as u16;
+        self.rcv_acked = before;
+        self.ack_now = true;
+    }
+
     /// A reset the peer will believe.
     pub(super) fn bare_reset(&self) -> TcpSegment {
         TcpSegment {
@@ -329,7 +353,11 @@ impl Connection {
             true => self.ack(),
             false => layercast_core::Serial(0),
         };
-        out.flags = flags;
+        out.flags = match self.marks.echoes && !syn {
+            true => flags | TcpFlags::ECE,
+            false => flags,
+        };
+        self.marks.is_capable = false;
         out.window = self.offer(host, if syn { 0 } else { self.rcv_scale });
         out.urgent = 0;
         out.options = self.options(host, now, syn);

@@ -72,6 +72,7 @@ impl Connection {
                 self.congestion.on_loss(window, flight);
             }
             self.congestion.on_timeout();
+            (self.marks.reduced, self.marks.tells) = (self.max, self.marks.in_use);
         }
         self.nxt = self.una;
         self.timing = None;

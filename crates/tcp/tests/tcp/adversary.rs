@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use layercast_core::{Span, Stream};
-use layercast_tcp::{Profile, TcpConfig, TcpPacket, Variant};
+use layercast_tcp::{Ecn, EcnMode, Profile, TcpConfig, TcpPacket, Variant};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 use proptest::prelude::*;
 
@@ -22,7 +22,10 @@ pub struct Weather {
 /// Every packet goes through its bytes; damage is one bit, which a checksum always sees.
 pub fn channel(weather: Weather) -> Channel {
     let mut random = Stream::new(weather.seed, "weather");
-    Box::new(move |_, packet| {
+    Box::new(move |_, mut packet| {
+        if packet.ecn.is_capable() && random.below(8) == 0 {
+            packet.ecn = Ecn::Congested;
+        }
         if random.chance(weather.loss) {
             return Vec::new();
         }
@@ -53,7 +56,11 @@ pub fn channel(weather: Weather) -> Channel {
 fn encode(packet: &TcpPacket) -> Vec<u8> {
     let body = IpBody::Tcp(packet.segment.clone());
     let mut out = Vec::new();
-    let packet = Ipv4Packet::new(packet.src, packet.dst, body);
+    let tos = packet.ecn.in_tos(0);
+    let packet = Ipv4Packet {
+        tos,
+        ..Ipv4Packet::new(packet.src, packet.dst, body)
+    };
     packet.encode_into(&mut out).unwrap();
     out
 }
@@ -63,9 +70,15 @@ fn decode(bytes: Vec<u8>) -> Option<TcpPacket> {
         Ipv4Packet {
             src,
             dst,
+            tos,
             body: IpBody::Tcp(segment),
             ..
-        } => Some(TcpPacket { src, dst, segment }),
+        } => Some(TcpPacket {
+            src,
+            dst,
+            ecn: Ecn::of_tos(tos),
+            segment,
+        }),
         _ => None,
     }
 }
@@ -169,6 +182,7 @@ fn variants() -> impl Strategy<Value = Variant> {
         Just(Variant::Sack),
         Just(Variant::Cubic),
         Just(Variant::Linux),
+        Just(Variant::Dctcp),
     ]
 }
 
@@ -181,8 +195,13 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
     ];
     let buffers = (1_500..70_000u32, 1_500..70_000u32);
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (profiles, variants(), buffers, switches).prop_map(
-        |(profile, variant, (send_buffer, recv_buffer), (nagle, stamps, sack, scaling))| {
+    let modes = prop_oneof![
+        Just(EcnMode::Off),
+        Just(EcnMode::Classic),
+        Just(EcnMode::EachMark),
+    ];
+    (profiles, variants(), buffers, switches, modes).prop_map(
+        |(profile, variant, (send_buffer, recv_buffer), (nagle, stamps, sack, scaling), mode)| {
             TcpConfig {
                 variant,
                 send_buffer,
@@ -190,6 +209,10 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
                 nagle,
                 timestamps: stamps,
                 sack,
+                ecn: match variant {
+                    Variant::Dctcp => EcnMode::EachMark,
+                    _ => mode,
+                },
                 window_scaling: scaling,
                 ..TcpConfig::from(profile)
             }
@@ -234,9 +257,11 @@ fn every_variant_finishes_in_fair_weather() {
         Variant::Sack,
         Variant::Cubic,
         Variant::Linux,
+        Variant::Dctcp,
     ] {
         let config = TcpConfig {
             variant,
+            ecn: EcnMode::EachMark,
             ..TcpConfig::from(Profile::Modern)
         };
         let weather = Weather {

@@ -3,7 +3,7 @@
 use core::net::SocketAddrV4;
 
 use layercast_core::{Machine, Off, Serial, Span, Stream};
-use layercast_tcp::{Failure, Profile, State, TcpEvent, TcpPacket};
+use layercast_tcp::{Ecn, Failure, Profile, State, TcpEvent, TcpPacket};
 use layercast_wire::{Payload, TcpFlags, TcpOptions, TcpSegment, Timestamps};
 
 use super::net::{Net, PORT, address, ms};
@@ -12,6 +12,7 @@ fn segment(from: SocketAddrV4, to: SocketAddrV4, flags: TcpFlags, seq: u32, ack:
     TcpPacket {
         src: *from.ip(),
         dst: *to.ip(),
+        ecn: Ecn::NotCapable,
         segment: TcpSegment {
             src_port: from.port(),
             dst_port: to.port(),

@@ -2,6 +2,7 @@
 
 mod adversary;
 mod control;
+mod ecn;
 #[path = "../../../bytestream/tests/common/flying.rs"]
 mod flying;
 mod golden;

@@ -267,6 +267,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             queue: Queue {
                 limit: Limit::Unlimited,
                 red: None,
+                mark: None,
             },
             loss: 0.0,
         }; 2],

@@ -1,6 +1,7 @@
 //! A packet's way: what a node does with it, and where it goes next.
 
 use layercast_core::Time;
+use layercast_tcp::Ecn;
 
 use super::Medium;
 use super::ecmp::{Conversation, FlowMark};
@@ -102,13 +103,13 @@ impl Medium {
     /// interfere.
     #[inline(always)]
     pub(crate) fn follow(&mut self, at: Time, id: PacketId) {
-        let bytes = self.packets.get(id).bytes;
         let mut now = at;
         loop {
             let packet = self.packets.get_mut(id);
             let step = self.paths.step(packet.step);
             packet.step += 1;
-            let offered = self.pipes[step.pipe as usize].offer(now, bytes);
+            let pipe = &mut self.pipes[step.pipe as usize];
+            let offered = pipe.offer(now, packet.bytes, &mut packet.ecn);
             if self.captured.is_some() && offered.is_sent() {
                 self.see(step.pipe, id);
             }
@@ -236,7 +237,8 @@ impl Medium {
     /// A packet enters a link.
     #[inline(always)]
     pub(crate) fn enter(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
-        let offered = self.pipes[pipe as usize].offer(self.engine.now, bytes);
+        let ecn = &mut self.packets.get_mut(id).ecn;
+        let offered = self.pipes[pipe as usize].offer(self.engine.now, bytes, ecn);
         if self.captured.is_some() && offered.is_sent() {
             self.see(pipe, id);
         }
@@ -262,6 +264,7 @@ impl Medium {
             step,
             flow,
             ttl: TTL,
+            ecn: Ecn::NotCapable,
             body,
         });
         self.set_out(src, id);

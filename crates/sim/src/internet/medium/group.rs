@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use layercast_tcp::Ecn;
 use layercast_wire::XtpPacket;
 
 use super::Medium;
@@ -38,6 +39,7 @@ impl Medium {
             step: NO_STEP,
             flow: FlowMark::default(),
             ttl: TTL,
+            ecn: Ecn::NotCapable,
             body: Body::Group(Arc::new(packet), flow),
         });
         if !self.charge(at, id) {
@@ -70,7 +72,10 @@ impl Medium {
                 ..packet
             };
             // One packet on the medium, however many stations take it.
-            let offered = self.pipes[branch.pipe as usize].offer(self.engine.now, packet.bytes);
+            // XTP knows no marks.
+            let mut ecn = packet.ecn;
+            let pipe = &mut self.pipes[branch.pipe as usize];
+            let offered = pipe.offer(self.engine.now, packet.bytes, &mut ecn);
             let mut copies = branch.to.into_iter().map(copy);
             let Some(first) = copies.next() else {
                 continue;

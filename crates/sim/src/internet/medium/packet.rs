@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use layercast_core::{Time, prefetch};
 use layercast_link::Framed;
+use layercast_tcp::Ecn;
 use layercast_wire::{
     IpBody, Ipv4Packet, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_XTP, Payload, TcpSegment, XtpPacket,
 };
@@ -74,6 +75,8 @@ pub(crate) struct Packet {
     /// What its routers tell its flow by.
     pub flow: FlowMark,
     pub ttl: u8,
+    /// Whether it may be marked, and whether it was.
+    pub ecn: Ecn,
     pub body: Body,
 }
 
@@ -194,6 +197,7 @@ impl Packets {
                 step: NO_STEP,
                 flow: FlowMark::default(),
                 ttl: 0,
+                ecn: Ecn::NotCapable,
                 body: Body::Free,
             }),
         };
@@ -275,6 +279,7 @@ impl Packets {
         let bytes = packet.encoded_len() as u32;
         self.real_bytes += u64::from(bytes);
         let (from, to, ttl) = (packet.src, packet.dst, packet.ttl);
+        let ecn = Ecn::of_tos(packet.tos);
         let body = Body::Real(Box::new(packet));
         self.add(Packet {
             src,
@@ -283,6 +288,7 @@ impl Packets {
             step: NO_STEP,
             flow: body.conversation().mark(from, to),
             ttl,
+            ecn,
             body,
         })
     }
@@ -314,6 +320,7 @@ impl Packets {
             step: next,
             flow,
             ttl,
+            ecn,
             ref body,
         } = *self.get(id);
         let step = (mtu - IP_HEADER) / 8 * 8;
@@ -342,6 +349,7 @@ impl Packets {
                 step: next,
                 flow,
                 ttl,
+                ecn,
                 body,
             }));
         }
@@ -380,9 +388,15 @@ impl Packets {
     /// A part arrived where the packet goes: gives the packet if it was the last one, and none is lost.
     #[inline]
     pub fn join(&mut self, id: PacketId) -> Option<PacketId> {
-        let Body::Fragment { group, .. } = self.get(id).body else {
+        let part = self.get(id);
+        let Body::Fragment { group, .. } = part.body else {
             return Some(id);
         };
+        // A mark of one is a mark of the whole (RFC 3168 5.3).
+        if part.ecn == Ecn::Congested {
+            let whole = self.groups[group as usize].whole;
+            self.get_mut(whole).ecn = Ecn::Congested;
+        }
         self.remove(id);
         self.settle(group)
     }
@@ -438,6 +452,7 @@ mod tests {
             step: NO_STEP,
             flow: FlowMark::default(),
             ttl: 9,
+            ecn: Ecn::Capable0,
             body,
         }
     }
@@ -460,6 +475,27 @@ mod tests {
         assert_eq!(packets.join(again[1]), Some(whole));
         packets.take(whole);
         assert_eq!(packets.len(), 0);
+    }
+
+    #[test]
+    fn a_mark_of_a_part_is_one_of_the_packet() {
+        let (mut packets, mut parts) = (Packets::default(), Vec::new());
+        let mut joined = |marked: Option<usize>| {
+            let whole = packets.add(packet(4_020));
+            packets.cut(whole, 1_500, &mut parts);
+            for (n, &part) in parts.iter().enumerate() {
+                assert_eq!(packets.get(part).ecn, Ecn::Capable0);
+                if marked == Some(n) {
+                    packets.get_mut(part).ecn = Ecn::Congested;
+                }
+                packets.join(part);
+            }
+            let ecn = packets.get(whole).ecn;
+            packets.take(whole);
+            ecn
+        };
+        assert_eq!(joined(None), Ecn::Capable0);
+        assert!((0..3).all(|n| joined(Some(n)) == Ecn::Congested));
     }
 
     #[test]

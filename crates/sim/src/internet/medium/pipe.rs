@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Stream, Time, prefetch};
 use layercast_link::{Loss, LossProcess};
+use layercast_tcp::Ecn;
 
 use crate::internet::network::{Limit, Queue, Red};
 use crate::internet::report::QueueReport;
@@ -53,6 +54,8 @@ struct More {
     red: Option<RedState>,
     loss: LossProcess,
     is_lossy: bool,
+    /// What finds more than that waiting is marked: packets, or bytes with what is left of the packet being sent.
+    mark: Option<Limit>,
     /// Most bytes that may wait, what is left of the packet being sent among them.
     most_bytes: Option<u64>,
     /// Since when it counts.
@@ -60,6 +63,7 @@ struct More {
     full: u64,
     early: u64,
     lost: u64,
+    marked: u64,
     waited: u128,
 }
 
@@ -112,11 +116,13 @@ impl Pipe {
                 red: None,
                 loss: LossProcess::new(Loss::None, 0, ""),
                 is_lossy: false,
+                mark: None,
                 most_bytes: None,
                 since: Time::ZERO,
                 full: 0,
                 early: 0,
                 lost: 0,
+                marked: 0,
                 waited: 0,
             }),
         }
@@ -131,6 +137,7 @@ impl Pipe {
         }
         let red = |red| RedState::new(red, Stream::new(seed, &format!("link/{line}/red")));
         self.more.red = queue.red.map(red);
+        self.more.mark = queue.mark;
         self.more.loss = LossProcess::new(Loss::Bernoulli { p: loss }, seed, line);
         self.more.is_lossy = loss > 0.0;
         self.find_out();
@@ -146,7 +153,7 @@ impl Pipe {
 
     fn find_out(&mut self) {
         let more = &self.more;
-        self.is_special = more.most_bytes.is_some() || more.red.is_some() || more.is_lossy;
+        self.is_special = more.most_bytes.is_some() || more.is_active() || more.is_lossy;
     }
 
     /// How many bytes it has yet to send.
@@ -189,9 +196,9 @@ impl Pipe {
         }
     }
 
-    /// Takes a packet of `bytes` bytes.
+    /// Takes a packet of `bytes` bytes, and marks it if it is to be marked.
     #[inline(always)]
-    pub fn offer(&mut self, now: Time, bytes: u32) -> Offered {
+    pub fn offer(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Offered {
         // At one instant, departures from the queue precede arrivals.
         while let Some(&start) = self.waiting.front()
             && start <= now
@@ -203,18 +210,29 @@ impl Pipe {
         self.seen += u64::from(waiting);
         let sending = self.time_for(bytes);
         let mut full = waiting >= self.most_waiting;
+        let mut is_marked = false;
         if self.is_special {
             let idle = now.since(self.busy_until);
             let more = &mut *self.more;
-            if let Some(red) = &mut more.red
-                && red.drops(waiting, idle, sending)
-            {
-                more.early += 1;
-                return Offered::Early;
+            if let Some(red) = &mut more.red {
+                match red.judge(waiting, idle, sending) {
+                    Judged::Takes => {}
+                    // Above the upper threshold it drops, so that none is kept by calling itself capable (RFC 3168 7).
+                    Judged::Signals if red.red.ecn && ecn.is_capable() => is_marked = true,
+                    Judged::Signals | Judged::Drops => {
+                        more.early += 1;
+                        return Offered::Early;
+                    }
+                }
             }
+            let left = |more: &More| more.rate.bytes_in(self.busy_until.since(now));
+            is_marked |= match more.mark {
+                Some(Limit::Packets(most)) => ecn.is_capable() && waiting > most,
+                Some(Limit::Bytes(most)) => ecn.is_capable() && left(more) > most,
+                Some(Limit::Unlimited) | None => false,
+            };
             if let Some(most) = more.most_bytes {
-                let left = more.rate.bytes_in(self.busy_until.since(now));
-                full |= left.saturating_add(bytes.into()) > most;
+                full |= left(more).saturating_add(bytes.into()) > most;
             }
         }
         let start = if self.busy_until > now {
@@ -228,6 +246,10 @@ impl Pipe {
             self.idle += now.since(self.busy_until);
             now
         };
+        if is_marked {
+            self.more.marked += 1;
+            *ecn = Ecn::Congested;
+        }
         self.bytes += u64::from(bytes);
         self.busy_until = start.saturating_add(sending);
         if self.is_special && self.more.loss.loses() {
@@ -269,7 +291,8 @@ impl Pipe {
         (self.offered, self.bytes, self.seen, self.max_waiting) = (0, 0, 0, 0);
         (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
         let more = &mut *self.more;
-        (more.full, more.early, more.lost, more.waited) = (0, 0, 0, 0);
+        (more.full, more.early, more.lost) = (0, 0, 0);
+        (more.marked, more.waited) = (0, 0);
         // A pause still open now counts as one from its start, which is after the last transmission.
         more.since = self.busy_until.min(now);
     }
@@ -290,6 +313,7 @@ impl Pipe {
             dropped_full: more.full,
             dropped_red: more.early,
             lost: more.lost,
+            marked: more.marked,
             utilisation: ratio(busy.as_ps() as f64, now.since(since).as_ps() as f64),
             mean_waiting: ratio(self.seen as f64, self.offered as f64),
             mean_wait: match sent {
@@ -299,6 +323,23 @@ impl Pipe {
             max_waiting: self.max_waiting,
         }
     }
+}
+
+impl More {
+    /// Whether packets that find room are dropped or marked.
+    fn is_active(&self) -> bool {
+        self.red.is_some() || self.mark.is_some()
+    }
+}
+
+/// What RED does with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Judged {
+    Takes,
+    /// A packet that may be marked is marked, another one dropped.
+    Signals,
+    /// The average is above the upper threshold.
+    Drops,
 }
 
 /// Random early detection (Floyd and Jacobson 1993).
@@ -321,14 +362,15 @@ impl RedState {
         }
     }
 
-    /// Whether a packet is dropped that finds `waiting` packets; with none, the link may have been idle.
-    fn drops(&mut self, waiting: u32, idle: Span, sending: Span) -> bool {
+    /// Judges a packet that finds `waiting` packets; with none, the link may have been idle.
+    fn judge(&mut self, waiting: u32, idle: Span, sending: Span) -> Judged {
         let Red {
             min,
             max,
             max_p,
             weight,
             gentle,
+            ecn: _,
         } = self.red;
         // As if small samples of zero had been taken for each packet that the link could have sent meanwhile.
         if idle > Span::ZERO && sending > Span::ZERO {
@@ -340,14 +382,14 @@ impl RedState {
         // congestion.
         let probability = if self.average < min || waiting <= 1 {
             self.since = None;
-            return false;
+            return Judged::Takes;
         } else if self.average < max {
             max_p * (self.average - min) / (max - min)
         } else if gentle && self.average < 2.0 * max {
             max_p + (1.0 - max_p) * (self.average - max) / max
         } else {
             self.since = Some(0);
-            return true;
+            return Judged::Drops;
         };
         let since = self.since.map_or(0, |count| count + 1);
         self.since = Some(since);
@@ -355,9 +397,9 @@ impl RedState {
         let spread = 1.0 - f64::from(since) * probability;
         if spread <= 0.0 || self.random.chance(probability / spread) {
             self.since = Some(0);
-            return true;
+            return Judged::Signals;
         }
-        false
+        Judged::Takes
     }
 }
 
@@ -375,7 +417,7 @@ mod tests {
     fn more_can_wait_than_time_lasts() {
         let mut pipe = Pipe::new("slow".into(), Rate::from_bps(1), Span::ZERO, 1_500);
         for _ in 0..2_000 {
-            pipe.offer(Time::ZERO, 1_500);
+            pipe.offer(Time::ZERO, 1_500, &mut Ecn::NotCapable);
         }
         let report = pipe.report(Time::ZERO, Time::ZERO);
         assert_eq!((report.sent, report.max_waiting), (2_000, 1_999));
@@ -391,19 +433,33 @@ mod tests {
     #[test]
     fn a_bound_in_bytes_counts_what_is_left_of_the_packet_being_sent() {
         let limit = Limit::Bytes(2_000);
-        let mut pipe = bounded(Queue { limit, red: None }, 0.0);
+        let queue = Queue {
+            limit,
+            red: None,
+            mark: None,
+        };
+        let mut pipe = bounded(queue, 0.0);
         let at = |us| Time::ZERO + Span::from_us(us);
+        let mut no_ecn = Ecn::NotCapable;
         let fits = |offered| matches!(offered, Offered::Arrives(_));
-        assert!(fits(pipe.offer(at(0), 1_000)));
-        assert!(fits(pipe.offer(at(0), 1_000)), "2,000 bytes are there");
-        assert_eq!(pipe.offer(at(0), 1), Offered::Full);
-        assert_eq!(pipe.offer(at(300), 301), Offered::Full);
-        assert!(fits(pipe.offer(at(300), 300)), "300 of them are sent");
+        assert!(fits(pipe.offer(at(0), 1_000, &mut no_ecn)));
+        assert!(
+            fits(pipe.offer(at(0), 1_000, &mut no_ecn)),
+            "2,000 bytes are there"
+        );
+        assert_eq!(pipe.offer(at(0), 1, &mut no_ecn), Offered::Full);
+        assert_eq!(pipe.offer(at(300), 301, &mut no_ecn), Offered::Full);
+        assert!(
+            fits(pipe.offer(at(300), 300, &mut no_ecn)),
+            "300 of them are sent"
+        );
         // An idle link takes a packet of any size.
         let limit = Limit::Bytes(10);
-        assert!(fits(
-            bounded(Queue { limit, red: None }, 0.0).offer(at(0), 1_000)
-        ));
+        assert!(fits(bounded(Queue { limit, ..queue }, 0.0).offer(
+            at(0),
+            1_000,
+            &mut no_ecn
+        )));
     }
 
     #[test]
@@ -414,13 +470,15 @@ mod tests {
             max_p: 0.5,
             weight: 0.5,
             gentle: true,
+            ecn: false,
         };
         let lost = |red: Option<Red>| -> Vec<usize> {
             let limit = Limit::Unlimited;
-            let mut pipe = bounded(Queue { limit, red }, 0.2);
+            let mark = None;
+            let mut pipe = bounded(Queue { limit, red, mark }, 0.2);
             let sent = (0..400_u64).filter_map(|n| {
                 let at = Time::ZERO + Span::from_us(n / 8 * 8_000);
-                let offered = pipe.offer(at, 1_000);
+                let offered = pipe.offer(at, 1_000, &mut Ecn::NotCapable);
                 offered.is_sent().then_some(offered)
             });
             let lost = sent.take(100).enumerate();
@@ -440,16 +498,80 @@ mod tests {
             max_p: 0.1,
             weight: 1e-9,
             gentle: true,
+            ecn: false,
         };
         let mut red = RedState::new(terms, Stream::new(1, "test"));
         red.average = 10.0;
         let mut dropped = |waiting| {
-            let drops = (0..1_000).filter(|_| red.drops(waiting, Span::ZERO, Span::from_us(1)));
+            let drops = (0..1_000)
+                .filter(|_| red.judge(waiting, Span::ZERO, Span::from_us(1)) != Judged::Takes);
             drops.count()
         };
         assert_eq!((dropped(0), dropped(1)), (0, 0));
         // Uniform between 1 and 1 / 0.05 packets apart (Floyd and Jacobson 1993, 7): 10.5 in the mean.
         let many = dropped(2);
         assert!((80..=110).contains(&many), "{many}");
+    }
+
+    /// RFC 3168 7: between the thresholds what may be marked is marked, above both it is dropped.
+    #[test]
+    fn red_marks_between_its_thresholds_and_drops_above() {
+        let queue = |ecn| Queue {
+            limit: Limit::Unlimited,
+            red: Some(Red {
+                min: 5.0,
+                max: 15.0,
+                max_p: 0.5,
+                weight: 1.0,
+                gentle: false,
+                ecn,
+            }),
+            mark: None,
+        };
+        let run = |with_ecn: bool, field: Ecn| {
+            let rate = Rate::from_bps(1_000);
+            let mut pipe = Pipe::new("slow".into(), rate, Span::ZERO, 1_500);
+            pipe = pipe.with_queue(queue(with_ecn), 0.0, (1, "slow"));
+            for _ in 0..500 {
+                pipe.offer(Time::ZERO, 1_500, &mut { field });
+            }
+            pipe.report(Time::ZERO, Time::ZERO)
+        };
+        let marked = run(true, Ecn::Capable0);
+        assert_eq!(marked.max_waiting, 15);
+        assert!((3..=10).contains(&marked.marked), "{}", marked.marked);
+        assert_eq!(marked.dropped_red, 500 - 16);
+        for (with_ecn, field) in [(true, Ecn::NotCapable), (false, Ecn::Capable0)] {
+            let other = run(with_ecn, field);
+            assert_eq!((other.marked, other.dropped_red), (0, 500 - 16));
+        }
+    }
+
+    #[test]
+    fn a_threshold_marks_what_finds_more() {
+        let marks = |mark: Limit, field: Ecn| {
+            let rate = Rate::from_bps(1_000);
+            let mut pipe = Pipe::new("slow".into(), rate, Span::ZERO, 1_500);
+            let queue = Queue {
+                limit: Limit::Packets(20),
+                red: None,
+                mark: Some(mark),
+            };
+            pipe = pipe.with_queue(queue, 0.0, (1, "slow"));
+            let offered = (0..30).map(|_| {
+                let mut ecn = field;
+                let offered = pipe.offer(Time::ZERO, 1_500, &mut ecn);
+                (ecn == Ecn::Congested, offered)
+            });
+            let offered: Vec<_> = offered.collect();
+            let first = offered.iter().position(|it| it.0);
+            let full = offered.iter().filter(|it| it.1 == Offered::Full).count();
+            (first, full, pipe.report(Time::ZERO, Time::ZERO).marked)
+        };
+        // One is being sent; the seventh in the queue finds six.
+        assert_eq!(marks(Limit::Packets(5), Ecn::Capable0), (Some(7), 9, 14));
+        // Bytes count what is left of the one being sent.
+        assert_eq!(marks(Limit::Bytes(7_500), Ecn::Capable1), (Some(6), 9, 15));
+        assert_eq!(marks(Limit::Packets(5), Ecn::NotCapable), (None, 9, 0));
     }
 }

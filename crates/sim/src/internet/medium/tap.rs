@@ -108,6 +108,7 @@ impl<'a> OnWire<'a> {
         match &packet.body {
             Body::Real(real) => Ipv4Packet {
                 ttl,
+                tos: packet.ecn.in_tos(real.tos),
                 ..Ipv4Packet::clone(real)
             },
             Body::Fragment { group, offset } => {
@@ -123,6 +124,7 @@ impl<'a> OnWire<'a> {
                 Ipv4Packet {
                     id,
                     ttl,
+                    tos: packet.ecn.in_tos(whole.tos),
                     more_fragments: more || whole.more_fragments,
                     fragment_offset: whole.fragment_offset + (offset / 8) as u16,
                     body,
@@ -138,6 +140,7 @@ impl<'a> OnWire<'a> {
                 };
                 Ipv4Packet {
                     ttl,
+                    tos: packet.ecn.in_tos(0),
                     dont_fragment: false,
                     ..Ipv4Packet::new(src, dst, content(packet, body))
                 }

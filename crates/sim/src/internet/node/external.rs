@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use layercast_core::Time;
+use layercast_tcp::Ecn;
 use layercast_wire::{
     IcmpMessage, IpBody, IpError, Ipv4Packet, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP, Payload,
     TcpSegment,
@@ -245,7 +246,8 @@ impl External {
             (PROTOCOL_TCP, Some(host)) => match TcpSegment::decode(packet.src, own, data.clone()) {
                 Ok(segment) => {
                     let from = medium.node_addresses[from.0 as usize];
-                    tcp.receive_real(host, from, segment, &mut medium.engine);
+                    let ecn = Ecn::of_tos(packet.tos);
+                    tcp.receive_real(host, (from, ecn), segment, &mut medium.engine);
                 }
                 Err(_) => medium.drops.not_mine += 1,
             },

@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Time, prefetch};
-use layercast_tcp::{ConnId, Endpoint, TcpCounts, TcpEvent};
+use layercast_tcp::{ConnId, Ecn, Endpoint, TcpCounts, TcpEvent};
 use layercast_wire::TcpSegment;
 use layercast_workload::app::{self, AppInput};
 
@@ -173,7 +173,7 @@ impl Host {
     }
 
     #[inline]
-    fn send_segment(&mut self, id: PacketId, dst: Ipv4Addr, medium: &mut Medium) {
+    fn send_segment(&mut self, id: PacketId, dst: Ipv4Addr, ecn: Ecn, medium: &mut Medium) {
         let packet = medium.packets.get_mut(id);
         let Body::Tcp(segment) = &packet.body else {
             return medium.packets.remove(id);
@@ -189,7 +189,8 @@ impl Host {
         let (src, peer) = (self.node, self.peer);
         let packet = medium.packets.get_mut(id);
         (packet.src, packet.dst) = (src, peer.node);
-        (packet.step, packet.flow, packet.ttl) = (peer.first.step, peer.flow, TTL);
+        (packet.step, packet.flow) = (peer.first.step, peer.flow);
+        (packet.ttl, packet.ecn) = (TTL, ecn);
         medium.set_out(src, id);
     }
 
@@ -304,7 +305,7 @@ impl TcpHosts {
     #[inline(always)]
     pub fn receive(&mut self, host: u32, id: PacketId, medium: &mut Medium) -> bool {
         let packet = medium.packets.get_mut(id);
-        let src = packet.src;
+        let (src, ecn) = (packet.src, packet.ecn);
         let Body::Tcp(segment) = &mut packet.body else {
             return false;
         };
@@ -313,7 +314,7 @@ impl TcpHosts {
         let ends = state.ends(src);
         let ends = ends.unwrap_or_else(|| (address(src), state.address));
         let Engine { now, obs, .. } = &mut medium.engine;
-        state.endpoint.receive(*now, ends, segment, obs);
+        state.endpoint.receive(*now, ends, ecn, segment, obs);
         medium.packets.remove(id);
         self.touch(host);
         true
@@ -323,7 +324,7 @@ impl TcpHosts {
     pub fn receive_real(
         &mut self,
         host: u32,
-        from: Ipv4Addr,
+        (from, ecn): (Ipv4Addr, Ecn),
         mut segment: TcpSegment,
         engine: &mut Engine,
     ) {
@@ -331,7 +332,7 @@ impl TcpHosts {
         let ends = (from, state.address);
         state
             .endpoint
-            .receive(engine.now, ends, &mut segment, &mut engine.obs);
+            .receive(engine.now, ends, ecn, &mut segment, &mut engine.obs);
         self.touch(host);
     }
 
@@ -350,11 +351,11 @@ impl TcpHosts {
             let (id, segment) = medium.packets.reserve();
             let state = &mut self.all[host as usize];
             let Engine { now, obs, .. } = &mut medium.engine;
-            let Some((_, dst)) = state.endpoint.poll_segment(*now, segment, obs) else {
+            let Some((_, dst, ecn)) = state.endpoint.poll_segment(*now, segment, obs) else {
                 medium.packets.remove(id);
                 break;
             };
-            state.send_segment(id, dst, medium);
+            state.send_segment(id, dst, ecn, medium);
         }
         let state = &mut self.all[host as usize];
         let Engine { now, kernel, .. } = &mut medium.engine;

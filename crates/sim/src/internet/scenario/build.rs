@@ -270,16 +270,19 @@ impl<'a> Builder<'a> {
         }
         check_delay(&at("delay"), line.delay.0)?;
         check_mtu(&at("mtu"), line.mtu)?;
-        let there = way(&at, line.rate.0, line.queue.0, line.red, line.loss)?;
+        let mark = line.mark.map(|mark| mark.0);
+        let queue = (line.queue.0, mark);
+        let there = way(&at, line.rate.0, queue, line.red, line.loss)?;
         let back = line.back.unwrap_or_default();
-        let red = match back.queue {
-            Some(_) => back.red,
-            None => back.red.or(line.red),
+        let (red, mark) = match back.queue {
+            Some(_) => (back.red, back.mark),
+            None => (back.red.or(line.red), back.mark.or(line.mark)),
         };
+        let mark = mark.map(|mark| mark.0);
         let back = way(
             &|name| at(&format!("back.{name}")),
             back.rate.unwrap_or(line.rate).0,
-            back.queue.unwrap_or(line.queue).0,
+            (back.queue.unwrap_or(line.queue).0, mark),
             red,
             back.loss.unwrap_or(line.loss),
         )?;

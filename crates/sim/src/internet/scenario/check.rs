@@ -51,7 +51,7 @@ pub(super) fn kind(field: &str, name: &str, thing: Thing, accepted: &'static str
 pub(super) fn way(
     at: &dyn Fn(&str) -> String,
     rate: Rate,
-    limit: Limit,
+    (limit, mark): (Limit, Option<Limit>),
     red: Option<RedSpec>,
     loss: f64,
 ) -> Result<Way, ScenarioError> {
@@ -102,10 +102,16 @@ pub(super) fn way(
             return Err(ScenarioError::value(field, value, accepted));
         }
     }
+    if let Some(mark) = mark
+        && matches!(mark, Limit::Packets(0) | Limit::Bytes(0) | Limit::Unlimited)
+    {
+        let accepted = "a queue such as \"65 packets\" or \"97 kB\"";
+        return Err(ScenarioError::value(at("mark"), mark.write(), accepted));
+    }
     let red = red.map(RedSpec::red);
     Ok(Way {
         rate,
-        queue: Queue { limit, red },
+        queue: Queue { limit, red, mark },
         loss,
     })
 }

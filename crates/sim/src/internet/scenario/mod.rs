@@ -41,7 +41,7 @@ pub use schema::{
     BackSpec, BudgetSpec, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec, LineSpec, LinkSpec,
     RedSpec, RouterSpec, RunSpec, Scenario, SiteSpec, Version, WorkloadSpec,
 };
-pub use tcp::{ProfileName, TcpSpec, VariantName};
+pub use tcp::{EcnName, ProfileName, TcpSpec, VariantName};
 pub use topology::{Kind, TopologySpec};
 pub use warnings::Warning;
 pub use xtp::{RetransmissionName, XtpSpec};

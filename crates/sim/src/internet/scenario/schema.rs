@@ -231,6 +231,9 @@ pub struct LineSpec {
     /// Random early detection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub red: Option<RedSpec>,
+    /// Marks ECN-capable packets that find more than this in the queue, as DCTCP needs it: "65 packets" or "97 kB".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Text<Limit>>,
     /// Probability that a packet is lost.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
@@ -262,6 +265,9 @@ pub struct LinkSpec {
     /// Random early detection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub red: Option<RedSpec>,
+    /// Marks ECN-capable packets that find more than this in the queue, as DCTCP needs it: "65 packets" or "97 kB".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Text<Limit>>,
     /// Probability that a packet is lost.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
@@ -282,6 +288,7 @@ impl LinkSpec {
             delay: self.delay,
             queue: self.queue,
             red: self.red,
+            mark: self.mark,
             loss: self.loss,
             mtu: self.mtu,
             back: self.back,
@@ -289,7 +296,7 @@ impl LinkSpec {
     }
 }
 
-/// Properties of the reverse direction; with `queue`, `red` is not inherited.
+/// Properties of the reverse direction; with `queue`, `red` and `mark` are not inherited.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackSpec {
@@ -302,6 +309,9 @@ pub struct BackSpec {
     /// Random early detection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub red: Option<RedSpec>,
+    /// Threshold above which ECN-capable packets are marked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Text<Limit>>,
     /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
@@ -329,6 +339,9 @@ pub struct RedSpec {
     /// From max to twice max the probability grows from max_p to 1 (Floyd 2000).
     #[serde(default = "yes")]
     pub gentle: bool,
+    /// ECN-capable packets are marked instead of dropped, up to the upper threshold (RFC 3168).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ecn: bool,
 }
 
 impl RedSpec {
@@ -339,6 +352,7 @@ impl RedSpec {
             max_p: self.max_p,
             weight: self.weight,
             gentle: self.gentle,
+            ecn: self.ecn,
         }
     }
 }

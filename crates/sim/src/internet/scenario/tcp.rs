@@ -1,7 +1,7 @@
 //! `[tcp.NAME]`: a profile and what is different.
 
 use layercast_core::Span;
-use layercast_tcp::{Profile, Quirks, TcpConfig, Variant};
+use layercast_tcp::{EcnMode, Profile, Quirks, TcpConfig, Variant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,20 @@ pub enum VariantName {
     Cubic,
     /// CUBIC as Linux has it: slower where Reno is fair to it, with HyStart.
     Linux,
+    /// DCTCP (RFC 8257), with ecn = "dctcp".
+    Dctcp,
+}
+
+/// Whether a host uses ECN, and what its receivers echo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnName {
+    /// No ECN.
+    Off,
+    /// A mark is echoed until the sender has reduced its window (RFC 3168).
+    Rfc3168,
+    /// Each mark is echoed once (RFC 8257): both hosts of a connection have to do so.
+    Dctcp,
 }
 
 /// A TCP configuration: a profile and overrides of it.
@@ -130,6 +144,9 @@ pub struct TcpSpec {
     /// Offer selective acknowledgements (RFC 2018).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
+    /// Explicit congestion notification. Default: "off"; with the variant "dctcp", "dctcp".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<EcnName>,
     /// The acknowledgement that completes a passive open grows the window by a segment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passive_open_counts: Option<bool>,
@@ -197,6 +214,7 @@ impl TcpSpec {
                 Some(VariantName::Sack) => Variant::Sack,
                 Some(VariantName::Cubic) => Variant::Cubic,
                 Some(VariantName::Linux) => Variant::Linux,
+                Some(VariantName::Dctcp) => Variant::Dctcp,
             },
             slow_tick: tick,
             fast_tick: self.fast_tick.map_or(base.fast_tick, |tick| tick.0.0),
@@ -229,6 +247,12 @@ impl TcpSpec {
             window_scaling: self.window_scaling.unwrap_or(base.window_scaling),
             timestamps: self.timestamps.unwrap_or(base.timestamps),
             sack: self.sack.unwrap_or(base.sack),
+            ecn: match (self.ecn, self.variant) {
+                (None, Some(VariantName::Dctcp)) | (Some(EcnName::Dctcp), _) => EcnMode::EachMark,
+                (None, _) => base.ecn,
+                (Some(EcnName::Off), _) => EcnMode::Off,
+                (Some(EcnName::Rfc3168), _) => EcnMode::Classic,
+            },
             quirks: Quirks {
                 passive_open_counts: self
                     .passive_open_counts

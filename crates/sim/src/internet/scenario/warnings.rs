@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use layercast_tcp::EcnMode;
+
 use crate::internet::network::{AtmEnd, Limit, Network, NodeIndex, Role};
 
 /// A configuration that works, but not as its author may think.
@@ -28,6 +30,16 @@ pub enum Warning {
         /// The link, such as `left->right`.
         link: String,
     },
+    /// The threshold of marks is not below what the queue holds.
+    MarkAboveQueue {
+        /// The link, such as `left->right`.
+        link: String,
+    },
+    /// A queue marks, but no host is ECN-capable.
+    MarksNothing {
+        /// The link, such as `left->right`.
+        link: String,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -47,6 +59,16 @@ impl fmt::Display for Warning {
                 f,
                 "the queue of {link} is full before red.min: no packet is ever dropped early; lower \
                  red.min or raise queue"
+            ),
+            Warning::MarkAboveQueue { link } => write!(
+                f,
+                "the queue of {link} is full before it marks: no packet is ever marked; lower mark or \
+                 raise queue"
+            ),
+            Warning::MarksNothing { link } => write!(
+                f,
+                "the queue of {link} marks packets of ECN-capable hosts, but no host is one; set ecn of \
+                 their TCP, such as variant = \"dctcp\""
             ),
         }
     }
@@ -92,6 +114,12 @@ impl Network {
         });
         warnings.extend(first);
         let name = |node: NodeIndex| &self.nodes[node.0 as usize].name;
+        let has_ecn = self
+            .nodes
+            .iter()
+            .any(|node| matches!(&node.role, Role::Host(tcp) if tcp.ecn != EcnMode::Off));
+        // One of many links is enough.
+        let mut is_told = false;
         for link in &self.links {
             for (way, from, to) in [
                 (0, link.ends[0], link.ends[1]),
@@ -103,6 +131,21 @@ impl Network {
                 {
                     let link = format!("{}->{}", name(from), name(to));
                     warnings.push(Warning::RedAboveQueue { link });
+                }
+                let is_full = match (queue.mark, queue.limit) {
+                    (Some(Limit::Packets(mark)), Limit::Packets(most)) => mark >= most,
+                    (Some(Limit::Bytes(mark)), Limit::Bytes(most)) => mark >= most,
+                    _ => false,
+                };
+                if is_full {
+                    let link = format!("{}->{}", name(from), name(to));
+                    warnings.push(Warning::MarkAboveQueue { link });
+                }
+                let marks = queue.mark.is_some() || queue.red.is_some_and(|red| red.ecn);
+                if marks && !has_ecn && !is_told {
+                    is_told = true;
+                    let link = format!("{}->{}", name(from), name(to));
+                    warnings.push(Warning::MarksNothing { link });
                 }
             }
         }

@@ -35,6 +35,7 @@ fn as_segments(counts: XtpCounts) -> TcpCounts {
         retransmitted: counts.retransmitted,
         timeouts: counts.handshakes,
         fast_retransmits: 0,
+        ecn_reductions: 0,
     }
 }
 
@@ -60,6 +61,8 @@ pub(crate) struct FlowState {
     sent: u64,
     received: u64,
     delay: MeanSpan,
+    /// When its last datagram arrived.
+    last_arrival: Time,
     completed: Option<Time>,
     /// When a source of datagrams pauses next, if it does.
     pauses: Option<Time>,
@@ -94,6 +97,7 @@ impl FlowState {
             sent: 0,
             received: 0,
             delay: MeanSpan::default(),
+            last_arrival: Time::ZERO,
             completed: None,
             pauses: None,
         }
@@ -130,6 +134,7 @@ impl FlowState {
     pub fn take_received(&mut self, other: &FlowState) {
         self.received = other.received;
         self.delay = other.delay;
+        self.last_arrival = other.last_arrival;
         self.completed = other.completed;
     }
 
@@ -240,6 +245,7 @@ impl Flows {
         flow.received += 1;
         self.bytes[n as usize] += u64::from(bytes - 28);
         flow.delay.add(now.since(sent));
+        flow.last_arrival = now;
     }
 
     /// All data of a flow are where they go.
@@ -434,6 +440,18 @@ impl FlowState {
         self.last
     }
 
+    /// The end of the time in which a flow that did not complete was delivered. After its stop, a connection still delivers what
+    /// was written to it, and a queue the datagrams that wait.
+    fn delivers_until(&self, now: Time) -> Time {
+        match self.flow.traffic {
+            Traffic::Datagrams { .. } => {
+                let stop = self.flow.stop.unwrap_or(now);
+                stop.max(self.last_arrival).min(now)
+            }
+            _ => now,
+        }
+    }
+
     fn report(&self, (since, now): (Time, Time), counts: TcpCounts, bytes: u64) -> FlowReport {
         let TcpCounts {
             sent,
@@ -442,11 +460,12 @@ impl FlowState {
             retransmitted,
             timeouts,
             fast_retransmits,
+            ecn_reductions,
         } = self.before;
         let has_ends = !matches!(self.flow.traffic, Traffic::Datagrams { .. });
         let from = since.max(self.flow.start);
-        let stop = self.flow.stop.unwrap_or(now).min(now);
-        let to = self.completed.unwrap_or(stop);
+        let until = self.delivers_until(now);
+        let to = self.completed.unwrap_or(until);
         let seconds = to.min(now).since(from).as_secs_f64();
         FlowReport {
             name: self.flow.name.clone(),
@@ -472,12 +491,13 @@ impl FlowState {
             retransmitted: counts.retransmitted - retransmitted,
             timeouts: counts.timeouts - timeouts,
             fast_retransmits: counts.fast_retransmits - fast_retransmits,
+            ecn_reductions: counts.ecn_reductions - ecn_reductions,
             mean_delay: (!has_ends).then(|| self.delay.seconds()),
             completed: self.completed.map(Time::as_secs_f64),
             receivers: self
                 .group
                 .as_ref()
-                .map_or(Vec::new(), |it| it.report((from, stop))),
+                .map_or(Vec::new(), |it| it.report((from, until))),
         }
     }
 }

@@ -118,11 +118,11 @@ impl Group {
         }
     }
 
-    /// What each receiver got since `since`, of a flow that stops then.
-    pub fn report(&self, (since, stop): (Time, Time)) -> Vec<ReceiverReport> {
+    /// What each receiver got between two instants.
+    pub fn report(&self, (since, until): (Time, Time)) -> Vec<ReceiverReport> {
         let members = self.members.iter().map(|member| {
             let from = member.joined.map(|at| at.max(since));
-            let to = member.completed.unwrap_or(stop);
+            let to = member.completed.unwrap_or(until);
             let seconds = from.map_or(0.0, |from| to.since(from).as_secs_f64());
             ReceiverReport {
                 name: member.name.clone(),

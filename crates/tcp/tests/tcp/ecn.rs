@@ -1,0 +1,198 @@
+//! Explicit congestion notification: RFC 3168, and the echo of each mark of RFC 8257.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use layercast_core::{Span, Stream};
+use layercast_tcp::{Ecn, EcnMode, Profile, TcpConfig, TcpPacket, TcpStats, Variant};
+use layercast_wire::{Payload, TcpFlags};
+
+use super::net::{Net, ms};
+
+/// Bytes of segments that the network marked, bytes acknowledged with ECE set, and reductions of the window.
+#[derive(Default, Debug)]
+struct Seen {
+    marked: u64,
+    echoed: u64,
+    data: u64,
+    /// Packets by ECN field and flags that may not be as they are.
+    wrong: Vec<String>,
+    acked: Option<u32>,
+}
+
+fn config(variant: Variant, ecn: EcnMode) -> TcpConfig {
+    TcpConfig {
+        variant,
+        ecn,
+        timestamps: false,
+        ..TcpConfig::from(Profile::Modern)
+    }
+}
+
+/// Sends for `seconds`, 20 ms one way; of data segments those that `fate` says are marked or lost.
+fn sends(
+    configs: [TcpConfig; 2],
+    seconds: u64,
+    mut fate: impl FnMut(u64) -> Fate + 'static,
+) -> (TcpStats, Seen, [bool; 2]) {
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let (shared, mut highest) = (seen.clone(), 0);
+    let channel = move |host, mut packet: TcpPacket| {
+        let mut seen = shared.borrow_mut();
+        let segment = &packet.segment;
+        let len = segment.payload.len() as u64;
+        if host == 0 && len > 0 {
+            seen.data += 1;
+            let is_new = segment.seq.0.wrapping_sub(highest) as i32 >= 0 || highest == 0;
+            if is_new {
+                highest = segment.seq.0;
+            } else if packet.ecn.is_capable() {
+                seen.wrong.push(format!("sent again: {segment:?}"));
+            }
+            match fate(seen.data) {
+                Fate::Marked if packet.ecn.is_capable() => {
+                    packet.ecn = Ecn::Congested;
+                    seen.marked += len;
+                }
+                Fate::Lost => return Vec::new(),
+                _ => {}
+            }
+        } else if packet.ecn.is_capable() {
+            seen.wrong.push(format!("no data: {segment:?}"));
+        }
+        if host == 1 && segment.flags.has(TcpFlags::ACK) {
+            let ack = segment.ack.0;
+            let before = seen.acked.replace(ack).unwrap_or(ack);
+            if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
+                seen.echoed += u64::from(ack.wrapping_sub(before));
+            }
+        }
+        vec![(ms(20), packet)]
+    };
+    let mut net = Net::new(configs, Box::new(channel));
+    let (near, far) = net.open();
+    net.sink = Some((1, far));
+    let end = net.now + Span::from_secs(seconds);
+    loop {
+        net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
+        if !net.step(end) {
+            break;
+        }
+    }
+    let in_use = [(0, near), (1, far)].map(|(host, id)| net.hosts[host].info(id).unwrap().ecn);
+    let stats = net.hosts[0].stats();
+    drop(net);
+    (stats, Rc::into_inner(seen).unwrap().into_inner(), in_use)
+}
+
+enum Fate {
+    Arrives,
+    Marked,
+    Lost,
+}
+
+#[test]
+fn it_is_in_use_if_both_want_it() {
+    use EcnMode::{Classic, Off};
+    for (a, b) in [
+        (Off, Off),
+        (Off, Classic),
+        (Classic, Off),
+        (Classic, Classic),
+    ] {
+        let configs = [a, b].map(|mode| config(Variant::Sack, mode));
+        let (stats, seen, in_use) = sends(configs, 1, |_| Fate::Marked);
+        let both = a == Classic && b == Classic;
+        assert_eq!(in_use, [both; 2]);
+        assert_eq!((seen.marked > 0, stats.ecn_reductions > 0), (both, both));
+        assert!(seen.wrong.is_empty(), "{:?}", seen.wrong);
+    }
+}
+
+#[test]
+fn one_mark_halves_the_window_once() {
+    let configs = || [(); 2].map(|()| config(Variant::Sack, EcnMode::Classic));
+    let (stats, seen, _) = sends(configs(), 2, |n| match n {
+        // Half of a window of slow start.
+        60..90 => Fate::Marked,
+        _ => Fate::Arrives,
+    });
+    assert_eq!((stats.ecn_reductions, stats.retransmitted), (1, 0));
+    // The echo lasts until the sender says that it has reduced its window, a round trip later.
+    assert!(seen.echoed > seen.marked, "{seen:?}");
+    // As after a loss, the sender sends half of what it would have sent.
+    let (lossy, ..) = sends(configs(), 2, |n| match n {
+        60 => Fate::Lost,
+        _ => Fate::Arrives,
+    });
+    let ratio = seen.data as f64 / lossy.sent as f64;
+    assert!((0.8..1.25).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn marks_and_a_loss_in_one_window_are_one_reduction() {
+    let run = |marked: std::ops::Range<u64>| {
+        let configs = [(); 2].map(|()| config(Variant::Sack, EcnMode::Classic));
+        let (stats, seen, _) = sends(configs, 3, move |n| match n {
+            60 => Fate::Lost,
+            n if marked.contains(&n) => Fate::Marked,
+            _ => Fate::Arrives,
+        });
+        assert_eq!(stats.fast_retransmits, 1);
+        (stats.ecn_reductions, seen.data as f64)
+    };
+    let (_, alone) = run(0..0);
+    // The first duplicate echoes a mark; or recovery has begun before the echo comes.
+    for (marked, reductions) in [(61..80, 1), (70..80, 0)] {
+        let (counted, data) = run(marked);
+        assert_eq!(counted, reductions);
+        assert!((data / alone - 1.0).abs() < 0.05, "{data} beside {alone}");
+    }
+}
+
+/// RFC 8257 3.2: with delayed acknowledgements, too, the sender hears exactly how many bytes were marked.
+#[test]
+fn each_mark_is_echoed() {
+    for seed in 0..20 {
+        let mut random = Stream::new(seed, "test/marks");
+        let configs = [(); 2].map(|()| config(Variant::Dctcp, EcnMode::EachMark));
+        let (stats, seen, in_use) = sends(configs, 2, move |_| match random.below(4) {
+            0 => Fate::Marked,
+            _ => Fate::Arrives,
+        });
+        assert_eq!(in_use, [true; 2]);
+        assert!(seen.marked > 40_000 && stats.ecn_reductions > 5, "{seen:?}");
+        // But for what is under way at the end.
+        let missing = seen
+            .marked
+            .checked_sub(seen.echoed)
+            .expect("no more than that");
+        assert!(missing < seen.marked / 10, "{seen:?}");
+        assert!(seen.wrong.is_empty(), "{:?}", seen.wrong);
+    }
+}
+
+#[test]
+fn each_mark_is_echoed_where_all_arrives() {
+    // Marks end before the run does: nothing is under way.
+    for pattern in 0..64_u64 {
+        let configs = [(); 2].map(|()| config(Variant::Dctcp, EcnMode::EachMark));
+        let (_, seen, _) = sends(configs, 2, move |n| match pattern >> (n % 6) & 1 {
+            1 if n < 60 => Fate::Marked,
+            _ => Fate::Arrives,
+        });
+        assert_eq!(seen.marked, seen.echoed, "{pattern:06b}");
+    }
+}
+
+#[test]
+fn nothing_is_capable_that_is_sent_again() {
+    let mut random = Stream::new(3, "test/fates");
+    let configs = [(); 2].map(|()| config(Variant::Dctcp, EcnMode::EachMark));
+    let (stats, seen, _) = sends(configs, 10, move |_| match random.below(100) {
+        0 => Fate::Lost,
+        1..4 => Fate::Marked,
+        _ => Fate::Arrives,
+    });
+    assert!(stats.retransmitted > 5 && seen.wrong.is_empty(), "{seen:?}");
+}
