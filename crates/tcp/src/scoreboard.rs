@@ -83,6 +83,16 @@ impl Scoreboard {
         self.sacked.gaps(at, top).next()
     }
 
+    /// Everything below that is lost that was not acknowledged.
+    pub(crate) fn lost_below(&self) -> u64 {
+        self.lost_below
+    }
+
+    /// Bytes that are acknowledged selectively.
+    pub(crate) fn held(&self) -> u64 {
+        self.sacked.iter().map(|(from, to)| to - from).sum()
+    }
+
     /// Bytes of memory beside the bytes themselves.
     pub(crate) fn memory(&self) -> usize {
         self.sacked.memory()

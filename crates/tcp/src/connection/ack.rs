@@ -4,6 +4,7 @@ use layercast_core::Time;
 use layercast_wire::{TcpFlags, TcpSegment};
 
 use super::input::Ack;
+use super::prr::Prr;
 use super::{Alarm, Connection, Host, State};
 use crate::control::Acked;
 use crate::{Echo, Variant};
@@ -23,10 +24,16 @@ impl Connection {
             self.challenge(now);
             return false;
         }
+        let before = match host.config.variant {
+            Variant::Linux => self.delivered(),
+            _ => 0,
+        };
+        let lost_before = self.scoreboard.lost_below();
         let news = self.take_blocks(segment);
         if news {
             self.scoreboard.find_losses(host.config.dup_acks, self.mss);
         }
+        let una = self.una;
         if self.marks.in_use && ack.ack == self.una as i64 {
             self.hear_echo(self.una, segment);
         }
@@ -36,7 +43,28 @@ impl Connection {
             _ if host.config.quirks.count_acks => self.dups = 0,
             _ => {}
         }
+        if self.prr.is_some() {
+            let delivered = self.delivered().saturating_sub(before);
+            let makes_progress = self.una > una && self.scoreboard.lost_below() <= lost_before;
+            self.reduce(delivered, makes_progress);
+        }
         true
+    }
+
+    /// Bytes that have arrived, as far as is known.
+    fn delivered(&self) -> u64 {
+        self.una + self.scoreboard.held()
+    }
+
+    /// Sets the window in a recovery that reduces it step by step.
+    fn reduce(&mut self, delivered: u64, makes_progress: bool) {
+        let Some(prr) = self.prr.as_mut().filter(|_| delivered > 0) else {
+            return;
+        };
+        let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
+        let threshold = self.congestion.ssthresh();
+        let more = prr.allows((delivered, makes_progress), pipe, threshold, self.mss);
+        self.congestion.set_cwnd(pipe + more);
     }
 
     /// RFC 5681 2: nothing new, something outstanding, no data, no window update; with SACK, news.
@@ -119,12 +147,12 @@ impl Connection {
             }
         };
         if lost && !guarded {
-            self.recover_fast(recovery);
+            self.recover_fast(host, recovery);
         }
     }
 
     /// Fast retransmit.
-    fn recover_fast(&mut self, recovery: Variant) {
+    fn recover_fast(&mut self, host: &Host, recovery: Variant) {
         // What limited transmit sent beyond the window does not count (RFC 5681 3.2, step 2).
         let flight = (self.max - self.una).min(self.congestion.cwnd());
         let window = self.wnd.min(self.congestion.cwnd());
@@ -155,6 +183,9 @@ impl Connection {
                 self.partial = false;
             }
             Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => {
+                if host.config.variant == Variant::Linux {
+                    self.prr = Some(Prr::new(self.congestion.cwnd()));
+                }
                 self.congestion.set_cwnd(threshold);
                 (self.recover, self.recovering) = (self.max, true);
                 // What the recovery before sent again beyond its end may still be on its way.
@@ -185,7 +216,12 @@ impl Connection {
                 }
             }
             Variant::NewReno if self.recovering => restarts = self.on_recovery_ack(at, bytes),
-            Variant::Sack if self.recovering && at >= self.recover => self.recovering = false,
+            Variant::Sack if self.recovering && at >= self.recover => {
+                self.recovering = false;
+                if self.prr.take().is_some() {
+                    self.congestion.set_cwnd(self.congestion.ssthresh());
+                }
+            }
             _ => {}
         }
         self.dups = 0;

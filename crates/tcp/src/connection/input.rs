@@ -72,7 +72,7 @@ impl Connection {
         if len == 0 {
             let acked = segment.ack.diff(self.seq(self.una));
             let is_new = acked > 0 && acked as u64 <= self.max - self.una;
-            return is_new && segment.options.sack.is_empty();
+            return is_new && segment.options.sack.is_empty() && self.prr.is_none();
         }
         let all_is_acked = self.max == self.una && segment.ack == self.seq(self.una);
         let fits = self.rcv_nxt + len <= self.rcv_adv;

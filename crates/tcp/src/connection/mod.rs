@@ -8,6 +8,7 @@ mod ack;
 mod input;
 mod output;
 mod probe;
+mod prr;
 mod timers;
 
 use core::net::SocketAddrV4;
@@ -27,6 +28,7 @@ use layercast_bytestream::Reassembly;
 
 pub(crate) use input::{Outcome, reset_for};
 pub(crate) use probe::Measured;
+use prr::Prr;
 
 /// What all connections of a host share.
 #[derive(Debug)]
@@ -232,6 +234,8 @@ pub(crate) struct Connection {
     /// Highest offset sent again in this recovery; `rescued`: whether the rescue was used (RFC 6675 4).
     resent: u64,
     pub(crate) marks: Marks,
+    /// Of the recovery at hand, with a variant that reduces its window step by step.
+    prr: Option<Prr>,
 }
 
 impl Connection {
@@ -276,6 +280,7 @@ impl Connection {
             scoreboard: Scoreboard::default(),
             resent: 0,
             marks: Marks::new(config.ecn),
+            prr: None,
             rescued: false,
             irs: Serial(0),
             rcv: Chain::new(1),

@@ -205,6 +205,9 @@ impl Connection {
         let payload = self.snd.slice(from, to);
         self.build(host, now, from, payload, flags, out);
         self.marks.is_capable = is_capable;
+        if let Some(prr) = &mut self.prr {
+            prr.sends(len);
+        }
         if from < self.max {
             self.outcome().retransmitted += 1;
         }
@@ -229,6 +232,9 @@ impl Connection {
         }
         self.build(host, now, from, payload, flags, out);
         self.resent = self.resent.max(to + u64::from(fin));
+        if let Some(prr) = &mut self.prr {
+            prr.sends(to - from);
+        }
         self.outcome().retransmitted += 1;
         if self.timers.rexmt.is_off() {
             let ticks = u64::from(self.rtt.rto());

@@ -77,7 +77,7 @@ impl Connection {
         self.nxt = self.una;
         self.timing = None;
         self.dups = 0;
-        (self.recovering, self.front) = (false, false);
+        (self.recovering, self.front, self.prr) = (false, false, None);
         self.recover = self.max;
         self.resent = self.una;
         self.scoreboard.clear();

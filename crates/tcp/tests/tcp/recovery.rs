@@ -92,3 +92,45 @@ fn duplicates_after_a_time_out_are_no_loss_to_reno() {
     assert!(stats.timeouts > 0, "{stats:?}");
     assert_eq!(stats.fast_retransmits, 0, "{stats:?}");
 }
+
+/// The windows in recovery, in segments sent, and the threshold.
+fn in_recovery(variant: Variant) -> (Vec<u64>, u64) {
+    let config = TcpConfig {
+        initial_window: 100,
+        ..modern(variant)
+    };
+    let mut count = 0;
+    let channel = move |host, packet: TcpPacket| {
+        count += u32::from(host == 0 && !packet.segment.payload.is_empty());
+        match host == 0 && count == 5 {
+            true => Vec::new(),
+            false => vec![(ms(20), packet)],
+        }
+    };
+    let mut net = Net::new([config.clone(), config], Box::new(channel));
+    let (near, far) = net.open();
+    net.sink = Some((1, far));
+    net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
+    net.run(Span::from_ms(100));
+    let number = |line: &str, name: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1).and_then(|word| word.parse::<u64>().ok())
+    };
+    let lines = net.log.iter().filter(|line| line.contains('>'));
+    let known = lines.filter_map(|line| Some((number(line, "cwnd")?, number(line, "ssthresh")?)));
+    let (windows, thresholds): (Vec<_>, Vec<_>) = known.unzip();
+    (windows, thresholds[0])
+}
+
+#[test]
+fn the_window_of_linux_falls_with_what_is_delivered() {
+    // RFC 6937: seven segments for ten that arrive, and the threshold at the end.
+    let (windows, threshold) = in_recovery(Variant::Linux);
+    assert!(windows[0] > 5 * threshold / 4, "{windows:?} {threshold}");
+    let lowest = windows.iter().position(|&it| it <= threshold);
+    let lowest = lowest.expect("recovery ends");
+    assert!(lowest > 40, "{windows:?} {threshold}");
+    assert!(windows[..lowest].is_sorted_by(|a, b| a + 1_448 >= *b));
+    let (at_once, threshold) = in_recovery(Variant::Sack);
+    assert_eq!(at_once[0], threshold);
+}
