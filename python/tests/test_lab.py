@@ -40,6 +40,7 @@ ELSEWHERE = (
     "packet-*",
     "partial-order-*",
     "admission-*",
+    "ilp-*",
     "available-*",
     "user-to-user-*",
     "where-*",

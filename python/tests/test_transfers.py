@@ -56,7 +56,8 @@ def test_cells_of_one_instant_share_a_full_buffer_as_the_specification_says():
     for here, told in zip(np.median(runs, axis=0), (76, 20.9, 1.1), strict=True):
         assert here == pytest.approx(told, rel=0.15, abs=0.3)
     alike = Setup(("tcp",) * 3, 9_140, (18,), seconds=30)
-    runs = np.array([transfers.run(alike, seed).goodput for seed in range(1, 6)])
+    # A connection has a standard deviation of 1 Mbit/s in a run: 15 of them show two percent.
+    runs = np.array([transfers.run(alike, seed).goodput for seed in range(1, 16)])
     assert runs.mean() == pytest.approx(22.7, rel=0.1)
     for means in (runs.mean(axis=0), runs.mean(axis=1)):
         assert np.abs(means / means.mean() - 1).max() < 0.02
