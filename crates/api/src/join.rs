@@ -317,6 +317,7 @@ impl Sorter {
             | JoinEvent::Renewed { .. }
             | JoinEvent::Advertised(_)
             | JoinEvent::GaveUp { .. }
+            | JoinEvent::Unexplained { .. }
             | JoinEvent::Zone(_)
             | JoinEvent::Second(_) => return,
         };

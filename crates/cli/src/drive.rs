@@ -20,11 +20,12 @@ use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
 use crate::live::{self, Through};
 use crate::metrics::Metrics;
-use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
+use crate::node::{Place, Stop, parent, runtime, wait_until};
 use crate::offered::Offered;
 use crate::output::{Lines, Table, count as count_of};
 use crate::repeats::Repeats;
 use crate::reporter::Reporter;
+use crate::trace::Trace;
 use crate::web;
 
 /// A node about to run.
@@ -218,7 +219,7 @@ impl Drive {
         if let Some(encoder) = guided.encoder.take() {
             encoder.end().await;
         }
-        trace.finish()?;
+        let traced = trace.finish();
         let t_s = clock.now().since(self.epoch).as_secs_f64();
         for text in repeats.rest() {
             reporter.event(t_s, &text)?;
@@ -235,7 +236,7 @@ impl Drive {
         stop.outcome()?;
         through
             .and_then(|it| it.control.failure())
-            .map_or(Ok(()), Err)
+            .map_or(traced, Err)
     }
 }
 

@@ -212,6 +212,14 @@ impl Failure {
         }
     }
 
+    /// Whether there is nothing to print of it, or all of it was printed.
+    pub fn is_told(&self) -> bool {
+        matches!(
+            self,
+            Failure::Interrupted | Failure::BrokenPipe | Failure::Unsatisfied | Failure::Partial
+        )
+    }
+
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {

@@ -10,11 +10,11 @@ use layercast_sim::group::{Group, GroupError, GroupSummary, Simulation};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::node::Trace;
 use crate::output::{Table, count, print, print_json};
 use crate::progress;
 use crate::scenario::explain_located;
 use crate::sim::on_interrupt;
+use crate::trace::Trace;
 
 /// Runs the scenario `text`, which was read from the file of `args`.
 pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
@@ -47,14 +47,13 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         return print(&format!("{}: nothing wrong\n", path.display()));
     }
     let stop = on_interrupt()?;
-    let summary = match &args.trace {
+    let (summary, traced) = match &args.trace {
         Some(to) => {
             let mut trace = Trace::open(Some(to), &group.name)?;
             let summary = simulate(group, trace.observer(), &stop).map_err(failed)?;
-            trace.finish()?;
-            summary
+            (summary, trace.finish())
         }
-        None => simulate(group, &mut Off, &stop).map_err(failed)?,
+        None => (simulate(group, &mut Off, &stop).map_err(failed)?, Ok(())),
     };
     match args.json {
         true => print_json(&summary)?,
@@ -64,7 +63,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         (true, _) => Err(Failure::Interrupted),
         (false, true) => Err(Failure::of(path, "it was not over")
             .hint("the result is partial; raise duration or events in [run]")),
-        (false, false) => Ok(()),
+        (false, false) => traced,
     }
 }
 

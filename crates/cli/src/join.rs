@@ -27,7 +27,7 @@ use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::metrics::Metrics;
 use crate::name;
-use crate::node::{Place, Stop, Trace, after, check_output, parent, runtime, wait_until};
+use crate::node::{Place, Stop, after, check_output, parent, runtime, wait_until};
 use crate::output::{Lines, are, complain, count};
 use crate::playout::PlayoutMoves;
 use crate::reasons::{Arrivals, STATED_WAIT_MS};
@@ -39,6 +39,7 @@ use crate::serve::node_id;
 use crate::signals;
 use crate::source_clock::{Following, in_brief, synchronised};
 use crate::stats;
+use crate::trace::Trace;
 use crate::zones;
 
 /// The kind of messages about the playout delay.
@@ -519,7 +520,7 @@ async fn receive(
     let (mut below, mut arrivals) = (Below::new(args.level, allowed), Arrivals::default());
     let (mut playout, mut repeats) = (PlayoutMoves::default(), Repeats::default());
     let mut following = Following::new(args.sync);
-    let mut unfit = None;
+    let (mut unfit, mut unexplained) = (None, false);
     let summary = loop {
         tokio::select! {
             summary = &mut running => {
@@ -570,6 +571,11 @@ async fn receive(
                     // Before anything is written.
                     unfit = Some(failure);
                     stop.token.cancel();
+                    continue;
+                }
+                if let JoinEvent::Unexplained { error, kind } = &event {
+                    unexplained = true;
+                    tell_unexplained(args, error, *kind);
                     continue;
                 }
                 if is_offer(&event) {
@@ -647,7 +653,7 @@ async fn receive(
         }
     };
     drop(running);
-    trace.finish()?;
+    let traced = trace.finish();
     let t_s = clock.now().since(epoch).as_secs_f64();
     for text in repeats.rest() {
         reporter.event(t_s, &text)?;
@@ -658,7 +664,7 @@ async fn receive(
     value["first_picture"] = value["output"]["stream"]["first"].clone();
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
     reporter.summary(&value, &in_words(&summary))?;
-    let mut unwritten = Vec::new();
+    let mut unwritten = Vec::from_iter(traced.err());
     // What ffmpeg says is the cause of what its pipe says.
     let drained = drain.as_ref().map(Drain::finish);
     let written = match &drained {
@@ -679,18 +685,21 @@ async fn receive(
         &args.explain,
     );
     if let (Some(error), Some(kind), Some(path)) = written {
-        let remedy = Failure::remedy(path, "write", &kind.into());
-        unwritten.push(Failure::new(error).hint(remedy));
+        unwritten.push(match unexplained {
+            true => Failure::Unsatisfied,
+            false => Failure::new(error).hint(Failure::remedy(path, "write", &kind.into())),
+        });
     }
     if let Some(last) = unwritten.pop() {
-        let is_failure = |it: &&Failure| !matches!(it, Failure::BrokenPipe);
-        for failure in unwritten.iter().filter(is_failure) {
-            complain(&failure.to_string());
-        }
-        if is_failure(&&last) {
+        let tell = |it: &Failure| {
+            if !it.is_told() {
+                complain(&it.to_string());
+            }
+        };
+        unwritten.iter().for_each(tell);
+        if !matches!(last, Failure::BrokenPipe) {
             // A signal gives the exit code; the error is printed all the same.
-            stop.outcome()
-                .inspect_err(|_| complain(&last.to_string()))?;
+            stop.outcome().inspect_err(|_| tell(&last))?;
         }
         return Err(last);
     }
@@ -708,6 +717,16 @@ async fn receive(
         return Err(Failure::Partial);
     }
     stop.outcome()
+}
+
+/// Says when it happens that the file of `--explain` cannot be written.
+fn tell_unexplained(args: &args::Join, error: &str, kind: io::ErrorKind) {
+    let path = args.explain.as_deref().unwrap_or(Path::new(""));
+    let remedy = Failure::remedy(path, "write", &kind.into());
+    let failure = Failure::new(error).hint(format!(
+        "{remedy}; the explanations end here, and the command continues without them"
+    ));
+    complain(&failure.to_string());
 }
 
 /// Whether an event says what the flow is from now on.
@@ -780,7 +799,10 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
             "the flow is gone: {reason}; it is joined again when it is back (--patience says for how long to wait)"
         ),
         JoinEvent::Sink(SinkEvent::Synchronised { by }) => synchronised(*by),
-        JoinEvent::Advertised(_) | JoinEvent::Sink(_) | JoinEvent::Zone(_) => return Ok(()),
+        JoinEvent::Advertised(_)
+        | JoinEvent::Sink(_)
+        | JoinEvent::Unexplained { .. }
+        | JoinEvent::Zone(_) => return Ok(()),
     };
     reporter.event(t_s, &text)
 }

@@ -60,6 +60,7 @@ mod stats;
 mod switch;
 mod table;
 mod token;
+mod trace;
 mod units;
 mod web;
 mod workload;

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufWriter, stdin};
+use std::io::{BufRead, stdin};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use layercast_core::{JsonSeq, Time};
+use layercast_core::Time;
 use layercast_mets::switch::PortConfig;
 use layercast_net::{
     Bearer, Clock, Connect, Control, Fingerprint, Frames, Identity, LocalSource, Neighbour,
@@ -27,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use crate::address;
 use crate::args::Role;
 use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::scenario::{self, Override};
 use crate::signals;
 
@@ -226,38 +225,6 @@ impl Place {
         receivers
             .map(|&i| self.network.receivers[i].name.clone())
             .collect()
-    }
-}
-
-/// Where the events of machines go: a file, or nowhere.
-pub struct Trace {
-    path: PathBuf,
-    out: Option<JsonSeq<BufWriter<File>>>,
-}
-
-impl Trace {
-    /// Opens the file at `path`, if there is one.
-    pub fn open(path: Option<&Path>, title: &str) -> Result<Trace, Failure> {
-        let Some(path) = path else {
-            let path = PathBuf::new();
-            return Ok(Trace { path, out: None });
-        };
-        let file = output::create(path)?;
-        Ok(Trace {
-            path: path.to_owned(),
-            out: Some(JsonSeq::new(BufWriter::new(file), title)),
-        })
-    }
-
-    /// What the machines get.
-    pub fn observer(&mut self) -> &mut Option<JsonSeq<BufWriter<File>>> {
-        &mut self.out
-    }
-
-    /// Makes sure that everything is in the file.
-    pub fn finish(self) -> Outcome {
-        let finished = self.out.map_or(Ok(()), |out| out.finish().map(drop));
-        finished.map_err(|error| Failure::file(&self.path, "write", &error))
     }
 }
 

@@ -29,13 +29,14 @@ use crate::input;
 use crate::live::{self, Input, Through};
 use crate::metrics::Metrics;
 use crate::name;
-use crate::node::{Place, Stop, Trace, check_output, runtime};
+use crate::node::{Place, Stop, check_output, runtime};
 use crate::output::Lines;
 use crate::probe::{damaged, describe, ends_inside, notes};
 use crate::renditions::{self, Renditions};
 use crate::reporter::Reporter;
 use crate::scheme;
 use crate::signals;
+use crate::trace::Trace;
 use crate::units::{self, LinkRate, PACKET_CELLS};
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.

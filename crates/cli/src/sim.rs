@@ -18,12 +18,12 @@ use serde_json::{Value, to_value};
 use crate::args::{self, SchemaKind};
 use crate::check;
 use crate::failure::{Failure, Outcome};
-use crate::node::Trace;
 use crate::output::{Table, count, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
 use crate::signals;
 use crate::sim_files::OutFiles;
+use crate::trace::Trace;
 use crate::{group, internet, repair};
 
 /// Runs the command.
@@ -99,14 +99,16 @@ pub fn run(args: &args::Sim) -> Outcome {
     }
     let mut files = OutFiles::new(args.pcap.as_deref(), args.out.as_deref(), &network)?;
     let stop = on_interrupt()?;
-    let summary = match &args.trace {
+    let (summary, traced) = match &args.trace {
         Some(path) => {
             let mut trace = Trace::open(Some(path), &network.name)?;
             let summary = simulate(network, trace.observer(), Some(&mut files), &stop)?;
-            trace.finish()?;
-            summary
+            (summary, trace.finish())
         }
-        None => simulate(network, &mut Off, Some(&mut files), &stop)?,
+        None => (
+            simulate(network, &mut Off, Some(&mut files), &stop)?,
+            Ok(()),
+        ),
     };
     files.finish(&summary)?;
     match args.json {
@@ -115,7 +117,7 @@ pub fn run(args: &args::Sim) -> Outcome {
     }
     match stop.load(Ordering::Relaxed) {
         true => Err(Failure::Interrupted),
-        false => Ok(()),
+        false => traced,
     }
 }
 

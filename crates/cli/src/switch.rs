@@ -13,11 +13,12 @@ use crate::encoder::Guided;
 use crate::failure::{Failure, Outcome};
 use crate::metrics::Metrics;
 use crate::name;
-use crate::node::{self, Place, Stop, Trace, runtime};
+use crate::node::{self, Place, Stop, runtime};
 use crate::output::Lines;
 use crate::reporter::Reporter;
 use crate::serve;
 use crate::signals;
+use crate::trace::Trace;
 use crate::units::{Group, LinkRate};
 
 /// Runs the command.

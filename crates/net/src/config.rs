@@ -337,6 +337,13 @@ pub enum JoinEvent {
         /// How long ago its last packet came, if any did: that a node is dead takes seconds to notice.
         silent: Option<Span>,
     },
+    /// The file of [`JoinConfig::explain`] cannot be written: it ends here, and the receiver continues.
+    Unexplained {
+        /// Why, with its path.
+        error: String,
+        /// The kind of that error.
+        kind: io::ErrorKind,
+    },
     /// The flow is over, or was left.
     Closed {
         /// Frames the source could not send in time.

@@ -16,7 +16,7 @@ pub(crate) struct Explained {
     epoch: Time,
     /// Number of the next explanation.
     next: u64,
-    error: Option<io::Error>,
+    error: Option<(String, io::ErrorKind)>,
 }
 
 /// A line of the file.
@@ -82,24 +82,35 @@ impl Explained {
         })
     }
 
-    /// Writes what the sink can explain since the last call.
-    pub fn write(&mut self, sink: &Sink) {
+    /// Writes what the sink can explain since the last call. When that first fails, gives what was wrong, in words and as
+    /// a kind; nothing is written after it.
+    pub fn write(&mut self, sink: &Sink) -> Option<(String, io::ErrorKind)> {
         let (new, next) = sink.explanations(self.next);
         self.next = next;
+        if self.error.is_some() {
+            return None;
+        }
         for explanation in new {
-            if self.error.is_none()
-                && let Err(error) = write_line(&mut self.out, self.epoch, explanation)
-            {
-                self.error = Some(error);
+            if let Err(error) = write_line(&mut self.out, self.epoch, explanation) {
+                self.error = Some(self.in_words(error));
+                return self.error.clone();
             }
         }
+        None
     }
 
     /// Ends the file; gives what was wrong with it, in words and as a kind.
     pub fn finish(mut self) -> Option<(String, io::ErrorKind)> {
-        let source = self.error.map_or_else(|| self.out.flush(), Err).err()?;
-        let (path, kind) = (self.path, source.kind());
-        Some((NetError::Output { path, source }.to_string(), kind))
+        if self.error.is_some() {
+            return self.error;
+        }
+        let flushed = self.out.flush();
+        flushed.err().map(|error| self.in_words(error))
+    }
+
+    fn in_words(&self, source: io::Error) -> (String, io::ErrorKind) {
+        let (path, kind) = (self.path.clone(), source.kind());
+        (NetError::Output { path, source }.to_string(), kind)
     }
 }
 

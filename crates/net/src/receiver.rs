@@ -481,8 +481,10 @@ impl Receiver {
                 self.on_event(now, &event);
             }
         }
-        if let (Some(explained), Some(sink)) = (&mut self.explained, self.station.sink(SINK)) {
-            explained.write(sink);
+        if let (Some(explained), Some(sink)) = (&mut self.explained, self.station.sink(SINK))
+            && let Some((error, kind)) = explained.write(sink)
+        {
+            self.tell(JoinEvent::Unexplained { error, kind });
         }
     }
 

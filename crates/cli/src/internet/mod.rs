@@ -67,15 +67,13 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     .simulate(internet);
     bar.finish_and_clear();
     let summary = summary?;
-    if let Some(trace) = trace {
-        trace.finish()?;
-    }
+    let traced = trace.map_or(Ok(()), SharedTrace::finish);
     match args.json {
         true => print_json(&summary)?,
         false => print(&table::describe(&summary))?,
     }
     match summary.report.stopped {
-        None => Ok(()),
+        None => traced,
         Some(Stopped::Interrupted) => Err(Failure::Interrupted),
         Some(stopped) => Err(Failure::of(path, table::reason(stopped)).hint(RAISE)),
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use layercast_core::{Observer, Record};
 
 use crate::failure::{Failure, Outcome};
-use crate::node::Trace;
+use crate::trace::Trace;
 
 /// A trace of which the simulation has one handle and the command the other.
 #[derive(Clone)]

@@ -21,8 +21,9 @@ use super::summary::{FEW, rate};
 use super::{Say, check_side, digest, key, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::metrics::Metrics;
-use crate::node::{Stop, Trace, runtime};
+use crate::node::{Stop, runtime};
 use crate::output::{are, count};
+use crate::trace::Trace;
 
 /// Failed files that are named in the summary of many.
 const NAMED: usize = 20;
@@ -106,7 +107,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let outcome = receiver
             .run(stop.token.clone(), told, trace.observer())
             .await;
-        trace.finish()?;
+        let traced = trace.finish();
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();
         let seconds = started.elapsed().as_secs_f64();
@@ -127,7 +128,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         }
         Ok(Received {
             is_begun: !received.files.is_empty() || received.ended == Ended::All,
-            judged: stop.outcome().and(judged),
+            judged: stop.outcome().and(judged).and(traced),
         })
     })
 }

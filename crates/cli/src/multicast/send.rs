@@ -29,8 +29,9 @@ use crate::address;
 use crate::failure::{Failure, Outcome};
 use crate::host_port;
 use crate::metrics::Metrics;
-use crate::node::{Stop, Trace, runtime};
+use crate::node::{Stop, runtime};
 use crate::output::{are, count, terminal_width};
+use crate::trace::Trace;
 
 /// Files above this size, in octets, show the progress of reading.
 const LONG_TO_READ: u64 = 64 << 20;
@@ -84,7 +85,7 @@ pub fn run(args: &Send) -> Outcome {
         });
         let (files, folders, octets) = (plan.files(), plan.folders(), plan.octets());
         let sent = send_plan(plan, config, stop.token.clone(), reports, trace.observer()).await;
-        trace.finish()?;
+        let traced = trace.finish();
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();
         let sent = sent.unwrap_or_else(|error| SendReport {
@@ -100,7 +101,7 @@ pub fn run(args: &Send) -> Outcome {
             .print(&reporter.say)?;
         reporter.say.close()?;
         stop.outcome()?;
-        judge(args, &reporter.names, sent)
+        judge(args, &reporter.names, sent).and(traced)
     })
 }
 

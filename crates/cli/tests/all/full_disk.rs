@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::common;
 use crate::common::{
     Running, complaint, ends_within, folder, have_ffmpeg, layercast, make_clip, real_time, run,
+    signal,
 };
 
 const FULL: &str = "/dev/full";
@@ -194,5 +195,45 @@ fn files_of_the_simulator_on_a_full_disk_are_named() {
         let output = run(&["sim", &dumbbell, "--duration", "1s", "--out", &out]);
         assert_eq!(output.status.code(), Some(1), "{name}");
         is_named(&complaint(&output), &path.display().to_string());
+    }
+}
+
+#[real_time]
+fn a_trace_that_is_lost_is_said_when_it_happens_and_the_command_continues() {
+    if !have_full() {
+        return;
+    }
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("full-trace"), 10);
+    let server = Running::start(&["serve", &clip, "--loop"]);
+    for option in ["--trace", "--explain"] {
+        let mut child = layercast()
+            .args(["join", &server.url, option, FULL])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let stderr = child.stderr.take().expect("a pipe");
+        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        // Of a command that does not say it, the test is ended by its limit.
+        let mut said = Vec::new();
+        for line in lines.by_ref() {
+            said.push(line);
+            if said
+                .last()
+                .is_some_and(|it| it.contains("continues without"))
+            {
+                break;
+            }
+        }
+        assert!(child.try_wait().expect("a state").is_none(), "{option}");
+        signal(&child, "-INT");
+        said.extend(lines);
+        assert_eq!(ends_within(&mut child, SOON), Some(130), "{option}");
+        is_named(&said.join("\n"), FULL);
+        // The summary is there all the same.
+        assert!(said.join("\n").contains("played"), "{said:?}");
     }
 }
