@@ -9,8 +9,8 @@ use bytes::Bytes;
 use layercast_core::{Layer, PerLayer, Rate};
 use layercast_fec::SmpteReceiverStats;
 use layercast_media::{
-    Advice, Clip, InputLoss, PaceChange, Restart, RtpSession, StoredRenditions, StreamChange,
-    StreamState, TOO_SLOW,
+    Advice, BreakCause, Clip, InputLoss, PaceChange, Restart, RtpSession, StoredRenditions,
+    StreamChange, StreamState, TOO_SLOW,
 };
 use layercast_net::{Estimated, Learned, LiveEvent, LiveFrom, LiveOptions, NetError};
 use layercast_sim::file as text_file;
@@ -344,15 +344,36 @@ pub fn kind(event: &LiveEvent) -> Option<&'static str> {
     })
 }
 
+/// Why the timeline of a live input begins again at a break.
+fn broken(cause: BreakCause) -> String {
+    let (by, what, why) = match cause {
+        BreakCause::Paused(by) => (
+            by,
+            "media came {} s later than their time stamps say",
+            "the encoder, or the path from it, paused",
+        ),
+        BreakCause::Back(by) => (
+            by,
+            "the time stamps jump back by {} s",
+            "the encoder restarted its clock, or a recording is played from its start again",
+        ),
+        BreakCause::Ahead(by) => (
+            by,
+            "the time stamps jump ahead by {} s",
+            "the encoder restarted its clock, or a part of the stream is left out",
+        ),
+    };
+    let what = what.replace("{}", &format!("{:.1}", by.as_secs_f64()));
+    format!("{what}: {why}. The timeline begins again")
+}
+
 /// The text about an event of a live input for a person; nothing about the periodic counts.
 pub fn in_words(event: &LiveEvent) -> Option<String> {
     Some(match event {
         LiveEvent::Counted { .. } => return None,
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
-        LiveEvent::Restart(Restart::Break { .. }) => {
-            "the stream paused or jumped: its timeline begins again".to_owned()
-        }
+        LiveEvent::Restart(Restart::Break { cause, .. }) => broken(*cause),
         LiveEvent::Restart(Restart::Late(by)) => format!(
             "media came {:.1} s after their time for a second: the timeline begins again, so that they do not stay late",
             by.as_secs_f64()
@@ -600,6 +621,16 @@ mod tests {
 
     #[test]
     fn media_that_stay_early_are_named_with_the_remedy() {
+        let cause = BreakCause::Back(layercast_core::Span::from_ms(91_960));
+        let again = false;
+        let said = in_words(&LiveEvent::Restart(Restart::Break { cause, again }));
+        let said = said.expect("a message");
+        assert!(
+            said.starts_with(
+                "the time stamps jump back by 92.0 s: the encoder restarted its clock"
+            ),
+            "{said}"
+        );
         let early = Restart::Early(layercast_core::Span::from_ms(1_840));
         let said = in_words(&LiveEvent::Restart(early)).expect("a message");
         for part in [

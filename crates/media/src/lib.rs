@@ -57,9 +57,9 @@ pub use foreign::{Foreign, Remedy, Way, identify};
 pub use h264::H264Writer;
 pub use levels::LevelSummary;
 pub use live::{
-    Estimate, GopWatch, Ingest, IngestStats, InputLoss, LONG_GOP, LiveClock, LiveLoad, LoadReport,
-    LongGop, MediaTimeline, Overload, PaceChange, PaceMeter, Restart, SpecMeter, Stamp, TOO_SLOW,
-    TimedFrame,
+    BreakCause, Estimate, GopWatch, Ingest, IngestStats, InputLoss, LONG_GOP, LiveClock, LiveLoad,
+    LoadReport, LongGop, MediaTimeline, Overload, PaceChange, PaceMeter, Restart, SpecMeter, Stamp,
+    TOO_SLOW, TimedFrame,
 };
 pub use map::{Map, MapError};
 pub use mpeg::sniff::{comes_live, is_transport_stream, recognise};

@@ -540,6 +540,7 @@ impl LiveInput {
             lost: 0,
             ahead: Ahead::new(options.lead),
             resyncs: self.clock.resyncs(),
+            clock_jumps: self.clock.clock_jumps(),
             repaired: self.bytes.repaired(),
             meter: self.meter.take(),
             media: self.ingest.media(),

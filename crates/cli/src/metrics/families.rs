@@ -133,6 +133,7 @@ pub const GROUPS: &[Group] = &[
             gauge("layercast_input_speed_ratio", &[INPUT, &[Key("media_ms_per_s")]], "Media time that arrived for each second of time in the last 10 s; below 1 the encoder is too slow").scaled(MS),
             gauge("layercast_input_slow", &[INPUT, &[Key("slow")]], "Whether the input is slower than real time"),
             counter("layercast_input_restarts", &[INPUT, &[Key("restarts")]], "Times that the timeline of the input began again"),
+            counter("layercast_input_clock_jumps", &[INPUT, &[Key("clock_jumps")]], "Times that the timeline of the input began again since its time stamps jumped back or ahead"),
             counter("layercast_input_dropped_frames", &[INPUT, &[Key("dropped")]], "Frames that were not sent since they came faster than real time or than the flow takes them"),
         ],
     },

@@ -5,6 +5,8 @@ use super::stamp::{HZ, span_of};
 
 /// Media and arrival may come apart by this between two frames; more is a pause or a new clock.
 const RESYNC: i64 = HZ;
+/// Stamps that go back by no more than this are those of pictures that are not in decoding order.
+const REORDERED: i64 = HZ / 2;
 /// Over how long the earliest arrival is looked for, in ticks.
 const WINDOW: i64 = 5 * HZ;
 /// The same after the timeline began, for this number of windows: what arrived late is over then.
@@ -60,8 +62,18 @@ pub struct LiveClock {
     early_since: Option<i64>,
     resyncs: u64,
     restart: Option<Restart>,
-    /// Arrival of the frame of the last break.
-    broken: Option<i64>,
+    /// Of the last break.
+    broken: Option<Broken>,
+    clock_jumps: u64,
+}
+
+/// A break of the timeline.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    /// Of its frame.
+    arrival: i64,
+    /// The stamps jumped with it, or less than a second after it.
+    jumped: bool,
 }
 
 /// Why the timeline of a live stream begins again.
@@ -69,14 +81,44 @@ pub struct LiveClock {
 pub enum Restart {
     /// The stream paused, jumped or was started again.
     Break {
-        /// Less than a second after such a break: frames of before and after it come together, as the last one of an
-        /// encoder that was killed and the first one of the next. It is one break.
+        /// What its stamps did.
+        cause: BreakCause,
+        /// Less than a second after a break that had this cause, or a jump: it is one break, and `cause` is no news.
         again: bool,
     },
     /// Its frames came this long after they were due.
     Late(Span),
     /// Its frames came this long before they would have left, beyond the lead.
     Early(Span),
+}
+
+/// What the time stamps of a stream did at a break of its timeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BreakCause {
+    /// They continued, and the media came this much later than they say.
+    Paused(Span),
+    /// They jumped back by this.
+    Back(Span),
+    /// They jumped ahead by this, compared with the time that passed.
+    Ahead(Span),
+}
+
+impl BreakCause {
+    /// The cause of a break at which the stamps moved by `step` while `elapsed` passed, in ticks.
+    fn of(step: i64, elapsed: i64) -> BreakCause {
+        let apart = step.saturating_sub(elapsed);
+        if apart > 0 {
+            BreakCause::Ahead(span_of(apart))
+        } else if step < -REORDERED {
+            BreakCause::Back(span_of(step.saturating_neg()))
+        } else {
+            BreakCause::Paused(span_of(apart.saturating_neg()))
+        }
+    }
+
+    fn is_jump(self) -> bool {
+        !matches!(self, BreakCause::Paused(_))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +147,7 @@ impl LiveClock {
             resyncs: 0,
             restart: None,
             broken: None,
+            clock_jumps: 0,
         }
     }
 
@@ -135,6 +178,11 @@ impl LiveClock {
         self.resyncs
     }
 
+    /// How often that was since the stamps jumped.
+    pub fn clock_jumps(&self) -> u64 {
+        self.clock_jumps
+    }
+
     /// That the timeline began again since the last call, and why.
     pub fn poll_restart(&mut self) -> Option<Restart> {
         self.restart.take()
@@ -152,11 +200,10 @@ impl LiveClock {
             (Some(stamp), None) => self.anchor(stamp, arrival, 0),
             (Some(stamp), Some(last)) => {
                 let step = stamp.since(last.stamp);
-                let apart = step.saturating_sub(arrival - last.arrival);
-                if apart.abs() > RESYNC {
-                    let before = self.broken.replace(arrival);
-                    let again = before.is_some_and(|before| arrival - before < RESYNC);
-                    self.begin_again(Restart::Break { again }, stamp, arrival, last.due)
+                let elapsed = arrival - last.arrival;
+                if step.saturating_sub(elapsed).abs() > RESYNC {
+                    let why = self.break_off(BreakCause::of(step, elapsed), arrival);
+                    self.begin_again(why, stamp, arrival, last.due)
                 } else {
                     self.follow(stamp, arrival, last, step)
                 }
@@ -185,6 +232,7 @@ impl LiveClock {
         }
         let by = last.due - last.arrival - self.lead;
         let why = Restart::Early(span_of(by));
+        self.resyncs += 1;
         let least = ticks(after.since(start));
         let due = self.begin_again(why, last.stamp, last.arrival, least);
         self.note_early(due, last.arrival);
@@ -200,8 +248,22 @@ impl LiveClock {
         }
     }
 
+    /// A break with a frame. Frames of before and after it may come together, as the last one of an encoder that was killed
+    /// and the first one of the next: that is one break, whose cause is the jump.
+    fn break_off(&mut self, cause: BreakCause, arrival: i64) -> Restart {
+        let before = self.broken.filter(|it| arrival - it.arrival < RESYNC);
+        let jumped = before.is_some_and(|it| it.jumped);
+        let again = before.is_some() && (jumped || !cause.is_jump());
+        self.resyncs += u64::from(before.is_none());
+        self.clock_jumps += u64::from(cause.is_jump() && !jumped);
+        self.broken = Some(Broken {
+            arrival,
+            jumped: jumped || cause.is_jump(),
+        });
+        Restart::Break { cause, again }
+    }
+
     fn begin_again(&mut self, why: Restart, stamp: Stamp, arrival: i64, after: i64) -> i64 {
-        self.resyncs += u64::from(why != Restart::Break { again: true });
         self.restart = Some(why);
         self.anchor(stamp, arrival, after)
     }
@@ -240,6 +302,7 @@ impl LiveClock {
     fn follow(&mut self, stamp: Stamp, arrival: i64, last: Last, step: i64) -> i64 {
         let media = last.media + step;
         if let Some(by) = self.stays_late(media + self.offset, arrival) {
+            self.resyncs += 1;
             return self.begin_again(Restart::Late(by), stamp, arrival, last.due);
         }
         self.margin = self.margin.min(media + self.offset - arrival);
@@ -321,18 +384,56 @@ mod tests {
         assert_eq!(clock.poll_restart(), None);
         // The encoder is killed and started again 6 s later: its last frame is known to be whole only then.
         clock.due(at(8_000), stamp(92_000));
-        assert_eq!(clock.poll_restart(), Some(Restart::Break { again: false }));
+        let paused = BreakCause::Paused(Span::from_ms(6_000));
+        let back = BreakCause::Back(Span::from_ms(92_000));
+        let breaks = |cause, again| Some(Restart::Break { cause, again });
+        assert_eq!(clock.poll_restart(), breaks(paused, false));
         clock.due(at(8_000), stamp(0));
-        assert_eq!(clock.poll_restart(), Some(Restart::Break { again: true }));
-        assert_eq!(clock.resyncs(), 1);
+        assert_eq!(clock.poll_restart(), breaks(back, false));
+        assert_eq!((clock.resyncs(), clock.clock_jumps()), (1, 1));
         for k in 1..50 {
             clock.due(at(8_000 + k * 40), stamp(k * 40));
             assert_eq!(clock.poll_restart(), None, "{k}");
         }
         // Another one.
         clock.due(at(20_000), stamp(2_000));
-        assert_eq!(clock.poll_restart(), Some(Restart::Break { again: false }));
-        assert_eq!(clock.resyncs(), 2);
+        let paused = BreakCause::Paused(Span::from_ms(10_000));
+        assert_eq!(clock.poll_restart(), breaks(paused, false));
+        assert_eq!((clock.resyncs(), clock.clock_jumps()), (2, 1));
+    }
+
+    #[test]
+    fn a_break_has_the_cause_that_its_stamps_show() {
+        let ms = |ms| Span::from_ms(ms);
+        for (stamped, arrived, cause) in [
+            // A camera that rebooted, or a recording that is played from its start again.
+            (0, 0, BreakCause::Back(ms(91_960))),
+            (89_000, 0, BreakCause::Back(ms(2_960))),
+            // Another clock.
+            (900_000, 0, BreakCause::Ahead(ms(808_000))),
+            (100_000, 5_000, BreakCause::Ahead(ms(3_000))),
+            // The encoder was stopped; its clock too, or it made up for a part of the pause.
+            (92_000, 5_000, BreakCause::Paused(ms(5_000))),
+            (94_000, 5_000, BreakCause::Paused(ms(3_000))),
+            // The same, and the picture is one that is shown before the last.
+            (91_880, 5_000, BreakCause::Paused(ms(5_120))),
+        ] {
+            let mut clock = LiveClock::new(LEAD);
+            for k in 0..50 {
+                clock.due(at(k * 40), stamp(90_000 + k * 40));
+            }
+            clock.due(at(2_000 + arrived), stamp(stamped));
+            let again = false;
+            assert_eq!(clock.poll_restart(), Some(Restart::Break { cause, again }));
+            assert_eq!(clock.clock_jumps(), u64::from(cause.is_jump()));
+            // The same again immediately, as of streams of two clocks, is no news.
+            clock.due(at(2_500 + arrived), stamp(stamped + 50_000));
+            let Some(Restart::Break { again, .. }) = clock.poll_restart() else {
+                panic!("{cause:?}: no restart");
+            };
+            assert_eq!((again, clock.resyncs()), (cause.is_jump(), 1), "{cause:?}");
+            assert_eq!(clock.clock_jumps(), 1, "{cause:?}");
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct IngestStats {
     /// How often its timeline began again since it is served: after a pause or a jump, or since its frames stayed more than
     /// 1 s late or early.
     pub restarts: u64,
+    /// How often of these its time stamps jumped back or ahead: its encoder restarted its clock, or the stream was cut.
+    pub clock_jumps: u64,
     /// Frames that were not sent since they came faster than real time, or than the flow takes them.
     pub dropped: u64,
 }

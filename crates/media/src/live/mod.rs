@@ -9,7 +9,7 @@ mod meter;
 mod pace;
 mod stamp;
 
-pub use clock::{LiveClock, Restart};
+pub use clock::{BreakCause, LiveClock, Restart};
 pub use gop::{GopWatch, LONG_GOP, LongGop};
 pub use ingest::{Ingest, IngestStats, InputLoss};
 pub use load::{LiveLoad, LoadReport, Overload};

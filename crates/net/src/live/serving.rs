@@ -61,6 +61,8 @@ pub(super) struct Serving {
     pub ahead: Ahead,
     /// How often the timeline began again while the stream was looked at.
     pub resyncs: u64,
+    /// How often of these its time stamps jumped.
+    pub clock_jumps: u64,
     /// What parities of the input did so far.
     pub repaired: Option<SmpteReceiverStats>,
     /// Of a stream whose rates are estimated, until a whole GOP was seen.
@@ -215,6 +217,7 @@ impl Serving {
     fn stats(&self, input: &LiveInput) -> IngestStats {
         IngestStats {
             restarts: self.clock.resyncs() - self.resyncs,
+            clock_jumps: self.clock.clock_jumps() - self.clock_jumps,
             dropped: self.lost,
             ..input.ingest.stats()
         }
@@ -259,7 +262,7 @@ impl Serving {
                 self.load.begin_again();
                 self.gops.begin_again();
             }
-            if restart != (Restart::Break { again: true }) {
+            if !matches!(restart, Restart::Break { again: true, .. }) {
                 self.tell(LiveEvent::Restart(restart));
             }
         }
