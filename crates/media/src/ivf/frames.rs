@@ -5,7 +5,7 @@ use crate::bare::MAX_FRAME;
 /// Frames behind one another that show where frames are.
 const CHAIN: usize = 3;
 /// Times of two frames of one stream are not further apart, in ticks.
-const MAX_STEP: u64 = 1 << 31;
+pub(super) const MAX_STEP: u64 = 1 << 31;
 
 /// The frames of a file with their times in its ticks, and where the last one begins if it is cut. A frame that is cut within the file
 /// has no octets.

@@ -3,6 +3,7 @@
 mod clip;
 mod frames;
 mod reader;
+mod resync;
 mod writer;
 
 use layercast_core::FrameRate;

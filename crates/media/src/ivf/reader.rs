@@ -4,6 +4,7 @@ use bytes::{Buf, BytesMut};
 use layercast_core::{FrameRate, Media, Serial};
 use memchr::memmem;
 
+use super::resync::{Head, Times, is_followed};
 use super::{FRAME_HEADER, HEADER, Header, codec_of};
 use crate::Map;
 use crate::bare::{BareFrames, MAX_FRAME};
@@ -15,7 +16,9 @@ const START: &[u8] = b"DKIF\0\0\x20\0";
 /// Frames of IVF that comes through a pipe.
 ///
 /// A stream that begins again, as that of a program that was started again, continues with its new header, also where the
-/// frame before it was cut.
+/// frame before it was cut. Behind a frame that has fewer octets than it says it continues at the next place from which on
+/// frames follow each other. A frame in which the header of the next one is found is left out; one that lacks fewer octets
+/// than a header has is not recognised before the next one comes, and goes out.
 #[derive(Debug, Default)]
 pub(crate) struct IvfReader {
     map: Map,
@@ -23,8 +26,11 @@ pub(crate) struct IvfReader {
     clock: Option<FrameRate>,
     frames: Option<BareFrames>,
     seq: Serial,
-    /// Nothing is known of what follows, up to a header.
-    is_lost: bool,
+    times: Times,
+    /// Nothing is known of what follows, up to a header or to frames that follow each other: how much was passed over.
+    lost: Option<usize>,
+    /// How much there has to be for another look at it.
+    wanted: usize,
     /// No more comes.
     is_over: bool,
     out: VecDeque<TimedFrame>,
@@ -88,14 +94,10 @@ impl IvfReader {
 
     /// Reads a header or a frame; `false` if it is not here as a whole.
     fn step(&mut self) -> bool {
-        if self.is_lost {
-            let Some(at) = memmem::find(&self.buffer, START) else {
-                let kept = self.buffer.len().min(START.len() - 1);
-                self.buffer.advance(self.buffer.len() - kept);
-                return false;
-            };
-            self.buffer.advance(at);
-            self.is_lost = false;
+        if let Some(passed) = self.lost
+            && !self.find(passed)
+        {
+            return false;
         }
         if self.buffer.starts_with(&START[1..]) {
             // The frame before took its first octet for its own last one.
@@ -111,15 +113,26 @@ impl IvfReader {
             self.header();
             return true;
         }
-        let Some((&head, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else {
+        let Some(head) = Head::read(&self.buffer, 0) else {
             return false;
         };
-        let [a, b, c, d, time @ ..] = head;
-        let len = u32::from_le_bytes([a, b, c, d]) as usize;
+        let Head { len, time } = head;
         if len > MAX_FRAME || self.clock.is_none() {
             self.lose();
-            self.is_lost = true;
+            self.lost = Some(0);
             return true;
+        }
+        if !self.times.is_near(time) {
+            // Another clock, or no frame: what follows shows which.
+            match is_followed(&self.buffer, 0, head) {
+                Some(true) => {}
+                None if !self.is_over => return false,
+                _ => {
+                    self.lose();
+                    self.lost = Some(0);
+                    return true;
+                }
+            }
         }
         let whole = FRAME_HEADER + len;
         if self.buffer.len() < whole {
@@ -140,13 +153,26 @@ impl IvfReader {
             self.lose();
             return true;
         }
+        if let Some(at) = self.times.within(&self.buffer[FRAME_HEADER..whole], time) {
+            match is_followed(&self.buffer, 0, head) {
+                None if !self.is_over => return false,
+                Some(false) => {
+                    self.times.push(time);
+                    self.buffer.advance(FRAME_HEADER + at);
+                    self.lose();
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        self.times.push(time);
         let mut taken = None;
         if let Some(frames) = self.frames.as_mut().filter(|_| len > 0) {
             self.seq = self.seq.plus(1);
             taken = frames.frame(&self.buffer[FRAME_HEADER..whole], self.seq, None);
         }
         if let (Some(frame), Some(clock)) = (taken, self.clock) {
-            let stamp = Some(stamp_of(u64::from_le_bytes(time), clock));
+            let stamp = Some(stamp_of(time, clock));
             self.out.push_back(TimedFrame {
                 frame,
                 stamp,
@@ -157,6 +183,40 @@ impl IvfReader {
         true
     }
 
+    /// Looks for a header, or for frames that follow each other, after `passed` octets without.
+    fn find(&mut self, passed: usize) -> bool {
+        let start = memmem::find(&self.buffer, START);
+        let is_due = self.buffer.len() >= self.wanted && self.clock.is_some();
+        let next = is_due.then(|| self.times.next(&self.buffer));
+        let found = match next {
+            Some(Ok(at)) => Some(start.map_or(at, |start| start.min(at))),
+            _ => start,
+        };
+        if let Some(at) = found {
+            self.buffer.advance(at);
+            (self.lost, self.wanted) = (None, 0);
+            return true;
+        }
+        let kept_for_start = self.buffer.len().saturating_sub(START.len() - 1);
+        let gone = match next {
+            Some(Err(open)) => open.min(kept_for_start),
+            _ if self.clock.is_none() => kept_for_start,
+            _ => 0,
+        };
+        self.buffer.advance(gone);
+        if next.is_some() {
+            // A part of what is there more, so that octets are not looked at for every piece.
+            self.wanted = self.buffer.len() + self.buffer.len() / 16 + 1;
+        }
+        let passed = passed + gone;
+        if passed > MAX_FRAME {
+            // Its clock may be another one by now.
+            self.times = Times::default();
+        }
+        self.lost = Some(passed);
+        false
+    }
+
     fn header(&mut self) {
         let read = Header::read(&self.buffer);
         let codec = read.and_then(|(header, _)| codec_of(header.fourcc));
@@ -164,6 +224,7 @@ impl IvfReader {
         match (read, codec) {
             (Some((header, len)), Some(codec)) if known.is_none_or(|known| known == codec) => {
                 self.clock = Some(header.clock);
+                self.times = Times::default();
                 // What was before it is another stream.
                 match &mut self.frames {
                     Some(frames) => frames.lose(),
@@ -174,7 +235,9 @@ impl IvfReader {
             _ => {
                 self.lose();
                 self.buffer.advance(HEADER);
-                self.is_lost = true;
+                // Only a header is known to end what is of another codec.
+                self.clock = None;
+                self.lost = Some(0);
             }
         }
     }
@@ -263,6 +326,47 @@ mod tests {
         for piece in [1, 11, 33, 1_000] {
             let (frames, reader) = read(&data, piece);
             assert_eq!((frames.len(), reader.broken), (3, 0), "{piece}");
+        }
+    }
+
+    #[test]
+    fn behind_a_short_frame_it_continues_with_the_frames_that_follow() {
+        // Frames of 60 octets and more: a key frame, and one every ten.
+        let put = |n: u64, out: &mut Vec<u8>| {
+            let head: &[u8] = if n.is_multiple_of(10) { &KEY } else { &INTER };
+            let mut data = head.to_vec();
+            data.extend((0..50 + n).map(|k| (31 * k + n * n) as u8 | 1));
+            super::super::put(&data, n * 3_600, out);
+        };
+        for missing in [1, 4, 11, 12, 13, 40] {
+            let mut data = Vec::new();
+            Header::write(*b"VP80", (176, 144), &mut data);
+            for n in 0..30 {
+                put(n, &mut data);
+                if n == 4 {
+                    data.truncate(data.len() - missing);
+                }
+            }
+            for piece in [1, 7, 64, 10_000] {
+                let (frames, reader) = read(&data, piece);
+                let times: Vec<i64> = frames.iter().map(|it| it.0 / 3_600).collect();
+                // What lacks less than a header is whole as far as is known.
+                let before = if missing < FRAME_HEADER { 0..5 } else { 0..4 };
+                let expected: Vec<i64> = before.chain(10..30).collect();
+                assert_eq!((times, reader.broken), (expected, 1), "{missing} {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_that_jump_are_another_clock_where_frames_follow() {
+        let mut data = stream(0..3);
+        for time in [1u64 << 40, (1 << 40) + 1, (1 << 40) + 2] {
+            super::super::put(&INTER, time, &mut data);
+        }
+        for piece in [1, 7, 1_000] {
+            let (frames, reader) = read(&data, piece);
+            assert_eq!((frames.len(), reader.broken), (6, 0), "{piece}");
         }
     }
 
