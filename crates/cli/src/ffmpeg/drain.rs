@@ -40,7 +40,13 @@ pub struct Target {
 const TRANSPORT: &str = "mpegts";
 const IVF: &str = "ivf";
 /// Options that read media from standard input, for as long as their streams need to be known.
-const READ: [&str; 8] = [
+///
+/// Time stamps begin again where the source does. ffmpeg moves them where those of one stream go back, and undoes that for the
+/// last picture of before, which it reads behind the first sound of after, only from a threshold on (10 s by default):
+/// below it, it moves them twice, and all of the file is that much later.
+const READ: [&str; 10] = [
+    "-dts_delta_threshold",
+    "3",
     "-fpsprobesize",
     "0",
     "-f",
@@ -299,6 +305,66 @@ impl Drop for Pour {
 mod tests {
     use super::*;
 
+    /// A transport stream of 5 s with pictures and sound, by ffmpeg.
+    fn life(ffmpeg: &Ffmpeg) -> Vec<u8> {
+        let lavfi = ["-f", "lavfi", "-i"];
+        let video = ["testsrc=s=160x120:r=25:d=5"];
+        let sound = ["sine=d=5"];
+        let coded = ["-c:v", "libx264", "-preset", "ultrafast", "-g", "1"];
+        let muxed = ["-c:a", "aac", "-f", "mpegts", "pipe:1"];
+        let args = [&lavfi[..], &video, &lavfi, &sound, &coded, &muxed].concat();
+        let streams = (Stdio::null(), Stdio::piped());
+        let mut child = ffmpeg
+            .start_with(args, streams, OnDeath::InputEnds)
+            .expect("ffmpeg starts");
+        let mut made = Vec::new();
+        let mut stdout = child.stdout().expect("a pipe");
+        io::Read::read_to_end(&mut stdout, &mut made).expect("a stream");
+        made
+    }
+
+    #[test]
+    fn a_file_over_a_restart_of_its_source_has_no_hole() {
+        let Ok(ffmpeg) = Ffmpeg::find("a test") else {
+            println!("left out: there is no ffmpeg");
+            return;
+        };
+        let first = life(&ffmpeg);
+        // The second life comes with sound first: the last picture of the first one is read behind it.
+        let pid = |packet: &[u8]| u16::from(packet[1] & 31) << 8 | u16::from(packet[2]);
+        let packets = || first.chunks_exact(188);
+        let sound = packets().position(|it| pid(it) == 0x101);
+        let sound = sound.expect("sound");
+        let second = packets().enumerate();
+        let second = second.filter(|&(at, it)| at >= sound || pid(it) != 0x100);
+        let second: Vec<u8> = second.flat_map(|(_, it)| it).copied().collect();
+        let out =
+            std::env::temp_dir().join(format!("layercast-restart-{}.mp4", std::process::id()));
+        let drain = Drain::new(Target::new(&out)).expect("ffmpeg is there");
+        let mut pour = drain.writer();
+        pour.write_all(&first).expect("it is read");
+        pour.write_all(&second).expect("it is read");
+        drop(pour);
+        let finished = drain.finish();
+        let asked = std::process::Command::new("ffprobe")
+            .args([
+                "-v",
+                "error",
+                "-show_entries",
+                "format=duration",
+                "-of",
+                "csv=p=0",
+            ])
+            .arg(&out)
+            .output();
+        let _ = fs::remove_file(&out);
+        finished.expect("it is whole");
+        let asked = asked.expect("ffprobe runs").stdout;
+        let seconds = String::from_utf8_lossy(&asked);
+        let seconds: f64 = seconds.trim().parse().expect("a duration");
+        assert!((9.0..10.5).contains(&seconds), "{seconds} s");
+    }
+
     #[test]
     fn an_output_goes_where_its_name_says() {
         let args = |out: &str| {
@@ -316,8 +382,8 @@ mod tests {
         assert_eq!(target.args.last(), Some(&url.into()));
         let file = Target::new(Path::new("mpegts.webm"));
         assert_eq!(file.form, OutputForm::Container);
-        assert_eq!(file.args(b"DKIF")[3], "ivf");
-        assert_eq!(file.args(b"G@\0\x10")[3], "mpegts");
+        assert_eq!(file.args(b"DKIF")[5], "ivf");
+        assert_eq!(file.args(b"G@\0\x10")[5], "mpegts");
         let (is_player, said) = args("tee:a.mp4");
         assert!(!is_player && said.ends_with("-y file:tee:a.mp4"), "{said}");
         let (is_player, said) = args("rtmp://host/live");
