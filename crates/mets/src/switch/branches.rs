@@ -402,7 +402,8 @@ impl Switch {
             return;
         };
         let heard = flow.members.get(member);
-        if heard.is_some_and(|heard| heard.port == from) {
+        let is_heard = heard.is_some_and(|heard| heard.port == from);
+        if is_heard || flow.gone.is_untold(member, from) {
             self.member_left(id, member);
         }
         if let Some(port) = self.ports.get_mut(from) {

@@ -2,6 +2,7 @@ use layercast_core::{FlowId, PortId, Time};
 use layercast_wire::{Downward, Member, Signal, Upward};
 
 use crate::switch::Switch;
+use crate::switch::gone::Told;
 use crate::switch::members::Heard;
 
 /// What a member and the source of its flow tell one another: passed on unread, on the way that the
@@ -117,15 +118,19 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
+        let silent = flow.gone.tell_below(port);
         for (member, heard) in flow.members.take_below(port) {
             self.member_lost(now, id, member, heard);
+        }
+        for member in silent {
+            self.tell_source(id, |flow| Signal::Left { flow, member });
         }
     }
 
     /// A member is gone without a farewell: it is listed for a while, and the source hears of it.
     pub(crate) fn member_lost(&mut self, now: Time, id: FlowId, member: Member, heard: Heard) {
         if let Some(flow) = self.flows.by_id(id) {
-            flow.gone.add(now, member.clone(), heard);
+            flow.gone.add(now, member.clone(), heard, Told::Yes);
         }
         self.tell_source(id, |flow| Signal::Left { flow, member });
     }

@@ -126,17 +126,11 @@ impl Members {
         self.0.remove(member);
     }
 
-    /// Forgets members not seen for longer than `life`, and returns those of them that `lost` says are cut off.
-    pub fn expire(
-        &mut self,
-        now: Time,
-        life: Span,
-        lost: impl Fn(PortId) -> bool,
-        gone: &mut Vec<(Member, Heard)>,
-    ) {
+    /// Forgets members not seen for longer than `life`, and gives them.
+    pub fn expire(&mut self, now: Time, life: Span, gone: &mut Vec<(Member, Heard)>) {
         self.0.retain(|member, heard| {
             let stays = now.since(heard.last) <= life;
-            if !stays && lost(heard.port) {
+            if !stays {
                 gone.push((member.clone(), *heard));
             }
             stays
@@ -207,14 +201,9 @@ mod tests {
         assert_eq!(members.take_below(PortId(2)).len(), 2);
         assert_eq!(members.len(), 1);
         let (life, mut gone) = (Span::from_secs(3), Vec::new());
-        members.expire(Time::ZERO + life, life, |_| true, &mut gone);
+        members.expire(Time::ZERO + life, life, &mut gone);
         assert_eq!((members.len(), gone.len()), (1, 0), "it still has its life");
-        members.expire(
-            Time::ZERO + life + Span::from_us(1),
-            life,
-            |port| port == PortId(1),
-            &mut gone,
-        );
+        members.expire(Time::ZERO + life + Span::from_us(1), life, &mut gone);
         let names: Vec<Member> = gone.into_iter().map(|it| it.0).collect();
         assert_eq!((members.len(), &names[..]), (0, &[member("a", 9)][..]));
     }

@@ -2,6 +2,7 @@ use layercast_core::{FlowId, Observer, PortId, Span, Time, TraceEvent};
 use layercast_wire::Resource;
 
 use crate::switch::flow::{Hold, Upstream};
+use crate::switch::gone::Told;
 use crate::switch::{Switch, SwitchEvent, subject};
 
 /// Why a branch is taken away by time alone.
@@ -46,10 +47,15 @@ impl Switch {
         for flow in self.flows.iter_mut() {
             let period = Span::from_ms(u64::from(flow.info.policy.signal_period_ms));
             let report_life = period.times(3).max(life);
-            let lost = |port| !ports.is_up(port);
-            flow.members.expire(now, report_life, lost, &mut gone);
-            left.extend(gone.drain(..).map(|gone| (flow.info.id, gone)));
             flow.gone.expire(now);
+            flow.members.expire(now, report_life, &mut gone);
+            for (member, heard) in gone.drain(..) {
+                // A member is silent before its session is known to be lost: then the source hears of it.
+                match ports.is_up(heard.port) {
+                    true => flow.gone.add(now, member, heard, Told::No),
+                    false => left.push((flow.info.id, (member, heard))),
+                }
+            }
             for branch in &mut flow.branches {
                 let before = branch.requests.len();
                 branch

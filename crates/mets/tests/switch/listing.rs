@@ -173,6 +173,48 @@ fn a_member_that_is_gone_without_a_farewell_is_listed_for_a_minute_more() {
 }
 
 #[test]
+fn a_killed_member_is_listed_whether_its_reports_or_its_session_end_first() {
+    // Its last report came up to a period before the last packet, so its reports are missed first, or both together.
+    for down_ms in [0, 2_900, 3_300, 4_000, 20_000] {
+        let mut bench = asking(10_000, 2, 2);
+        let (mut seen, mut told) = (Vec::new(), 0);
+        for ms_after in (0..80_000).step_by(100) {
+            let mut out = bench.run(ms(300 + ms_after));
+            if ms_after == down_ms {
+                out.extend(bench.give(SwitchInput::PortDown { port: A }));
+            }
+            told += signals_to(&out, UP)
+                .iter()
+                .filter(|it| matches!(it, Signal::Left { .. }))
+                .count();
+            if ms_after % 1_000 == 0 {
+                seen.push(bench.members(None).first().map(|it| it.gone));
+            }
+        }
+        let gone: Vec<usize> = (0..80).filter(|s| seen[*s] == Some(true)).collect();
+        assert!((3..=7).contains(&gone[0]), "{down_ms}: {seen:?}");
+        assert!(
+            (60..=61).contains(&gone.len()) && gone.len() == gone[gone.len() - 1] - gone[0] + 1,
+            "{down_ms}: {seen:?}"
+        );
+        assert!(seen[..gone[0]].iter().all(|it| *it == Some(false)));
+        assert_eq!(told, 1, "{down_ms}: the source hears of it once");
+    }
+}
+
+#[test]
+fn a_member_that_was_silent_and_leaves_is_not_listed() {
+    let mut bench = asking(10_000, 2, 2);
+    bench.run(ms(4_500));
+    assert!(bench.members(None)[0].gone);
+    let (flow, member) = (FlowId(1), member(1));
+    let out = bench.signal(A, Signal::Leave { flow, member });
+    let left = signals_to(&out, UP);
+    assert!(matches!(left[0], Signal::Left { .. }), "{left:?}");
+    assert_eq!(bench.members(None), []);
+}
+
+#[test]
 fn a_member_that_comes_back_is_listed_once() {
     let mut bench = asking(10_000, 2, 2);
     bench.give(SwitchInput::PortDown { port: A });
