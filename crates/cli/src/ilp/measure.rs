@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::cache;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
+use crate::units;
 
 /// `layercast ilp measure`.
 #[derive(Debug, Args)]
@@ -23,10 +24,10 @@ Examples:
   layercast ilp measure --runs 51 --json")]
 pub struct Measure {
     /// Octets of an ADU; several with commas
-    #[arg(long, value_name = "OCTETS,..", value_delimiter = ',', default_values_t = [1_024, 16_384, 65_536])]
-    pub size: Vec<usize>,
+    #[arg(long, value_name = "OCTETS,..", value_delimiter = ',', default_values_t = [1_024, 16_384, 65_536], value_parser = units::whole(64..=LARGEST))]
+    pub size: Vec<u32>,
     /// Runs of each way
-    #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 101, value_parser = units::whole(1..=100_000_u32))]
     pub runs: u32,
     /// Print one JSON object (docs/src/reference/json-ilp.md)
     #[arg(long)]
@@ -41,13 +42,12 @@ struct Report {
 }
 
 /// Largest ADU.
-const LARGEST: usize = 1 << 24;
+const LARGEST: u32 = 1 << 24;
 
 /// Runs the command.
 pub fn run(args: &Measure) -> Outcome {
-    let bad = |size: &&usize| **size == 0 || **size > LARGEST || !size.is_multiple_of(64);
-    if let Some(size) = args.size.iter().find(bad) {
-        let what = format!("--size {size}: wanted is a multiple of 64 octets up to {LARGEST}");
+    if let Some(size) = args.size.iter().find(|it| !it.is_multiple_of(64)) {
+        let what = format!("--size {size} is not a multiple of 64 octets");
         return Err(Failure::Usage(what));
     }
     let start = Instant::now();
@@ -56,7 +56,7 @@ pub fn run(args: &Measure) -> Outcome {
     let mut chains = Vec::new();
     for size in &args.size {
         for cold in [false, true] {
-            chains.extend(bench.all(*size, cold));
+            chains.extend(bench.all(*size as usize, cold));
         }
     }
     let report = Report { chains };

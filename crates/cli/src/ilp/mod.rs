@@ -14,10 +14,11 @@ use crate::failure::Outcome;
 /// `layercast ilp`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A protocol touches each octet several times: it swaps, encrypts, sums, copies. One fused loop over the
-data spares loads and stores; but if the state of all its stages does not fit into the registers, it
-is slower than one loop for each. `explain` says what is best for a chain on a machine, `calibrate`
-finds out about this machine, `measure` compares real loops on it, and `emit` writes the code.
+A protocol touches each octet several times: it swaps, encrypts, sums, copies. One fused loop over
+the data spares loads and stores; but if the state of all its stages does not fit into the
+registers, it is slower than one loop for each. `explain` says what is best for a chain on a
+machine, `calibrate` finds out about this machine, `measure` compares real loops on it, and `emit`
+writes the code.
 
 Examples:
   layercast ilp explain bswap,chacha20,crc32c

@@ -9,23 +9,25 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{count, print, print_json};
+use crate::units;
 
 /// `layercast ilp verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Sends random ADUs through random chains of one to five stages of the library: as one loop for each
-stage, as one fused loop, and in strips. All must give the same octets, give the ADU back, and report a
-flipped bit from what was sent wherever the chain has a check. Exit code 1 if one does not.
+stage, as one fused loop, and in strips. All must give the same octets and give the ADU back. A
+flipped bit of what was sent must be reported wherever the chain has a check. Exit code 1 if one
+does not.
 
 Examples:
   layercast ilp verify --cases 1000
   layercast ilp verify --cases 10000 --seed 7 --json")]
 pub struct Verify {
     /// Chains with their ADUs
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = units::whole(1..=10_000_000_u32))]
     pub cases: u32,
     /// Seed of the draws
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole(0..=u64::MAX))]
     pub seed: u64,
     /// Print one JSON object (docs/src/reference/json-ilp.md)
     #[arg(long)]
