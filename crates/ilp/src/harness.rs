@@ -124,12 +124,26 @@ pub enum HarnessError {
     },
     /// Other work disturbs the runs.
     #[error(
-        "the machine is too busy: a tenth of the runs takes {0:.1} times the median, and 1.5 is permitted"
+        "the machine is too busy: a tenth of the runs takes {told} times the median, and {most} is permitted",
+        told = above(*.0),
+        most = MOST_NOISE
     )]
     Noisy(f64),
     /// The program has no such loop.
     #[error("the program has no loop of {0} functions, state {1}, {2} instructions")]
     NoLoop(usize, usize, usize),
+}
+
+/// A tenth of the runs may take this many times the median.
+const MOST_NOISE: f64 = 1.5;
+
+/// What is above [`MOST_NOISE`], with as many digits as show that it is.
+fn above(noise: f64) -> String {
+    let digits = (1..=6).find(|digits| {
+        let told = format!("{noise:.digits$}").parse::<f64>();
+        told.is_ok_and(|told| told > MOST_NOISE)
+    });
+    format!("{noise:.*}", digits.unwrap_or(15))
 }
 
 /// Time of runs, in ns an octet.
@@ -242,7 +256,7 @@ impl<'a> Harness<'a> {
             p90: ns(taken.len() * 9 / 10),
         };
         let noise = time.p90 / time.median;
-        match noise <= 1.5 || self.forced {
+        match noise <= MOST_NOISE || self.forced {
             true => Ok(time),
             false => Err(HarnessError::Noisy(noise)),
         }
@@ -346,6 +360,9 @@ mod tests {
             matches!(refused, Err(HarnessError::Noisy(_))),
             "{refused:?}"
         );
+        assert_eq!(above(2.04), "2.0");
+        assert_eq!(above(1.503), "1.503");
+        assert_eq!(above(1.500_04), "1.50004");
         harness.forced = true;
         assert!(harness.time(&one, Temperature::Warm).is_ok());
     }

@@ -22,6 +22,9 @@ pub trait Stage {
     const RESULT_WORDS: usize;
     /// Whether the words come out as they went in, so that a loop of this stage alone need not store.
     const READS_ONLY: bool;
+    /// Whether [`Stage::fwd_run`] is the loop of a library, with the vector or CRC instructions of the processor: the model
+    /// of [`crate::profile`] does not have its time.
+    const LIBRARY_LOOP: bool = false;
 
     /// Before the first unit of ADU number `adu`. No cipher may see one number twice.
     fn begin(&mut self, adu: u64);
@@ -102,6 +105,8 @@ pub struct Shape {
     pub result_words: usize,
     /// Whether the words come out as they went in.
     pub reads_only: bool,
+    /// Whether its loop of its own is that of a library, with the vector or CRC instructions of the processor.
+    pub library_loop: bool,
 }
 
 /// A stage of which the type is known at run time only.
@@ -133,6 +138,7 @@ pub const fn shape<S: Stage + ?Sized>() -> Shape {
         instr_per_word: S::INSTR_PER_WORD,
         result_words: S::RESULT_WORDS,
         reads_only: S::READS_ONLY,
+        library_loop: S::LIBRARY_LOOP,
     }
 }
 

@@ -233,8 +233,18 @@ fn everything_that_is_wrong_is_told_with_its_line() {
     );
     has(
         &PAPER.replace("LENGTH=8", "WIDTH=8"),
-        "line 15: WIDTH: wanted is POSITION",
+        "line 15: WIDTH: wanted is one of POSITION",
     );
+    // A keyword that is misspelt is one fault, and no keyword is missing for it.
+    let typo = told(&PAPER.replace("POSITION=TOP", "POSTION=TOP"));
+    assert_eq!(typo.len(), 1, "{typo:?}");
+    assert!(
+        typo[0].starts_with("line ") && typo[0].ends_with("POSTION: did you mean POSITION?"),
+        "{typo:?}"
+    );
+    // Each fault of a place has a line.
+    let twice = told(&PAPER.replace("POSITION=TOP", "POSITION=BOTTOM"));
+    assert!(twice.iter().all(|it| it.starts_with("line ")), "{twice:?}");
     has(
         &PAPER.replace("(u_int, xsum, 0)", "(struct x, xsum)"),
         "a scalar or a pointer to one",

@@ -1,5 +1,8 @@
 //! `layercast ilp calibrate`.
 
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -10,18 +13,20 @@ use serde::Serialize;
 
 use super::cache;
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{create, print, print_json, unwritten};
 
 /// `layercast ilp calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Runs loops of one to eight synthetic functions, with one to twelve words of state and four to a
-hundred instructions each, and fits the constants of the model to their times. Prints them for
-layercast ilp explain --machine. It takes some seconds of a quiet machine: if other programs disturb
+hundred instructions each, and fits the constants of the model to their times. They are for
+layercast ilp explain --machine. --out writes them to a file when all is measured: if there is no
+result, the file stays as it is. It takes some seconds of a quiet machine: if other programs disturb
 the runs, there is no result (exit code 1), unless --force is given.
 
 Examples:
-  layercast ilp calibrate --force > this.toml; layercast ilp explain 9/10,9/10 --machine this.toml")]
+  layercast ilp calibrate --force --out this.toml
+  layercast ilp explain 9/10,9/10 --machine this.toml")]
 pub struct Calibrate {
     /// Give a result, however busy the machine is
     #[arg(long)]
@@ -29,6 +34,9 @@ pub struct Calibrate {
     /// Name of the machine
     #[arg(long, value_name = "NAME", default_value = "this")]
     pub name: String,
+    /// Write the machine file here, not to standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub out: Option<PathBuf>,
     /// Print one JSON object with all points (docs/src/reference/json-ilp.md)
     #[arg(long)]
     pub json: bool,
@@ -92,13 +100,36 @@ pub fn run(args: &Calibrate) -> Outcome {
         });
     }
     let text = toml::to_string(&fit.profile).map_err(Failure::new)?;
-    print(&format!(
+    let text = format!(
         "# Half of the predictions are within {:.0} %, nine tenths within {:.0} %; the better of one loop\n\
          # and one for each stage is predicted at {:.0} % of the points.\n{text}",
         100.0 * fit.median_error,
         100.0 * fit.p90_error,
         100.0 * fit.right,
-    ))
+    );
+    match &args.out {
+        Some(path) => write(path, &text),
+        None => print(&text),
+    }
+}
+
+/// Writes a file as a whole: a reader has the former content or the new one.
+fn write(path: &Path, text: &str) -> Outcome {
+    let is_other = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    // A pipe or a device has no content to keep.
+    let part = if is_other {
+        path.to_owned()
+    } else {
+        PathBuf::from(part)
+    };
+    let written = create(&part)?.write_all(text.as_bytes());
+    written.map_err(|error| unwritten(&part, &error))?;
+    match is_other {
+        true => Ok(()),
+        false => fs::rename(&part, path).map_err(|error| Failure::file(path, "write", &error)),
+    }
 }
 
 fn failed(error: HarnessError) -> Failure {
@@ -107,5 +138,21 @@ fn failed(error: HarnessError) -> Failure {
     match noisy {
         true => failure.hint("try again when it is quiet, or give --force"),
         false => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_file_is_written_as_a_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("this.toml");
+        for text in ["first", "second, longer"] {
+            write(&path, text).expect("written");
+            assert_eq!(fs::read_to_string(&path).expect("read"), text);
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use layercast_ilp::config::{Emitted, emit_c, emit_rust, parse};
+use layercast_ilp::config::{Emitted, emit_c, emit_rust, parse, undeclared};
 use layercast_sim::file;
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{count, create, print, unwritten};
+use crate::output::{complain, count, create, print, unwritten};
 
 /// A language.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -34,7 +34,9 @@ FILE.cfg names the manipulations from the application (POSITION=TOP) to the netw
 
 docs/src/reference/ilp.md has all keywords and macros. With --lang c, FILE_ilp.h has the hooks
 data_manipulations_send and _recv, FILE_ilp.c whole ADUs of words, ilp.h and ilp.c the library.
-Each fault of the file is reported with its line, and nothing is written then.
+Each fault of the file is reported with its line, and nothing is written then. A function of INIT,
+FINAL_S or FINAL_R that ilp.h does not declare is one of your program; with --lang c the command
+warns of it.
 
 Examples:
   layercast ilp emit if.cfg --lang c --out generated
@@ -58,7 +60,13 @@ pub fn run(args: &Emit) -> Outcome {
     let text = text.map_err(|error| Failure::file(path, "read", &error))?;
     let config = parse(&text).map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        Failure::of(path, lines.join("\n"))
+        match &lines[..] {
+            [one] => Failure::of(path, one),
+            more => {
+                let what = format!("{} in this file", count(more.len(), "fault"));
+                Failure::of(path, what).hint(more.join("\n  "))
+            }
+        }
     })?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     // The name becomes that of a type or of a file to include.
@@ -68,7 +76,13 @@ pub fn run(args: &Emit) -> Outcome {
         .collect();
     let files = match args.lang {
         Lang::Rust => vec![emit_rust(&config, &name)],
-        Lang::C => emit_c(&config, &name).map_err(|what| Failure::of(path, what))?,
+        Lang::C => {
+            let files = emit_c(&config, &name).map_err(|what| Failure::of(path, what))?;
+            for what in undeclared(&config) {
+                complain(&format!("{}: {what}", path.display()));
+            }
+            files
+        }
     };
     match &args.out {
         Some(folder) => write(&files, folder),

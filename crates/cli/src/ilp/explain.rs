@@ -22,6 +22,11 @@ CHAIN is stages with commas between them, the one next to the application first:
                        instructions a word, such as 2/10
   deflate, header-checksum, cbc-mac   those that no loop can be fused with
 
+The model has one price for an instruction. It does not know the loops of libraries with vector
+instructions: crc32-aal5, crc32c, aes-ctr, chacha20 and poly1305 alone can be several times as
+fast as it says, and best as loops of their own. The output names such stages; layercast ilp
+measure compares them on this machine.
+
 --machine is ss2 (SPARCstation 2 of 1990), hp (HP 9000/735 of 1992), conservative (few registers,
 spilled words are dear), or a file of `layercast ilp calibrate`.
 
@@ -92,10 +97,16 @@ fn profile(machine: &str) -> Result<Profile, Failure> {
             .hint("--machine is ss2, hp, conservative, or a file of `layercast ilp calibrate`")
     })?;
     let profile: Profile =
-        toml::from_str(&text).map_err(|error| Failure::of(path, error.message()))?;
-    let bad = |field: &str| Failure::of(path, format!("{field} must be a number, 0 at least"));
+        toml::from_str(&text).map_err(|error| no_machine(path, error.message()))?;
+    let bad = |field: &str| no_machine(path, &format!("{field} must be a number, 0 at least"));
     profile.check().map_err(bad)?;
     Ok(profile)
+}
+
+/// What is wrong with a machine file, and how to get one.
+fn no_machine(path: &Path, what: &str) -> Failure {
+    Failure::of(path, format!("this is no machine file: {what}"))
+        .hint("layercast ilp calibrate --out this.toml writes one for this machine")
 }
 
 fn describe(report: &Report) -> String {
@@ -116,6 +127,36 @@ fn describe(report: &Report) -> String {
             ns,
         ]);
     }
+    if plan.once_ns > 0.0 {
+        let empty = String::new;
+        let once = match plan.strip {
+            Some(_) => "once, with fetching the data",
+            None => "once, whatever runs",
+        };
+        let ns = format!("{:.3}", plan.once_ns);
+        table.row([empty(), once.to_owned(), empty(), empty(), empty(), ns]);
+    }
+    let unknown: Vec<&str> = plan
+        .groups
+        .iter()
+        .filter(|it| it.ns_per_octet.is_none())
+        .flat_map(|it| it.stages.iter().map(String::as_str))
+        .collect();
+    let without = match &unknown[..] {
+        [] => String::new(),
+        names => format!(
+            "all times are without {}, of which the model knows no time\n",
+            names.join(", ")
+        ),
+    };
+    let warning = match &plan.library_loops[..] {
+        [] => String::new(),
+        names => format!(
+            "warning: the loop of {} alone is that of a library with vector instructions, which the model does not know:\n\
+             it can be several times as fast as predicted, and best on its own (layercast ilp measure compares)\n",
+            names.join(", ")
+        ),
+    };
     let fused = match plan.fused_ns {
         Some(ns) => format!("{ns:.3}"),
         None => "not possible".to_owned(),
@@ -126,7 +167,7 @@ fn describe(report: &Report) -> String {
     };
     format!(
         "{}\n\n{}\nmachine {}, {} buffers: {:.3} ns an octet in all{strips}; {} accesses to memory a word\n\
-         one loop for each stage {:.3}, one loop for all {fused}, one for each in strips {:.3} ns an octet\n",
+         one loop for each stage {:.3}, one loop for all {fused}, one for each in strips {:.3} ns an octet\n{without}{warning}",
         plan.reason,
         table.render(),
         report.machine,

@@ -22,7 +22,7 @@ writes the code.
 
 Examples:
   layercast ilp explain bswap,chacha20,crc32c
-  layercast ilp calibrate > this.toml
+  layercast ilp calibrate --out this.toml
   layercast ilp explain 2/10,8/10,8/10 --machine this.toml --cold")]
 pub struct Ilp {
     /// What to do

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{Block, Call, Config, Emitted};
+use super::{Block, Call, Config, ConfigError, Emitted, nearest};
 
 /// Macros of the library.
 const LIBRARY_H: &str = include_str!("ilp.h");
@@ -30,6 +30,47 @@ pub fn emit(config: &Config, name: &str) -> Result<Vec<Emitted>, String> {
         file(format!("{name}_ilp.h"), hooks(config)),
         file(format!("{name}_ilp.c"), whole(config, name)),
     ])
+}
+
+/// The functions that `ilp.h` declares.
+fn declared() -> impl Iterator<Item = &'static str> {
+    let lines = LIBRARY_H.lines().filter_map(|it| it.strip_prefix("void "));
+    lines.filter_map(|it| it.split_once('(').map(|(name, _)| name))
+}
+
+/// Functions of INIT, FINAL_S and FINAL_R that `ilp.h` does not declare: a program that does not have them itself does
+/// not link.
+#[must_use]
+pub fn undeclared(config: &Config) -> Vec<ConfigError> {
+    let mut found = Vec::new();
+    for block in &config.blocks {
+        let names = |calls: &'_ [Call]| calls.iter().map(|it| it.function.clone()).collect();
+        let places: [(&str, Vec<String>); 3] = [
+            ("INIT", block.init.iter().cloned().collect()),
+            ("FINAL_S", names(&block.final_send)),
+            ("FINAL_R", names(&block.final_receive)),
+        ];
+        for (keyword, functions) in places {
+            for function in functions {
+                if declared().any(|it| it == function) {
+                    continue;
+                }
+                let meant = match nearest(&function, declared()) {
+                    Some(name) => format!("; did you mean {name}?"),
+                    None => String::new(),
+                };
+                found.push(ConfigError {
+                    line: block.line,
+                    keyword: keyword.to_owned(),
+                    problem: format!(
+                        "ilp.h does not declare {function}, and [{}] calls it: the program must have it{meant}",
+                        block.name
+                    ),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// Parameters and results, each name once.

@@ -6,7 +6,7 @@ mod parse;
 mod rust;
 mod source;
 
-pub use c::emit as emit_c;
+pub use c::{emit as emit_c, undeclared};
 pub use parse::parse;
 pub use rust::emit as emit_rust;
 pub use source::pipeline;
@@ -21,6 +21,8 @@ use crate::stages::Keys;
 pub struct Block {
     /// Name of the block.
     pub name: String,
+    /// Line of its name.
+    pub line: usize,
     /// Macro of the sender.
     pub send: String,
     /// Macro of the receiver.
@@ -159,6 +161,13 @@ impl fmt::Display for ConfigError {
             line => write!(f, "line {line}: {}: {}", self.keyword, self.problem),
         }
     }
+}
+
+/// The name of `known` that is most like `name`, if one is like it.
+fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let near = known.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
+    let best = near.filter(|(near, _)| *near >= 0.7);
+    best.max_by(|a, b| a.0.total_cmp(&b.0)).map(|it| it.1)
 }
 
 /// A source file that is emitted.

@@ -2,11 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::{Block, Call, Config, ConfigError, KNOWN, Known, Parameter};
+use super::{Block, Call, Config, ConfigError, KNOWN, Known, Parameter, nearest};
 use crate::stage::MAX_UNIT;
 
 /// Most blocks of a file.
 const MAX_BLOCKS: usize = 64;
+
+/// The keywords of a block.
+const KEYWORDS: &[&str] = &[
+    "POSITION",
+    "NEXT",
+    "MACRONAME_S",
+    "MACRONAME_R",
+    "LENGTH",
+    "VARIABLE",
+    "RESULT",
+    "FINAL_S",
+    "FINAL_R",
+    "INIT",
+];
 
 /// A block as it is written.
 #[derive(Default)]
@@ -107,6 +121,15 @@ fn blocks(text: &str, faults: &mut Faults) -> Vec<Raw> {
             faults.tell(number, keyword, "it stands before the first [NAME]");
             continue;
         };
+        let is_other = ["MACRO_NAME_S", "MACRO_NAME_R"].contains(&keyword);
+        let keyword = match nearest(keyword, KEYWORDS.iter().copied()) {
+            // What is meant is read, so that the line is one fault and not a missing keyword, too.
+            Some(meant) if meant != keyword && !is_other => {
+                faults.tell(number, keyword, format!("did you mean {meant}?"));
+                meant
+            }
+            _ => keyword,
+        };
         assign(block, number, keyword, value, faults);
     }
     blocks
@@ -125,9 +148,13 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
             true => once(&mut block.init),
             false => faults.tell(line, keyword, "wanted is the name of a function"),
         },
-        "NEXT" if block.next.is_some() => faults.tell(line, keyword, "it is given twice in one block"),
+        "NEXT" if block.next.is_some() => {
+            faults.tell(line, keyword, "it is given twice in one block")
+        }
         "NEXT" => block.next = Some((line, value.to_owned())),
-        "LENGTH" if block.length.is_some() => faults.tell(line, keyword, "it is given twice in one block"),
+        "LENGTH" if block.length.is_some() => {
+            faults.tell(line, keyword, "it is given twice in one block")
+        }
         "LENGTH" => block.length = Some((line, value.to_owned())),
         "VARIABLE" | "RESULT" => match parameter(value, keyword == "RESULT") {
             Some(parameter) => block.parameters.push(parameter),
@@ -143,7 +170,9 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
                 _ => &mut block.final_receive,
             };
             match calls(value) {
-                _ if place.is_some() => faults.tell(line, keyword, "it is given twice in one block"),
+                _ if place.is_some() => {
+                    faults.tell(line, keyword, "it is given twice in one block")
+                }
                 Some(calls) => *place = Some((line, calls)),
                 None => faults.tell(line, keyword, "wanted is (FUNCTION(RESULT, ...), ...)"),
             }
@@ -151,7 +180,7 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
         _ => faults.tell(
             line,
             keyword,
-            "wanted is POSITION, NEXT, MACRONAME_S, MACRONAME_R, LENGTH, VARIABLE, RESULT, FINAL_S, FINAL_R or INIT",
+            format!("wanted is one of {}", KEYWORDS.join(", ")),
         ),
     }
 }
@@ -232,7 +261,15 @@ fn order(blocks: &[Raw], faults: &mut Faults) -> Vec<usize> {
         let count = blocks.iter().filter(|block| is(block, place)).count();
         if count != 1 && !(alone && blocks[0].position.is_some()) {
             let problem = format!("{count} blocks are POSITION={place}, and one must be");
-            faults.tell(0, "POSITION", problem);
+            // The last block that says so, or the one that the place is missing of most likely.
+            let last = blocks.iter().rfind(|block| is(block, place));
+            let likely = if place == "TOP" {
+                blocks.first()
+            } else {
+                blocks.last()
+            };
+            let line = last.or(likely).map_or(0, |block| block.line);
+            faults.tell(line, "POSITION", problem);
         }
     }
     for block in blocks {
@@ -347,6 +384,7 @@ fn finish(raw: &Raw, faults: &mut Faults) -> Option<Block> {
     };
     Some(Block {
         name: raw.name.clone(),
+        line: raw.line,
         send: raw.send.clone()?,
         receive: raw.receive.clone()?,
         words: words?,
@@ -421,7 +459,7 @@ fn names_are_one_type(blocks: &[Block], faults: &mut Faults) {
                 "[{}] and [{}] have one of this name each",
                 first.name, block.name
             );
-            faults.tell(0, &one.name, problem);
+            faults.tell(block.line, &one.name, problem);
         }
     }
 }

@@ -48,6 +48,7 @@ impl Stage for AesCtr {
     const INSTR_PER_WORD: u32 = 6;
     const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
+    const LIBRARY_LOOP: bool = true;
 
     fn begin(&mut self, adu: u64) {
         let mut block = [0; 16];

@@ -37,6 +37,7 @@ impl Stage for ChaCha20 {
     const INSTR_PER_WORD: u32 = 62;
     const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
+    const LIBRARY_LOOP: bool = true;
 
     fn begin(&mut self, adu: u64) {
         self.cipher = stream(&self.keys, adu, 1);
@@ -93,6 +94,7 @@ impl Stage for Poly1305 {
     const INSTR_PER_WORD: u32 = 15;
     const RESULT_WORDS: usize = 4;
     const READS_ONLY: bool = true;
+    const LIBRARY_LOOP: bool = true;
 
     fn begin(&mut self, adu: u64) {
         self.state = one_time(&self.keys, adu);

@@ -72,6 +72,7 @@ impl Stage for Crc32Aal5 {
     const INSTR_PER_WORD: u32 = 12;
     const RESULT_WORDS: usize = 1;
     const READS_ONLY: bool = true;
+    const LIBRARY_LOOP: bool = true;
 
     #[inline(always)]
     fn begin(&mut self, _: u64) {
@@ -122,6 +123,7 @@ impl Stage for Crc32c {
     const INSTR_PER_WORD: u32 = 13;
     const RESULT_WORDS: usize = 1;
     const READS_ONLY: bool = true;
+    const LIBRARY_LOOP: bool = true;
 
     #[inline(always)]
     fn begin(&mut self, _: u64) {
