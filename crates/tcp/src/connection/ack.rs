@@ -91,7 +91,8 @@ impl Connection {
     }
 
     /// What an acknowledgement says of marks, which is true if they grow no window: the first of them in a window reduces it
-    /// (RFC 3168 6.1.2).
+    /// (RFC 3168 6.1.2). While a time-out is repaired, they say nothing: the window has been reduced for what was sent before,
+    /// and the receiver repeats its echo until CWR comes with new data.
     #[cold]
     fn hear_echo(&mut self, at: u64, segment: &TcpSegment) -> bool {
         let is_marked = segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN);
@@ -101,14 +102,16 @@ impl Connection {
             acked: at,
             sent: self.nxt.max(at),
         });
-        if is_marked && !self.recovering && at > self.marks.reduced {
+        // As long as CWR waits for new data, the echo is still the one that the window was reduced for.
+        let is_news = at > self.marks.reduced && !self.marks.tells;
+        if is_marked && !self.recovering && is_news {
             let cwnd = self.congestion.cwnd();
             let (usable, flight) = (self.wnd.min(cwnd), (self.max - self.una).min(cwnd));
             self.congestion.on_mark(usable, flight);
             (self.marks.reduced, self.marks.tells) = (self.max, true);
             self.outcome().ecn_reductions += 1;
         }
-        is_marked
+        is_marked && self.una >= self.recover
     }
 
     /// How this connection recovers from loss.

@@ -201,6 +201,8 @@ impl Connection {
         let is_capable = self.marks.in_use && len > 0 && from >= self.max && !probe;
         if is_capable && std::mem::take(&mut self.marks.tells) {
             flags |= TcpFlags::CWR;
+            // A time-out sends new data with the last of the old: their echo is that of before, too.
+            self.marks.reduced = from;
         }
         let payload = self.snd.slice(from, to);
         self.build(host, now, from, payload, flags, out);

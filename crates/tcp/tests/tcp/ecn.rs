@@ -196,3 +196,158 @@ fn nothing_is_capable_that_is_sent_again() {
     });
     assert!(stats.retransmitted > 5 && seen.wrong.is_empty(), "{seen:?}");
 }
+
+/// What acknowledgements say while a time-out is repaired.
+#[derive(Clone, Copy, PartialEq)]
+enum Says {
+    /// No ECE, whatever the receiver says.
+    Nothing,
+    /// What the receiver says.
+    Theirs,
+    /// ECE, all of them.
+    Marks,
+}
+
+/// What became of a time-out.
+#[derive(PartialEq, Debug)]
+struct Repair {
+    /// Time until all that was sent before it was acknowledged.
+    lasted: Span,
+    /// Acknowledgements with ECE that came meanwhile, and those after the first new data.
+    echoes: [u64; 2],
+    /// The first new data after it had CWR.
+    has_cwr: bool,
+    reductions: u64,
+}
+
+#[derive(Default)]
+struct Stage {
+    highest: u32,
+    data: u64,
+    /// The segment with CWR was lost, and all behind it.
+    is_losing: bool,
+    /// What the time-out has to have acknowledged.
+    recover: Option<u32>,
+    is_over: bool,
+    cwr: Option<bool>,
+    echoes: [u64; 2],
+}
+
+impl Stage {
+    /// Whether the data arrive, and whether they are marked.
+    fn on_data(&mut self, packet: &mut TcpPacket) -> bool {
+        let segment = &packet.segment;
+        let end = segment.seq.0.wrapping_add(segment.payload.len() as u32);
+        let is_new = self.data == 0 || segment.seq.0.wrapping_sub(self.highest) as i32 >= 0;
+        let has_cwr = segment.flags.has(TcpFlags::CWR);
+        self.data += 1;
+        if is_new {
+            self.highest = end;
+            if self.recover.is_some() {
+                self.cwr.get_or_insert(has_cwr);
+            } else {
+                self.is_losing |= has_cwr;
+                return !self.is_losing;
+            }
+        } else if self.is_losing {
+            self.recover.get_or_insert(self.highest);
+        }
+        true
+    }
+
+    fn on_ack(&mut self, packet: &mut TcpPacket, says: Says) {
+        let Some(recover) = self.recover else { return };
+        let segment = &mut packet.segment;
+        let repairs = segment.ack.0.wrapping_sub(recover) as i32 <= 0;
+        self.is_over |= segment.ack.0.wrapping_sub(recover) as i32 >= 0;
+        if repairs && says == Says::Marks {
+            segment.flags |= TcpFlags::ECE;
+        }
+        if repairs && says == Says::Nothing && segment.flags.has(TcpFlags::ECE) {
+            segment.flags.0 ^= TcpFlags::ECE.0;
+        }
+        if segment.flags.has(TcpFlags::ECE) {
+            self.echoes[usize::from(!repairs)] += 1;
+        }
+    }
+}
+
+/// A mark halves the window of 128 segments or so; the segment that says so is lost with all behind it.
+fn loses_cwr(variant: Variant, sack: bool, says: Says) -> Repair {
+    let ecn = match variant {
+        Variant::Dctcp => EcnMode::EachMark,
+        _ => EcnMode::Classic,
+    };
+    let stage = Rc::new(RefCell::new(Stage::default()));
+    let shared = stage.clone();
+    let channel = move |host, mut packet: TcpPacket| {
+        let mut stage = shared.borrow_mut();
+        if host == 1 {
+            stage.on_ack(&mut packet, says);
+        } else if !packet.segment.payload.is_empty() {
+            if !stage.on_data(&mut packet) {
+                return Vec::new();
+            }
+            if stage.data == 150 {
+                packet.ecn = Ecn::Congested;
+            }
+        }
+        vec![(ms(20), packet)]
+    };
+    let configs = [(); 2].map(|()| TcpConfig {
+        sack,
+        ..config(variant, ecn)
+    });
+    let mut net = Net::new(configs, Box::new(channel));
+    let (near, far) = net.open();
+    net.sink = Some((1, far));
+    let end = net.now + Span::from_secs(20);
+    let (mut begun, mut over) = (None, None);
+    while over.is_none_or(|over| net.now < over + ms(200)) {
+        net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
+        assert!(net.step(end), "the repair ends");
+        let stage = stage.borrow();
+        begun = begun.or(stage.recover.map(|_| net.now));
+        over = over.or(stage.is_over.then_some(net.now));
+    }
+    let stats = net.hosts[0].stats();
+    assert_eq!((stats.timeouts, stats.fast_retransmits), (1, 0));
+    let stage = stage.borrow();
+    Repair {
+        lasted: over.unwrap().since(begun.unwrap()),
+        echoes: stage.echoes,
+        has_cwr: stage.cwr == Some(true),
+        reductions: stats.ecn_reductions,
+    }
+}
+
+/// RFC 3168 6.1.2: one reduction for a window. What a time-out sends again has no CWR, so that the receiver repeats its echo: that
+/// is no reason to continue with one segment for each round trip.
+#[test]
+fn echoes_do_not_slow_the_repair_of_a_time_out() {
+    for variant in [
+        Variant::Tahoe,
+        Variant::Reno,
+        Variant::NewReno,
+        Variant::Sack,
+        Variant::Cubic,
+        Variant::Linux,
+        Variant::Dctcp,
+    ] {
+        for sack in [true, false] {
+            let run = |says| loses_cwr(variant, sack, says);
+            let (silent, theirs, marks) = (run(Says::Nothing), run(Says::Theirs), run(Says::Marks));
+            assert_eq!(silent.echoes, [0; 2], "{variant:?}");
+            assert!(marks.echoes[0] > 10, "{variant:?}: {marks:?}");
+            if variant != Variant::Dctcp {
+                assert!(theirs.echoes[0] > 10, "{variant:?}: {theirs:?}");
+            }
+            for run in [&silent, &theirs, &marks] {
+                assert_eq!(run.lasted, silent.lasted, "{variant:?}: {run:?}");
+                // CWR reaches the receiver, which ends its echo.
+                assert!(run.has_cwr && run.echoes[1] == 0, "{variant:?}: {run:?}");
+                assert_eq!(run.reductions, 1, "{variant:?}");
+            }
+        }
+    }
+}
