@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use layercast_ilp::adu::{Adu, Sink, Source};
-use layercast_ilp::config::{Config, emit_c, emit_rust, parse};
+use layercast_ilp::config::{Config, emit_c, emit_rust, parse, undeclared};
 use layercast_ilp::{Channel, Executor, IlpError, Keys, recv_adu, send_adu};
 
 const PAPER: &str = include_str!("paper.cfg");
@@ -276,4 +276,22 @@ fn everything_that_is_wrong_is_told_with_its_line() {
             .replace("FINAL_R=(TCP", "FINAL_R=TCP"),
     );
     assert_eq!(many.len(), 2, "{many:?}");
+}
+
+#[test]
+fn functions_that_the_header_does_not_declare_are_named() {
+    let config = parse(PAPER).expect("right");
+    assert_eq!(undeclared(&config), []);
+    let other = PAPER
+        .replace("INIT=saferk64_ilp_init", "INIT=saferk64_init")
+        .replace("FINAL_R=(TCP_xsum_final(xsum))", "FINAL_R=(mine(xsum))");
+    let found = undeclared(&parse(&other).expect("a program may have its own"));
+    let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    let has = |keyword: &str, end: &str| {
+        let mut lines = said.iter();
+        lines.any(|it| it.contains(keyword) && it.ends_with(end))
+    };
+    assert!(has("INIT", "did you mean saferk64_ilp_init?"), "{said:?}");
+    assert!(has("FINAL_R", "the program must have it"), "{said:?}");
 }
