@@ -4,9 +4,9 @@ use layercast_core::FrameRate;
 use super::header::State;
 use super::layers::{Layers, Unit, sequence_of};
 use super::obu::{is_whole, units_of_annex_b, units_of_section_5};
-use crate::ivf::DAMAGED;
+use crate::ivf::damaged;
 use crate::map::{DEFAULT_RATE, Map};
-use crate::{Frame, MediaError, Picture};
+use crate::{Frame, MediaError};
 
 /// Longest temporal unit: what a METS frame holds.
 const MAX_UNIT: usize = (1 << 24) - 1;
@@ -55,7 +55,7 @@ pub(crate) fn video<'a>(
     for (time, data, unit) in read {
         sequence = sequence_of(data).unwrap_or(sequence);
         if unit.is_none() && !frames.is_empty() && (data.is_empty() || !is_whole(data)) {
-            frames.push((time, Frame::new(Picture::P, DAMAGED)));
+            frames.push((time, damaged()));
         }
         let Some(unit) = unit.filter(|unit| !frames.is_empty() || unit.is_start) else {
             continue;

@@ -1,12 +1,12 @@
-use layercast_core::{FrameRate, Media, Span};
+use layercast_core::{FrameRate, Layer, Media, Span};
 
-use super::Header;
 use super::frames::{Frames, frames};
+use super::{Header, disorder};
 use crate::live::share_of;
 use crate::map::{DEFAULT_RATE, Map};
 use crate::mpeg::es::Stream;
 use crate::vpx::{self, Unit};
-use crate::{Frame, MediaError, av1, vp9};
+use crate::{Frame, MediaError, Picture, av1, vp9};
 
 /// The codec of a four-character code, of those that are served.
 pub(crate) fn codec_of(fourcc: [u8; 4]) -> Option<Media> {
@@ -39,7 +39,8 @@ pub(crate) fn parse(data: &[u8], map: Map) -> Result<Stream, MediaError> {
             problem: map.misfit(codec.name()),
         });
     }
-    let Frames { frames, cut } = frames(data, at)?;
+    let Frames { mut frames, cut } = frames(data, at)?;
+    disorder::mark(&mut frames, codec);
     let rate = rate_of(header.clock, &frames);
     let mut stream = Stream {
         codec,
@@ -91,6 +92,14 @@ pub(crate) fn parse_obus(data: &[u8], map: Map) -> Result<Stream, MediaError> {
 /// In the place of a frame that is cut or cannot be read: receivers leave it out with those that refer to it.
 pub(crate) const DAMAGED: bytes::Bytes = bytes::Bytes::from_static(&[0]);
 
+/// A frame of which nothing is known: any frame may refer to it, also of the base layer.
+pub(crate) fn damaged() -> Frame {
+    Frame {
+        layer: Layer::Base,
+        ..Frame::new(Picture::P, DAMAGED)
+    }
+}
+
 fn vpx_frames(
     frames: &[(u64, &[u8])],
     codec: Media,
@@ -106,9 +115,10 @@ fn vpx_frames(
             true => Unit::vp9(data).filter(|_| references.has_parts(data)),
             false => Unit::vp8(data),
         };
+        // One that cannot be read has a place too.
         let read = unit.unwrap_or(Unit {
             is_start: false,
-            is_reference: true,
+            is_reference: false,
             size: None,
         });
         let layer = layers
@@ -117,11 +127,13 @@ fn vpx_frames(
                 problem: vpx::misplaced(map, place),
             })?;
         if !found.is_empty() || read.is_start {
-            let data = unit.map_or(DAMAGED, |_| bytes::Bytes::copy_from_slice(data));
-            let frame = Frame {
-                layer,
-                gop_start: read.is_start,
-                ..Frame::new(read.picture(), data)
+            let frame = match unit {
+                Some(unit) => Frame {
+                    layer,
+                    gop_start: unit.is_start,
+                    ..Frame::new(unit.picture(), bytes::Bytes::copy_from_slice(data))
+                },
+                None => damaged(),
             };
             found.push((time, frame));
         }

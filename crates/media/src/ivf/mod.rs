@@ -1,6 +1,7 @@
 //! IVF, the file format of libvpx and libaom: a header, and frames of one time unit each.
 
 mod clip;
+mod disorder;
 mod frames;
 mod reader;
 mod resync;
@@ -8,7 +9,7 @@ mod writer;
 
 use layercast_core::FrameRate;
 
-pub(crate) use clip::{DAMAGED, codec_of, parse, parse_obus};
+pub(crate) use clip::{DAMAGED, codec_of, damaged, parse, parse_obus};
 pub(crate) use reader::IvfReader;
 pub(crate) use writer::PictureWriter;
 

@@ -165,9 +165,14 @@ impl IvfReader {
                 _ => {}
             }
         }
+        let goes_back = self.times.goes_back(time);
         self.times.push(time);
         let mut taken = None;
         if let Some(frames) = self.frames.as_mut().filter(|_| len > 0) {
+            if goes_back {
+                // It is not the next one: only a key frame refers to nothing before it.
+                frames.lose();
+            }
             self.seq = self.seq.plus(1);
             taken = frames.frame(&self.buffer[FRAME_HEADER..whole], self.seq, None);
         }
@@ -368,6 +373,26 @@ mod tests {
             let (frames, reader) = read(&data, piece);
             assert_eq!((frames.len(), reader.broken), (6, 0), "{piece}");
         }
+    }
+
+    #[test]
+    fn a_time_that_goes_back_costs_the_frames_up_to_the_next_key_frame() {
+        let mut data = stream(0..3);
+        let key = &KEY[..];
+        let put = |(time, frame): (u64, &[u8])| super::super::put(frame, time * 3_600, &mut data);
+        [
+            (4, &INTER[..]),
+            (3, &INTER),
+            (5, &INTER),
+            (6, key),
+            (0, key),
+            (1, &INTER),
+        ]
+        .into_iter()
+        .for_each(put);
+        let (frames, reader) = read(&data, 1_000);
+        let times: Vec<i64> = frames.iter().map(|it| it.0 / 3_600).collect();
+        assert_eq!((times, reader.incomplete()), (vec![0, 1, 2, 4, 6, 0, 1], 2));
     }
 
     #[test]

@@ -51,6 +51,11 @@ impl Times {
         self.last.is_none_or(|last| time.abs_diff(last) < MAX_STEP)
     }
 
+    /// Whether a frame with this time comes after a later one.
+    pub fn goes_back(&self, time: u64) -> bool {
+        self.last.is_some_and(|last| time < last)
+    }
+
     /// Where the first frame begins that is followed by another one, in octets of which more come. Gives otherwise from
     /// where on it may begin.
     pub fn next(&self, data: &[u8]) -> Result<usize, usize> {

@@ -1,12 +1,12 @@
-//! Frames of VP8 and VP9 that are shorter than their headers say.
+//! Frames of AV1, VP8 and VP9 that are shorter than their headers say.
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
 use bytes::Bytes;
-use layercast_core::Time;
-use layercast_media::{Clip, Ingest};
+use layercast_core::{PerLayer, Serial, Time};
+use layercast_media::{Clip, FlowWriter, Ingest, Map, OutputForm, Received};
 
-use crate::common::{encode, have_ffmpeg};
+use crate::common::{decode, encode, have_ffmpeg};
 
 /// The header of an IVF file, and of each frame.
 const HEADER: usize = 32;
@@ -138,6 +138,97 @@ fn a_frame_of_a_file_that_is_shorter_than_it_says_costs_no_other() {
                 assert_eq!(frame.time, before.time);
             }
         }
+    }
+}
+
+/// What a receiver writes of a file, and how many pictures are marked in it.
+fn written(file: Vec<u8>, map: Map) -> (Vec<u8>, u64) {
+    let clip = Clip::of_program(Bytes::from(file), None, map).expect("a clip");
+    let mut writer = FlowWriter::new(clip.info.codec, clip.info.frame_rate, OutputForm::Native);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    for (number, frame) in (0..).zip(&clip.frames) {
+        let received = Received {
+            seq: Serial(number),
+            layer: frame.layer,
+            gop_start: frame.gop_start,
+            sound: false,
+            missing: PerLayer::default(),
+            emitted: Time::from_ps(40_000_000_000 * u64::from(number)),
+            data: frame.data.as_ref().expect("its octets"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    (out, clip.damaged())
+}
+
+/// The frames of a file without their headers.
+fn bodies(file: &[u8]) -> Vec<Vec<u8>> {
+    let body = |it: Vec<u8>| it[FRAME_HEADER..].to_vec();
+    frames(file).into_iter().map(body).collect()
+}
+
+/// Whichever frame is damaged, and however: what is written begins again at the next key frame.
+#[test]
+fn nothing_that_refers_to_a_damaged_frame_is_written() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (codec, map) in [
+        ("libaom-av1 -cpu-used 8 -lag-in-frames 8", Map::Auto),
+        ("libaom-av1 -cpu-used 8 -lag-in-frames 8", Map::Ipb),
+        ("libvpx-vp9 -cpu-used 8 -lag-in-frames 8", Map::Auto),
+        ("libvpx -cpu-used 8", Map::Ipb),
+    ] {
+        let name = format!(
+            "damaged-{}.ivf",
+            codec.replace(|it: char| !it.is_alphanumeric(), "-")
+        );
+        let options =
+            format!("-frames:v 30 -s 176x144 -c:v {codec} -g 10 -keyint_min 10 -b:v 300k");
+        let file = encode(&name, &options);
+        let (header, all) = (&file[..HEADER], frames(&file));
+        let (whole, marked) = written(file.clone(), map);
+        let whole_bodies = bodies(&whole);
+        assert_eq!((whole_bodies.len(), marked), (all.len(), 0), "{codec}");
+        let clip = Clip::of_program(Bytes::from(file.clone()), None, map).expect("a clip");
+        let next_start = |from: usize| {
+            let mut later = from..all.len();
+            later
+                .find(|&at| clip.frames[at].gop_start)
+                .unwrap_or(all.len())
+        };
+        for at in 1..all.len() - 1 {
+            let without = |to: usize| [&whole_bodies[..at], &whole_bodies[to..]].concat();
+            let mut half = all.clone();
+            let len = half[at].len() - FRAME_HEADER;
+            half[at].truncate(FRAME_HEADER + len / 2);
+            let mut inserted = all.clone();
+            inserted[at].splice(FRAME_HEADER + len / 2.., vec![0xEE; len - len / 2 + 50]);
+            for damaged in [half, inserted] {
+                let (got, marked) = written([header, &damaged.concat()].concat(), map);
+                assert_eq!(marked, 1, "{codec} {map} {at}");
+                let expected = without(next_start(at + 1));
+                assert_eq!(bodies(&got), expected, "{codec} {map} {at}");
+            }
+            let mut exchanged = all.clone();
+            exchanged.swap(at, at + 1);
+            let (got, marked) = written([header, &exchanged.concat()].concat(), map);
+            assert_eq!(marked, 2, "{codec} {map} {at}");
+            assert_eq!(
+                bodies(&got),
+                without(next_start(at + 2)),
+                "{codec} {map} {at}"
+            );
+        }
+        // A decoder takes it so.
+        let mut cut = all.clone();
+        cut[GOP + 3].truncate(FRAME_HEADER + 3);
+        let (got, _) = written([header, &cut.concat()].concat(), map);
+        let shown = decode("ivf", &whole);
+        assert!(
+            decode("ivf", &got).iter().all(|it| shown.contains(it)),
+            "{codec}"
+        );
     }
 }
 
