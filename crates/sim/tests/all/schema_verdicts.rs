@@ -2,6 +2,7 @@
 
 mod mets;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -378,6 +379,14 @@ fn what_the_schema_refuses_in_a_shipped_scenario_the_program_refuses() {
         }
         let mut fields = Vec::new();
         places(&scenario, "", &mut fields);
+        // Two entries of a table show what the others do.
+        let mut alike = HashMap::new();
+        fields.retain(|field| {
+            let shape: String = field.chars().filter(|it| !it.is_ascii_digit()).collect();
+            let count = alike.entry(shape).or_insert(0);
+            *count += 1;
+            *count <= 2
+        });
         for field in fields {
             for mutant in &mutants {
                 let changed = with(&scenario, &field, mutant);
