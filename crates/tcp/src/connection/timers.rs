@@ -72,7 +72,9 @@ impl Connection {
                 self.congestion.on_loss(window, flight);
             }
             self.congestion.on_timeout();
-            (self.marks.reduced, self.marks.tells) = (self.max, self.marks.in_use);
+            if self.marks.in_use {
+                (self.marks.reduced, self.marks.tells) = (self.max, true);
+            }
         }
         self.nxt = self.una;
         self.timing = None;

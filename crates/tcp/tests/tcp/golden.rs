@@ -101,6 +101,15 @@ fn fast_recovery_of_lite_stays_inflated_after_exactly_three() {
 }
 
 #[test]
+fn lite_halves_again_for_duplicates_of_what_a_timeout_sent() {
+    // ECN is off: what a time-out sent again is no window that a mark has reduced.
+    check(
+        &transfer(lite(), &[20, 23, 25, 32, 37], 60),
+        "lite-after-timeout",
+    );
+}
+
+#[test]
 fn reno_leaves_recovery_at_the_first_new_acknowledgement() {
     check(&transfer(modern(Variant::Reno), &[9], 40), "reno");
 }
