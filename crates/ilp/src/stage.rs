@@ -19,7 +19,7 @@ pub trait Stage {
     /// Arithmetic instructions a word.
     const INSTR_PER_WORD: u32;
     /// Words of the result, at most [`MAX_RESULT`].
-    const RESULT_WORDS: usize;
+    const RESULT_WORDS: usize = 0;
     /// Whether the words come out as they went in, so that a loop of this stage alone need not store.
     const READS_ONLY: bool;
     /// Whether [`Stage::fwd_run`] is the loop of a library, with the vector or CRC instructions of the processor: the model
@@ -27,16 +27,25 @@ pub trait Stage {
     const LIBRARY_LOOP: bool = false;
 
     /// Before the first unit of ADU number `adu`. No cipher may see one number twice.
-    fn begin(&mut self, adu: u64);
+    #[inline(always)]
+    fn begin(&mut self, adu: u64) {
+        let _ = adu;
+    }
 
     /// One unit on its way down to the network.
     fn fwd(&mut self, unit: &mut [u32]);
 
-    /// One unit on its way up to the application.
-    fn inv(&mut self, unit: &mut [u32]);
+    /// One unit on its way up to the application: as downwards, unless the stage is no inverse of itself.
+    #[inline(always)]
+    fn inv(&mut self, unit: &mut [u32]) {
+        self.fwd(unit);
+    }
 
     /// The result over all units: the first [`Stage::RESULT_WORDS`] words.
-    fn finish(&mut self) -> [u32; MAX_RESULT];
+    #[inline(always)]
+    fn finish(&mut self) -> [u32; MAX_RESULT] {
+        [0; MAX_RESULT]
+    }
 
     /// A loop of this stage alone over whole units, downwards.
     #[inline]

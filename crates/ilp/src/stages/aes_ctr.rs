@@ -3,7 +3,7 @@
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 
 use super::Keys;
-use crate::stage::{MAX_RESULT, Stage, load, store};
+use crate::stage::{Stage, load, store};
 
 /// Blocks that are enciphered together where there are many.
 const AT_ONCE: usize = 8;
@@ -46,7 +46,6 @@ impl Stage for AesCtr {
     const WORDS: usize = 4;
     const STATE_WORDS: usize = 4;
     const INSTR_PER_WORD: u32 = 6;
-    const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
     const LIBRARY_LOOP: bool = true;
 
@@ -63,13 +62,6 @@ impl Stage for AesCtr {
         for (word, key) in unit.iter_mut().zip(stream) {
             *word ^= key;
         }
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
-    }
-    fn finish(&mut self) -> [u32; MAX_RESULT] {
-        [0; MAX_RESULT]
     }
     fn fwd_run(&mut self, octets: &mut [u8]) {
         let mut many = octets.chunks_exact_mut(16 * AT_ONCE);

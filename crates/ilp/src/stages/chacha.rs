@@ -35,7 +35,6 @@ impl Stage for ChaCha20 {
     const WORDS: usize = 16;
     const STATE_WORDS: usize = 16;
     const INSTR_PER_WORD: u32 = 62;
-    const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
     const LIBRARY_LOOP: bool = true;
 
@@ -48,13 +47,6 @@ impl Stage for ChaCha20 {
         store(unit, &mut block);
         self.cipher.apply_keystream(&mut block);
         load(&block, unit);
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
-    }
-    fn finish(&mut self) -> [u32; MAX_RESULT] {
-        [0; MAX_RESULT]
     }
     fn fwd_run(&mut self, octets: &mut [u8]) {
         self.cipher.apply_keystream(octets);
@@ -104,10 +96,6 @@ impl Stage for Poly1305 {
         let mut block = [0; 16];
         store(unit, &mut block);
         self.state.update(&[block.into()]);
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
     }
     fn finish(&mut self) -> [u32; MAX_RESULT] {
         let mut words = [0; 4];

@@ -1,57 +1,22 @@
 //! Cyclic redundancy checks.
 
-use crc::{CRC_32_BZIP2, Crc, Table};
+use crc::{CRC_32_BZIP2, CRC_32_ISCSI, Crc, Table};
 
 use crate::stage::{MAX_RESULT, Stage};
 
-/// Reversed polynomial of CRC-32C.
-const CASTAGNOLI: u32 = 0x82f6_3b78;
-const POLYNOMIAL: u32 = 0x04c1_1db7;
+/// Table `k` of each has the effect of an octet with `k` octets after it: a word takes the first four.
+static AAL5: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
+static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// Four octets at a time: table `k` has the effect of an octet with `k` octets after it.
-const fn msb_tables() -> [[u32; 256]; 4] {
-    let mut tables = [[0; 256]; 4];
-    let mut octet = 0;
-    while octet < 256 {
-        let mut crc = (octet as u32) << 24;
-        let mut k = 0;
-        while k < 4 {
-            let mut bit = 0;
-            while bit < 8 {
-                crc = (crc << 1) ^ (if crc >> 31 == 1 { POLYNOMIAL } else { 0 });
-                bit += 1;
-            }
-            tables[k][octet] = crc;
-            k += 1;
-        }
-        octet += 1;
-    }
-    tables
+/// The octets of a word, the one that the polynomial divides first in front, through the tables.
+#[inline(always)]
+fn divide(crc: &Crc<u32, Table<16>>, [a, b, c, d]: [u8; 4]) -> u32 {
+    let tables = crc.table();
+    tables[3][usize::from(a)]
+        ^ tables[2][usize::from(b)]
+        ^ tables[1][usize::from(c)]
+        ^ tables[0][usize::from(d)]
 }
-
-const fn lsb_tables() -> [[u32; 256]; 4] {
-    let mut tables = [[0; 256]; 4];
-    let mut octet = 0;
-    while octet < 256 {
-        let mut crc = octet as u32;
-        let mut k = 0;
-        while k < 4 {
-            let mut bit = 0;
-            while bit < 8 {
-                crc = (crc >> 1) ^ (if crc & 1 == 1 { CASTAGNOLI } else { 0 });
-                bit += 1;
-            }
-            tables[k][octet] = crc;
-            k += 1;
-        }
-        octet += 1;
-    }
-    tables
-}
-
-static AAL5: [[u32; 256]; 4] = msb_tables();
-static CRC32C: [[u32; 256]; 4] = lsb_tables();
-static LONG: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
 
 /// CRC-32 of AAL5: the most significant bit first.
 #[derive(Clone, Copy, Debug)]
@@ -80,22 +45,14 @@ impl Stage for Crc32Aal5 {
     }
     #[inline(always)]
     fn fwd(&mut self, unit: &mut [u32]) {
-        let [a, b, c, d] = (self.state ^ unit[0]).to_be_bytes();
-        self.state = AAL5[3][usize::from(a)]
-            ^ AAL5[2][usize::from(b)]
-            ^ AAL5[1][usize::from(c)]
-            ^ AAL5[0][usize::from(d)];
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
+        self.state = divide(&AAL5, (self.state ^ unit[0]).to_be_bytes());
     }
     fn finish(&mut self) -> [u32; MAX_RESULT] {
         [!self.state, 0, 0, 0]
     }
     fn fwd_run(&mut self, octets: &mut [u8]) {
         // The library takes the start as reflected bits would have it, and gives the end inverted.
-        let mut digest = LONG.digest_with_initial(self.state);
+        let mut digest = AAL5.digest_with_initial(self.state);
         digest.update(octets);
         self.state = !digest.finalize();
     }
@@ -131,15 +88,7 @@ impl Stage for Crc32c {
     }
     #[inline(always)]
     fn fwd(&mut self, unit: &mut [u32]) {
-        let [a, b, c, d] = (self.state ^ unit[0].swap_bytes()).to_le_bytes();
-        self.state = CRC32C[3][usize::from(a)]
-            ^ CRC32C[2][usize::from(b)]
-            ^ CRC32C[1][usize::from(c)]
-            ^ CRC32C[0][usize::from(d)];
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
+        self.state = divide(&CRC32C, (self.state ^ unit[0].swap_bytes()).to_le_bytes());
     }
     fn finish(&mut self) -> [u32; MAX_RESULT] {
         [!self.state, 0, 0, 0]
@@ -184,7 +133,7 @@ mod tests {
         for octet in &octets {
             crc ^= u32::from(*octet) << 24;
             for _ in 0..8 {
-                crc = (crc << 1) ^ (if crc >> 31 == 1 { POLYNOMIAL } else { 0 });
+                crc = (crc << 1) ^ (if crc >> 31 == 1 { 0x04c1_1db7 } else { 0 });
             }
         }
         assert_eq!(both(&Crc32Aal5::default(), &octets), [!crc; 2]);

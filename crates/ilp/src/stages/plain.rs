@@ -11,19 +11,10 @@ impl Stage for Copy {
     const WORDS: usize = 1;
     const STATE_WORDS: usize = 0;
     const INSTR_PER_WORD: u32 = 0;
-    const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
 
     #[inline(always)]
-    fn begin(&mut self, _: u64) {}
-    #[inline(always)]
     fn fwd(&mut self, _: &mut [u32]) {}
-    #[inline(always)]
-    fn inv(&mut self, _: &mut [u32]) {}
-    #[inline(always)]
-    fn finish(&mut self) -> [u32; MAX_RESULT] {
-        [0; MAX_RESULT]
-    }
 }
 
 /// Turns the octets of each word round.
@@ -35,22 +26,11 @@ impl Stage for ByteSwap {
     const WORDS: usize = 1;
     const STATE_WORDS: usize = 0;
     const INSTR_PER_WORD: u32 = 1;
-    const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
 
     #[inline(always)]
-    fn begin(&mut self, _: u64) {}
-    #[inline(always)]
     fn fwd(&mut self, unit: &mut [u32]) {
         unit[0] = unit[0].swap_bytes();
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        unit[0] = unit[0].swap_bytes();
-    }
-    #[inline(always)]
-    fn finish(&mut self) -> [u32; MAX_RESULT] {
-        [0; MAX_RESULT]
     }
 }
 
@@ -76,10 +56,6 @@ impl Stage for Checksum {
     #[inline(always)]
     fn fwd(&mut self, unit: &mut [u32]) {
         self.sum += u64::from(unit[0]);
-    }
-    #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
     }
     fn finish(&mut self) -> [u32; MAX_RESULT] {
         let mut sum = self.sum;
@@ -113,10 +89,6 @@ impl Stage for Parity {
         self.word ^= unit[0];
     }
     #[inline(always)]
-    fn inv(&mut self, unit: &mut [u32]) {
-        self.fwd(unit);
-    }
-    #[inline(always)]
     fn finish(&mut self) -> [u32; MAX_RESULT] {
         [self.word, 0, 0, 0]
     }
@@ -143,11 +115,8 @@ impl Stage for Pes {
     const WORDS: usize = 1;
     const STATE_WORDS: usize = 0;
     const INSTR_PER_WORD: u32 = 3;
-    const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
 
-    #[inline(always)]
-    fn begin(&mut self, _: u64) {}
     #[inline(always)]
     fn fwd(&mut self, unit: &mut [u32]) {
         unit[0] = (unit[0] ^ self.key)
@@ -157,10 +126,6 @@ impl Stage for Pes {
     #[inline(always)]
     fn inv(&mut self, unit: &mut [u32]) {
         unit[0] = unit[0].wrapping_sub(self.constant).rotate_right(5) ^ self.key;
-    }
-    #[inline(always)]
-    fn finish(&mut self) -> [u32; MAX_RESULT] {
-        [0; MAX_RESULT]
     }
 }
 

@@ -1,7 +1,7 @@
 //! SAFER K-64 (Massey 1993), to reproduce the experiments of 1996 (specs/ilp-code-generation.md 2.10). It is broken: no
 //! product uses it.
 
-use crate::stage::{MAX_RESULT, Stage};
+use crate::stage::Stage;
 
 /// Powers of 45 modulo 257, and their logarithms.
 const TABLES: ([u8; 256], [u8; 256]) = {
@@ -158,11 +158,8 @@ impl Stage for Safer {
     const WORDS: usize = 2;
     const STATE_WORDS: usize = 0;
     const INSTR_PER_WORD: u32 = 240;
-    const RESULT_WORDS: usize = 0;
     const READS_ONLY: bool = false;
 
-    #[inline(always)]
-    fn begin(&mut self, _: u64) {}
     #[inline(always)]
     fn fwd(&mut self, unit: &mut [u32]) {
         let mut octets = block(unit);
@@ -174,10 +171,6 @@ impl Stage for Safer {
         let mut octets = block(unit);
         self.keys.decrypt(&mut octets);
         put(unit, octets);
-    }
-    #[inline(always)]
-    fn finish(&mut self) -> [u32; MAX_RESULT] {
-        [0; MAX_RESULT]
     }
 }
 
