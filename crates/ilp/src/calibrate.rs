@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::generator::points;
 use crate::harness::{Harness, HarnessError, Loop, of_grid, verify};
-use crate::profile::{Cold, Function, Profile, Temperature, Window};
+use crate::pipeline::STRIP;
+use crate::profile::{Function, Profile, Temperature, Window};
 
 /// A measured point of the experiments E1 to E3, in ns an octet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -22,14 +24,6 @@ pub struct Point {
     pub fused_ns: f64,
     /// One loop each in strips; null where the buffers were warm.
     pub strip_ns: Option<f64>,
-}
-
-/// The points that are measured: functions, words of state, instructions, and whether cold, too.
-fn points() -> Vec<(usize, usize, usize, bool)> {
-    let e1 = [4, 10, 20, 40, 60, 80, 100].map(|instr| (3, 2, instr, true));
-    let e2 = (1..=12).map(|state| (3, state, 10.max(state + 1), true));
-    let e3 = (1..=8).flat_map(|n| [1, 2, 4, 6, 8].map(|state| (n, state, 10, false)));
-    e1.into_iter().chain(e2).chain(e3).collect()
 }
 
 /// Runs every loop of the program, warm and cold.
@@ -52,7 +46,7 @@ pub fn measure(harness: &mut Harness<'_>) -> Result<Vec<Point>, HarnessError> {
             }
             let strip = match temperature {
                 Temperature::Warm => None,
-                Temperature::Cold => Some(harness.time_strips(&apart, 256)?.median),
+                Temperature::Cold => Some(harness.time_strips(&apart, STRIP / 4).median),
             };
             measured.push(Point {
                 functions,
@@ -105,7 +99,6 @@ fn loss(profile: &Profile, points: &[Point]) -> f64 {
 pub fn fit(name: &str, points: &[Point]) -> Fit {
     let mut best = Profile {
         name: name.to_owned(),
-        residual: 0.0,
         registers: 12,
         spill: 1.0,
         window: Some(Window {
@@ -113,14 +106,6 @@ pub fn fit(name: &str, points: &[Point]) -> Fit {
             at_once: 3.0,
             cold_spill: 0.5,
         }),
-        cold_alone: Cold {
-            fixed: 1.0,
-            little: 0.0,
-        },
-        cold_fused: Cold {
-            fixed: 1.0,
-            little: 0.0,
-        },
         ..Profile::conservative()
     };
     let mut least = loss(&best, points);

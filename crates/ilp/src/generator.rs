@@ -1,8 +1,6 @@
 //! Synthetic data manipulations from parameters (specs/ilp-hazards.md 2.5): the same functions as loops of their own and
 //! as one fused loop, in Rust or in C. The build script uses it, too: nothing but `std` here.
 
-use std::fmt::Write as _;
-
 /// A synthetic function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Synthetic {
@@ -120,80 +118,57 @@ pub fn emit(name: &str, functions: &[Synthetic], language: Language) -> String {
         .enumerate()
         .map(|(i, function)| body(function, i, language))
         .collect();
-    let writes = functions.iter().any(|it| it.writes);
-    let mut text = String::new();
-    let result = match language {
-        Language::Rust => rust(&mut text, name, &words, &bodies.join("\n"), writes),
-        Language::C => c(&mut text, name, &words, &bodies.join("\n"), writes),
+    let body = bodies.join("\n");
+    let (head, local, store) = match language {
+        Language::Rust => (
+            format!(
+                "#[inline(never)]\n#[allow(unused_mut, unused_variables)]\npub fn {name}(input: &[AtomicU32], output: &[AtomicU32], state: &mut [u32]) {{"
+            ),
+            "let mut",
+            "y.store(w, Relaxed);",
+        ),
+        Language::C => (
+            format!(
+                "__attribute__((noinline)) static void {name}(const word *input, word *output, size_t count, word *state) {{"
+            ),
+            "word",
+            "output[k] = w;",
+        ),
     };
-    result.expect("a string takes all");
-    text
+    let each = match language {
+        Language::Rust => "for (x, y) in input.iter().zip(output) {\nlet mut w = x.load(Relaxed);",
+        Language::C => {
+            "for (size_t k = 0; k < count; k++) {\nword w = input[k], t0, t1; (void)t0; (void)t1;"
+        }
+    };
+    let mut text = head + "\n";
+    for (at, word) in words.iter().enumerate() {
+        text += &format!("{local} {word} = state[{at}];\n");
+    }
+    text += &format!("{each}\n{body}\n");
+    if functions.iter().any(|it| it.writes) {
+        text += &format!("{store}\n");
+    }
+    text += "}\n";
+    for (at, word) in words.iter().enumerate() {
+        text += &format!("state[{at}] = {word};\n");
+    }
+    text + "}\n"
 }
 
-fn rust(
-    text: &mut String,
-    name: &str,
-    words: &[String],
-    body: &str,
-    writes: bool,
-) -> std::fmt::Result {
-    writeln!(
-        text,
-        "#[inline(never)]\n#[allow(unused_mut, unused_variables)]\npub fn {name}(input: &[AtomicU32], output: &[AtomicU32], state: &mut [u32]) {{"
-    )?;
-    for (at, word) in words.iter().enumerate() {
-        writeln!(text, "let mut {word} = state[{at}];")?;
-    }
-    writeln!(
-        text,
-        "for (x, y) in input.iter().zip(output) {{\nlet mut w = x.load(Relaxed);\n{body}"
-    )?;
-    if writes {
-        writeln!(text, "y.store(w, Relaxed);")?;
-    }
-    writeln!(text, "}}")?;
-    for (at, word) in words.iter().enumerate() {
-        writeln!(text, "state[{at}] = {word};")?;
-    }
-    writeln!(text, "}}")
+/// The points of the experiments E1 to E3: functions, words of state, instructions, and whether they are measured cold, too.
+pub fn points() -> Vec<(usize, usize, usize, bool)> {
+    let e1 = [4, 10, 20, 40, 60, 80, 100].map(|instr| (3, 2, instr, true));
+    let e2 = (1..=12).map(|state| (3, state, 10.max(state + 1), true));
+    let e3 = (1..=8).flat_map(|n| [1, 2, 4, 6, 8].map(|state| (n, state, 10, false)));
+    e1.into_iter().chain(e2).chain(e3).collect()
 }
 
-fn c(
-    text: &mut String,
-    name: &str,
-    words: &[String],
-    body: &str,
-    writes: bool,
-) -> std::fmt::Result {
-    writeln!(
-        text,
-        "__attribute__((noinline)) static void {name}(const word *input, word *output, size_t count, word *state) {{"
-    )?;
-    for (at, word) in words.iter().enumerate() {
-        writeln!(text, "word {word} = state[{at}];")?;
-    }
-    writeln!(
-        text,
-        "for (size_t k = 0; k < count; k++) {{\nword w = input[k], t0, t1; (void)t0; (void)t1;\n{body}"
-    )?;
-    if writes {
-        writeln!(text, "output[k] = w;")?;
-    }
-    writeln!(text, "}}")?;
-    for (at, word) in words.iter().enumerate() {
-        writeln!(text, "state[{at}] = {word};")?;
-    }
-    writeln!(text, "}}")
-}
-
-/// The loops that the program has compiled in: functions, words of state, instructions.
+/// The loops that the program has compiled in, those of all points and of their functions alone: functions, words of state,
+/// instructions.
 pub fn grid() -> Vec<(usize, usize, usize)> {
     let mut grid = Vec::new();
-    let e1 = [4, 10, 20, 40, 60, 80, 100].map(|instr| (3, 2, instr));
-    let e2 = (1..=12).map(|state| (3, state, 10));
-    let e3 = (1..=8).flat_map(|n| [1, 2, 4, 6, 8].map(|state| (n, state, 10)));
-    for (n, state, instr) in e1.into_iter().chain(e2).chain(e3) {
-        let instr = instr.max(state + 1);
+    for (n, state, instr, _) in points() {
         for point in [(n, state, instr), (1, state, instr)] {
             if !grid.contains(&point) {
                 grid.push(point);

@@ -157,6 +157,19 @@ pub struct Time {
     pub p90: f64,
 }
 
+impl Time {
+    /// Of runs over one buffer, in ns.
+    fn of(mut runs: Vec<u64>) -> Time {
+        runs.sort_unstable();
+        let ns = |at: usize| runs[at] as f64 / (4 * WORDS) as f64;
+        Time {
+            min: ns(0),
+            median: ns(runs.len() / 2),
+            p90: ns(runs.len() * 9 / 10),
+        }
+    }
+}
+
 /// Buffers and clock of measurements.
 pub struct Harness<'a> {
     now_ns: &'a mut dyn FnMut() -> u64,
@@ -221,7 +234,7 @@ impl<'a> Harness<'a> {
     /// [`HarnessError::Noisy`], unless forced.
     pub fn time(&mut self, loops: &[Loop], temperature: Temperature) -> Result<Time, HarnessError> {
         let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
-        let mut taken = match temperature {
+        let taken = match temperature {
             Temperature::Warm => {
                 let mut taken = vec![0; RUNS];
                 // The first run warms the buffers.
@@ -248,13 +261,7 @@ impl<'a> Harness<'a> {
             }
         };
         std::hint::black_box(&states);
-        taken.sort_unstable();
-        let ns = |at: usize| taken[at] as f64 / (4 * WORDS) as f64;
-        let time = Time {
-            min: ns(0),
-            median: ns(taken.len() / 2),
-            p90: ns(taken.len() * 9 / 10),
-        };
+        let time = Time::of(taken);
         let noise = time.p90 / time.median;
         match noise <= MOST_NOISE || self.forced {
             true => Ok(time),
@@ -273,12 +280,8 @@ impl<'a> Harness<'a> {
         (end - start).saturating_sub(self.overhead_ns)
     }
 
-    /// Times a run in strips of `words` words, which stay in the first-level cache.
-    ///
-    /// # Errors
-    ///
-    /// [`HarnessError::Noisy`], unless forced.
-    pub fn time_strips(&mut self, loops: &[Loop], words: usize) -> Result<Time, HarnessError> {
+    /// Times a run in strips of `words` words, which stay in the first-level cache, however busy the machine is.
+    pub fn time_strips(&mut self, loops: &[Loop], words: usize) -> Time {
         let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
         let mut taken = vec![0_u64; PAIRS];
         self.flush();
@@ -293,13 +296,7 @@ impl<'a> Harness<'a> {
             }
             *total = (self.now_ns)() - start;
         }
-        taken.sort_unstable();
-        let ns = |at: usize| taken[at] as f64 / (4 * WORDS) as f64;
-        Ok(Time {
-            min: ns(0),
-            median: ns(taken.len() / 2),
-            p90: ns(taken.len() * 9 / 10),
-        })
+        Time::of(taken)
     }
 }
 

@@ -6,13 +6,13 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::generator::Synthetic;
-use crate::pipeline::lcm;
+use crate::pipeline::{STRIP, lcm};
 use crate::profile::{Function, Profile, Temperature};
 use crate::stage::{MAX_UNIT, Shape};
 use crate::stages::find;
 
-/// Words of a strip: 1 KiB.
-const STRIP_WORDS: f64 = 256.0;
+/// Words of a strip.
+const STRIP_WORDS: f64 = (STRIP / 4) as f64;
 
 /// Manipulations that no loop can be fused with.
 pub const WHOLE: &[(&str, &str)] = &[
@@ -216,8 +216,8 @@ pub fn plan(
         .collect();
     let passes = if in_strips { 1 } else { groups.len() };
     Ok(Plan {
-        reason: planner.reason(&groups, in_strips, fused_ns),
-        strip: in_strips.then_some(4 * STRIP_WORDS as usize),
+        reason: planner.reason(&groups, in_strips, sequential_ns, fused_ns),
+        strip: in_strips.then_some(STRIP),
         ns_per_octet: best.ns,
         once_ns: planner.once(in_strips),
         library_loops: library_loops(members),
@@ -345,7 +345,13 @@ impl Planner<'_> {
         }
     }
 
-    fn reason(&self, groups: &[Group], in_strips: bool, fused_ns: Option<f64>) -> String {
+    fn reason(
+        &self,
+        groups: &[Group],
+        in_strips: bool,
+        sequential_ns: f64,
+        fused_ns: Option<f64>,
+    ) -> String {
         let registers = self.profile.registers;
         let all: u32 = self.members.iter().map(|it| it.function.state).sum();
         let instr: f64 = self.members.iter().map(|it| it.function.instr).sum();
@@ -359,8 +365,7 @@ impl Planner<'_> {
             return match self.members.len() {
                 1 => "one stage is one loop".to_owned(),
                 _ => {
-                    let apart: Vec<usize> = (0..=self.members.len()).collect();
-                    let saved = self.cost(&apart, false) - fused_ns.unwrap_or_default();
+                    let saved = sequential_ns - fused_ns.unwrap_or_default();
                     format!(
                         "one loop: the stages carry A={all} words of state, the machine has registers for R={registers}; \
                          one loop for each stage takes {saved:.3} ns an octet more"

@@ -110,20 +110,18 @@ impl Profile {
     /// Where nothing is known of the machine: few registers, and a high price of going without.
     #[must_use]
     pub fn conservative() -> Profile {
+        let cold = Cold {
+            fixed: 1.0,
+            little: 0.0,
+        };
         Profile {
             name: "conservative".to_owned(),
             cycle_ns: 0.33,
             load: 0.5,
             store: 1.0,
             round: 0.5,
-            cold_alone: Cold {
-                fixed: 1.0,
-                little: 0.0,
-            },
-            cold_fused: Cold {
-                fixed: 1.0,
-                little: 0.0,
-            },
+            cold_alone: cold,
+            cold_fused: cold,
             residual: 0.0,
             spill: 5.0,
             registers: 8,

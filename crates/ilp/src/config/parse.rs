@@ -327,7 +327,7 @@ fn order(blocks: &[Raw], faults: &mut Faults) -> Vec<usize> {
     order
 }
 
-/// The block, if it is right by itself.
+/// The block, if each of its keywords has a value that can be meant.
 fn finish(raw: &Raw, faults: &mut Faults) -> Option<Block> {
     let before = faults.0.len();
     let words = length(raw, faults);
