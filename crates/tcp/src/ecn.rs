@@ -116,6 +116,13 @@ impl Marks {
         self.in_use &= wants;
     }
 
+    /// The window was reduced for what was sent up to `max`, and the peer is to hear of it. Nothing without ECN.
+    pub(crate) fn on_reduction(&mut self, max: u64) {
+        if self.in_use {
+            (self.reduced, self.tells) = (max, true);
+        }
+    }
+
     /// What is acknowledged first, with the opposite of `echoes`.
     #[inline]
     pub(crate) fn take_before(&mut self) -> Option<u64> {

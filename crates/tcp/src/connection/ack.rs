@@ -9,6 +9,15 @@ use super::{Alarm, Connection, Host, State};
 use crate::control::Acked;
 use crate::{Echo, Variant};
 
+/// How a connection recovers from loss: several variants do so alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Recovery {
+    Tahoe,
+    Reno,
+    NewReno,
+    Sack,
+}
+
 impl Connection {
     /// Takes the acknowledgement of a segment; `false` if the rest of it does not count either.
     pub(super) fn on_ack(
@@ -108,20 +117,22 @@ impl Connection {
             let cwnd = self.congestion.cwnd();
             let (usable, flight) = (self.wnd.min(cwnd), (self.max - self.una).min(cwnd));
             self.congestion.on_mark(usable, flight);
-            (self.marks.reduced, self.marks.tells) = (self.max, true);
+            self.marks.on_reduction(self.max);
             self.outcome().ecn_reductions += 1;
         }
         is_marked && self.una >= self.recover
     }
 
     /// How this connection recovers from loss.
-    pub(super) fn recovery(&self, host: &Host) -> Variant {
+    pub(super) fn recovery(&self, host: &Host) -> Recovery {
         match host.config.variant {
-            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp if self.sack => {
-                Variant::Sack
-            }
-            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => Variant::NewReno,
-            variant => variant,
+            Variant::Tahoe => Recovery::Tahoe,
+            Variant::Reno => Recovery::Reno,
+            Variant::NewReno => Recovery::NewReno,
+            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => match self.sack {
+                true => Recovery::Sack,
+                false => Recovery::NewReno,
+            },
         }
     }
 
@@ -129,8 +140,8 @@ impl Connection {
         self.dups += 1;
         let threshold = host.config.dup_acks;
         let recovery = self.recovery(host);
-        if self.recovering || (recovery == Variant::Reno && self.dups > threshold) {
-            if recovery != Variant::Sack {
+        if self.recovering || (recovery == Recovery::Reno && self.dups > threshold) {
+            if recovery != Recovery::Sack {
                 // Each duplicate is a segment that left the network.
                 let inflated = self.congestion.cwnd() + self.mss;
                 self.congestion.set_cwnd(inflated);
@@ -138,16 +149,14 @@ impl Connection {
             return;
         }
         let lost = self.dups == threshold
-            || (recovery == Variant::Sack && self.scoreboard.lost_hole(self.una).is_some());
+            || (recovery == Recovery::Sack && self.scoreboard.lost_hole(self.una).is_some());
         // Duplicates of what a time-out sent again are no loss (RFC 6582 3.2: until more than `recover` is
         // acknowledged; RFC 6675 5.1: until all of it is).
         let guarded = match recovery {
             // 4.4BSD-Lite knew no better.
-            Variant::Reno if host.config.quirks.count_acks => false,
-            Variant::Tahoe | Variant::Reno | Variant::NewReno => self.una <= self.recover,
-            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => {
-                self.una < self.recover
-            }
+            Recovery::Reno if host.config.quirks.count_acks => false,
+            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => self.una <= self.recover,
+            Recovery::Sack => self.una < self.recover,
         };
         if lost && !guarded {
             self.recover_fast(host, recovery);
@@ -155,7 +164,7 @@ impl Connection {
     }
 
     /// Fast retransmit.
-    fn recover_fast(&mut self, host: &Host, recovery: Variant) {
+    fn recover_fast(&mut self, host: &Host, recovery: Recovery) {
         // What limited transmit sent beyond the window does not count (RFC 5681 3.2, step 2).
         let flight = (self.max - self.una).min(self.congestion.cwnd());
         let window = self.wnd.min(self.congestion.cwnd());
@@ -163,9 +172,7 @@ impl Connection {
         if self.una >= self.marks.reduced {
             self.congestion.on_loss(window, flight);
         }
-        if self.marks.in_use {
-            (self.marks.reduced, self.marks.tells) = (self.max, true);
-        }
+        self.marks.on_reduction(self.max);
         self.outcome().fast_retransmits += 1;
         self.timing = None;
         self.timers.rexmt = Alarm::OFF;
@@ -173,19 +180,19 @@ impl Connection {
         let threshold = self.congestion.ssthresh();
         let inflated = threshold + u64::from(self.dups) * self.mss;
         match recovery {
-            Variant::Tahoe => {
+            Recovery::Tahoe => {
                 self.front = false;
                 self.nxt = self.una;
                 self.congestion.set_cwnd(0);
                 self.recover = self.max;
             }
-            Variant::Reno => self.congestion.set_cwnd(inflated),
-            Variant::NewReno => {
+            Recovery::Reno => self.congestion.set_cwnd(inflated),
+            Recovery::NewReno => {
                 self.congestion.set_cwnd(inflated);
                 (self.recover, self.recovering) = (self.max, true);
                 self.partial = false;
             }
-            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp => {
+            Recovery::Sack => {
                 if host.config.variant == Variant::Linux {
                     self.prr = Some(Prr::new(self.congestion.cwnd()));
                 }
@@ -208,7 +215,7 @@ impl Connection {
         }
         let mut restarts = true;
         match self.recovery(host) {
-            Variant::Reno => {
+            Recovery::Reno => {
                 let inflated = self.dups > config.dup_acks
                     || (!config.quirks.lite_deflation && self.dups == config.dup_acks);
                 if inflated {
@@ -218,8 +225,8 @@ impl Connection {
                     grows = config.quirks.count_acks;
                 }
             }
-            Variant::NewReno if self.recovering => restarts = self.on_recovery_ack(at, bytes),
-            Variant::Sack if self.recovering && at >= self.recover => {
+            Recovery::NewReno if self.recovering => restarts = self.on_recovery_ack(at, bytes),
+            Recovery::Sack if self.recovering && at >= self.recover => {
                 self.recovering = false;
                 if self.prr.take().is_some() {
                     self.congestion.set_cwnd(self.congestion.ssthresh());

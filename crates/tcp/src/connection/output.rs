@@ -3,8 +3,8 @@
 use layercast_core::Time;
 use layercast_wire::{Payload, SackBlocks, TcpFlags, TcpOptions, TcpSegment, Timestamps};
 
+use super::ack::Recovery;
 use super::{Alarm, Connection, Host, State};
-use crate::Variant;
 
 /// The largest window a header can tell.
 const MAX_WINDOW: u64 = 65_535;
@@ -106,7 +106,7 @@ impl Connection {
             self.resend(host, now, (self.una, self.max), out);
             return true;
         }
-        let selective = self.recovering && self.recovery(host) == Variant::Sack;
+        let selective = self.recovering && self.recovery(host) == Recovery::Sack;
         let mut cwnd = self.congestion.cwnd();
         if selective {
             let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);

@@ -72,9 +72,7 @@ impl Connection {
                 self.congestion.on_loss(window, flight);
             }
             self.congestion.on_timeout();
-            if self.marks.in_use {
-                (self.marks.reduced, self.marks.tells) = (self.max, true);
-            }
+            self.marks.on_reduction(self.max);
         }
         self.nxt = self.una;
         self.timing = None;
