@@ -204,20 +204,19 @@ impl Contract {
                 if !(value.is_finite() && value >= 0.0) {
                     return Err(ContractError::Number(name, field));
                 }
-                let bound = match parameter {
-                    Parameter::Throughput => MOST_BPS,
-                    Parameter::Delay | Parameter::Jitter => MOST_S,
-                    Parameter::ErrorRate => f64::INFINITY,
+                let (most, error) = match parameter {
+                    Parameter::Throughput => {
+                        let most = "10 Tbit/s, which no link exceeds";
+                        (MOST_BPS, ContractError::Bound(name, field, most))
+                    }
+                    Parameter::Delay | Parameter::Jitter => {
+                        let most = "a day, which is longer than anything waits for a frame";
+                        (MOST_S, ContractError::Bound(name, field, most))
+                    }
+                    Parameter::ErrorRate => (1.0, ContractError::Share(name, field)),
                 };
-                if value > bound {
-                    let bound = match parameter {
-                        Parameter::Throughput => "10 Tbit/s, which no link exceeds",
-                        _ => "a day, which is longer than anything waits for a frame",
-                    };
-                    return Err(ContractError::Bound(name, field, bound));
-                }
-                if parameter == Parameter::ErrorRate && value > 1.0 {
-                    return Err(ContractError::Share(name, field));
+                if value > most {
+                    return Err(error);
                 }
             }
             if let (Some(mean), Some(peak)) = (term.mean, term.peak)

@@ -1,3 +1,4 @@
+use super::resync::Head;
 use super::{FRAME_HEADER, MAGIC};
 use crate::MediaError;
 use crate::bare::MAX_FRAME;
@@ -78,16 +79,15 @@ pub(super) fn frames(data: &[u8], mut at: usize) -> Result<Frames<'_>, MediaErro
 
 /// The frame that begins `at`, behind one with the time `before`; `None` if it does not fit there.
 fn frame(data: &[u8], at: usize, before: Option<u64>) -> Option<Found<'_>> {
-    let (head, body) = data.get(at..)?.split_first_chunk::<FRAME_HEADER>()?;
-    let [a, b, c, d, time @ ..] = *head;
-    let len = u32::from_le_bytes([a, b, c, d]) as usize;
-    let time = u64::from_le_bytes(time);
+    let Head { len, time } = Head::read(data, at)?;
     let is_near = before.is_none_or(|before| time.abs_diff(before) < MAX_STEP);
-    let data = body.get(..len).filter(|_| len <= MAX_FRAME && is_near)?;
+    let body = at + FRAME_HEADER;
+    // Added up only where it is no more than a frame has.
+    let end = body + Some(len).filter(|&it| it <= MAX_FRAME && is_near)?;
     Some(Found {
         time,
-        data,
-        end: at + FRAME_HEADER + len,
+        data: data.get(body..end)?,
+        end,
     })
 }
 

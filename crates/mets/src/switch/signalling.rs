@@ -6,7 +6,7 @@ use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal,
 use crate::switch::fast_start::Recent;
 use crate::switch::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
 use crate::switch::gone::Gone;
-use crate::switch::members::Members;
+use crate::switch::members::{Heard, Members};
 use crate::switch::selector::Selector;
 use crate::switch::{Switch, SwitchEvent, subject};
 
@@ -483,28 +483,8 @@ impl Switch {
                 }
             };
             let upstream = self.neighbour(flow.upstream);
-            members.extend(flow.members.iter().filter_map(|(member, heard)| {
-                let (came, report) = heard.report?;
-                let next = self.neighbour(heard.port);
-                let next = next.filter(|next| *next != member.name);
-                // The level and what limits it are of one moment.
-                let granted = of_port(heard.port).filter(|_| next.is_none());
-                Some(MemberStats {
-                    member: member.clone(),
-                    flow: flow.info.id,
-                    node: self.config.name.clone(),
-                    joined_at_ms: heard.first.as_us() / 1_000,
-                    level: granted.map_or(report.level, |it| it.1),
-                    wanted: report.selected(Level::BASE),
-                    report: Some(report),
-                    report_age_ms: Some(now.since(came).as_ms()),
-                    limit: limit(heard.port, &report),
-                    upstream: upstream.clone(),
-                    next,
-                    gone: false,
-                })
-            }));
-            members.extend(flow.gone.iter(now).filter_map(|(member, heard)| {
+            // What is known of any member by its last report.
+            let heard_of = |member: &Member, heard: &Heard| {
                 let (came, report) = heard.report?;
                 let next = self.neighbour(heard.port);
                 Some(MemberStats {
@@ -514,16 +494,35 @@ impl Switch {
                     joined_at_ms: heard.first.as_us() / 1_000,
                     level: report.level,
                     wanted: report.selected(Level::BASE),
-                    // What it gets now is not known.
-                    report: Some(MemberReport {
-                        quality: report.quality.map(|_| Quality::default()),
-                        ..report
-                    }),
+                    report: Some(report),
                     report_age_ms: Some(now.since(came).as_ms()),
                     limit: None,
                     upstream: upstream.clone(),
                     next: next.filter(|next| *next != member.name),
+                    gone: false,
+                })
+            };
+            members.extend(flow.members.iter().filter_map(|(member, heard)| {
+                let known = heard_of(member, heard)?;
+                // The level and what limits it are of one moment.
+                let granted = of_port(heard.port).filter(|_| known.next.is_none());
+                Some(MemberStats {
+                    level: granted.map_or(known.level, |it| it.1),
+                    limit: known.report.and_then(|it| limit(heard.port, &it)),
+                    ..known
+                })
+            }));
+            members.extend(flow.gone.iter(now).filter_map(|(member, heard)| {
+                let known = heard_of(member, heard)?;
+                // What it gets now is not known.
+                let report = known.report.map(|it| MemberReport {
+                    quality: it.quality.map(|_| Quality::default()),
+                    ..it
+                });
+                Some(MemberStats {
+                    report,
                     gone: true,
+                    ..known
                 })
             }));
         }
