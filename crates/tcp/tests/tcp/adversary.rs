@@ -7,7 +7,7 @@ use layercast_tcp::{Ecn, EcnMode, Profile, TcpConfig, TcpPacket, Variant};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 use proptest::prelude::*;
 
-use super::net::{Channel, Net, PORT, address};
+use super::net::{Channel, Net, PORT, VARIANTS, address};
 
 /// How bad the channel is.
 #[derive(Clone, Copy, Debug)]
@@ -250,15 +250,7 @@ proptest! {
 
 #[test]
 fn every_variant_finishes_in_fair_weather() {
-    for variant in [
-        Variant::Tahoe,
-        Variant::Reno,
-        Variant::NewReno,
-        Variant::Sack,
-        Variant::Cubic,
-        Variant::Linux,
-        Variant::Dctcp,
-    ] {
+    for variant in VARIANTS {
         let config = TcpConfig {
             variant,
             ecn: EcnMode::EachMark,

@@ -59,13 +59,7 @@ fn a_control_of_ones_own_has_the_window() {
     let mut net = Net::new([config.clone(), config], Box::new(channel));
     let (near, far) = net.open();
     net.sink = Some((1, far));
-    let end = net.now + Span::from_secs(20);
-    loop {
-        net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
-        if !net.step(end) {
-            break;
-        }
-    }
+    net.stream(near, Span::from_secs(20));
     let info = net.hosts[0].info(near).unwrap();
     assert_eq!(info.cwnd, 10 * u64::from(info.mss));
     // Ten segments in a round trip of 100 ms, less what recoveries cost.

@@ -7,7 +7,7 @@ use layercast_core::{Span, Stream};
 use layercast_tcp::{Ecn, EcnMode, Profile, TcpConfig, TcpPacket, TcpStats, Variant};
 use layercast_wire::{Payload, TcpFlags};
 
-use super::net::{Net, ms};
+use super::net::{Net, VARIANTS, ms};
 
 /// Bytes of segments that the network marked, bytes acknowledged with ECE set, and reductions of the window.
 #[derive(Default, Debug)]
@@ -72,13 +72,7 @@ fn sends(
     let mut net = Net::new(configs, Box::new(channel));
     let (near, far) = net.open();
     net.sink = Some((1, far));
-    let end = net.now + Span::from_secs(seconds);
-    loop {
-        net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
-        if !net.step(end) {
-            break;
-        }
-    }
+    net.stream(near, Span::from_secs(seconds));
     let in_use = [(0, near), (1, far)].map(|(host, id)| net.hosts[host].info(id).unwrap().ecn);
     let stats = net.hosts[0].stats();
     drop(net);
@@ -325,15 +319,7 @@ fn loses_cwr(variant: Variant, sack: bool, says: Says) -> Repair {
 /// is no reason to continue with one segment for each round trip.
 #[test]
 fn echoes_do_not_slow_the_repair_of_a_time_out() {
-    for variant in [
-        Variant::Tahoe,
-        Variant::Reno,
-        Variant::NewReno,
-        Variant::Sack,
-        Variant::Cubic,
-        Variant::Linux,
-        Variant::Dctcp,
-    ] {
+    for variant in VARIANTS {
         for sack in [true, false] {
             let run = |says| loses_cwr(variant, sack, says);
             let (silent, theirs, marks) = (run(Says::Nothing), run(Says::Theirs), run(Says::Marks));

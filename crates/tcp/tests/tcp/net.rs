@@ -4,12 +4,21 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
 use layercast_core::{Serial, Span, Time};
-use layercast_tcp::{ConnId, Endpoint, Failure, Profile, TcpConfig, TcpEvent, TcpPacket};
+use layercast_tcp::{ConnId, Endpoint, Failure, Profile, TcpConfig, TcpEvent, TcpPacket, Variant};
 use layercast_wire::{Payload, TcpFlags};
 
 use super::pair::{self, Pair, Watch};
 
 pub const PORT: u16 = 80;
+pub const VARIANTS: [Variant; 7] = [
+    Variant::Tahoe,
+    Variant::Reno,
+    Variant::NewReno,
+    Variant::Sack,
+    Variant::Cubic,
+    Variant::Linux,
+    Variant::Dctcp,
+];
 /// No connection of a test gets so far: its threshold has not been set.
 const UNLIMITED: u64 = 1 << 30;
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
@@ -49,6 +58,17 @@ impl Net {
         let config = TcpConfig::from(profile);
         let channel = move |_, packet| vec![(delay, packet)];
         Net::new([config.clone(), config], Box::new(channel))
+    }
+
+    /// Host 0 has always more to send for this long.
+    pub fn stream(&mut self, near: ConnId, span: Span) {
+        let end = self.now + span;
+        loop {
+            self.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
+            if !self.step(end) {
+                break;
+            }
+        }
     }
 
     /// A connection from host 0 to a listener of host 1, established and accepted.

@@ -35,13 +35,7 @@ fn sends(
     let mut net = Net::new([config.clone(), config], Box::new(channel));
     let (near, far) = net.open();
     net.sink = Some((1, far));
-    let end = net.now + Span::from_secs(seconds);
-    loop {
-        net.hosts[0].write(near, &Payload::Zeros(1 << 20)).unwrap();
-        if !net.step(end) {
-            break;
-        }
-    }
+    net.stream(near, Span::from_secs(seconds));
     (net.hosts[0].stats(), arrived)
 }
 
