@@ -1,49 +1,13 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use layercast_core::{Cause, FlowId, Machine, Observer, Span, Stream, Subject, Time, TraceEvent};
+use layercast_core::{Cause, FlowId, Machine, Observer, Subject, Time, TraceEvent};
 use serde::{Deserialize, Serialize};
 
-use crate::ConfigError;
-use crate::loss::{Loss, LossProcess};
+use crate::impair::{Fate, Impair, LinkConfig};
 
 /// Most items in transit simultaneously; further items are dropped and counted.
 const MAX_IN_FLIGHT: usize = 1 << 16;
-
-/// Random delay added to the propagation delay.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Jitter {
-    /// None.
-    #[default]
-    None,
-    /// Uniform in `[0, max)`.
-    Uniform {
-        /// Upper end.
-        max: Span,
-    },
-    /// The absolute value of a normal variable.
-    Normal {
-        /// Standard deviation of the variable.
-        sd: Span,
-    },
-}
-
-/// One direction of a link behind its line rate.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LinkConfig {
-    /// Propagation delay.
-    pub delay: Span,
-    /// Random delay on top.
-    pub jitter: Jitter,
-    /// Whether jitter may change the order.
-    pub reorder: bool,
-    /// Random loss.
-    pub loss: Loss,
-    /// Probability that an item arrives twice.
-    pub duplicate: f64,
-}
 
 /// What is put on a link.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,59 +33,21 @@ pub struct LinkStats {
     pub overflow: u64,
 }
 
-/// One direction of a link as a machine: propagation delay, jitter, loss, duplicates.
-///
-/// Each kind of impairment draws from a stream of its own, so one does not move another.
+/// One direction of a link as a machine: what is in flight on it, with its [impairments](Impair).
 #[derive(Debug)]
 pub struct Link<T> {
-    config: LinkConfig,
     name: String,
-    jitter: Stream,
-    loss: LossProcess,
-    duplicate: Stream,
+    impair: Impair,
     flying: VecDeque<(Time, T)>,
     stats: LinkStats,
-}
-
-impl LinkConfig {
-    /// Checks that probabilities are probabilities.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |field: &'static str, p: f64| {
-            if (0.0..=1.0).contains(&p) {
-                return Ok(());
-            }
-            let problem = format!("{p} is not a probability (0 to 1)");
-            Err(ConfigError { field, problem })
-        };
-        check("duplicate", self.duplicate)?;
-        match self.loss {
-            Loss::None => Ok(()),
-            Loss::Bernoulli { p } => check("loss.p", p),
-            Loss::GilbertElliott {
-                p_gb,
-                p_bg,
-                loss_good,
-                loss_bad,
-            } => {
-                check("loss.p_gb", p_gb)?;
-                check("loss.p_bg", p_bg)?;
-                check("loss.loss_good", loss_good)?;
-                check("loss.loss_bad", loss_bad)
-            }
-        }
-    }
 }
 
 impl<T: Clone> Link<T> {
     /// A link whose randomness follows from `seed` and its `name`, such as `"chuff->rook"`.
     pub fn new(config: LinkConfig, seed: u64, name: &str) -> Link<T> {
-        let stream = |what: &str| Stream::new(seed, &format!("link/{name}/{what}"));
         Link {
-            config,
             name: name.into(),
-            jitter: stream("jitter"),
-            loss: LossProcess::new(config.loss, seed, name),
-            duplicate: stream("duplicate"),
+            impair: Impair::new(config, seed, name),
             flying: VecDeque::new(),
             stats: LinkStats::default(),
         }
@@ -132,29 +58,13 @@ impl<T: Clone> Link<T> {
         self.stats
     }
 
-    fn arrival(&mut self, ready: Time) -> Time {
-        let extra = match self.config.jitter {
-            Jitter::None => Span::ZERO,
-            Jitter::Uniform { max } => Span::from_secs_f64(max.as_secs_f64() * self.jitter.unit()),
-            Jitter::Normal { sd } => {
-                Span::from_secs_f64(sd.as_secs_f64() * self.jitter.normal().abs())
-            }
-        };
-        ready
-            .saturating_add(self.config.delay)
-            .saturating_add(extra)
-    }
-
-    fn fly<O: Observer>(&mut self, now: Time, ready: Time, item: T, obs: &mut O) {
+    fn fly<O: Observer>(&mut self, now: Time, at: Time, item: T, obs: &mut O) {
         if self.flying.len() >= MAX_IN_FLIGHT {
             self.stats.overflow += 1;
             self.report(now, Cause::BufferOverflow, obs);
             return;
         }
-        let mut at = self.arrival(ready);
-        let last = self.flying.back().map_or(Time::ZERO, |(at, _)| *at);
-        if at >= last || !self.config.reorder {
-            at = at.max(last);
+        if self.flying.back().is_none_or(|(last, _)| *last <= at) {
             self.flying.push_back((at, item));
         } else {
             let place = self.flying.partition_point(|(other, _)| *other <= at);
@@ -200,16 +110,18 @@ impl<T: Clone> Machine for Link<T> {
 
     fn handle<O: Observer>(&mut self, now: Time, input: LinkInput<T>, obs: &mut O) {
         self.stats.sent += 1;
-        if self.loss.loses() {
-            self.stats.lost += 1;
-            self.report(now, Cause::LinkLoss, obs);
-            return;
+        match self.impair.fate(input.ready) {
+            Fate::Lost => {
+                self.stats.lost += 1;
+                return self.report(now, Cause::LinkLoss, obs);
+            }
+            Fate::Arrives(at) => self.fly(now, at, input.item, obs),
+            Fate::Twice([first, second]) => {
+                self.stats.duplicated += 1;
+                self.fly(now, first, input.item.clone(), obs);
+                self.fly(now, second, input.item, obs);
+            }
         }
-        if self.duplicate.chance(self.config.duplicate) {
-            self.stats.duplicated += 1;
-            self.fly(now, input.ready, input.item.clone(), obs);
-        }
-        self.fly(now, input.ready, input.item, obs);
         self.check_conservation();
     }
 
@@ -235,8 +147,10 @@ impl<T: Clone> Machine for Link<T> {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::{Off, Span};
+
     use super::*;
-    use layercast_core::Off;
+    use crate::{Jitter, Loss};
 
     /// Sends `count` items a millisecond apart and returns the arrivals with their times.
     fn send(config: LinkConfig, count: u64) -> (Vec<(Time, u64)>, LinkStats) {

@@ -114,7 +114,7 @@ fn network(
                 red: None,
                 mark: None,
             },
-            loss: 0.0,
+            impair: Impairments::default(),
         }; 2],
         delay: Span::from_us(5),
         mtu: BYTES,

@@ -39,7 +39,7 @@ fn main() {
                 red: None,
                 mark: None,
             },
-            loss: 0.0,
+            impair: Impairments::default(),
         }; 2],
         delay: Span::from_ms(ms),
         mtu: 1_500,

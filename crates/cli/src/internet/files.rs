@@ -177,6 +177,7 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
         ("mean_wait", Kind::Real),
         ("max_waiting", Kind::Whole),
         ("marked", Kind::Whole),
+        ("duplicated", Kind::Whole),
     ];
     let mut sheet = Sheet::create(folder.join("queues.parquet"), &columns)?;
     for queue in &report.queues {
@@ -195,6 +196,7 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
             real(queue.mean_wait),
             count(u64::from(queue.max_waiting)),
             count(queue.marked),
+            count(queue.duplicated),
         ])?;
     }
     sheet.finish()

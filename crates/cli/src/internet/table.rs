@@ -193,6 +193,10 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
     if has_marks {
         columns.push("marked");
     }
+    let has_copies = queues.iter().any(|queue| queue.duplicated > 0);
+    if has_copies {
+        columns.push("twice");
+    }
     let mut table = Table::new(&columns);
     for queue in queues.iter().take(ROWS) {
         let mut row = vec![
@@ -207,6 +211,9 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
         ];
         if has_marks {
             row.push(queue.marked.to_string());
+        }
+        if has_copies {
+            row.push(queue.duplicated.to_string());
         }
         table.row(row);
     }

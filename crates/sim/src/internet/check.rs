@@ -39,8 +39,8 @@ pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
         medium(&part, link.mtu, link.ways.map(|way| way.rate))?;
         for way in link.ways {
             queue(&part, &way.queue)?;
-            if !(0.0..=1.0).contains(&way.loss) {
-                return Err(value(&part, "loss must be a probability from 0 to 1"));
+            if let Err(error) = way.impair.over(link.delay).validate() {
+                return Err(value(&part, &format!("{}: {}", error.field, error.problem)));
             }
         }
     }

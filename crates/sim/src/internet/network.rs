@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use layercast_atm::{CellContract, FramePolicing, QueueConfig};
 use layercast_core::{Rate, Span, Time};
+use layercast_link::{Jitter, LinkConfig, Loss};
 use layercast_tcp::TcpConfig;
 use layercast_workload::Workload;
 use layercast_xtp::XtpConfig;
@@ -121,8 +122,45 @@ pub struct Way {
     pub rate: Rate,
     /// Its queue.
     pub queue: Queue,
-    /// Probability that a packet is lost on the way, each on its own.
-    pub loss: f64,
+    /// What happens to packets under way.
+    pub impair: Impairments,
+}
+
+/// What happens to packets on one direction of a link.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Impairments {
+    /// How they get lost.
+    pub loss: Loss,
+    /// Random delay on top of that of the link.
+    pub jitter: Jitter,
+    /// Whether jitter may change their order.
+    pub reorder: bool,
+    /// Probability that a packet arrives twice. A part of one that was cut does not.
+    pub duplicate: f64,
+}
+
+impl Impairments {
+    /// Independent losses with this probability.
+    pub fn losing(p: f64) -> Impairments {
+        Impairments {
+            loss: match p > 0.0 {
+                true => Loss::Bernoulli { p },
+                false => Loss::None,
+            },
+            ..Impairments::default()
+        }
+    }
+
+    /// Those of a link with this delay.
+    pub fn over(self, delay: Span) -> LinkConfig {
+        LinkConfig {
+            delay,
+            jitter: self.jitter,
+            reorder: self.reorder,
+            loss: self.loss,
+            duplicate: self.duplicate,
+        }
+    }
 }
 
 /// A FIFO queue; the packet being sent does not count.

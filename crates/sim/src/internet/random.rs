@@ -19,6 +19,31 @@ fn link() -> impl Strategy<Value = String> {
     })
 }
 
+/// A scenario whose links vary delays, change the order, lose in bursts, or deliver twice.
+#[allow(dead_code, reason = "the golden corpus has none")]
+pub(crate) fn impaired(others: Vec<&'static str>) -> impl Strategy<Value = String> {
+    let how = prop::sample::select(vec![
+        r#"jitter = { uniform = "3ms" }"#,
+        r#"jitter = { normal = "1ms" }, reorder = true"#,
+        "duplicate = 0.1",
+        r#"jitter = { uniform = "3ms" }, reorder = true, duplicate = 0.05"#,
+        "gilbert = { p_gb = 0.01, p_bg = 0.2 }",
+    ]);
+    let are_all = any::<bool>();
+    (scenario(others), how, are_all).prop_map(|(scenario, how, are_all)| {
+        // Those of the trunk, or all; where losses are others, they stay.
+        let (before, after) = scenario.split_at(match are_all {
+            true => 0,
+            false => scenario.find("trunk").unwrap_or(0),
+        });
+        let after = after.replace(", loss = 0.02", "");
+        format!(
+            "{before}{}",
+            after.replace("delay =", &format!("{how}, delay ="))
+        )
+    })
+}
+
 fn topology() -> impl Strategy<Value = String> {
     let kind = prop::sample::select(vec![
         "kind = \"dumbbell\"\npairs = 6",

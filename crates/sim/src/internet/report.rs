@@ -299,6 +299,9 @@ pub struct QueueReport {
     pub lost: u64,
     /// Packets marked (ECN).
     pub marked: u64,
+    /// Packets that arrived twice.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub duplicated: u64,
     /// Share of the time in which the link was sending.
     pub utilisation: f64,
     /// Mean number of packets in the queue at an arrival.
@@ -307,6 +310,10 @@ pub struct QueueReport {
     pub mean_wait: f64,
     /// Largest number of packets in the queue.
     pub max_waiting: u32,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// An application.

@@ -11,7 +11,7 @@ use super::error::ScenarioError;
 use super::limits::{MOST_QUEUED, MOST_SPARE};
 use super::network::{Flow, NetLink, Port};
 use super::resolve::{config_error, flow_named};
-use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
+use super::schema::{GilbertSpec, JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
 use super::topology::Topology;
 use super::units::{Quantity, QueueSize};
 
@@ -192,24 +192,41 @@ fn rate(link: &LinkSpec, i: usize, flows: &[Flow]) -> Result<Rate, ScenarioError
     Ok(Rate::from_bps(bps.ceil() as u64))
 }
 
+impl JitterSpec {
+    pub(crate) fn jitter(self) -> Jitter {
+        match self {
+            JitterSpec::Uniform(max) => Jitter::Uniform { max },
+            JitterSpec::Normal(sd) => Jitter::Normal { sd },
+        }
+    }
+
+    /// The time it says.
+    pub(crate) fn span(self) -> Span {
+        let (JitterSpec::Uniform(span) | JitterSpec::Normal(span)) = self;
+        span
+    }
+}
+
+impl GilbertSpec {
+    pub(crate) fn loss(self) -> Loss {
+        Loss::GilbertElliott {
+            p_gb: self.p_gb,
+            p_bg: self.p_bg,
+            loss_good: self.good,
+            loss_bad: self.bad,
+        }
+    }
+}
+
 fn link_config(link: &LinkSpec, i: usize) -> Result<LinkConfig, ScenarioError> {
     let config = LinkConfig {
         delay: link.delay,
-        jitter: match link.jitter {
-            None => Jitter::None,
-            Some(JitterSpec::Uniform(max)) => Jitter::Uniform { max },
-            Some(JitterSpec::Normal(sd)) => Jitter::Normal { sd },
-        },
+        jitter: link.jitter.map_or(Jitter::None, JitterSpec::jitter),
         reorder: link.reorder,
         loss: match link.loss {
             None => Loss::None,
             Some(LossSpec::Bernoulli(p)) => Loss::Bernoulli { p },
-            Some(LossSpec::Gilbert(spec)) => Loss::GilbertElliott {
-                p_gb: spec.p_gb,
-                p_bg: spec.p_bg,
-                loss_good: spec.good,
-                loss_bad: spec.bad,
-            },
+            Some(LossSpec::Gilbert(spec)) => spec.loss(),
         },
         duplicate: link.duplicate,
     };

@@ -12,7 +12,7 @@ use layercast_sim::internet::scenario::{
     WorkloadSpec, XtpSpec, is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
-use layercast_sim::scenario::Ties;
+use layercast_sim::scenario::{GilbertSpec, JitterSpec, Ties};
 use layercast_tcp::{Profile, TcpConfig, Variant};
 use layercast_workload::app::HostId;
 use proptest::prelude::*;
@@ -303,15 +303,34 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn gilbert()(p_gb in 0.0..1.0_f64, p_bg in 0.0..1.0_f64, good in 0.0..1.0_f64, bad in 0.0..1.0_f64)
+        -> GilbertSpec { GilbertSpec { p_gb, p_bg, good, bad } }
+}
+
+prop_compose! {
+    fn impaired()(gilbert in prop::option::of(gilbert()), jitter in prop::option::of((span(), any::<bool>())), reorder: bool,
+        duplicate in 0.0..1.0_f64)
+        -> (Option<GilbertSpec>, Option<JitterSpec>, bool, f64) {
+        let jitter = jitter.map(|(Text(span), normal)| match normal {
+            true => JitterSpec::Normal(span),
+            false => JitterSpec::Uniform(span),
+        });
+        (gilbert, jitter, reorder, duplicate)
+    }
+}
+
+prop_compose! {
     fn back()(rate in prop::option::of(rate()), queue in prop::option::of(limit()),
-        red in prop::option::of(red()), mark in prop::option::of(limit()), loss in prop::option::of(0.0..1.0_f64))
-        -> BackSpec { BackSpec { rate, queue, red, mark, loss } }
+        red in prop::option::of(red()), mark in prop::option::of(limit()), loss in prop::option::of(0.0..1.0_f64),
+        gilbert in prop::option::of(gilbert()))
+        -> BackSpec { BackSpec { rate, queue, red, mark, loss, gilbert } }
 }
 
 prop_compose! {
     fn link()(ends: [String; 2], rate in rate(), delay in span(), queue in limit(), red in prop::option::of(red()),
-        mark in prop::option::of(limit()), loss in 0.0..1.0_f64, mtu: u32, back in prop::option::of(back()))
-        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, loss, mtu, back } }
+        mark in prop::option::of(limit()), loss in 0.0..1.0_f64, (gilbert, jitter, reorder, duplicate) in impaired(), mtu: u32,
+        back in prop::option::of(back()))
+        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, loss, gilbert, jitter, reorder, duplicate, mtu, back } }
 }
 
 prop_compose! {

@@ -37,7 +37,7 @@ fn every_packet_is_whole_and_its_checksums_are_right() {
     // Fragments: of TCP in the middle, of UDP from the start.
     network.links[0].mtu = 1_000;
     for way in &mut network.links[0].ways {
-        way.loss = 0.01;
+        way.impair = Impairments::losing(0.01);
     }
     network.flows[1].traffic = Traffic::Datagrams {
         gap: Law::Constant(Span::from_ms(10)),
@@ -78,7 +78,7 @@ fn every_packet_is_whole_and_its_checksums_are_right() {
 fn every_packet_of_xtp_is_dissected_without_a_complaint() {
     let mut network = dumbbell(2, 10_000_000, Span::from_ms(5), Limit::Packets(10), 3.0);
     for way in &mut network.links[0].ways {
-        way.loss = 0.02;
+        way.impair = Impairments::losing(0.02);
     }
     for (n, flow) in network.flows.iter_mut().enumerate() {
         let config = XtpConfig {

@@ -40,7 +40,7 @@ pub fn link(a: u32, b: u32, bps: u64, delay: Span, limit: Limit) -> Link {
             red: None,
             mark: None,
         },
-        loss: 0.0,
+        impair: Impairments::default(),
     };
     Link {
         ends: [NodeIndex(a), NodeIndex(b)],

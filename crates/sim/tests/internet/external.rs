@@ -299,7 +299,7 @@ fn real_packets_cross_a_backbone_in_cells() {
 #[test]
 fn in_steps_everything_happens_as_in_one_run() {
     let mut lossy = dumbbell(3, 10_000_000, Span::from_ms(5), Limit::Packets(20), 2.0);
-    lossy.links[0].ways[0].loss = 0.01;
+    lossy.links[0].ways[0].impair = Impairments::losing(0.01);
     for network in [lossy, xunet("noqos-conv-svc", 4, 20.0)] {
         let whole = Internet::new(&network).expect("a network").run(&mut ());
         let mut internet = Internet::new(&network).expect("a network");
@@ -350,7 +350,7 @@ proptest! {
     ) {
         let mut network = line();
         network.links[1].mtu = mtu;
-        network.links[1].ways[0].loss = loss;
+        network.links[1].ways[0].impair = Impairments::losing(loss);
         let mut internet = attached(&network);
         let mut at = Time::ZERO;
         let mut entered = 0;

@@ -58,7 +58,7 @@ fn transfer(bytes: u64, loss: f64) -> Network {
     let limit = Limit::Packets(500);
     let cable = link(0, 1, 10_000_000, Span::from_ms(10), limit);
     network.links.push(cable);
-    network.links[0].ways[0].loss = loss;
+    network.links[0].ways[0].impair = Impairments::losing(loss);
     let config = Box::new(XtpConfig {
         ask: Ask::Every(1),
         ..XtpConfig::new(XtpService::STREAM)

@@ -71,7 +71,7 @@ fn loss_on_the_way_loses_no_data() {
     let mut network = dumbbell(1, 10_000_000, Span::from_ms(5), Limit::Unlimited, 60.0);
     network.flows[0].traffic = Traffic::Bulk(Some(2_000_000));
     for way in &mut network.links[0].ways {
-        way.loss = 0.02;
+        way.impair = Impairments::losing(0.02);
     }
     let report = run(&network);
     assert_eq!(report.flows[0].bytes, 2_000_000);

@@ -60,7 +60,7 @@ fn network() -> Network {
         ecn: false,
     };
     network.links[0].ways[0].queue.red = Some(red);
-    network.links[0].ways[1].loss = 0.02;
+    network.links[0].ways[1].impair = Impairments::losing(0.02);
     // Back from right to left, through the direction that loses.
     network.flows.push(flow(
         "back",

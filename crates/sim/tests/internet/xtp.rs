@@ -58,7 +58,7 @@ impl Watch for Nobody {
 fn every_byte_arrives_over_a_link_that_loses() {
     let mut network = dumbbell(3, 10_000_000, Span::from_ms(5), Limit::Packets(50), 60.0);
     for way in &mut network.links[0].ways {
-        way.loss = 0.02;
+        way.impair = Impairments::losing(0.02);
     }
     for retransmission in [Retransmission::Selective, Retransmission::GoBackN] {
         let network = of_xtp(network.clone(), Some(1_000_000), &torino(retransmission, 3));
@@ -99,7 +99,7 @@ fn a_rate_below_the_link_is_sent_and_what_repairs_less_gets_through_more() {
 #[test]
 fn the_same_seed_gives_the_same_run_and_flows_stop_when_they_are_told() {
     let mut network = dumbbell(4, 10_000_000, Span::from_ms(5), Limit::Packets(20), 20.0);
-    network.links[0].ways[0].loss = 0.01;
+    network.links[0].ways[0].impair = Impairments::losing(0.01);
     let mut network = of_xtp(network, None, &stream());
     network.flows[0].traffic = Traffic::Bulk(None);
     network.flows[3].stop = Some(layercast_core::Time::ZERO + Span::from_secs(5));

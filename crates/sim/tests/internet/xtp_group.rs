@@ -27,7 +27,7 @@ fn campus(seconds: f64, loss: f64) -> Network {
     ];
     for link in &mut network.links[3..] {
         for way in &mut link.ways {
-            way.loss = loss;
+            way.impair = Impairments::losing(loss);
         }
     }
     network.lans.push(Lan {
@@ -164,7 +164,7 @@ fn who_cannot_be_reached_is_dropped_and_the_others_go_on() {
     let mut network = campus(120.0, 0.0);
     // Most packets to and from e are lost: it is admitted, and then silent for too long.
     for way in &mut network.links[4].ways {
-        way.loss = 0.7;
+        way.impair = Impairments::losing(0.7);
     }
     let service = XtpService::RELIABLE_MULTICAST;
     network.flows = vec![to_all(300_000, service, five())];

@@ -30,6 +30,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         r#"queue = "30 packets", loss = 0.02"#,
         r#"queue = "30 packets", mtu = 700"#,
         r#"queue = "60 packets""#,
+        r#"queue = "60 packets", jitter = { uniform = "9ms" }, reorder = true, duplicate = 0.05"#,
     ]);
     let switches = any::<[bool; 7]>();
     (trunk, switches, 0..3_u8, 0..3_u8, 1..1_000_u64).prop_map(
@@ -163,7 +164,7 @@ proptest! {
         let mut gone = 0;
         for it in &mets.peerings {
             let link = it.port.link;
-            prop_assert_eq!(link.sent, link.delivered + link.lost + it.under_way);
+            prop_assert_eq!(link.sent + link.duplicated, link.delivered + link.lost + it.under_way);
             gone += link.lost;
         }
         prop_assert!(mets.peerings[0].port.link.sent > 200, "{}", text);
@@ -176,7 +177,11 @@ proptest! {
         prop_assert!(gone <= lost(&report), "{} of {} lost: {}", gone, lost(&report), text);
         // Of TCP the report does not say what got lost; a packet that was cut counts once for each lost part.
         let udp = report.flows.iter().filter(|flow| flow.name.starts_with("udp"));
-        gone += udp.map(|flow| flow.sent - flow.received).sum::<u64>();
+        let (sent, received) = udp.fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.received));
+        let copies: u64 = report.queues.iter().map(|it| it.duplicated).sum();
+        let of_mets: u64 = mets.peerings.iter().map(|it| it.port.link.duplicated).sum();
+        prop_assert!(of_mets <= copies);
+        gone += (sent + copies - of_mets).saturating_sub(received);
         let is_cut = text.contains("mtu") && !plan.backbone;
         if plan.tcp == 0 && !is_cut {
             prop_assert_eq!(gone, lost(&report), "{}", text);

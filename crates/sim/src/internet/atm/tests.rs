@@ -269,7 +269,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
                 red: None,
                 mark: None,
             },
-            loss: 0.0,
+            impair: Impairments::default(),
         }; 2],
         delay: Span::from_ms(1),
         mtu: 4_000,

@@ -113,13 +113,27 @@ impl Medium {
             if self.captured.is_some() && offered.is_sent() {
                 self.see(step.pipe, id);
             }
-            let Offered::Arrives(then) = offered else {
-                return self.lost_on(step.pipe, id, offered);
+            let then = match offered {
+                Offered::Arrives(then) => then,
+                Offered::Twice([first, then]) => {
+                    self.copy_comes_out(step, first, id);
+                    then
+                }
+                lost => return self.lost_on(step.pipe, id, lost),
             };
             if !self.comes_out(step, then, id) {
                 return;
             }
             now = then;
+        }
+    }
+
+    /// A copy of a packet comes out of the link of a step of its path, then. The next link is not entered immediately.
+    #[cold]
+    fn copy_comes_out(&mut self, step: Step, then: Time, id: PacketId) {
+        if let Some(copy) = self.copy_on(step.pipe, id) {
+            let enters = self.comes_out(step, then, copy);
+            debug_assert!(!enters, "a link that makes copies is no feeder");
         }
     }
 
@@ -243,13 +257,34 @@ impl Medium {
             self.see(pipe, id);
         }
         match offered {
-            Offered::Arrives(at) if self.is_elsewhere(to) => self.leave(at, id, to, pipe),
-            Offered::Arrives(at) => {
-                let (packet, by) = (id, pipe);
-                self.engine.arrivals.add(at, Arrival { packet, to, by });
+            Offered::Arrives(at) => self.comes(at, id, to, pipe),
+            Offered::Twice([first, at]) => {
+                if let Some(copy) = self.copy_on(pipe, id) {
+                    self.comes(first, copy, to, pipe);
+                }
+                self.comes(at, id, to, pipe);
             }
             lost => self.lost_on(pipe, id, lost),
         }
+    }
+
+    /// A link copies a packet, if that is whole.
+    pub(crate) fn copy_on(&mut self, pipe: u32, id: PacketId) -> Option<PacketId> {
+        let copy = self.packets.copy(id)?;
+        self.pipes[pipe as usize].copied();
+        if let Body::Mets(_, wire) = self.packets.get(copy).body {
+            *self.mets_copies.entry(wire).or_default() += 1;
+        }
+        Some(copy)
+    }
+
+    /// A packet comes to a node, then, over a link.
+    #[inline(always)]
+    pub(super) fn comes(&mut self, at: Time, packet: PacketId, to: NodeIndex, by: u32) {
+        if self.is_elsewhere(to) {
+            return self.leave(at, packet, to, by);
+        }
+        self.engine.arrivals.add(at, Arrival { packet, to, by });
     }
 
     /// Puts a new packet from one node to another on its way.

@@ -10,7 +10,7 @@ use super::ecmp::FlowMark;
 use super::packet::{Body, IP_HEADER, NO_STEP, Packet, TTL};
 use super::pipe::Offered;
 use super::tree::Tree;
-use crate::internet::engine::{Arrival, PacketId};
+use crate::internet::engine::PacketId;
 use crate::internet::network::NodeIndex;
 
 impl Medium {
@@ -85,17 +85,25 @@ impl Medium {
             if self.captured.is_some() && offered.is_sent() {
                 self.see(branch.pipe, id);
             }
-            let Offered::Arrives(when) = offered else {
-                self.lost_on(branch.pipe, id, offered);
-                continue;
+            let when = match offered {
+                Offered::Arrives(when) => when,
+                // Only a link makes copies, and it has one other end.
+                Offered::Twice([first, when]) => {
+                    if let Some(copy) = self.copy_on(branch.pipe, id) {
+                        self.comes(first, copy, to, branch.pipe);
+                    }
+                    when
+                }
+                lost => {
+                    self.lost_on(branch.pipe, id, lost);
+                    continue;
+                }
             };
-            let by = branch.pipe;
-            let arrival = |packet, to| Arrival { packet, to, by };
-            self.engine.arrivals.add(when, arrival(id, to));
+            self.comes(when, id, to, branch.pipe);
             for other in copies {
                 let to = other.dst;
                 let id = self.packets.add(other);
-                self.engine.arrivals.add(when, arrival(id, to));
+                self.comes(when, id, to, branch.pipe);
             }
         }
     }

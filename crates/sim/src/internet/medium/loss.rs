@@ -18,7 +18,7 @@ impl Medium {
     #[cold]
     pub(crate) fn lost_on(&mut self, pipe: u32, id: PacketId, offered: Offered) {
         let cause = match offered {
-            Offered::Arrives(_) | Offered::Lost => Cause::LinkLoss,
+            Offered::Arrives(_) | Offered::Twice(_) | Offered::Lost => Cause::LinkLoss,
             Offered::Full => Cause::QueueFull,
             Offered::Early => Cause::EarlyDrop,
         };

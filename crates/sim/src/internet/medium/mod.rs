@@ -66,6 +66,8 @@ pub(crate) struct Medium {
     /// Packets not yet reported to the watcher, if it wants them.
     pub captured: Option<Vec<Captured>>,
     pub drops: NodeDrops,
+    /// Packets of METS nodes that links copied, by the direction of their peering.
+    pub mets_copies: BTreeMap<u32, u64>,
     /// If other threads have other nodes.
     pub outbox: Option<Box<Outbox>>,
     /// What came of packets that nodes sent, to be handed over before the event ends: those to the node itself, and those
@@ -133,6 +135,7 @@ impl Medium {
             parts: Vec::new(),
             captured: None,
             drops: NodeDrops::default(),
+            mets_copies: BTreeMap::new(),
             outbox: None,
             local: VecDeque::new(),
             packet_hops: 0,

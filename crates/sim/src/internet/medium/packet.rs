@@ -80,7 +80,7 @@ pub(crate) struct Packet {
     pub body: Body,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Body {
     /// No packet is here now.
     Free,
@@ -209,6 +209,20 @@ impl Packets {
             Body::Tcp(segment) => (id, segment),
             _ => unreachable!("it was made one"),
         }
+    }
+
+    /// Adds a copy of a packet, unless it is a part of one that was cut.
+    pub fn copy(&mut self, id: PacketId) -> Option<PacketId> {
+        let packet = self.get(id);
+        let body = match &packet.body {
+            Body::Fragment { .. } => return None,
+            body => body.clone(),
+        };
+        let copy = Packet { body, ..*packet };
+        if let Body::Real(real) = &copy.body {
+            self.real_bytes += real.encoded_len() as u64;
+        }
+        Some(self.add(copy))
     }
 
     pub fn get(&self, id: PacketId) -> &Packet {

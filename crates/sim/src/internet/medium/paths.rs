@@ -276,12 +276,15 @@ impl Medium {
             flows.flat_map(|(flow, &[there, back])| [(there, flow.to), (back, flow.from)])
         };
         let mtu = |pipe: u32| self.pipes[pipe as usize].mtu();
+        let disorders = |pipe: u32| self.pipes[pipe as usize].disorders();
         let mut feeders = vec![Feeder::Nobody; self.pipes.len()];
         for (first, dst) in firsts() {
             let mut before = None;
             for step in self.paths.steps_to(first, dst) {
                 let feeder = match before {
-                    Some(pipe) if mtu(pipe) <= mtu(step.pipe) => Feeder::Pipe(pipe),
+                    Some(pipe) if mtu(pipe) <= mtu(step.pipe) && !disorders(pipe) => {
+                        Feeder::Pipe(pipe)
+                    }
                     _ => Feeder::Others,
                 };
                 let known = &mut feeders[step.pipe as usize];
@@ -339,6 +342,6 @@ enum Feeder {
     Pipe(u32),
     /// Those that come out of several others.
     Pipes,
-    /// Those of a host, or such as may have to be cut, perhaps among others.
+    /// Those of a host, or such as may have to be cut or come in another order, perhaps among others.
     Others,
 }

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Stream, Time, prefetch};
-use layercast_link::{Loss, LossProcess};
+use layercast_link::{Fate, Impair};
 use layercast_tcp::Ecn;
 
-use crate::internet::network::{Limit, Queue, Red};
+use crate::internet::network::{Impairments, Limit, Red, Way};
 use crate::internet::report::QueueReport;
 
 /// A FIFO queue, the link behind it, and the packets in transit on it.
@@ -29,7 +29,7 @@ pub(crate) struct Pipe {
     pub plain_until: Time,
     max_waiting: u32,
     mtu: u16,
-    /// Bytes limit it, packets get lost on it, or it is RED.
+    /// Bytes limit it, packets are impaired on it, or it is RED.
     is_special: bool,
     offered: u64,
     bytes: u64,
@@ -52,8 +52,9 @@ struct More {
     name: String,
     rate: Rate,
     red: Option<RedState>,
-    loss: LossProcess,
-    is_lossy: bool,
+    impair: Option<Impair>,
+    /// Packets may leave it in another order than they entered it.
+    disorders: bool,
     /// What finds more than that waiting is marked: packets, or bytes with what is left of the packet being sent.
     mark: Option<Limit>,
     /// Most bytes that may wait, what is left of the packet being sent among them.
@@ -64,6 +65,7 @@ struct More {
     early: u64,
     lost: u64,
     marked: u64,
+    duplicated: u64,
     waited: u128,
 }
 
@@ -72,6 +74,8 @@ struct More {
 pub(crate) enum Offered {
     /// It will arrive then.
     Arrives(Time),
+    /// A copy and it will arrive then.
+    Twice([Time; 2]),
     /// It is sent and gets lost.
     Lost,
     /// There is no room for it.
@@ -83,7 +87,7 @@ pub(crate) enum Offered {
 impl Offered {
     /// Whether its transmission begins, at the end of which it may be lost.
     pub fn is_sent(self) -> bool {
-        matches!(self, Offered::Arrives(_) | Offered::Lost)
+        !matches!(self, Offered::Full | Offered::Early)
     }
 }
 
@@ -114,8 +118,8 @@ impl Pipe {
                 name,
                 rate,
                 red: None,
-                loss: LossProcess::new(Loss::None, 0, ""),
-                is_lossy: false,
+                impair: None,
+                disorders: false,
                 mark: None,
                 most_bytes: None,
                 since: Time::ZERO,
@@ -123,13 +127,14 @@ impl Pipe {
                 early: 0,
                 lost: 0,
                 marked: 0,
+                duplicated: 0,
                 waited: 0,
             }),
         }
     }
 
-    /// With this queue and these losses; what is random follows from the seed and a name of the link alone.
-    pub fn with_queue(mut self, queue: Queue, loss: f64, (seed, line): (u64, &str)) -> Pipe {
+    /// With the queue and the impairments of this direction; what is random follows from the seed and a name of the link alone.
+    pub fn with_way(mut self, Way { queue, impair, .. }: Way, (seed, line): (u64, &str)) -> Pipe {
         match queue.limit {
             Limit::Unlimited => {}
             Limit::Packets(limit) => self.most_waiting = limit,
@@ -138,8 +143,9 @@ impl Pipe {
         let red = |red| RedState::new(red, Stream::new(seed, &format!("link/{line}/red")));
         self.more.red = queue.red.map(red);
         self.more.mark = queue.mark;
-        self.more.loss = LossProcess::new(Loss::Bernoulli { p: loss }, seed, line);
-        self.more.is_lossy = loss > 0.0;
+        let is_impaired = impair != Impairments::default();
+        self.more.impair = is_impaired.then(|| Impair::new(impair.over(self.delay), seed, line));
+        self.more.disorders = impair.reorder || impair.duplicate > 0.0;
         self.find_out();
         self
     }
@@ -153,7 +159,7 @@ impl Pipe {
 
     fn find_out(&mut self) {
         let more = &self.more;
-        self.is_special = more.most_bytes.is_some() || more.is_active() || more.is_lossy;
+        self.is_special = more.most_bytes.is_some() || more.is_active() || more.impair.is_some();
     }
 
     /// How many bytes it has yet to send.
@@ -165,6 +171,12 @@ impl Pipe {
         self.mtu.into()
     }
 
+    /// Whether packets may leave it twice, or in another order than they entered it.
+    pub fn disorders(&self) -> bool {
+        self.more.disorders
+    }
+
+    /// The shortest time a bit is under way.
     pub fn delay(&self) -> Span {
         self.delay
     }
@@ -252,11 +264,29 @@ impl Pipe {
         }
         self.bytes += u64::from(bytes);
         self.busy_until = start.saturating_add(sending);
-        if self.is_special && self.more.loss.loses() {
-            self.more.lost += 1;
-            return Offered::Lost;
+        if self.is_special
+            && let Some(impair) = &mut self.more.impair
+        {
+            let fate = impair.fate(self.busy_until);
+            return self.count(fate);
         }
         Offered::Arrives(self.busy_until.saturating_add(self.delay))
+    }
+
+    /// A packet was copied on it.
+    pub fn copied(&mut self) {
+        self.more.duplicated += 1;
+    }
+
+    fn count(&mut self, fate: Fate) -> Offered {
+        match fate {
+            Fate::Lost => {
+                self.more.lost += 1;
+                Offered::Lost
+            }
+            Fate::Arrives(at) => Offered::Arrives(at),
+            Fate::Twice(times) => Offered::Twice(times),
+        }
     }
 
     #[inline(always)]
@@ -291,8 +321,8 @@ impl Pipe {
         (self.offered, self.bytes, self.seen, self.max_waiting) = (0, 0, 0, 0);
         (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
         let more = &mut *self.more;
-        (more.full, more.early, more.lost) = (0, 0, 0);
-        (more.marked, more.waited) = (0, 0);
+        (more.full, more.early, more.waited) = (0, 0, 0);
+        (more.lost, more.marked, more.duplicated) = (0, 0, 0);
         // A pause still open now counts as one from its start, which is after the last transmission.
         more.since = self.busy_until.min(now);
     }
@@ -314,6 +344,7 @@ impl Pipe {
             dropped_red: more.early,
             lost: more.lost,
             marked: more.marked,
+            duplicated: more.duplicated,
             utilisation: ratio(busy.as_ps() as f64, now.since(since).as_ps() as f64),
             mean_waiting: ratio(self.seen as f64, self.offered as f64),
             mean_wait: match sent {
@@ -405,7 +436,12 @@ impl RedState {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::{Machine, Off};
+    use layercast_link::{Jitter, Link, LinkInput, Loss};
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::internet::network::Queue;
 
     #[test]
     fn two_lines_hold_what_a_packet_needs() {
@@ -427,7 +463,21 @@ mod tests {
     fn bounded(queue: Queue, loss: f64) -> Pipe {
         let rate = Rate::from_bps(8_000_000);
         let pipe = Pipe::new("a->b".into(), rate, Span::ZERO, 1_500);
-        pipe.with_queue(queue, loss, (1, "a->b"))
+        let way = Way {
+            rate,
+            queue,
+            impair: Impairments::losing(loss),
+        };
+        pipe.with_way(way, (1, "a->b"))
+    }
+
+    fn plain(rate: Rate, queue: Queue) -> Way {
+        let impair = Impairments::default();
+        Way {
+            rate,
+            queue,
+            impair,
+        }
     }
 
     #[test]
@@ -460,6 +510,44 @@ mod tests {
             1_000,
             &mut no_ecn
         )));
+    }
+
+    proptest! {
+        /// The links of internetworks and those of METS worlds impair packets alike.
+        #[test]
+        fn packets_arrive_as_on_a_link_of_mets(
+            gaps in prop::collection::vec(0..3_000_u64, 1..200), reorder: bool, duplicate in 0.0..0.3, p_gb in 0.0..0.2,
+        ) {
+            let impair = Impairments {
+                loss: Loss::GilbertElliott { p_gb, p_bg: 0.3, loss_good: 0.0, loss_bad: 0.9 },
+                jitter: Jitter::Uniform { max: Span::from_ms(4) },
+                reorder,
+                duplicate,
+            };
+            let delay = Span::from_ms(2);
+            let rate = Rate::from_bps(8_000_000);
+            let queue = Queue { limit: Limit::Unlimited, red: None, mark: None };
+            let mut pipe = Pipe::new("a->b".into(), rate, delay, 1_500).with_way(Way { rate, queue, impair }, (1, "a->b"));
+            let mut link = Link::new(impair.over(delay), 1, "a->b");
+            let mut arrivals = Vec::new();
+            let mut now = Time::ZERO;
+            for (item, gap) in gaps.into_iter().enumerate() {
+                now += Span::from_us(gap);
+                match pipe.offer(now, 1_000, &mut Ecn::NotCapable) {
+                    Offered::Arrives(at) => arrivals.push((at, item)),
+                    Offered::Twice(times) => arrivals.extend(times.map(|at| (at, item))),
+                    Offered::Lost | Offered::Full | Offered::Early => {}
+                }
+                link.handle(now, LinkInput { ready: pipe.free_from(), item }, &mut Off);
+            }
+            arrivals.sort();
+            let mut same = Vec::new();
+            while let Some(at) = link.next_timeout() {
+                same.extend(link.poll_transmit(at, &mut Off).map(|item| (at, item)));
+            }
+            same.sort();
+            prop_assert_eq!(arrivals, same);
+        }
     }
 
     #[test]
@@ -531,7 +619,7 @@ mod tests {
         let run = |with_ecn: bool, field: Ecn| {
             let rate = Rate::from_bps(1_000);
             let mut pipe = Pipe::new("slow".into(), rate, Span::ZERO, 1_500);
-            pipe = pipe.with_queue(queue(with_ecn), 0.0, (1, "slow"));
+            pipe = pipe.with_way(plain(rate, queue(with_ecn)), (1, "slow"));
             for _ in 0..500 {
                 pipe.offer(Time::ZERO, 1_500, &mut { field });
             }
@@ -557,7 +645,7 @@ mod tests {
                 red: None,
                 mark: Some(mark),
             };
-            pipe = pipe.with_queue(queue, 0.0, (1, "slow"));
+            pipe = pipe.with_way(plain(rate, queue), (1, "slow"));
             let offered = (0..30).map(|_| {
                 let mut ecn = field;
                 let offered = pipe.offer(Time::ZERO, 1_500, &mut ecn);

@@ -111,7 +111,12 @@ impl Mets {
         let peerings = peerings.map(|(wire, mut port)| {
             let under_way = under_way.get(&wire).copied().unwrap_or_default();
             let known = port.link.delivered + under_way;
-            port.link.lost = port.link.sent.saturating_sub(known);
+            port.link.duplicated = medium
+                .mets_copies
+                .get(&(wire as u32))
+                .copied()
+                .unwrap_or_default();
+            port.link.lost = (port.link.sent + port.link.duplicated).saturating_sub(known);
             let estimate = wires[wire].repair.estimate();
             let path = estimate.map(|it| PathReport {
                 rate_bps: it.rate.map(Rate::as_bps),

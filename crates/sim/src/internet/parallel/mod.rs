@@ -291,7 +291,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::internet::random::scenario;
+    use crate::internet::random::{impaired, scenario};
     use crate::internet::scenario::Scenario;
     use crate::internet::{Indivisible, Sample};
     use crate::ties::Ties;
@@ -315,7 +315,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_find_what_the_whole_does(scenario in scenario(vec![]), parts in 2..5_usize) {
+        fn parts_find_what_the_whole_does(
+            scenario in prop_oneof![scenario(vec![]), impaired(vec![])],
+            parts in 2..5_usize,
+        ) {
             let network = network(&scenario);
             let found = divided(&network, parts, &mut ());
             prop_assume!(found.is_some());

@@ -4,10 +4,12 @@ use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
 use layercast_core::{Rate, Span};
+use layercast_link::Jitter;
 use layercast_tcp::{Profile, TcpConfig};
 
 use super::check::{
-    check_address, check_delay, check_mtu, check_name, check_rate, check_span, kind, unknown, way,
+    check_address, check_delay, check_mtu, check_name, check_probability, check_rate, check_span,
+    kind, loss, unknown, way,
 };
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
@@ -15,7 +17,8 @@ use super::range::MOST;
 use super::schema::{CpuSpec, LineSpec, Scenario};
 use super::tcp::PROFILES;
 use crate::internet::components::Components;
-use crate::internet::network::{AtmLink, CpuCost, Lan, Link, Node, NodeIndex, Role};
+use crate::internet::network::{AtmLink, CpuCost, Impairments, Lan, Link, Node, NodeIndex, Role};
+use crate::scenario::JitterSpec;
 
 /// What a name is the name of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,21 +273,38 @@ impl<'a> Builder<'a> {
         }
         check_delay(&at("delay"), line.delay.0)?;
         check_mtu(&at("mtu"), line.mtu)?;
+        let jitter = line.jitter.map(|it| it.span()).unwrap_or_default();
+        check_delay(&at("jitter"), jitter)?;
+        check_probability(&at("duplicate"), line.duplicate)?;
+        let impair = Impairments {
+            loss: loss(&at, line.loss, line.gilbert)?,
+            jitter: line.jitter.map_or(Jitter::None, JitterSpec::jitter),
+            reorder: line.reorder,
+            duplicate: line.duplicate,
+        };
         let mark = line.mark.map(|mark| mark.0);
         let queue = (line.queue.0, mark);
-        let there = way(&at, line.rate.0, queue, line.red, line.loss)?;
+        let there = way(&at, line.rate.0, queue, line.red, impair)?;
         let back = line.back.unwrap_or_default();
+        let at_back = |name: &str| at(&format!("back.{name}"));
+        let impair = Impairments {
+            loss: match (back.loss, back.gilbert) {
+                (None, None) => impair.loss,
+                (p, gilbert) => loss(&at_back, p.unwrap_or_default(), gilbert)?,
+            },
+            ..impair
+        };
         let (red, mark) = match back.queue {
             Some(_) => (back.red, back.mark),
             None => (back.red.or(line.red), back.mark.or(line.mark)),
         };
         let mark = mark.map(|mark| mark.0);
         let back = way(
-            &|name| at(&format!("back.{name}")),
+            &at_back,
             back.rate.unwrap_or(line.rate).0,
             (back.queue.unwrap_or(line.queue).0, mark),
             red,
-            back.loss.unwrap_or(line.loss),
+            impair,
         )?;
         self.attach(a, place);
         self.attach(b, place);

@@ -3,11 +3,13 @@
 use core::net::Ipv4Addr;
 
 use layercast_core::{Rate, Span};
+use layercast_link::Loss;
 
 use super::build::Thing;
 use super::error::{Problem, ScenarioError};
 use super::schema::RedSpec;
-use crate::internet::network::{Limit, Queue, Way};
+use crate::internet::network::{Impairments, Limit, Queue, Way};
+use crate::scenario::GilbertSpec;
 use crate::scenario::limits::MOST_NAME;
 use crate::scenario::names::{check_title as is_title, shown};
 use crate::scenario::read::nearest;
@@ -53,7 +55,7 @@ pub(super) fn way(
     rate: Rate,
     (limit, mark): (Limit, Option<Limit>),
     red: Option<RedSpec>,
-    loss: f64,
+    impair: Impairments,
 ) -> Result<Way, ScenarioError> {
     check_rate(&at("rate"), rate)?;
     if matches!(limit, Limit::Packets(0) | Limit::Bytes(0)) {
@@ -61,13 +63,6 @@ pub(super) fn way(
             at("queue"),
             limit.write(),
             Limit::ACCEPTED,
-        ));
-    }
-    if !(0.0..=1.0).contains(&loss) {
-        return Err(ScenarioError::value(
-            at("loss"),
-            loss,
-            "a probability: 0 to 1",
         ));
     }
     if let Some(red) = red {
@@ -112,8 +107,42 @@ pub(super) fn way(
     Ok(Way {
         rate,
         queue: Queue { limit, red, mark },
-        loss,
+        impair,
     })
+}
+
+/// How packets get lost on a direction of a link; `at` gives the paths of its fields.
+pub(super) fn loss(
+    at: &dyn Fn(&str) -> String,
+    loss: f64,
+    gilbert: Option<GilbertSpec>,
+) -> Result<Loss, ScenarioError> {
+    check_probability(&at("loss"), loss)?;
+    let Some(gilbert) = gilbert else {
+        return Ok(Impairments::losing(loss).loss);
+    };
+    if loss > 0.0 {
+        let accepted = "0 beside gilbert, which says how packets get lost";
+        return Err(ScenarioError::value(at("loss"), loss, accepted));
+    }
+    let GilbertSpec {
+        p_gb,
+        p_bg,
+        good,
+        bad,
+    } = gilbert;
+    for (name, p) in [("p_gb", p_gb), ("p_bg", p_bg), ("good", good), ("bad", bad)] {
+        check_probability(&at(&format!("gilbert.{name}")), p)?;
+    }
+    Ok(gilbert.loss())
+}
+
+/// A probability.
+pub(super) fn check_probability(field: &str, p: f64) -> Result<(), ScenarioError> {
+    match (0.0..=1.0).contains(&p) {
+        true => Ok(()),
+        false => Err(ScenarioError::value(field, p, "a probability: 0 to 1")),
+    }
 }
 
 /// A name that is valid in reports and file names.

@@ -19,7 +19,7 @@ use super::topology::TopologySpec;
 use super::xtp::XtpSpec;
 use crate::internet::network::{Budget, CpuCost, Law, Limit, Red, SizeLaw};
 use crate::scenario::limits::MOST_TITLE;
-use crate::scenario::{Ties, form};
+use crate::scenario::{GilbertSpec, JitterSpec, Ties, form};
 use crate::text::{Text, above_zero_to, up_to};
 
 /// The version of the schema.
@@ -238,6 +238,19 @@ pub struct LineSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub loss: f64,
+    /// Losses in bursts, in place of loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gilbert: Option<GilbertSpec>,
+    /// Delay variation. Packets keep their order without reorder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterSpec>,
+    /// Whether packets may overtake each other.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reorder: bool,
+    /// Probability that a packet arrives twice.
+    #[serde(default, skip_serializing_if = "is_never")]
+    #[schemars(range(min = 0, max = 1))]
+    pub duplicate: f64,
     /// Largest IP packet.
     #[serde(default = "mtu")]
     #[schemars(range(min = 68, max = 65_535))]
@@ -272,6 +285,19 @@ pub struct LinkSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub loss: f64,
+    /// Losses in bursts, in place of loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gilbert: Option<GilbertSpec>,
+    /// Delay variation. Packets keep their order without reorder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterSpec>,
+    /// Whether packets may overtake each other.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reorder: bool,
+    /// Probability that a packet arrives twice.
+    #[serde(default, skip_serializing_if = "is_never")]
+    #[schemars(range(min = 0, max = 1))]
+    pub duplicate: f64,
     /// Largest IP packet.
     #[serde(default = "mtu")]
     #[schemars(range(min = 68, max = 65_535))]
@@ -290,6 +316,10 @@ impl LinkSpec {
             red: self.red,
             mark: self.mark,
             loss: self.loss,
+            gilbert: self.gilbert,
+            jitter: self.jitter,
+            reorder: self.reorder,
+            duplicate: self.duplicate,
             mtu: self.mtu,
             back: self.back,
         }
@@ -316,6 +346,13 @@ pub struct BackSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub loss: Option<f64>,
+    /// Losses in bursts, in place of loss.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gilbert: Option<GilbertSpec>,
+}
+
+fn is_never(probability: &f64) -> bool {
+    *probability == 0.0
 }
 
 /// Random early detection (Floyd and Jacobson 1993), in packets.

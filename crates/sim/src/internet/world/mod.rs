@@ -372,7 +372,7 @@ mod tests {
 
     use super::*;
     use crate::internet::medium::paths::Then;
-    use crate::internet::random::scenario;
+    use crate::internet::random::{impaired, scenario};
     use crate::internet::scenario::Scenario;
 
     /// A report, and how many packets continued without an event, or did so while others waited for them.
@@ -398,7 +398,7 @@ mod tests {
         /// Rates, delays and sizes are alike, so that much happens at one instant.
         #[test]
         fn packets_that_are_dealt_with_ahead_fare_as_all_others(
-            scenario in scenario(vec!["xtp = {}"]),
+            scenario in prop_oneof![scenario(vec!["xtp = {}"]), impaired(vec!["xtp = {}"])],
         ) {
             let (ahead, ..) = run(&scenario, Time::MAX);
             for from in [Time::ZERO, Time::from_ps(517_000_000_000)] {

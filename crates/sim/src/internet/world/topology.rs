@@ -98,7 +98,7 @@ fn pipe_of(network: &Network, link: &Link, way: usize, name: String, of_its_own:
     let Link { delay, mtu, .. } = *link;
     let way = link.ways[way];
     let pipe = Pipe::new(name, way.rate, delay, mtu);
-    pipe.with_queue(way.queue, way.loss, (network.seed, of_its_own))
+    pipe.with_way(way, (network.seed, of_its_own))
 }
 
 fn endpoints(network: &Network) -> Result<Vec<(Endpoint, NodeIndex)>, NetworkError> {
