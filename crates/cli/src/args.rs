@@ -282,7 +282,7 @@ pub struct Sim {
     /// Simulate ATM cells one by one instead of in trains (runs of cells with one spacing): slower, same result
     #[arg(long)]
     pub per_cell: bool,
-    /// Stop after this simulated time, e.g. 10s [default: that of the scenario]
+    /// Stop after this simulated time, e.g. 10s, at most that of the scenario [default: that of the scenario]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub duration: Option<Span>,
 }

@@ -12,7 +12,7 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, count, print, print_json};
 use crate::progress;
-use crate::scenario::explain_located;
+use crate::scenario::{Override, explain_located};
 use crate::sim::on_interrupt;
 use crate::trace::Trace;
 
@@ -37,9 +37,11 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     let explain = |error| explain_located(path, text, error);
     let mut scenario = GroupScenario::from_toml(text).map_err(explain)?;
     scenario.run.seed = args.seed.unwrap_or(scenario.run.seed);
-    if let Some(most) = args.duration {
-        scenario.run.duration.0 = scenario.run.duration.0.min(most);
-    }
+    let instead = Override {
+        at_most: args.duration,
+        ..Override::default()
+    };
+    scenario.run.duration.0 = instead.shorten(scenario.run.duration.0);
     let group = scenario.resolve().map_err(explain)?;
     let failed = |error| Failure::of(path, error);
     if args.check {

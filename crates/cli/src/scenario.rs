@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use layercast_core::Span;
+use layercast_core::quantity::Quantity;
 use layercast_mets::ParityConfig;
 use layercast_sim::file;
 use layercast_sim::group::scenario::is_group;
@@ -22,6 +23,23 @@ pub struct Override {
     pub at_most: Option<Span>,
     /// How the base layers of all flows are protected.
     pub protect_base: Option<ProtectBase>,
+}
+
+impl Override {
+    /// How long a scenario of this duration runs; a note says if that is less than asked for.
+    pub fn shorten(&self, duration: Span) -> Span {
+        let Some(most) = self.at_most else {
+            return duration;
+        };
+        if most > duration {
+            eprintln!(
+                "note: the scenario ends after {}, before the {} asked for; its file has the duration",
+                duration.write(),
+                most.write()
+            );
+        }
+        duration.min(most)
+    }
 }
 
 /// What `--protect-base` puts in place of what a scenario says: parities, or none.
@@ -59,9 +77,7 @@ pub fn load((path, text): (&Path, &str), instead: Override) -> Result<Scenario, 
     let mut scenario =
         Scenario::from_toml(text, Path::new("")).map_err(|error| explain(path, text, &error))?;
     scenario.seed = instead.seed.unwrap_or(scenario.seed);
-    if let Some(limit) = instead.at_most {
-        scenario.duration = scenario.duration.min(limit);
-    }
+    scenario.duration = instead.shorten(scenario.duration);
     if let Some(ProtectBase(parities)) = instead.protect_base {
         for flow in &mut scenario.flows {
             flow.protect_base = parities;

@@ -141,9 +141,7 @@ pub fn load(
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut scenario = Scenario::from_toml(text, folder).map_err(explain)?;
     scenario.run.seed = instead.seed.unwrap_or(scenario.run.seed);
-    if let Some(most) = instead.at_most {
-        scenario.run.duration.0 = scenario.run.duration.0.min(most);
-    }
+    scenario.run.duration.0 = instead.shorten(scenario.run.duration.0);
     let (network, attachments) = scenario.resolve_attached().map_err(explain)?;
     Ok((scenario, network, attachments))
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use indicatif::ProgressBar;
+use layercast_core::Span;
 use layercast_sim::file;
 use layercast_sim::internet::{Internet, Network, Stopped};
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
         next: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
         stop: &stop,
+        duration: network.duration,
         bar: progress::bar(steps(&network) * missing.len() as u64, template),
         metrics,
     };
@@ -100,6 +102,8 @@ struct Sweep<'a> {
     text: &'a str,
     folder: &'a Path,
     missing: &'a [u64],
+    /// How long each run is.
+    duration: Span,
     /// Index in `missing` of the next free seed.
     next: AtomicUsize,
     finished: AtomicUsize,
@@ -142,7 +146,7 @@ impl Sweep<'_> {
         remove(&part)?;
         let instead = Override {
             seed: Some(seed),
-            at_most: self.args.duration,
+            at_most: Some(self.duration),
             ..Override::default()
         };
         let (scenario, mut network, _) = load(self.path, self.text, instead)?;

@@ -610,6 +610,23 @@ fn what_is_no_video_gets_one_clear_line() {
 }
 
 #[test]
+fn a_duration_longer_than_the_scenario_is_reported() {
+    for scenario in [
+        "quickstart.toml",
+        "internet/dumbbell.toml",
+        "group/frm.toml",
+    ] {
+        let path = repository(&format!("scenarios/{scenario}"));
+        let check = |time| run(&["sim", &path, "--check", "--duration", time]);
+        let (longer, shorter) = (check("2000 h"), check("100ms"));
+        let note = "note: the scenario ends after ";
+        assert!(complaint(&longer).contains(note), "{scenario}");
+        assert!(!complaint(&shorter).contains(note), "{scenario}");
+        assert!(longer.status.success(), "{}", complaint(&longer));
+    }
+}
+
+#[test]
 fn sim_prints_what_scripts_rely_on() {
     let scenario = repository("scenarios/quickstart.toml");
     let summary = json(&run(&["sim", &scenario, "--json", "--seed", "7"]));

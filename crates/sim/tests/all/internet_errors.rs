@@ -472,7 +472,7 @@ fn tcp_that_contradicts_itself() {
     tcp(
         "variant = \"dctcp\"\necn = \"rfc3168\"",
         "ecn",
-        &["tcp.slow.ecn", "share of marked bytes"],
+        &["tcp.slow.ecn", "it is \"rfc3168\"; expected \"dctcp\""],
     );
     tcp("send_buffer = \"8000 MB\"", "send_buffer", &["below 4 GiB"]);
     tcp("recv_buffer = 100", "recv_buffer", &["hold a segment"]);

@@ -224,13 +224,19 @@ fn warnings_name_what_will_surprise() {
     ));
     let red = ready_made("tree").replace("queue = \"200 packets\"", "queue = \"20 packets\"");
     assert_eq!(resolve(&red).warnings().len(), 24);
-    let marking = |mark: &str, ecn: &str| {
-        let queue = format!("queue = \"64 packets\", mark = \"{mark}\"");
+    let marking_in = |queue: &str, mark: &str, ecn: &str| {
+        let queue = format!("queue = \"{queue}\", mark = \"{mark}\"");
         let text = ready_made("star").replace("queue = \"64 packets\"", &queue);
         resolve(&format!("{text}\n[tcp.default]\necn = \"{ecn}\"\n")).warnings()
     };
+    let marking = |mark: &str, ecn: &str| marking_in("64 packets", mark, ecn);
     assert_eq!(marking("20 packets", "rfc3168"), []);
     assert_eq!(marking("64 packets", "dctcp").len(), 21);
+    // Of packets of 1500 bytes 20 wait, one is sent and one arrives: the mark needs a byte more than 33,000.
+    assert_eq!(marking_in("33000 B", "20 packets", "dctcp").len(), 21);
+    assert_eq!(marking_in("33001 B", "20 packets", "dctcp"), []);
+    assert_eq!(marking_in("20 packets", "30000 B", "dctcp").len(), 21);
+    assert_eq!(marking_in("20 packets", "29999 B", "dctcp"), []);
     assert!(matches!(
         &marking("20 packets", "off")[..],
         [Warning::MarksNothing { link }] if link == "hub->host1"

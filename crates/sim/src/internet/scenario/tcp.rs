@@ -68,6 +68,17 @@ pub enum EcnName {
     Dctcp,
 }
 
+impl EcnName {
+    /// The word of a scenario.
+    fn word(self) -> &'static str {
+        match self {
+            EcnName::Off => "\"off\"",
+            EcnName::Rfc3168 => "\"rfc3168\"",
+            EcnName::Dctcp => "\"dctcp\"",
+        }
+    }
+}
+
 /// A TCP configuration: a profile and overrides of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -269,7 +280,14 @@ impl TcpSpec {
             max_connections: base.max_connections,
         };
         config.validate().map_err(|error| {
-            let problem = Problem::Config(error.problem.to_owned());
+            let problem = match error.field {
+                // The only rule about a word: the message names the accepted one.
+                "ecn" => Problem::Value {
+                    value: self.ecn.map_or("\"off\"", EcnName::word).to_owned(),
+                    accepted: "\"dctcp\", as the variant is".to_owned(),
+                },
+                _ => Problem::Config(error.problem.to_owned()),
+            };
             ScenarioError::new(format!("{field}.{}", error.field), problem)
         })?;
         Ok(config)

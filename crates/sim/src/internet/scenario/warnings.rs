@@ -4,7 +4,7 @@ use std::fmt;
 
 use layercast_tcp::EcnMode;
 
-use crate::internet::network::{AtmEnd, Limit, Network, NodeIndex, Role};
+use crate::internet::network::{AtmEnd, Limit, Network, NodeIndex, Queue, Role};
 
 /// A configuration that works, but not as its author may think.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,6 +118,11 @@ impl Network {
             .nodes
             .iter()
             .any(|node| matches!(&node.role, Role::Host(tcp) if tcp.ecn != EcnMode::Off));
+        let segments = self.nodes.iter().filter_map(|node| match &node.role {
+            Role::Host(tcp) => Some(u32::from(tcp.mss) + 40),
+            Role::Router => None,
+        });
+        let longest = segments.max().unwrap_or(u32::MAX);
         // One of many links is enough.
         let mut is_told = false;
         for link in &self.links {
@@ -132,12 +137,7 @@ impl Network {
                     let link = format!("{}->{}", name(from), name(to));
                     warnings.push(Warning::RedAboveQueue { link });
                 }
-                let is_full = match (queue.mark, queue.limit) {
-                    (Some(Limit::Packets(mark)), Limit::Packets(most)) => mark >= most,
-                    (Some(Limit::Bytes(mark)), Limit::Bytes(most)) => mark >= most,
-                    _ => false,
-                };
-                if is_full {
+                if is_full_before_it_marks(queue, u64::from(link.mtu.min(longest))) {
                     let link = format!("{}->{}", name(from), name(to));
                     warnings.push(Warning::MarkAboveQueue { link });
                 }
@@ -150,5 +150,22 @@ impl Network {
             }
         }
         warnings
+    }
+}
+
+/// Whether packets of this length fill a queue before one of them is marked.
+fn is_full_before_it_marks(queue: Queue, packet: u64) -> bool {
+    match (queue.mark, queue.limit) {
+        (Some(Limit::Packets(mark)), Limit::Packets(most)) => mark >= most,
+        (Some(Limit::Bytes(mark)), Limit::Bytes(most)) => mark >= most,
+        // Beside those that wait, the packet that arrives and what is left of the one in transmission take room.
+        (Some(Limit::Packets(mark)), Limit::Bytes(most)) => {
+            (u64::from(mark) + 2).saturating_mul(packet) >= most
+        }
+        // What is left of the packet in transmission counts for a mark in bytes, too.
+        (Some(Limit::Bytes(mark)), Limit::Packets(most)) => {
+            mark >= u64::from(most).saturating_mul(packet)
+        }
+        _ => false,
     }
 }
