@@ -34,20 +34,14 @@ pub mod group;
 pub mod internet;
 mod kernel;
 mod line;
-mod node;
 pub mod overload;
-mod received;
 pub mod scenario;
-mod simulation;
-mod stations;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod text;
 mod ties;
-mod wire_check;
-mod wires;
 
+pub use internet::{Outputs, Simulation};
 pub use layercast_link::host::HostStats;
-pub use simulation::{Outputs, Simulation};
 pub use summary::{FlowSummary, HostSummary, QueueSummary, SimSummary};

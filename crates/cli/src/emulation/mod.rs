@@ -163,7 +163,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
 
 /// A network that runs by the clock.
 struct Emulation {
-    internet: Internet,
+    internet: Internet<'static>,
     ports: Ports,
     epoch: Instant,
     end: Duration,

@@ -25,10 +25,11 @@ pub use error::NetworkError;
 pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use node::external::{Delivery, ExternalCounts, Refused};
+pub use node::mets::Outputs;
 pub use parallel::{Division, Indivisible};
 pub use report::{
     AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ClassReport, ContractReport,
     FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport, Progress, QueueReport,
     ReceiverReport, Report, Sample, Stopped, Watch,
 };
-pub use world::Internet;
+pub use world::{Internet, Simulation};

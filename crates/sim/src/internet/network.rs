@@ -151,6 +151,16 @@ impl Impairments {
         }
     }
 
+    /// Those of a link, whatever its delay is.
+    pub fn of(link: LinkConfig) -> Impairments {
+        Impairments {
+            loss: link.loss,
+            jitter: link.jitter,
+            reorder: link.reorder,
+            duplicate: link.duplicate,
+        }
+    }
+
     /// Those of a link with this delay.
     pub fn over(self, delay: Span) -> LinkConfig {
         LinkConfig {
@@ -475,6 +485,9 @@ pub struct MetsNetwork {
     pub nodes: Vec<NodeIndex>,
     /// Whether packets of other protocols wait in a queue of their own at both ends of the link of a peering.
     pub classes: Vec<bool>,
+    /// Each peering is the link of the same place in [`Network::links`], which carries nothing else: the ports of the nodes are
+    /// its lines.
+    pub own_links: bool,
 }
 
 /// The applications of many hosts.

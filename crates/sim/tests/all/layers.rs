@@ -15,15 +15,9 @@ const ORDER: &[&str] = &[
     "kernel",
     // Copies of a stream at one port.
     "overload",
-    // METS nodes, as they are written and as they run.
-    "received",
+    // METS nodes, as they are written and as they are reported.
     "scenario",
     "summary",
-    "wire_check",
-    "wires",
-    "node",
-    "stations",
-    "simulation",
     // Internetworks: what is to be simulated, and what is reported.
     "internet/error",
     "internet/network",
@@ -34,6 +28,7 @@ const ORDER: &[&str] = &[
     // What carries packets; the backbone is a part of it.
     "internet/medium/user",
     "internet/medium/ecmp",
+    "internet/medium/peered",
     "internet/medium/packet",
     "internet/medium/pipe",
     "internet/medium/addresses",

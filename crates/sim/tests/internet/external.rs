@@ -39,7 +39,7 @@ fn line() -> Network {
     network
 }
 
-fn attached(network: &Network) -> Internet {
+fn attached(network: &Network) -> Internet<'static> {
     let mut internet = Internet::new(network).expect("a network");
     assert!(internet.attach(A) && internet.attach(B));
     internet

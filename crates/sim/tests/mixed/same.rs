@@ -1,4 +1,4 @@
-//! METS nodes that have their links alone fare as in the simulator of METS.
+//! METS nodes whose links carry nothing else fare as where their ports are the lines of the links.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use layercast_sim::{Outputs, Simulation};
 
 use crate::common::*;
 
-/// A scenario of METS in both simulators. Nodes, flows and what follows are the same text.
+/// A scenario of METS, in which ports are the lines of links, and the same as an internetwork. Nodes, flows and what follows are the same text.
 struct Both {
     nodes: &'static [(&'static str, &'static str)],
     /// Ends, rate and queue.
@@ -56,8 +56,8 @@ impl Both {
 
     /// Compares what receivers saw, what ports did, and how sources fared.
     ///
-    /// What may differ: the numbers of events, and what an event of one instant does to another, as both simulators draw the
-    /// order of these. So the times at which frames arrive may differ by a packet on the line.
+    /// What may differ: the numbers of events, and what an event of one instant does to another, as the order of these is drawn
+    /// among others. So the times at which frames arrive may differ by a packet on the line.
     fn check(&self) {
         for seed in 1..=3 {
             let (mut layered, mut internet) = (self.layered(), self.internet());

@@ -44,10 +44,10 @@ pub(crate) const INBOX: PacketId = PacketId(u32::MAX);
 
 /// The clock and the order of events.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct Engine<'a> {
     pub now: Time,
     /// It sees the machines.
-    pub obs: AnyObserver<'static>,
+    pub obs: AnyObserver<'a>,
     /// Packets on links and LANs, and the nodes they come to.
     pub arrivals: Calendar<Arrival>,
     /// All other events but those of cells: timers, most of them.
@@ -58,9 +58,9 @@ pub(crate) struct Engine {
     sources: Vec<Source>,
 }
 
-impl Engine {
+impl<'a> Engine<'a> {
     /// Nothing is due yet, and there is no observer.
-    pub fn new(turns: Turns, lines: Lines) -> Engine {
+    pub fn new(turns: Turns, lines: Lines) -> Engine<'a> {
         Engine {
             now: Time::ZERO,
             obs: AnyObserver::default(),

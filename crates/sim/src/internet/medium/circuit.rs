@@ -10,7 +10,7 @@ use crate::internet::atm::{Backbone, Edge};
 use crate::internet::engine::PacketId;
 use crate::internet::network::NodeIndex;
 
-impl Medium {
+impl Medium<'_> {
     /// The backbone, and what it uses of the medium.
     fn edge(&mut self) -> Option<(&mut Backbone, Edge<'_>)> {
         let edge = Edge {

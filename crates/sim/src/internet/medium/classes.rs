@@ -147,7 +147,7 @@ impl ClassQueue {
     }
 }
 
-impl Medium {
+impl Medium<'_> {
     /// A packet comes to a link, which may have a class queue: whether that has taken the packet.
     #[cold]
     pub(crate) fn takes_class(&mut self, pipe: u32, id: PacketId, bytes: u32) -> bool {

@@ -13,7 +13,7 @@ use super::{Cause, Delivery};
 use crate::internet::engine::{Arrival, PacketId};
 use crate::internet::network::NodeIndex;
 
-impl Medium {
+impl Medium<'_> {
     /// A packet arrives at a node, in a number of cells if it came over ATM.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) -> Delivery {
@@ -303,6 +303,31 @@ impl Medium {
             body,
         });
         self.set_out(src, id);
+    }
+
+    /// A new packet passes a link whose line its sender has for itself, and comes to the other end then.
+    #[inline]
+    pub(crate) fn lands(
+        &mut self,
+        pipe: u32,
+        (src, dst): (NodeIndex, NodeIndex),
+        (at, bytes): (Time, u32),
+        body: Body,
+    ) {
+        let id = self.packets.add(Packet {
+            src,
+            dst,
+            bytes,
+            step: NO_STEP,
+            flow: FlowMark::default(),
+            ttl: TTL,
+            ecn: Ecn::NotCapable,
+            body,
+        });
+        if self.captured.is_some() {
+            self.see(pipe, id);
+        }
+        self.comes(at, id, dst, pipe);
     }
 
     /// What routers tell a conversation of two nodes by.

@@ -13,7 +13,7 @@ use super::tree::Tree;
 use crate::internet::engine::PacketId;
 use crate::internet::network::NodeIndex;
 
-impl Medium {
+impl Medium<'_> {
     /// A node sends to the group of a flow from now on.
     pub(crate) fn add_group(&mut self, flow: u32, sender: NodeIndex) {
         self.trees.insert(flow, Tree::new(sender));

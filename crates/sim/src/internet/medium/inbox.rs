@@ -126,7 +126,7 @@ impl Inbox {
     }
 }
 
-impl Medium {
+impl Medium<'_> {
     /// A packet comes to a link with an inbox, then.
     #[inline(always)]
     pub(crate) fn put(&mut self, inbox: u32, at: Time, packet: PacketId) {

@@ -5,10 +5,10 @@ use layercast_core::{Cause, FlowId, Observer, Subject, TraceEvent};
 use super::Medium;
 use super::packet::Body;
 use super::pipe::Offered;
-use crate::internet::engine::PacketId;
+use crate::internet::engine::{Engine, PacketId};
 use crate::internet::network::NodeIndex;
 
-impl Medium {
+impl Medium<'_> {
     /// Whether packets or machines are seen from outside.
     pub(crate) fn is_watched(&self) -> bool {
         self.captured.is_some() || self.engine.obs.enabled()
@@ -31,6 +31,17 @@ impl Medium {
             .obs
             .on(self.engine.now, subject, || lost(flow, cause));
         self.packets.lose(id);
+    }
+
+    /// A link does not take a packet whose sender has its line for itself.
+    #[cold]
+    pub(crate) fn lost_before(&mut self, pipe: u32, cause: Cause) {
+        let subject = Subject {
+            node: self.pipes[pipe as usize].name(),
+            machine: "link",
+        };
+        let Engine { now, obs, .. } = &mut self.engine;
+        obs.on(*now, subject, || lost(FlowId(0), cause));
     }
 
     /// The processor of a node has no room for a packet.

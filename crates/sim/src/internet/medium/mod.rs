@@ -14,6 +14,7 @@ mod loss;
 pub(super) mod outbox;
 pub(super) mod packet;
 pub(super) mod paths;
+pub(super) mod peered;
 pub(super) mod pipe;
 pub(super) mod processor;
 pub(super) mod routes;
@@ -42,8 +43,8 @@ use super::report::NodeDrops;
 
 /// All packets under way, what they are on, and the events that move them.
 #[derive(Debug)]
-pub(crate) struct Medium {
-    pub engine: Engine,
+pub(crate) struct Medium<'a> {
+    pub engine: Engine<'a>,
     pub nodes: Vec<NodeState>,
     /// Some node has a processor that costs time.
     pub has_processors: bool,
@@ -114,9 +115,14 @@ pub(crate) enum Cause {
     Expired,
 }
 
-impl Medium {
+impl<'a> Medium<'a> {
     /// One in which nothing is under way, without the nodes and the backbone.
-    pub fn new(engine: Engine, pipes: Vec<Pipe>, routes: Routes, addresses: Addresses) -> Medium {
+    pub fn new(
+        engine: Engine<'a>,
+        pipes: Vec<Pipe>,
+        routes: Routes,
+        addresses: Addresses,
+    ) -> Medium<'a> {
         Medium {
             inboxes: Inboxes::default(),
             engine,

@@ -69,7 +69,7 @@ impl Outbox {
     }
 }
 
-impl Medium {
+impl Medium<'_> {
     /// Whether a node belongs to another thread.
     #[inline]
     pub(crate) fn is_elsewhere(&self, node: NodeIndex) -> bool {

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use layercast_core::{Time, prefetch};
-use layercast_link::Framed;
 use layercast_tcp::Ecn;
 use layercast_wire::{
     IpBody, Ipv4Packet, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_XTP, Payload, TcpSegment, XtpPacket,
@@ -9,6 +8,7 @@ use layercast_wire::{
 use layercast_workload::app::Media;
 
 use super::ecmp::{Conversation, FlowMark};
+use super::peered::Peered;
 use super::user::Owner;
 use crate::internet::engine::PacketId;
 use crate::internet::network::{NodeIndex, XtpDelivery};
@@ -91,7 +91,7 @@ pub(crate) enum Body {
     /// One to the group of a flow, on its way to the next node.
     Group(Arc<XtpPacket>, u32),
     /// Of a METS node to its neighbour, in this direction of a peering; both ports are [`METS_PORT`].
-    Mets(Box<Framed>, u32),
+    Mets(Peered, u32),
     /// A packet with all its bytes, as real programs send them.
     Real(Box<Ipv4Packet>),
     /// A part of the packet of a group, from this byte of its data on.

@@ -142,7 +142,7 @@ impl Paths {
     }
 }
 
-impl Medium {
+impl Medium<'_> {
     /// The first step of packets of a flow from one node to another, if it is known or can be found.
     #[inline]
     pub(crate) fn path(&mut self, src: NodeIndex, dst: NodeIndex, flow: FlowMark) -> First {

@@ -289,6 +289,23 @@ impl Pipe {
         }
     }
 
+    /// Takes a packet of `bytes` bytes from a sender that has the line for itself and sends its last bit at `ready`.
+    #[inline]
+    pub fn pass(&mut self, ready: Time, bytes: u32) -> Offered {
+        self.offered += 1;
+        self.bytes += u64::from(bytes);
+        let sending = self.time_for(bytes);
+        self.idle += ready.saturating_sub(sending).since(self.busy_until);
+        self.busy_until = self.busy_until.max(ready);
+        if self.is_special
+            && let Some(impair) = &mut self.more.impair
+        {
+            let fate = impair.fate(ready);
+            return self.count(fate);
+        }
+        Offered::Arrives(self.busy_until.saturating_add(self.delay))
+    }
+
     #[inline(always)]
     fn time_for(&mut self, bytes: u32) -> Span {
         if self.last_bytes == EACH {
@@ -513,7 +530,7 @@ mod tests {
     }
 
     proptest! {
-        /// The links of internetworks and those of METS worlds impair packets alike.
+        /// Links of internetworks impair packets as the link machine of `layercast-link` does.
         #[test]
         fn packets_arrive_as_on_a_link_of_mets(
             gaps in prop::collection::vec(0..3_000_u64, 1..200), reorder: bool, duplicate in 0.0..0.3, p_gb in 0.0..0.2,

@@ -50,7 +50,7 @@ impl NodeCpu {
     }
 }
 
-impl Medium {
+impl Medium<'_> {
     /// The processor of a node is done with a packet.
     pub(crate) fn processed(&mut self, at: NodeIndex) -> Delivery {
         let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {

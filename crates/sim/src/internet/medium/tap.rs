@@ -22,7 +22,7 @@ pub(crate) struct Captured {
     pub packet: Ipv4Packet,
 }
 
-impl Medium {
+impl Medium<'_> {
     /// The links, each direction apart, the LANs, and each direction of each ATM link whose cells are captured.
     pub fn interfaces(&self) -> impl Iterator<Item = Interface> {
         let interface = |name: String, carriage| {
@@ -196,9 +196,9 @@ fn content(packet: &Packet, body: &Body) -> IpBody {
             checksum: true,
             payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
         }),
-        Body::Mets(framed, _) => {
-            let mut octets = Vec::with_capacity(framed.encoded_len());
-            framed.encode_into(&mut octets);
+        Body::Mets(datagram, _) => {
+            let mut octets = Vec::with_capacity(datagram.encoded_len());
+            datagram.encode_into(&mut octets);
             IpBody::Udp(UdpDatagram {
                 src_port: METS_PORT,
                 dst_port: METS_PORT,

@@ -78,7 +78,7 @@ impl Display for Indivisible {
     }
 }
 
-impl Internet {
+impl Internet<'_> {
     /// Divides the network of this world into at most `parts` parts, or returns why that is impossible.
     pub fn divide(&self, network: &Network, parts: usize) -> Result<Division, Indivisible> {
         if !network.has_only_flows() {

@@ -169,7 +169,7 @@ impl Drop for CancelOnPanic<'_> {
     }
 }
 
-impl Internet {
+impl Internet<'_> {
     /// Runs to the end in parts, each with a thread of its own, or until the watcher or the budget stops it.
     ///
     /// The report is that of [`run`](Self::run). `network` is what this was built from, and the division one of it: others

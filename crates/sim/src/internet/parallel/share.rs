@@ -5,7 +5,7 @@ use crate::internet::medium::outbox::{Message, Outbox};
 use crate::internet::network::{Network, NodeIndex};
 use crate::internet::world::Internet;
 
-impl Internet {
+impl Internet<'_> {
     /// Restricts the world to the part of one thread, before the first event.
     pub(super) fn share(&mut self, network: &Network, division: &Division, number: usize) {
         let has = |node: NodeIndex| division.part(node) == number;

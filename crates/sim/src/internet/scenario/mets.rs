@@ -283,6 +283,7 @@ pub(super) fn network(
         machines: Arc::new(machines),
         nodes: all.places,
         classes: all.classes,
+        own_links: false,
     }))
 }
 

@@ -90,7 +90,7 @@ impl Ahead {
     }
 }
 
-impl Internet {
+impl Internet<'_> {
     /// Begins to load what the packets will need that come next; called for each that comes.
     #[inline]
     pub(super) fn look_ahead(&mut self) {

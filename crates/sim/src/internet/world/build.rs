@@ -21,9 +21,9 @@ use crate::internet::users::flows::{FlowState, Flows};
 use crate::internet::users::group::Group;
 use crate::ties::Turns;
 
-impl Internet {
+impl<'a> Internet<'a> {
     /// Builds the machines of a network; nothing has happened yet.
-    pub fn new(network: &Network) -> Result<Internet, NetworkError> {
+    pub fn new(network: &Network) -> Result<Internet<'a>, NetworkError> {
         let turns = Turns::new(network.ties, network.seed);
         let built = topology::build(network, turns)?;
         let engine = Engine::new(turns, built.lines);

@@ -12,7 +12,7 @@ use crate::internet::network::NodeIndex;
 use crate::internet::node::tcp::Upcall;
 use crate::kernel::SourceId;
 
-impl Internet {
+impl Internet<'_> {
     /// One event.
     #[inline(always)]
     pub(in crate::internet) fn happens(&mut self, at: Time, event: Event) {
@@ -162,9 +162,9 @@ impl Internet {
             (Body::Xtp(packet, carrier), Some(host)) => {
                 self.xtp.take(host, (src, at), *packet, carrier, medium);
             }
-            (Body::Mets(framed, wire), _) => {
+            (Body::Mets(datagram, wire), _) => {
                 if let Some(mets) = &mut self.mets {
-                    mets.arrived(wire, *framed, &mut medium.engine);
+                    mets.arrived(wire, datagram, medium);
                 }
             }
             (Body::Real(packet), _) => {

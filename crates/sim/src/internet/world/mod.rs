@@ -6,11 +6,14 @@
 mod ahead;
 mod build;
 mod dispatch;
+mod layered;
 mod topology;
 
 use bytes::Bytes;
 use layercast_core::{AnyObserver, Observer, Time};
 use layercast_wire::Interface;
+
+pub use self::layered::Simulation;
 
 use self::ahead::Ahead;
 use super::atm::Backbone;
@@ -28,12 +31,12 @@ use crate::kernel::SourceId;
 
 /// A running internetwork.
 #[derive(Debug)]
-pub struct Internet {
-    pub(super) medium: Medium,
+pub struct Internet<'a> {
+    pub(super) medium: Medium<'a>,
     pub(super) tcp: TcpHosts,
     xtp: XtpHosts,
     /// METS nodes, if there are any.
-    mets: Option<Box<Mets>>,
+    mets: Option<Box<Mets<'a>>>,
     /// Hosts that are real programs, if any are.
     external: Option<Box<External>>,
     pub(super) flows: Flows,
@@ -60,9 +63,9 @@ pub(super) enum Event {
 /// How often the watcher is asked, in events.
 pub(super) const LOOK: u64 = 16_384;
 
-impl Internet {
+impl<'a> Internet<'a> {
     /// From now on an observer sees what hosts, METS nodes and links do. One thread runs the network then.
-    pub fn observe(&mut self, observer: impl Observer + Send + 'static) {
+    pub fn observe(&mut self, observer: impl Observer + Send + 'a) {
         self.medium.engine.obs = AnyObserver::owning(observer);
     }
 
@@ -340,7 +343,7 @@ impl Internet {
                 .backbone
                 .as_ref()
                 .map(|it| it.report(self.medium.engine.now)),
-            mets: self.mets.as_mut().map(|it| it.report(&self.medium)),
+            mets: self.mets.as_ref().map(|it| it.report(&self.medium)),
         }
     }
 }

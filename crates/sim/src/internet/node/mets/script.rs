@@ -6,9 +6,10 @@ use layercast_core::{RequestId, Time};
 use layercast_mets::SinkInput;
 use layercast_mets::StationInput;
 
-use super::Stations;
+use super::stations::Stations;
+use super::wires::{drain_repair, out_wire_of};
+use crate::internet::medium::Medium;
 use crate::scenario::{Asked, Fault, FaultKind, Network};
-use crate::wires::{drain_repair, out_wire_of};
 
 /// Something to be done at a given time; the numbers are places.
 #[derive(Clone, Copy, Debug)]
@@ -114,47 +115,47 @@ impl Stations<'_> {
     }
 
     /// Does what is due.
-    pub fn follow_agenda(&mut self) {
+    pub fn follow_agenda(&mut self, medium: &mut Medium) {
         while let Some(entry) = self.agenda.first_entry()
-            && entry.key().0 <= self.now
+            && entry.key().0 <= medium.engine.now
         {
             let action = entry.remove();
-            self.perform(action);
+            self.perform(medium, action);
         }
         let next = self.agenda.keys().next().map(|key| key.0);
         self.kernel.schedule(self.agenda_event, next);
     }
 
-    fn perform(&mut self, action: Action) {
+    fn perform(&mut self, medium: &mut Medium, action: Action) {
         match action {
-            Action::Start(node) => self.start(node),
-            Action::Join(place) => self.start_sink(place),
+            Action::Start(node) => self.start(medium, node),
+            Action::Join(place) => self.start_sink(medium, place),
             Action::Leave(place) => {
-                self.give_sink(place, SinkInput::Leave);
+                self.give_sink(medium, place, SinkInput::Leave);
                 self.kernel.schedule(self.sinks[place].stall_event, None);
             }
-            Action::Fault(fault) => self.fault(fault),
-            Action::Request(place) => self.request(place),
+            Action::Fault(fault) => self.fault(medium, fault),
+            Action::Request(place) => self.request(medium, place),
             Action::Rate(link) => {
-                self.follow_schedule(2 * link);
-                self.follow_schedule(2 * link + 1);
+                self.follow_schedule(medium, 2 * link);
+                self.follow_schedule(medium, 2 * link + 1);
             }
-            Action::ChannelDown(link) => self.announce(link, false),
+            Action::ChannelDown(link) => self.announce(medium, link, false),
             Action::ChannelUp(link) => {
                 let ends = self.net.links[link].ends;
                 let stands = ends.iter().all(|&node| self.nodes[node].station.is_some());
                 if stands && self.links[link].up && !self.links[link].channel {
                     self.links[link].channel = true;
-                    self.renew_repair(link);
-                    self.announce(link, true);
+                    self.renew_repair(medium, link);
+                    self.announce(medium, link, true);
                 }
             }
         }
     }
 
     /// The port of a wire sends at the rate that the schedule of its link has now.
-    fn follow_schedule(&mut self, wire: usize) {
-        let (now, net) = (self.now, Arc::clone(&self.net));
+    fn follow_schedule(&mut self, medium: &mut Medium, wire: usize) {
+        let (now, net) = (medium.engine.now, Arc::clone(&self.net));
         let (from, link) = (self.wires[wire].from, wire / 2);
         let mut ports = net.nodes[from].ports.iter();
         let Some(port) = ports.find(|port| port.link == link) else {
@@ -165,20 +166,15 @@ impl Stations<'_> {
             return;
         };
         let repair = &mut self.wires[wire].repair;
-        repair.set_rate(now, Some(rate), &mut self.obs);
-        drain_repair(
-            (&mut self.wires, wire),
-            now,
-            &mut self.kernel,
-            &mut self.obs,
-        );
+        repair.set_rate(now, Some(rate), &mut medium.engine.obs);
+        drain_repair((&mut self.wires, wire), &mut self.kernel, medium);
         let port = port.id;
-        self.give(from, StationInput::PortRate { port, rate });
+        self.give(medium, from, StationInput::PortRate { port, rate });
     }
 
     /// Asks a machine for something, if it is there.
-    fn request(&mut self, place: usize) {
-        let (now, net) = (self.now, Arc::clone(&self.net));
+    fn request(&mut self, medium: &mut Medium, place: usize) {
+        let (now, net) = (medium.engine.now, Arc::clone(&self.net));
         let request = &net.requests[place];
         let (id, option) = (RequestId(place as u32), request.option.clone());
         let node = match request.of {
@@ -200,11 +196,11 @@ impl Stations<'_> {
                 }
             }
         }
-        self.settle(node);
+        self.settle(medium, node);
     }
 
     /// Tells both ends of a link that its channel stands, or is gone.
-    fn announce(&mut self, link: usize, up: bool) {
+    fn announce(&mut self, medium: &mut Medium, link: usize, up: bool) {
         let ends = self.net.links[link].clone();
         for (side, (node, port)) in ends.ends.into_iter().zip(ends.ports).enumerate() {
             // A port with several links is down when all of them are.
@@ -213,6 +209,7 @@ impl Stations<'_> {
                 continue;
             }
             self.give(
+                medium,
                 node,
                 match up {
                     true => StationInput::PortUp { port },
@@ -222,51 +219,51 @@ impl Stations<'_> {
         }
     }
 
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, medium: &mut Medium, fault: Fault) {
         let Fault { kind, target, .. } = fault;
         match kind {
-            FaultKind::Kill => self.kill(target),
+            FaultKind::Kill => self.kill(medium, target),
             FaultKind::Restart => {
-                self.kill(target);
-                self.start(target);
+                self.kill(medium, target);
+                self.start(medium, target);
                 let net = Arc::clone(&self.net);
                 for port in &net.nodes[target].ports {
-                    self.plan_channel_up(port.link);
+                    self.plan_channel_up(medium, port.link);
                 }
             }
             FaultKind::LinkDown => {
                 self.links[target].up = false;
-                self.break_channel(target);
+                self.break_channel(medium, target);
             }
             FaultKind::LinkUp => {
                 self.links[target].up = true;
-                self.plan_channel_up(target);
+                self.plan_channel_up(medium, target);
             }
         }
     }
 
     /// A node starts with empty state; its receivers that should be there come back.
-    fn start(&mut self, place: usize) {
-        let (now, net) = (self.now, Arc::clone(&self.net));
+    fn start(&mut self, medium: &mut Medium, place: usize) {
+        let (now, net) = (medium.engine.now, Arc::clone(&self.net));
         let node = &net.nodes[place];
         let station = self.nodes[place].start(&net, place);
         for &flow in &node.sources {
             self.sources[flow].start(now, &net.flows[flow], station);
         }
-        self.settle(place);
+        self.settle(medium, place);
         for port in &node.ports {
-            self.follow_schedule(out_wire_of(&net, place, port.link));
+            self.follow_schedule(medium, out_wire_of(&net, place, port.link));
         }
         for &receiver in &node.receivers {
             let wanted = &net.receivers[receiver];
             if wanted.join < now && wanted.leave.is_none_or(|leave| leave > now) {
-                self.start_sink(receiver);
+                self.start_sink(medium, receiver);
             }
         }
     }
 
     /// A node stops immediately and loses all state.
-    fn kill(&mut self, place: usize) {
+    fn kill(&mut self, medium: &mut Medium, place: usize) {
         let net = Arc::clone(&self.net);
         let node = &net.nodes[place];
         self.nodes[place].stop(&mut self.kernel);
@@ -279,21 +276,24 @@ impl Stations<'_> {
             self.kernel.schedule(sink.stall_event, None);
         }
         for port in &node.ports {
-            self.break_channel(port.link);
+            self.break_channel(medium, port.link);
         }
     }
 
-    fn break_channel(&mut self, link: usize) {
+    fn break_channel(&mut self, medium: &mut Medium, link: usize) {
         if std::mem::take(&mut self.links[link].channel) {
-            self.leave_group(link);
-            let seen = self.now.saturating_add(self.net.detection);
+            self.leave_group(medium, link);
+            let seen = medium.engine.now.saturating_add(self.net.detection);
             self.plan(seen, Action::ChannelDown(link));
         }
     }
 
     /// A channel comes back only after both ends have seen that it was gone.
-    fn plan_channel_up(&mut self, link: usize) {
-        let seen = self.now.saturating_add(self.net.detection.times(2));
+    fn plan_channel_up(&mut self, medium: &mut Medium, link: usize) {
+        let seen = medium
+            .engine
+            .now
+            .saturating_add(self.net.detection.times(2));
         self.plan(seen, Action::ChannelUp(link));
     }
 }

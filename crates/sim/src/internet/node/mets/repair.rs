@@ -1,25 +1,27 @@
 //! Links with repair of losses: their ends, and the time within which a late datagram is of use.
 
 use layercast_core::Span;
-use layercast_link::{Framed, RepairRole, SHARE_BUDGETS, pdu_codec, share_budgets};
+use layercast_link::{RepairRole, SHARE_BUDGETS, pdu_codec, share_budgets};
 use layercast_mets::StationInput;
 use layercast_repair::Carried;
 use layercast_wire::LinkPdu;
 
-use super::Stations;
-use crate::wire_check;
-use crate::wires::{Wire, drain_repair};
+use super::stations::Stations;
+use super::wire_check;
+use super::wires::{Wire, drain_repair};
+use crate::internet::medium::Medium;
+use crate::internet::medium::peered::Peered;
 
 impl Stations<'_> {
     /// The channel of a link is open: both ends start again, or a member comes to its group.
-    pub fn renew_repair(&mut self, link: usize) {
+    pub fn renew_repair(&mut self, medium: &mut Medium, link: usize) {
         if let Some(event) = self.budgets_event {
-            self.kernel.schedule(event, Some(self.now));
+            self.kernel.schedule(event, Some(medium.engine.now));
         }
         let (one, two) = (2 * link, 2 * link + 1);
         for (group, member) in [(one, two), (two, one)] {
             if self.wires[group].is_group() {
-                return self.join_group(group, member);
+                return self.join_group(medium, group, member);
             }
         }
         let Some(means) = self.net.links[link].repair else {
@@ -54,7 +56,7 @@ impl Stations<'_> {
     }
 
     /// The node at the far end of `group` comes to its group; `member` is the wire back.
-    fn join_group(&mut self, group: usize, member: usize) {
+    fn join_group(&mut self, medium: &mut Medium, group: usize, member: usize) {
         let head = self.wires[group].head;
         if self.wires[head].repair_event.is_none() {
             return;
@@ -66,7 +68,7 @@ impl Stations<'_> {
         }
         let id = group as u64;
         let running = self.wires[head].repair.running();
-        let joined = running.and_then(|it| it.join(self.now, id, &mut self.obs));
+        let joined = running.and_then(|it| it.join(medium.engine.now, id, &mut medium.engine.obs));
         let role = joined.map(|(session, first)| RepairRole::Member {
             session,
             first,
@@ -78,14 +80,14 @@ impl Stations<'_> {
     }
 
     /// The channel of a link is gone: a member leaves its group, and with the last one the group ends.
-    pub fn leave_group(&mut self, link: usize) {
+    pub fn leave_group(&mut self, medium: &mut Medium, link: usize) {
         for group in [2 * link, 2 * link + 1] {
             if !self.wires[group].is_group() {
                 continue;
             }
             let head = self.wires[group].head;
             if let Some(running) = self.wires[head].repair.running() {
-                running.leave(self.now, group as u64, &mut self.obs);
+                running.leave(medium.engine.now, group as u64, &mut medium.engine.obs);
             }
             let fan = self.wires[group].fan.iter();
             let mut links = fan.map(|wire| self.links[self.wires[*wire].link]);
@@ -97,7 +99,16 @@ impl Stations<'_> {
 
     /// The first content of a datagram that came by `wire`, unless it has none or the content came before. The end of the
     /// receiving node may have more.
-    pub fn unframe(&mut self, wire: usize, framed: Framed) -> Option<LinkPdu> {
+    pub fn unframe(
+        &mut self,
+        medium: &mut Medium,
+        wire: usize,
+        datagram: Peered,
+    ) -> Option<LinkPdu> {
+        let framed = match datagram {
+            Peered::Bare(pdu) => return Some(pdu),
+            Peered::Framed(framed) => *framed,
+        };
         let Some(head) = framed.head else {
             return match framed.content {
                 Some(Carried::Item(pdu)) => Some(pdu),
@@ -118,34 +129,41 @@ impl Stations<'_> {
         let place = self.wires[wire ^ 1].head;
         let from = (wire ^ 1) as u64;
         let there = &mut self.wires[place].repair;
-        there.receive(self.now, from, (head, framed.content), &mut self.obs);
+        there.receive(
+            medium.engine.now,
+            from,
+            (head, framed.content),
+            &mut medium.engine.obs,
+        );
         let content = there.poll_received();
-        self.drain(place);
+        self.drain(medium, place);
         content
     }
 
     /// The timers of the end of a link.
-    pub fn repair_timers(&mut self, wire: usize) {
-        self.wires[wire].repair.on_timeout(self.now, &mut self.obs);
-        self.drain(wire);
+    pub fn repair_timers(&mut self, medium: &mut Medium, wire: usize) {
+        self.wires[wire]
+            .repair
+            .on_timeout(medium.engine.now, &mut medium.engine.obs);
+        self.drain(medium, wire);
     }
 
-    fn drain(&mut self, wire: usize) {
+    fn drain(&mut self, medium: &mut Medium, wire: usize) {
         let wires = (&mut self.wires[..], wire);
-        drain_repair(wires, self.now, &mut self.kernel, &mut self.obs);
+        drain_repair(wires, &mut self.kernel, medium);
         while let Some(rate) = self.wires[wire].repair.poll_rate() {
             let Wire { from, link, .. } = self.wires[wire];
             let mut ports = self.net.nodes[from].ports.iter();
             let port = ports.find(|port| port.link == link).map(|port| port.id);
             if let Some(port) = port {
-                self.give(from, StationInput::PortRate { port, rate });
+                self.give(medium, from, StationInput::PortRate { port, rate });
             }
         }
     }
 
     /// Tells the ends of links for how long late datagrams are of use: as long as to any receiver of the node or any of its
     /// other ports.
-    pub fn share_budgets(&mut self) {
+    pub fn share_budgets(&mut self, medium: &mut Medium) {
         let here = self.net.nodes.iter().map(|node| {
             let sinks = node.receivers.iter();
             sinks.filter_map(|&sink| self.sink(sink)?.spare()).max()
@@ -158,13 +176,13 @@ impl Stations<'_> {
             }
         }
         for (ends, here) in ends.into_iter().zip(here) {
-            share_budgets(self.now, ends, here, &mut self.obs);
+            share_budgets(medium.engine.now, ends, here, &mut medium.engine.obs);
         }
         for wire in 0..self.wires.len() {
-            self.drain(wire);
+            self.drain(medium, wire);
         }
         if let Some(event) = self.budgets_event {
-            let next = self.now.saturating_add(SHARE_BUDGETS);
+            let next = medium.engine.now.saturating_add(SHARE_BUDGETS);
             self.kernel.schedule(event, Some(next));
         }
     }

@@ -4,7 +4,7 @@ use layercast_core::{RequestId, Status, Time};
 use layercast_mets::switch::Switch;
 use layercast_mets::{ReceiverSummary, Source};
 
-use super::Stations;
+use super::stations::Stations;
 use crate::summary::{
     AnswerSummary, FilterSummary, FlowSummary, HostSummary, QueueSummary, SimSummary,
 };
@@ -40,7 +40,7 @@ impl Stations<'_> {
     }
 
     /// Everything counted so far.
-    pub fn summary(&self) -> SimSummary {
+    pub fn summary(&self, now: Time) -> SimSummary {
         let net = &*self.net;
         let flows = net.flows.iter().enumerate().map(|(place, flow)| {
             let numbers = 0..net.receivers.len();
@@ -72,7 +72,7 @@ impl Stations<'_> {
                 node: from.clone(),
                 port: to.clone(),
                 queue: queue.unwrap_or_default(),
-                link: wire.data.stats(),
+                link: wire.data.stats,
                 admission,
                 repair: wire.repair.stats(),
             }
@@ -100,7 +100,7 @@ impl Stations<'_> {
         SimSummary {
             scenario: net.name.clone(),
             seed: net.seed,
-            sim_seconds: self.now.since(Time::ZERO).as_secs_f64(),
+            sim_seconds: now.since(Time::ZERO).as_secs_f64(),
             wall_seconds: 0.0,
             events: self.counts.events,
             packet_hops: self.counts.packet_hops,

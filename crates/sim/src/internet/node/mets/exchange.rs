@@ -1,36 +1,37 @@
 //! What travels between nodes: from the end of a link into a node, and from a node onto its links.
 
 use layercast_core::{Machine, PortId};
-use layercast_link::Framed;
 use layercast_link::host::ends_packet;
 use layercast_mets::{Part, StationEvent, StationInput, StationTransmit};
 use layercast_mets::{SinkEvent, SinkInput, SourceEvent, feed};
 use layercast_wire::{LinkPdu, Signal};
 
-use super::Stations;
+use super::stations::Stations;
+use super::wire_check;
+use super::wires::{self, Wire, out_wire_of};
+use crate::internet::medium::Medium;
+use crate::internet::medium::peered::Peered;
 use crate::scenario::Network;
-use crate::wire_check;
-use crate::wires::{self, Wire, out_wire_of};
 
 impl Stations<'_> {
     /// A PDU at the end of a link.
-    pub fn arrive(&mut self, wire: usize, framed: Framed) {
+    pub fn arrive(&mut self, medium: &mut Medium, wire: usize, datagram: Peered) {
         let Wire {
             to, to_port, link, ..
         } = self.wires[wire];
         if !self.links[link].up || self.nodes[to].station.is_none() {
             return;
         }
-        let mut next = self.unframe(wire, framed);
+        let mut next = self.unframe(medium, wire, datagram);
         while let Some(pdu) = next {
-            self.take((to, to_port), pdu);
+            self.take(medium, (to, to_port), pdu);
             // A parity completes several datagrams.
             next = self.wires[wire ^ 1].repair.poll_received();
         }
     }
 
     /// A PDU that came to a node.
-    fn take(&mut self, (to, port): (usize, PortId), pdu: LinkPdu) {
+    fn take(&mut self, medium: &mut Medium, (to, port): (usize, PortId), pdu: LinkPdu) {
         self.counts.packet_hops += u64::from(ends_packet(&pdu));
         self.counts.cell_hops += u64::from(matches!(pdu, LinkPdu::Cell(_)));
         let pdu = if self.net.wire_check {
@@ -44,11 +45,11 @@ impl Stations<'_> {
         } else {
             pdu
         };
-        self.give(to, StationInput::Pdu { port, pdu });
+        self.give(medium, to, StationInput::Pdu { port, pdu });
     }
 
     /// A signal at the end of a link.
-    pub fn arrive_signal(&mut self, wire: usize, signal: Signal) {
+    pub fn arrive_signal(&mut self, medium: &mut Medium, wire: usize, signal: Signal) {
         let Wire {
             to, to_port, link, ..
         } = self.wires[wire];
@@ -61,45 +62,50 @@ impl Stations<'_> {
         }
         let port = to_port;
         self.wires[wire ^ 1].awaiting.heard(&signal);
-        self.give(to, StationInput::Signal { port, signal });
+        self.give(medium, to, StationInput::Signal { port, signal });
     }
 
     /// Gives a node an input, if it runs.
     #[inline]
-    pub fn give(&mut self, place: usize, input: StationInput) {
+    pub fn give(&mut self, medium: &mut Medium, place: usize, input: StationInput) {
         if let Some(station) = &mut self.nodes[place].station {
-            station.handle(self.now, input, &mut self.obs);
-            self.settle(place);
+            station.handle(medium.engine.now, input, &mut medium.engine.obs);
+            self.settle(medium, place);
         }
     }
 
     /// Gives a sink an input, if it is there.
-    pub fn give_sink(&mut self, receiver: usize, input: SinkInput) {
+    pub fn give_sink(&mut self, medium: &mut Medium, receiver: usize, input: SinkInput) {
         let home = self.net.receivers[receiver].node;
         if let Some(station) = &mut self.nodes[home].station {
-            station.give_sink(self.now, self.sinks[receiver].place, input, &mut self.obs);
-            self.settle(home);
+            station.give_sink(
+                medium.engine.now,
+                self.sinks[receiver].place,
+                input,
+                &mut medium.engine.obs,
+            );
+            self.settle(medium, home);
         }
     }
 
     /// Runs the timer of a part of a node, if it runs.
-    pub fn run_timer(&mut self, place: usize, part: Part) {
+    pub fn run_timer(&mut self, medium: &mut Medium, place: usize, part: Part) {
         if let Some(station) = &mut self.nodes[place].station {
-            station.on_timeout_of(part, self.now, &mut self.obs);
-            self.settle(place);
+            station.on_timeout_of(part, medium.engine.now, &mut medium.engine.obs);
+            self.settle(medium, place);
         }
     }
 
     /// Puts what a node sends on its links, feeds its sources, notes its events and sets its timers.
-    pub fn settle(&mut self, place: usize) {
-        let now = self.now;
+    pub fn settle(&mut self, medium: &mut Medium, place: usize) {
+        let now = medium.engine.now;
         let config = &self.net.nodes[place];
         let node = &mut self.nodes[place];
         let Some(station) = &mut node.station else {
             return;
         };
         loop {
-            while let Some(transmit) = station.poll_transmit(now, &mut self.obs) {
+            while let Some(transmit) = station.poll_transmit(now, &mut medium.engine.obs) {
                 match transmit {
                     StationTransmit::Pdu {
                         port,
@@ -113,7 +119,7 @@ impl Stations<'_> {
                         }
                         let at = (start, tx);
                         let wires = (&mut self.wires[..], wire);
-                        wires::send(wires, now, at, pdu, &mut self.kernel, &mut self.obs);
+                        wires::send(wires, at, pdu, &mut self.kernel, medium);
                     }
                     StationTransmit::Signal { port, signal } => {
                         let wire = out_wire(&self.net, place, port);
@@ -123,7 +129,7 @@ impl Stations<'_> {
                             let wire = &mut self.wires[wire];
                             if wire.awaiting.takes(&signal) || !group {
                                 let signal = signal.clone();
-                                wire.signal(now, signal, &mut self.kernel, &mut self.obs);
+                                wire.signal(now, signal, &mut self.kernel, &mut medium.engine.obs);
                             }
                         }
                     }

@@ -1,37 +1,29 @@
-//! The METS nodes of a network: moves values between their machines in the order of the kernel.
-//!
-//! [`Simulation`](crate::Simulation) runs them alone, with links of their own; in an internetwork they are one of the things that
-//! nodes hold.
-
-mod exchange;
-mod outcome;
-mod repair;
-mod script;
+//! The METS nodes of a network: moves values between their machines in the order of their kernel.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use layercast_core::{AnyObserver, Machine, Span, Stream, Time};
-use layercast_link::Framed;
+use layercast_core::{Machine, Stream, Time};
 use layercast_link::host::Stalls;
 use layercast_mets::{FlowLog, Sink, SinkInput, Source};
 use layercast_mets::{Part, StationInput};
 
-use self::script::Action;
+use super::capture::Capture;
+use super::line::Line;
+use super::received::StreamOut;
+use super::script::{Action, Rank};
+use super::state::{NodeState, SinkState, SourceState};
+use super::wires::{LinkState, Wire};
+use crate::internet::medium::Medium;
+use crate::internet::medium::peered::Peered;
 use crate::kernel::{Kernel, SourceId};
-use crate::node::{NodeState, SinkState, SourceState};
-use crate::received::StreamOut;
-use crate::scenario::{Network, Port};
+use crate::scenario::Network;
 use crate::ties::{Class, Turns};
-use crate::wires::{Capture, LinkState, Medium, Wire};
 
 /// All of them, and everything else that changes during a run.
 pub(crate) struct Stations<'a> {
     pub net: Arc<Network>,
-    pub obs: AnyObserver<'a>,
     pub capture: Option<Capture<'a>>,
-    pub now: Time,
     pub kernel: Kernel,
     actors: Vec<Actor>,
     pub nodes: Vec<NodeState>,
@@ -41,17 +33,15 @@ pub(crate) struct Stations<'a> {
     pub sources: Vec<SourceState>,
     pub sinks: Vec<SinkState>,
     /// What the scenario wants done, and what follows from faults.
-    pub agenda: BTreeMap<(Time, script::Rank), Action>,
+    pub agenda: BTreeMap<(Time, Rank), Action>,
     pub planned: u64,
-    turns: Turns,
+    pub turns: Turns,
     pub agenda_event: SourceId,
     /// Where links repair losses.
     pub budgets_event: Option<SourceId>,
     pub counts: Counts,
     /// The streams of receivers, in their order, if they are written.
     pub outputs: Vec<StreamOut<'a>>,
-    /// Units that an [internetwork](crate::internet) carries, and whose first bit leaves now, with the place of their wire.
-    pub leaving: Vec<(usize, Framed)>,
 }
 
 /// What the run counts.
@@ -80,12 +70,8 @@ enum Actor {
 }
 
 impl<'a> Stations<'a> {
-    /// Those of a network, to which nothing has happened; `medium` says what carries the data of a direction of a link.
-    pub fn new(
-        network: Arc<Network>,
-        obs: AnyObserver<'a>,
-        medium: fn(&Network, &Port, &str) -> Medium,
-    ) -> Stations<'a> {
+    /// Those of a network, to which nothing has happened; `lines` carry the data of each direction of each link.
+    pub fn new(network: Arc<Network>, lines: Vec<Line>) -> Stations<'a> {
         let net = &*network;
         let turns = Turns::new(net.ties, net.seed);
         let mut kernel = Kernel::new(turns);
@@ -97,9 +83,9 @@ impl<'a> Stations<'a> {
             NodeState::new(&net.nodes[node].name, &mut kernel)
         });
         let nodes = nodes.collect();
-        let wires = (0..2 * net.links.len()).map(|wire| {
+        let wires = lines.into_iter().enumerate().map(|(wire, line)| {
             actors.extend([Actor::Data(wire), Actor::Signals(wire)]);
-            let made = Wire::new(net, (wire / 2, wire % 2), medium, &mut kernel);
+            let made = Wire::new(net, (wire / 2, wire % 2), line, &mut kernel);
             actors.extend(made.repair_event.map(|_| Actor::Repair(wire)));
             made
         });
@@ -137,9 +123,7 @@ impl<'a> Stations<'a> {
             channel: false,
         };
         Stations {
-            obs,
             capture: None,
-            now: Time::ZERO,
             actors,
             nodes,
             wires,
@@ -155,30 +139,7 @@ impl<'a> Stations<'a> {
             kernel,
             counts: Counts::default(),
             outputs: Vec::new(),
-            leaving: Vec::new(),
         }
-    }
-
-    /// Follows the kernel to `end`, or to the second at which `progress` breaks it off.
-    pub fn run(&mut self, end: Time, progress: &mut dyn FnMut(Time) -> ControlFlow<()>) -> Time {
-        let mut tick = Time::ZERO;
-        while let Some((at, source)) = self.kernel.next()
-            && at <= end
-        {
-            while tick <= at {
-                if progress(tick).is_break() {
-                    return tick;
-                }
-                tick = tick.saturating_add(Span::from_secs(1));
-            }
-            debug_assert!(at >= self.now, "time runs backwards");
-            self.now = at;
-            self.counts.events += 1;
-            self.act(source);
-        }
-        // The run is over either way.
-        let _ = progress(end);
-        end
     }
 
     /// When something happens next.
@@ -187,58 +148,52 @@ impl<'a> Stations<'a> {
     }
 
     /// Lets everything happen that is due by `now`.
-    pub fn advance(&mut self, now: Time) {
-        self.now = now;
+    pub fn advance(&mut self, medium: &mut Medium) {
+        let now = medium.engine.now;
         while let Some((at, source)) = self.kernel.next()
             && at <= now
         {
             self.counts.events += 1;
-            self.act(source);
+            self.act(medium, source);
         }
     }
 
-    /// What was sent on a wire has come over the internetwork.
-    pub fn comes(&mut self, now: Time, wire: usize, framed: Framed) {
-        self.now = now;
-        if let Medium::Network(crossing) = &mut self.wires[wire].data {
-            crossing.delivered += 1;
-        }
-        self.arrive(wire, framed);
+    /// What was sent on a wire has come to its end.
+    pub fn comes(&mut self, medium: &mut Medium, wire: usize, datagram: Peered) {
+        self.wires[wire].data.stats.delivered += 1;
+        self.arrive(medium, wire, datagram);
     }
 
-    fn act(&mut self, source: SourceId) {
-        let now = self.now;
+    fn act(&mut self, medium: &mut Medium, source: SourceId) {
+        let now = medium.engine.now;
         match self.actors[source.0 as usize] {
-            Actor::Agenda => self.follow_agenda(),
-            Actor::Switch(node) => self.run_timer(node, Part::Switch),
+            Actor::Agenda => self.follow_agenda(medium),
+            Actor::Switch(node) => self.run_timer(medium, node, Part::Switch),
             Actor::Source(flow) => {
                 let part = Part::Source(self.sources[flow].place);
-                self.run_timer(self.net.flows[flow].node, part);
+                self.run_timer(medium, self.net.flows[flow].node, part);
             }
             Actor::Sink(receiver) => {
                 let part = Part::Sink(self.sinks[receiver].place);
-                self.run_timer(self.net.receivers[receiver].node, part);
+                self.run_timer(medium, self.net.receivers[receiver].node, part);
             }
-            Actor::Cpu(node) => self.run_timer(node, Part::Host),
-            Actor::Pacer(node) => self.run_timer(node, Part::Pacer),
-            Actor::Stall(place) => self.stall(place),
-            Actor::Repair(wire) => self.repair_timers(wire),
-            Actor::Budgets => self.share_budgets(),
+            Actor::Cpu(node) => self.run_timer(medium, node, Part::Host),
+            Actor::Pacer(node) => self.run_timer(medium, node, Part::Pacer),
+            Actor::Stall(place) => self.stall(medium, place),
+            Actor::Repair(wire) => self.repair_timers(medium, wire),
+            Actor::Budgets => self.share_budgets(medium),
             Actor::Data(wire) => {
-                while let Some(framed) = self.wires[wire].data.poll(now, &mut self.obs) {
-                    match self.wires[wire].data {
-                        Medium::Link(_) => self.arrive(wire, framed),
-                        Medium::Network(_) => self.leaving.push((wire, framed)),
-                    }
-                }
-                let wire = &self.wires[wire];
+                let wire = &mut self.wires[wire];
+                wire.data.enter(medium);
                 self.kernel
                     .schedule(wire.data_event, wire.data.next_timeout());
             }
             Actor::Signals(wire) => {
-                while let Some(signal) = self.wires[wire].signals.poll_transmit(now, &mut self.obs)
+                while let Some(signal) = self.wires[wire]
+                    .signals
+                    .poll_transmit(now, &mut medium.engine.obs)
                 {
-                    self.arrive_signal(wire, signal);
+                    self.arrive_signal(medium, wire, signal);
                 }
                 let wire = &self.wires[wire];
                 self.kernel
@@ -248,30 +203,30 @@ impl<'a> Stations<'a> {
     }
 
     /// The host of a receiver stalls on its account, and will again.
-    fn stall(&mut self, place: usize) {
+    fn stall(&mut self, medium: &mut Medium, place: usize) {
         let home = self.net.receivers[place].node;
         let length = self.sinks[place].stalls.length();
         let node = &mut self.nodes[home];
         if let Some(station) = &mut node.station {
-            station.stall(self.now, length);
+            station.stall(medium.engine.now, length);
             let next = station.timeout_of(Part::Host);
             self.kernel.schedule(node.cpu_event, next);
         }
-        self.plan_stall(place);
+        self.plan_stall(medium, place);
     }
 
     /// Draws when the host of a receiver stalls next on its account.
-    pub fn plan_stall(&mut self, place: usize) {
+    pub fn plan_stall(&mut self, medium: &mut Medium, place: usize) {
         let state = &mut self.sinks[place];
         if let Some(wait) = state.stalls.wait() {
-            let at = self.now.saturating_add(wait);
+            let at = medium.engine.now.saturating_add(wait);
             self.kernel.schedule(state.stall_event, Some(at));
         }
     }
 
     /// Starts the machine of a receiver. It opens a session of its own, which shows its host's
     /// neighbour a channel that has just come up, and lets it learn what is on offer.
-    pub fn start_sink(&mut self, place: usize) {
+    pub fn start_sink(&mut self, medium: &mut Medium, place: usize) {
         let net = Arc::clone(&self.net);
         let receiver = &net.receivers[place];
         let home = receiver.node;
@@ -280,16 +235,16 @@ impl<'a> Stations<'a> {
         };
         let sink = Sink::new(receiver.config.clone());
         station.set_sink(self.sinks[place].place, Some(sink));
-        self.plan_stall(place);
+        self.plan_stall(medium, place);
         let link = net.nodes[home].ports[0].link;
         if !self.links[link].channel {
-            return self.settle(home);
+            return self.settle(medium, home);
         }
-        self.give_sink(place, SinkInput::LinkUp);
+        self.give_sink(medium, place, SinkInput::LinkUp);
         let ends = &net.links[link];
         let side = usize::from(ends.ends[0] == home);
         let (neighbour, port) = (ends.ends[side], ends.ports[side]);
-        self.give(neighbour, StationInput::PortUp { port });
+        self.give(medium, neighbour, StationInput::PortUp { port });
     }
 
     /// The machine of a flow, while its node runs.
