@@ -544,13 +544,18 @@ mod tests {
             let delay = Span::from_ms(2);
             let rate = Rate::from_bps(8_000_000);
             let queue = Queue { limit: Limit::Unlimited, red: None, mark: None };
-            let mut pipe = Pipe::new("a->b".into(), rate, delay, 1_500).with_way(Way { rate, queue, impair }, (1, "a->b"));
+            let [mut pipe, mut own] = [(); 2].map(|()| {
+                Pipe::new("a->b".into(), rate, delay, 1_500).with_way(Way { rate, queue, impair }, (1, "a->b"))
+            });
             let mut link = Link::new(impair.over(delay), 1, "a->b");
             let mut arrivals = Vec::new();
             let mut now = Time::ZERO;
             for (item, gap) in gaps.into_iter().enumerate() {
                 now += Span::from_us(gap);
-                match pipe.offer(now, 1_000, &mut Ecn::NotCapable) {
+                let offered = pipe.offer(now, 1_000, &mut Ecn::NotCapable);
+                // A sender that has the line for itself sends the last bit at the same time.
+                prop_assert_eq!(own.pass(pipe.free_from(), 1_000), offered);
+                match offered {
                     Offered::Arrives(at) => arrivals.push((at, item)),
                     Offered::Twice(times) => arrivals.extend(times.map(|at| (at, item))),
                     Offered::Lost | Offered::Full | Offered::Early => {}
@@ -564,7 +569,22 @@ mod tests {
             }
             same.sort();
             prop_assert_eq!(arrivals, same);
+            let used = |pipe: &Pipe| {
+                let it = pipe.report(now, Time::ZERO);
+                (it.sent, it.bytes, it.lost, it.utilisation)
+            };
+            prop_assert_eq!(used(&own), used(&pipe));
         }
+    }
+
+    #[test]
+    fn what_takes_no_time_of_the_line_overtakes_nothing() {
+        let delay = Span::from_ms(1);
+        let mut own = Pipe::new("a->b".into(), Rate::from_bps(8_000_000), delay, 1_500);
+        let at = |us| Time::ZERO + Span::from_us(us);
+        assert_eq!(own.pass(at(1_500), 1_500), Offered::Arrives(at(2_500)));
+        assert_eq!(own.pass(at(700), 40), Offered::Arrives(at(2_500)));
+        assert_eq!(own.pass(at(3_500), 1_000), Offered::Arrives(at(4_500)));
     }
 
     #[test]

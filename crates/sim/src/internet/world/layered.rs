@@ -50,17 +50,13 @@ use crate::summary::SimSummary;
 /// assert!(wide.frames.e2 > narrow.frames.e2);
 /// ```
 pub struct Simulation {
-    name: String,
     network: Network,
 }
 
 impl Simulation {
     /// A simulation of `net`, with the seed it was resolved with.
     pub fn new(net: scenario::Network) -> Simulation {
-        Simulation {
-            name: net.name.clone(),
-            network: plan(net),
-        }
+        Simulation { network: plan(net) }
     }
 
     /// Runs to the end, or tells why an output could not be written.
@@ -91,10 +87,7 @@ impl Simulation {
         let Some(mets) = world.mets.take() else {
             return Err(io::Error::other("the plan has METS nodes"));
         };
-        let summary = SimSummary {
-            scenario: self.name.clone(),
-            ..mets.summary(&world.medium)
-        };
+        let summary = mets.summary(&world.medium);
         mets.written().map(|()| summary)
     }
 }
