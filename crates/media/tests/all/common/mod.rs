@@ -3,10 +3,11 @@
 pub mod mux;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use layercast_media::LevelSummary;
 
@@ -79,23 +80,34 @@ pub fn file(name: &str) -> PathBuf {
 
 /// What `make` gives, made once for a `name`: the tests run at the same time, and would write the same files.
 pub fn once(name: &str, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
-    static KNOWN: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.entry(name.to_owned()).or_insert_with(make).clone()
+    static KNOWN: Memory<String, Vec<u8>> = Mutex::new(BTreeMap::new());
+    known(&KNOWN, name.to_owned(), make)
+}
+
+/// What was made before, by what it was made of.
+type Memory<K, V> = Mutex<BTreeMap<K, Arc<OnceLock<V>>>>;
+
+fn known<K: Ord, V: Clone>(memory: &Memory<K, V>, key: K, make: impl FnOnce() -> V) -> V {
+    let mut all = memory.lock().unwrap_or_else(PoisonError::into_inner);
+    let one = Arc::clone(all.entry(key).or_default());
+    drop(all);
+    one.get_or_init(make).clone()
 }
 
 /// Encodes a moving test picture at 25 frames/s into the file `name`.
 ///
 /// Always the same one: what an encoder makes of a clip must not hang on whether `make clips` has run.
 pub fn encode(name: &str, options: &str) -> Vec<u8> {
-    let path = file(name);
-    let mut command = Command::new("ffmpeg");
-    command.args(["-nostdin", "-y", "-v", "error"]);
-    command.args(["-f", "lavfi", "-i", "testsrc2=rate=25"]);
-    command.args(["-r", "25", "-threads", "1"]);
-    let status = command.args(options.split_whitespace()).arg(&path).status();
-    assert!(status.expect("ffmpeg starts").success());
-    std::fs::read(&path).expect("ffmpeg wrote the clip")
+    once(&format!("{name}: {options}"), || {
+        let path = file(name);
+        let mut command = Command::new("ffmpeg");
+        command.args(["-nostdin", "-y", "-v", "error"]);
+        command.args(["-f", "lavfi", "-i", "testsrc2=rate=25"]);
+        command.args(["-r", "25", "-threads", "1"]);
+        let status = command.args(options.split_whitespace()).arg(&path).status();
+        assert!(status.expect("ffmpeg starts").success());
+        std::fs::read(&path).expect("ffmpeg wrote the clip")
+    })
 }
 
 /// The checksum of each decoded picture of the first video stream, in display order; decoding must not
@@ -132,7 +144,17 @@ fn run(format: &str, stream: &[u8], arguments: &[&str]) -> (String, String) {
     (String::from_utf8_lossy(&bytes).into_owned(), said)
 }
 
+/// The same stream with the same arguments is given to ffmpeg once, since its start alone takes 70 ms.
 fn run_bytes(format: &str, stream: &[u8], arguments: &[&str]) -> (Vec<u8>, String) {
+    static KNOWN: Memory<u64, (Vec<u8>, String)> = Mutex::new(BTreeMap::new());
+    let mut hasher = DefaultHasher::new();
+    (format, stream, arguments).hash(&mut hasher);
+    known(&KNOWN, hasher.finish(), || {
+        run_bytes_again(format, stream, arguments)
+    })
+}
+
+fn run_bytes_again(format: &str, stream: &[u8], arguments: &[&str]) -> (Vec<u8>, String) {
     let mut child = Command::new("ffmpeg")
         .args(["-v", "warning", "-f", format, "-i", "pipe:0"])
         .args(arguments)
