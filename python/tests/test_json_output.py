@@ -44,6 +44,7 @@ RUNS = {
     "requests and answers": ("sim", "sim scenarios/fec.toml --duration 5s --json"),
     "internetwork": ("sim-internet", "sim scenarios/internet/star.toml --duration 1s --json"),
     "dumbbell": ("sim-internet", "sim scenarios/internet/dumbbell.toml --duration 1s --json"),
+    "generators": ("sim-internet", "sim scenarios/internet/web-search.toml --duration 5ms --json"),
     "backbone": ("sim-internet", "sim scenarios/internet/vbr.toml --duration 100ms --json"),
     "XTP": ("sim-internet", "sim scenarios/internet/xtp-multicast.toml --json"),
     "seeds": ("sim-seeds", "sim scenarios/internet/star.toml --duration 1s --seeds 1..2 --out {out} --json"),

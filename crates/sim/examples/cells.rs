@@ -159,6 +159,7 @@ fn network(
             per_cell,
         }),
         flows: flows.iter().enumerate().map(flow).collect(),
+        generators: Vec::new(),
         contracts: Vec::new(),
         mets: None,
         workload: None,

@@ -63,6 +63,7 @@ fn main() {
         lans: Vec::new(),
         atm: None,
         flows: (0..flows).map(flow).collect(),
+        generators: Vec::new(),
         contracts: Vec::new(),
         mets: None,
         workload: None,

@@ -15,6 +15,7 @@ const ROWS: usize = 40;
 #[serde(rename_all = "snake_case")]
 enum Part {
     Flows,
+    Transfers,
     Applications,
     Queues,
     Backbone,
@@ -32,6 +33,8 @@ enum Unit {
     Share,
     #[serde(rename = "count")]
     Count,
+    #[serde(rename = "times")]
+    Times,
 }
 
 impl Unit {
@@ -42,6 +45,7 @@ impl Unit {
             Unit::Time => ("ms", 1e3, 3),
             Unit::Share => ("%", 100.0, 3),
             Unit::Count => ("", 1.0, 0),
+            Unit::Times => ("", 1.0, 3),
         }
     }
 }
@@ -86,6 +90,34 @@ impl Figures {
                 ("completed", "completed", Unit::Time),
             ] {
                 self.one(Part::Flows, name, figure, unit, flow[field].as_f64());
+            }
+        }
+        for it in list(&summary["generators"]) {
+            let name = text(&it["name"]);
+            self.one(
+                Part::Transfers,
+                name,
+                "completed",
+                Unit::Count,
+                it["completed"].as_f64(),
+            );
+            for key in ["mean", "p50", "p95", "p99"] {
+                let (time, times) = (&it["completion"][key], &it["slowdown"][key]);
+                let figure = |what| format!("{what} {key}");
+                self.one(
+                    Part::Transfers,
+                    name,
+                    &figure("completion"),
+                    Unit::Time,
+                    time.as_f64(),
+                );
+                self.one(
+                    Part::Transfers,
+                    name,
+                    &figure("slowdown"),
+                    Unit::Times,
+                    times.as_f64(),
+                );
             }
         }
         for found in list(&summary["measurements"]) {
@@ -306,6 +338,7 @@ impl Report {
         }
         for (part, head) in [
             (Part::Flows, "flows"),
+            (Part::Transfers, "transfers"),
             (Part::Applications, "applications"),
             (Part::Queues, "queues, busiest first"),
             (Part::Backbone, "backbone"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use layercast_sim::internet::{AtmReport, Report, Sample, Summary};
+use layercast_sim::internet::{AtmReport, Network, NodeIndex, Report, Sample, Summary};
 use layercast_workload::app::Record;
 
 use super::parquet::{Cell, Kind, Sheet};
@@ -74,14 +74,15 @@ impl<'a> SampleFile<'a> {
     }
 }
 
-/// Writes `summary.json`, `flows.parquet`, `queues.parquet`, of multicast `receivers.parquet`, and, of a backbone,
-/// `cell_queues.parquet`.
-pub fn write_summary(folder: &Path, summary: &Summary) -> Outcome {
+/// Writes `summary.json`, `flows.parquet`, `queues.parquet`, of generators `transfers.parquet`, of multicast
+/// `receivers.parquet`, and, of a backbone, `cell_queues.parquet`.
+pub fn write_summary(folder: &Path, network: &Network, summary: &Summary) -> Outcome {
     let path = folder.join("summary.json");
     let json = serde_json::to_string_pretty(summary).map_err(Failure::new)? + "\n";
     fs::write(&path, json).map_err(|error| Failure::file(&path, "write", &error))?;
     flows(folder, &summary.report)?;
     queues(folder, &summary.report)?;
+    transfers(folder, network, &summary.report)?;
     receivers(folder, &summary.report)?;
     match &summary.report.atm {
         Some(atm) => cell_queues(folder, atm),
@@ -127,6 +128,44 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             Cell::Whole(flow.offered_bytes),
             count(flow.ecn_reductions),
         ])?;
+    }
+    sheet.finish()
+}
+
+/// Each transfer of a generator, in the order of their starts.
+fn transfers(folder: &Path, network: &Network, report: &Report) -> Outcome {
+    if report.generators.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        ("generator", Kind::Text),
+        ("source", Kind::Text),
+        ("destination", Kind::Text),
+        ("bytes", Kind::Whole),
+        ("start", Kind::Real),
+        ("end", Kind::Real),
+        ("ideal", Kind::Real),
+        ("slowdown", Kind::Real),
+        ("retransmitted", Kind::Whole),
+        ("timeouts", Kind::Whole),
+    ];
+    let mut sheet = Sheet::create(folder.join("transfers.parquet"), &columns)?;
+    let name = |node: NodeIndex| network.nodes[node.0 as usize].name.as_str();
+    for generator in &report.generators {
+        for it in &generator.transfers {
+            sheet.row([
+                Cell::Text(&generator.name),
+                Cell::Text(name(it.from)),
+                Cell::Text(name(it.to)),
+                Cell::Whole(Some(it.bytes)),
+                Cell::Real(Some(it.start.as_secs_f64())),
+                Cell::Real(it.end.map(|end| end.as_secs_f64())),
+                Cell::Real(it.ideal.map(|ideal| ideal.as_secs_f64())),
+                Cell::Real(it.slowdown()),
+                Cell::Whole(Some(it.retransmitted.into())),
+                Cell::Whole(Some(it.timeouts.into())),
+            ])?;
+        }
     }
     sheet.finish()
 }

@@ -166,7 +166,7 @@ fn counts(path: &Path, network: &Network) -> String {
         )
     });
     format!(
-        "{}: {}, {}, {}, {}, {}, {}{mets}: nothing wrong\n",
+        "{}: {}, {}, {}, {}, {}, {}, {}{mets}: nothing wrong\n",
         path.display(),
         count(network.nodes.len(), "node"),
         count(
@@ -176,6 +176,7 @@ fn counts(path: &Path, network: &Network) -> String {
         count(network.lans.len(), "LAN"),
         count(atm.map_or(0, |atm| atm.switches.len()), "switch"),
         count(network.flows.len(), "flow"),
+        count(network.generators.len(), "generator"),
         count(names(network).len(), "application"),
     )
 }

@@ -93,7 +93,7 @@ impl Run<'_> {
         };
         if let (Some(folder), Some(file)) = (self.out, file) {
             file.finish()?;
-            files::write_summary(folder, &summary)?;
+            files::write_summary(folder, network, &summary)?;
         }
         Ok(summary)
     }

@@ -1,7 +1,8 @@
 //! A report as tables.
 
 use layercast_sim::internet::{
-    AtmReport, ClassReport, ContractReport, Measurement, QueueReport, Report, Stopped, Summary,
+    AtmReport, ClassReport, ContractReport, GeneratorReport, Measurement, QueueReport, Report,
+    Stopped, Summary,
 };
 
 use crate::output::Table;
@@ -38,6 +39,9 @@ pub fn describe(summary: &Summary) -> String {
     }
     if !report.flows.is_empty() {
         text += &format!("\nflows:\n{}", flows(report));
+    }
+    if !report.generators.is_empty() {
+        text += &format!("\ntransfers:\n{}", transfers(&report.generators));
     }
     if report.flows.iter().any(|flow| !flow.receivers.is_empty()) {
         text += &format!("\nreceivers of multicast:\n{}", receivers(report));
@@ -97,6 +101,59 @@ fn flows(report: &Report) -> String {
     if report.flows.iter().all(|flow| flow.completed.is_none()) {
         let total: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
         text += &format!("  all together: {:.3} Mbit/s\n", total / 1e6);
+    }
+    text
+}
+
+fn transfers(generators: &[GeneratorReport]) -> String {
+    let mut table = Table::new(&[
+        "generator",
+        "bytes to",
+        "started",
+        "completed",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "slowdown",
+        "p50",
+        "p95",
+        "p99",
+    ]);
+    let none = || "-".to_owned();
+    for it in generators {
+        let all = (
+            "all".to_owned(),
+            it.started,
+            it.completed,
+            it.completion,
+            it.slowdown,
+        );
+        let bins = it.sizes.iter().map(|bin| {
+            let to = bin.to_bytes.map_or("more".to_owned(), |to| to.to_string());
+            (to, bin.started, bin.completed, bin.completion, bin.slowdown)
+        });
+        for (to, started, completed, completion, slowdown) in bins.chain([all]) {
+            let mut row = vec![
+                it.name.clone(),
+                to,
+                started.to_string(),
+                completed.to_string(),
+            ];
+            row.extend(completion.map_or([none(), none(), none()], |it| {
+                [it.p50, it.p95, it.p99].map(|s| format!("{:.3}", s * 1e3))
+            }));
+            row.extend(slowdown.map_or([none(), none(), none(), none()], |it| {
+                [it.mean, it.p50, it.p95, it.p99].map(|x| format!("{x:.2}"))
+            }));
+            table.row(row);
+        }
+    }
+    let mut text = table.render();
+    for it in generators {
+        text += &format!(
+            "  {}: {} bytes, {} segments again, {} timeouts, {} connections failed, {} without a port\n",
+            it.name, it.bytes, it.retransmitted, it.timeouts, it.failed, it.refused
+        );
     }
     text
 }

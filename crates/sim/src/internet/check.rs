@@ -10,7 +10,8 @@ use super::atm;
 use super::error::{MAX_MTU, NetworkError};
 use super::medium::packet::IP_HEADER;
 use super::network::{
-    Lan, Law, Limit, Link, Network, NodeIndex, Queue, Receiver, Role, SizeLaw, Traffic,
+    Lan, Law, Limit, Link, Network, NodeIndex, Pattern, Plan, Queue, Receiver, Role, SizeLaw,
+    Traffic,
 };
 
 pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
@@ -67,7 +68,8 @@ pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
             return Err(NetworkError::Attachment { host, count });
         }
     }
-    flows(network)
+    flows(network)?;
+    generators(network)
 }
 
 fn flows(network: &Network) -> Result<(), NetworkError> {
@@ -127,6 +129,59 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
                 "workload",
                 "a site has a host that is not in its list",
             ));
+        }
+    }
+    Ok(())
+}
+
+fn generators(network: &Network) -> Result<(), NetworkError> {
+    for generator in &network.generators {
+        let part = format!("generator {:?}", generator.name);
+        let is_host = |end| known(network, &part, end).map(|end| !network.is_router(end));
+        match &generator.plan {
+            Plan::Listed(list) => {
+                if !list.is_sorted_by_key(|it| it.start) {
+                    return Err(value(
+                        &part,
+                        "its transfers are not in the order of their starts",
+                    ));
+                }
+                for it in list {
+                    if it.from == it.to || !is_host(it.from)? || !is_host(it.to)? {
+                        return Err(value(&part, "a transfer goes from a host to another"));
+                    }
+                }
+            }
+            Plan::Drawn(drawn) => {
+                let ends = [&drawn.senders, &drawn.receivers];
+                for list in ends {
+                    let mut seen = BTreeSet::new();
+                    for &end in list {
+                        if !is_host(end)? || !seen.insert(end) {
+                            return Err(value(&part, "its ends are hosts, each of them once"));
+                        }
+                    }
+                }
+                let counts = ends.map(Vec::len);
+                if drawn.pattern == Pattern::Permutation && counts[0] != counts[1] {
+                    return Err(value(
+                        &part,
+                        "a permutation has as many receivers as senders",
+                    ));
+                }
+                let is_alone = |end| drawn.receivers.iter().all(|to| to == end);
+                if counts.contains(&0) || drawn.senders.iter().any(is_alone) {
+                    return Err(value(&part, "a sender has no other receiver"));
+                }
+                if let Some(Law::Constant(mean) | Law::Exponential(mean)) = drawn.gap
+                    && mean == Span::ZERO
+                {
+                    return Err(value(
+                        &part,
+                        "the time between arrivals must be more than zero",
+                    ));
+                }
+            }
         }
     }
     Ok(())

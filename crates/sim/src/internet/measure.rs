@@ -4,6 +4,7 @@ use layercast_core::Time;
 use layercast_workload::app::Record;
 use serde::Serialize;
 
+use super::generated::quantile;
 use super::network::Network;
 use super::report::{Report, Sample, Watch};
 
@@ -127,13 +128,6 @@ impl Watch for Measurements {
     fn sample(&mut self, sample: &Sample) {
         self.add(sample);
     }
-}
-
-/// The value that a given percentage of the samples does not exceed: an order statistic
-/// (specs/insane-simulator.md 2.11).
-fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
-    let place = (sorted.len() * percent).div_ceil(100);
-    sorted.get(place.checked_sub(1)?).copied()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod check;
 mod components;
 mod engine;
 mod error;
+mod generated;
 mod measure;
 mod medium;
 mod network;
@@ -22,6 +23,7 @@ mod users;
 mod world;
 
 pub use error::NetworkError;
+pub use generated::{GeneratorReport, SizeReport, Spread, Transfer};
 pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use node::external::{Delivery, ExternalCounts, Refused};

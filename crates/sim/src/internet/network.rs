@@ -1,4 +1,5 @@
 use core::net::Ipv4Addr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use layercast_atm::{CellContract, FramePolicing, QueueConfig};
@@ -6,6 +7,7 @@ use layercast_core::{Rate, Span, Time};
 use layercast_link::{Jitter, LinkConfig, Loss};
 use layercast_tcp::TcpConfig;
 use layercast_workload::Workload;
+use layercast_workload::dist::Distribution;
 use layercast_xtp::XtpConfig;
 
 use crate::ties::Ties;
@@ -27,6 +29,8 @@ pub struct Network {
     pub atm: Option<AtmBackbone>,
     /// Connections and streams between two hosts.
     pub flows: Vec<Flow>,
+    /// What makes many transfers that have no name.
+    pub generators: Vec<Generator>,
     /// What may cross the backbone from a host to another, at most one for each pair.
     pub contracts: Vec<HostContract>,
     /// METS nodes at some of the nodes.
@@ -55,7 +59,10 @@ impl Network {
     pub(super) fn has_only_flows(&self) -> bool {
         let is_alone =
             |traffic: &Traffic| matches!(traffic, Traffic::Bulk(_) | Traffic::Datagrams { .. });
-        let has_more = self.workload.is_some() || self.atm.is_some() || self.mets.is_some();
+        let has_more = self.workload.is_some()
+            || self.atm.is_some()
+            || self.mets.is_some()
+            || !self.generators.is_empty();
         !has_more && self.flows.iter().all(|it| is_alone(&it.traffic))
     }
 }
@@ -337,6 +344,98 @@ pub struct Flow {
     pub stop: Option<Time>,
     /// What it sends.
     pub traffic: Traffic,
+}
+
+/// Makes many TCP transfers between hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Generator {
+    /// Its name, unique.
+    pub name: String,
+    /// Their connections exist when they begin: no handshake.
+    pub is_established: bool,
+    /// Greatest lengths in bytes of the bins of its report, rising; longer ones have a bin of their own.
+    pub bins: Vec<u64>,
+    /// What begins when.
+    pub plan: Plan,
+}
+
+/// Transfers that will be.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Plan {
+    /// All of them, in the order of their starts.
+    Listed(Vec<Planned>),
+    /// How they are drawn.
+    Drawn(Drawn),
+}
+
+impl Plan {
+    /// Whether a host takes part.
+    pub(super) fn has(&self, host: NodeIndex) -> bool {
+        match self {
+            Plan::Listed(list) => list.iter().any(|it| it.from == host || it.to == host),
+            Plan::Drawn(drawn) => {
+                let mut ends = drawn.senders.iter().chain(&drawn.receivers);
+                ends.any(|&end| end == host)
+            }
+        }
+    }
+}
+
+/// A transfer that will be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// When it begins.
+    pub start: Time,
+    /// The host that sends.
+    pub from: NodeIndex,
+    /// The host that receives, another one.
+    pub to: NodeIndex,
+    /// Its length, above 0.
+    pub bytes: u64,
+}
+
+/// How transfers are drawn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drawn {
+    /// Their lengths in bytes.
+    pub sizes: Distribution,
+    /// Hosts that send, no two alike.
+    pub senders: Vec<NodeIndex>,
+    /// Hosts that receive, no two alike.
+    pub receivers: Vec<NodeIndex>,
+    /// Which of them goes to which.
+    pub pattern: Pattern,
+    /// From an arrival to the next; none: all transfers of the pattern begin at the start, once.
+    pub gap: Option<Law>,
+    /// When it starts.
+    pub start: Time,
+    /// When nothing more begins.
+    pub stop: Option<Time>,
+    /// Most transfers.
+    pub most: Option<u64>,
+}
+
+impl Drawn {
+    /// Pairs of a sender and another receiver.
+    pub(super) fn pairs(&self) -> u64 {
+        let receivers: BTreeSet<NodeIndex> = self.receivers.iter().copied().collect();
+        let both = self.senders.iter().filter(|it| receivers.contains(it));
+        let all = self.senders.len() as u64 * self.receivers.len() as u64;
+        all - both.count() as u64
+    }
+}
+
+/// Which sender goes to which receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// Any to any other.
+    Random,
+    /// Each to one of its own, drawn once; there are as many receivers as senders, and more than one.
+    Permutation,
+    /// This number of senders, or all there are, to one receiver at the same time.
+    Incast(u32),
+    /// Each to each other, in turn.
+    AllToAll,
 }
 
 /// What the cells of all packets from one host to another may do on the backbone.

@@ -6,6 +6,7 @@ use layercast_wire::{Cell, Ipv4Packet};
 use layercast_workload::app::Record;
 use serde::Serialize;
 
+use super::generated::GeneratorReport;
 use crate::summary::{FilterSummary, FlowSummary, HostSummary, QueueSummary};
 
 /// How far a run is.
@@ -48,6 +49,9 @@ pub struct Report {
     pub cell_hops: u64,
     /// The flows, in the order of the scenario.
     pub flows: Vec<FlowReport>,
+    /// The generators of transfers; missing without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorReport>,
     /// The queues: one for each direction of a link, and for each LAN.
     pub queues: Vec<QueueReport>,
     /// The applications of the workload.

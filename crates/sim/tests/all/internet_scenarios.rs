@@ -7,9 +7,9 @@ use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES};
 use layercast_core::{Rate, Span};
 use layercast_sim::internet::scenario::{
     AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CpuSpec, DatagramSpec, EcnName, FlowSpec,
-    HostSpec, LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName, RouterSpec,
-    RunSpec, Scenario, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning,
-    WorkloadSpec, XtpSpec, is_internet,
+    GenerateSpec, HostSpec, LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName,
+    RouterSpec, RunSpec, Scenario, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version,
+    Warning, WorkloadSpec, XtpSpec, is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::{GilbertSpec, JitterSpec, Ties};
@@ -430,6 +430,14 @@ prop_compose! {
                 source: word.clone(),
                 sites: vec![SiteSpec { workstations: vec![word.clone()], servers: Vec::new() }],
             }),
+            generators: vec![GenerateSpec {
+                name: Some(word.clone()),
+                sizes: Some(word.clone()),
+                from: vec![word.clone()],
+                load: Some(0.5),
+                bins: Some(vec![Bytes(9)]),
+                ..GenerateSpec::default()
+            }],
             contracts: Vec::new(),
             mets: None,
             attach: Vec::new(),

@@ -21,6 +21,7 @@ const ORDER: &[&str] = &[
     // Internetworks: what is to be simulated, and what is reported.
     "internet/error",
     "internet/network",
+    "internet/generated",
     "internet/report",
     "internet/measure",
     // The order of events.
@@ -48,9 +49,12 @@ const ORDER: &[&str] = &[
     "internet/node/icmp",
     "internet/node/external",
     // What uses hosts.
+    "internet/users",
+    "internet/users/draw",
     "internet/users/group",
     "internet/users/flows",
     "internet/users/apps",
+    "internet/users/transfers",
     // All of them together, and in threads.
     "internet/world",
     "internet/parallel",

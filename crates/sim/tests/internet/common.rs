@@ -21,6 +21,7 @@ pub fn network(nodes: Vec<(String, Option<TcpConfig>)>, seconds: f64) -> Network
         lans: Vec::new(),
         atm: None,
         flows: Vec::new(),
+        generators: Vec::new(),
         contracts: Vec::new(),
         mets: None,
         workload: None,

@@ -9,6 +9,7 @@ mod contract;
 mod ecmp;
 mod ecn;
 mod external;
+mod generate;
 mod monitor;
 mod queues;
 mod starts;

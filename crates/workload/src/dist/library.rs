@@ -32,9 +32,12 @@ library!(
     "http97.reply.secondary",
     "video.size_cr",
     "video.size_bg",
+    "web-search",
+    "data-mining",
+    "facebook-hadoop",
 );
 
-/// The names of the distributions that come with the program (specs/insane-workloads.md 3.1, 3.2).
+/// The names of the distributions that come with the program (specs/insane-workloads.md 3.1, 3.2, and flow sizes of data centres).
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }

@@ -291,6 +291,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             per_cell,
         }),
         flows,
+        generators: Vec::new(),
         contracts,
         mets: None,
         workload: None,

@@ -9,6 +9,7 @@ pub(super) mod ecmp;
 mod forward;
 mod group;
 pub(super) mod hop;
+pub(super) mod ideal;
 pub(super) mod inbox;
 mod loss;
 pub(super) mod outbox;

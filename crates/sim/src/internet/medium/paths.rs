@@ -255,7 +255,8 @@ impl Medium<'_> {
         is_large: bool,
     ) {
         let is_other = |traffic: &Traffic| matches!(traffic, Traffic::XtpMulticast { .. });
-        let has_more = network.workload.is_some() || network.mets.is_some();
+        let has_more =
+            network.workload.is_some() || network.mets.is_some() || !network.generators.is_empty();
         if has_more || network.flows.iter().any(|it| is_other(&it.traffic)) {
             return;
         }

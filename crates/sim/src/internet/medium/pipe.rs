@@ -181,6 +181,11 @@ impl Pipe {
         self.delay
     }
 
+    /// Bits a second.
+    pub fn rate(&self) -> Rate {
+        self.more.rate
+    }
+
     /// Whether many packets leave it in the time of its delay.
     pub fn is_worth_waiting(&self) -> bool {
         self.more.rate.time_for(WORTH_WAITING) <= self.delay

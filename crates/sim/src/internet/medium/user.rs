@@ -17,6 +17,10 @@ pub(crate) enum User {
     Nobody,
     Sender(u32),
     Receiver(u32),
+    /// The sender of a transfer of a generator, by its number.
+    Source(u32),
+    /// Its receiver.
+    Sink(u32),
     Conversation {
         slot: u32,
         number: u64,

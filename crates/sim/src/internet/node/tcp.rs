@@ -73,6 +73,10 @@ pub(crate) enum Upcall {
     Completed(u32),
     /// The connection of the sender of a flow is about to go; this is what it counted, if it still knows.
     Closes(u32, Option<TcpCounts>),
+    /// The receiver of a transfer has everything.
+    Arrived(u32),
+    /// The connection of the sender of a transfer failed.
+    GaveUp(u32),
     /// A conversation hears of one of its connections.
     Tells {
         slot: u32,
@@ -376,7 +380,7 @@ impl TcpHosts {
                 }
             }
             TcpEvent::Connected(id) => match state.user(id) {
-                User::Sender(_) => self.pump(host, id),
+                User::Sender(_) | User::Source(_) => self.pump(host, id),
                 User::Conversation {
                     slot, number, conn, ..
                 } => self.tell(slot, number, AppInput::Established { conn }),
@@ -401,6 +405,10 @@ impl TcpHosts {
                     self.upcalls.push(Upcall::Completed(flow));
                     self.shut(host, id);
                 }
+                User::Sink(transfer) => {
+                    self.upcalls.push(Upcall::Arrived(transfer));
+                    self.shut(host, id);
+                }
                 User::Conversation {
                     slot,
                     number,
@@ -415,7 +423,12 @@ impl TcpHosts {
                 self.touch(host);
             }
             // The connection is gone already: nothing can be done to it when its user hears of it.
-            TcpEvent::Failed(id, _) => self.release(host, id, Upcall::Failed),
+            TcpEvent::Failed(id, _) => {
+                if let User::Source(transfer) = state.user(id) {
+                    self.upcalls.push(Upcall::GaveUp(transfer));
+                }
+                self.release(host, id, Upcall::Failed);
+            }
         }
     }
 
@@ -448,7 +461,7 @@ impl TcpHosts {
                 conn,
                 end,
             })),
-            User::Receiver(_) | User::Nobody => {}
+            User::Receiver(_) | User::Source(_) | User::Sink(_) | User::Nobody => {}
         }
     }
 
@@ -510,7 +523,7 @@ impl TcpHosts {
         Some(id)
     }
 
-    /// [Connects](Self::connect) before the run begins: both sides are there immediately, and no packet has been sent.
+    /// [Connects](Self::connect): both sides are there immediately, and no packet has been sent.
     pub fn establish(
         &mut self,
         (from, from_port): (u32, u16),
@@ -518,6 +531,7 @@ impl TcpHosts {
         users: (User, User),
         medium: &mut Medium,
     ) -> Option<ConnId> {
+        let touched = self.touched.len();
         let id = self.connect((from, from_port), (to, to_port), users, medium)?;
         let mut ends = self
             .all
@@ -532,7 +546,10 @@ impl TcpHosts {
             self.touch(host);
             while self.settle(host, medium) {}
         }
-        while self.next_touched().is_some() {}
+        // The two have nothing more to say; others may have.
+        for host in self.touched.drain(touched..) {
+            self.all[host as usize].is_touched = false;
+        }
         Some(id)
     }
 

@@ -12,7 +12,7 @@ use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::schema::Scenario;
 use crate::internet::components::Components;
-use crate::internet::network::{Flow, MetsNetwork, NodeIndex, Population};
+use crate::internet::network::{Flow, Generator, MetsNetwork, NodeIndex, Population};
 
 /// A host that is a real program when the scenario is emulated (`layercast emulate`); `layercast sim` leaves it out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -266,7 +266,7 @@ impl Known {
 pub(super) fn check_apart(
     scenario: &Scenario,
     attachments: &[Attachment],
-    flows: &[Flow],
+    (flows, generators): (&[Flow], &[Generator]),
     (mets, workload): (Option<&MetsNetwork>, Option<&Population>),
 ) -> Result<(), ScenarioError> {
     for (i, attachment) in attachments.iter().enumerate() {
@@ -280,9 +280,13 @@ pub(super) fn check_apart(
             let flow = flows
                 .iter()
                 .find(|flow| [flow.from, flow.to].contains(&node));
+            let generator = generators.iter().find(|it| it.plan.has(node));
             let mets = mets.is_some_and(|mets| mets.nodes.contains(&node));
             let user = match (flow, workload) {
                 (Some(flow), _) => format!("the flow {:?}", flow.name),
+                _ if let Some(generator) = generator => {
+                    format!("the generator {:?}", generator.name)
+                }
                 _ if mets => "[mets]".to_owned(),
                 (None, Some(population)) if population.hosts.contains(&node) => {
                     "the workload".to_owned()

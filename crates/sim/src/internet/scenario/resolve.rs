@@ -12,7 +12,7 @@ use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::{names, pairs};
 use super::schema::{LanSpec, LinkSpec, Scenario};
-use super::{mets, population, traffic};
+use super::{generate, mets, population, traffic};
 use crate::internet::components::Components;
 use crate::internet::network::{AtmBackbone, AtmEnd, Budget, Network, NodeIndex};
 use crate::scenario::units::Quantity;
@@ -56,6 +56,7 @@ impl Scenario {
         let mut sets = parts(&network, atm.as_ref());
         let mut contracts = Contracts::new(self, &network);
         let flows = traffic::flows(self, &mut network, &mut sets, &mut contracts)?;
+        let generators = generate::generators(self, &network, &mut sets)?;
         let contracts = contracts.finish(self, &network, &mut sets)?;
         let mets = mets::network(self, &network, &mut sets)?;
         let attachments = attach::attachments(self, &network, &mut sets)?;
@@ -66,7 +67,7 @@ impl Scenario {
         attach::check_apart(
             self,
             &attachments,
-            &flows,
+            (&flows, &generators),
             (mets.as_ref(), workload.as_ref()),
         )?;
         let network = Network {
@@ -75,6 +76,7 @@ impl Scenario {
             lans: network.lans,
             atm,
             flows,
+            generators,
             contracts,
             mets,
             workload,

@@ -12,6 +12,7 @@ use super::atm::AtmSpec;
 use super::attach::AttachSpec;
 use super::contract::ContractSpec;
 use super::contracts::HostContractSpec;
+use super::generate::GenerateSpec;
 use super::mets::MetsSpec;
 use super::quantity::Bytes;
 use super::tcp::TcpSpec;
@@ -67,6 +68,9 @@ pub struct Scenario {
     /// TCP connections and streams of datagrams.
     #[serde(rename = "flow", default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowSpec>,
+    /// What makes many TCP transfers that have no name.
+    #[serde(rename = "generate", default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GenerateSpec>,
     /// What the cells of all packets from a host to another may do on the backbone.
     #[serde(rename = "contract", default, skip_serializing_if = "Vec::is_empty")]
     pub contracts: Vec<HostContractSpec>,
@@ -497,13 +501,13 @@ pub struct SiteSpec {
     pub servers: Vec<String>,
 }
 
-fn zero() -> Text<Span> {
+pub(super) fn zero() -> Text<Span> {
     Text(Span::ZERO)
 }
-fn is_zero(span: &Text<Span>) -> bool {
+pub(super) fn is_zero(span: &Text<Span>) -> bool {
     span.0 == Span::ZERO
 }
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !value
 }
 fn one() -> u64 {

@@ -7,6 +7,7 @@ use layercast_tcp::{ConnId, TcpCounts};
 use layercast_wire::XtpService;
 use layercast_xtp::{ContextId, XtpCounts};
 
+use super::PORT;
 use super::group::{Group, Member};
 use crate::internet::medium::Medium;
 use crate::internet::medium::ecmp::Conversation;
@@ -17,9 +18,6 @@ use crate::internet::node::tcp::TcpHosts;
 use crate::internet::node::xtp::{XtpHosts, XtpUpcall};
 use crate::internet::report::{FlowReport, MeanSpan};
 use crate::kernel::SourceId;
-
-/// The port of a flow's receiver.
-const PORT: u16 = 5_001;
 
 /// A port of its own for each flow of datagrams of a host, as long as there are enough.
 fn datagram_port(flow: u32) -> u16 {
@@ -140,29 +138,20 @@ impl FlowState {
 
     /// When the datagram after one of now is sent.
     fn next_datagram(&mut self, now: Time, gap: Law, bursts: Option<Bursts>) -> Time {
-        let next = now.saturating_add(self.gap(gap));
+        let next = now.saturating_add(gap.draw(&mut self.stream));
         let Some(Bursts { on, off }) = bursts else {
             return next;
         };
         let pauses = match self.pauses {
             Some(at) => at,
-            None => now.saturating_add(self.gap(on)),
+            None => now.saturating_add(on.draw(&mut self.stream)),
         };
         if next < pauses {
             self.pauses = Some(pauses);
             return next;
         }
         self.pauses = None;
-        pauses.saturating_add(self.gap(off))
-    }
-
-    fn gap(&mut self, law: Law) -> Span {
-        match law {
-            Law::Constant(gap) => gap,
-            Law::Exponential(mean) => {
-                Span::from_secs_f64(self.stream.exponential(mean.as_secs_f64()))
-            }
-        }
+        pauses.saturating_add(off.draw(&mut self.stream))
     }
 
     fn size(&mut self, law: SizeLaw) -> u32 {

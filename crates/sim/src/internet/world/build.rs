@@ -19,6 +19,7 @@ use crate::internet::node::xtp::XtpHosts;
 use crate::internet::users::apps::Apps;
 use crate::internet::users::flows::{FlowState, Flows};
 use crate::internet::users::group::Group;
+use crate::internet::users::transfers::Transfers;
 use crate::ties::Turns;
 
 impl<'a> Internet<'a> {
@@ -37,6 +38,7 @@ impl<'a> Internet<'a> {
             external: None,
             flows: Flows::new(network.flows.len()),
             apps: None,
+            transfers: None,
             ahead: Ahead::new(network.nodes.len()),
             end: Time::ZERO.saturating_add(network.duration),
             warm: Time::ZERO.saturating_add(network.warm_up),
@@ -47,6 +49,10 @@ impl<'a> Internet<'a> {
         world.add_nodes(network, built.endpoints);
         world.add_flows(network);
         world.add_backbone(network)?;
+        if !network.generators.is_empty() {
+            let transfers = Transfers::new(network, &mut world.medium);
+            world.transfers = Some(Box::new(transfers));
+        }
         if let Some(population) = &network.workload {
             let source = world.medium.engine.add(Source::Arrivals, "");
             let hosts = population.hosts.iter().map(|&node| world.host(node));

@@ -63,6 +63,11 @@ impl Internet<'_> {
                     apps.wake(n, &mut self.tcp, medium);
                 }
             }
+            Source::Generator(n) => {
+                if let Some(transfers) = &mut self.transfers {
+                    transfers.wake(n, &mut self.tcp, medium);
+                }
+            }
             Source::Mets => self.wake_mets(),
             Source::Class(n) => {
                 // What is due at the METS port enters first.
@@ -226,6 +231,18 @@ impl Internet<'_> {
         match upcall {
             Upcall::Completed(n) => return self.flows.completed(n, now),
             Upcall::Closes(n, counts) => return self.flows.closes(n, counts),
+            Upcall::Arrived(n) => {
+                if let Some(transfers) = &mut self.transfers {
+                    transfers.arrived(n, &self.tcp, &self.medium);
+                }
+                return;
+            }
+            Upcall::GaveUp(n) => {
+                if let Some(transfers) = &mut self.transfers {
+                    transfers.failed(n);
+                }
+                return;
+            }
             _ => {}
         }
         let Some(apps) = &mut self.apps else {
@@ -241,7 +258,7 @@ impl Internet<'_> {
             Upcall::Joined(side, host, id) => apps.joined(side, (host, id), tcp),
             Upcall::Closed(side) => apps.closed(side),
             Upcall::Failed(side) => apps.failed(side, tcp, medium),
-            Upcall::Completed(_) | Upcall::Closes(..) => {}
+            Upcall::Completed(_) | Upcall::Closes(..) | Upcall::Arrived(_) | Upcall::GaveUp(_) => {}
         }
     }
 

@@ -149,6 +149,7 @@ fn plan(net: scenario::Network) -> Network {
         lans: Vec::new(),
         atm: None,
         flows: Vec::new(),
+        generators: Vec::new(),
         contracts: Vec::new(),
         workload: None,
         duration: net.duration,

@@ -27,6 +27,7 @@ use super::node::xtp::XtpHosts;
 use super::report::{NodeDrops, Progress, Report, Stopped, Watch};
 use super::users::apps::Apps;
 use super::users::flows::Flows;
+use super::users::transfers::Transfers;
 use crate::kernel::SourceId;
 
 /// A running internetwork.
@@ -41,6 +42,8 @@ pub struct Internet<'a> {
     external: Option<Box<External>>,
     pub(super) flows: Flows,
     apps: Option<Apps>,
+    /// Generators, if there are any.
+    transfers: Option<Box<Transfers>>,
     /// In a large network: what will be needed soon.
     ahead: Option<Ahead>,
     end: Time,
@@ -317,6 +320,9 @@ impl<'a> Internet<'a> {
         if let Some(classes) = &mut self.medium.classes {
             classes.restart();
         }
+        if let Some(transfers) = &mut self.transfers {
+            transfers.restart();
+        }
         self.medium.drops = NodeDrops::default();
     }
 
@@ -330,6 +336,10 @@ impl<'a> Internet<'a> {
             packet_hops: self.medium.packet_hops,
             cell_hops: self.cell_hops(),
             flows: self.flows.report((since, now), &self.tcp, &self.xtp),
+            generators: self
+                .transfers
+                .as_mut()
+                .map_or(Vec::new(), |it| it.report(since, &self.tcp, &self.medium)),
             queues: self
                 .medium
                 .pipes
