@@ -275,14 +275,14 @@ impl Inspector {
 
     /// The layer that carries a unit, which is the next one in decoding order.
     ///
-    /// I pictures and new parameter sets are always BL. Temporal layers are numbered: the lowest is BL, the next E1, all
+    /// I pictures, IDR pictures and new parameter sets are always BL. Temporal layers are numbered: the lowest is BL, the next E1, all
     /// above E2. What is in the lowest or has no number is BL if others refer to it or may do so.
     pub fn layer(&mut self, info: &UnitInfo) -> Layer {
         let waiting = self.field.take();
         let layer = match (waiting, info.lone_field()) {
             // Both fields of a frame go the same way, whatever else they are.
             (Some((first, layer)), Some(second)) if second.is_other_field_of(&first) => {
-                return match info.is_reference() {
+                return match info.is_reference() || info.gop_start() {
                     true => layer.min(self.of_map(info)),
                     false => layer,
                 };
@@ -300,7 +300,8 @@ impl Inspector {
         }
         self.temporal |= info.temporal > Some(0);
         let is_reference = info.is_reference();
-        let is_base = picture == Picture::I || info.new_sets;
+        // A damaged IDR picture may claim to be of another kind.
+        let is_base = picture == Picture::I || info.gop_start() || info.new_sets;
         if is_base || is_reference {
             self.split.reference();
         }

@@ -2,7 +2,7 @@
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
@@ -11,6 +11,8 @@ use layercast_core::{Layer, Level, PerLayer, Serial, Stream, Time};
 use layercast_media::{
     Clip, Container, FlowWriter, Frame, OutputForm, Received, StreamWriter, WriterStats,
 };
+
+use crate::common::file;
 
 /// How the sources are encoded: name, ffmpeg arguments after the input.
 const SOURCES: [(&str, &str); 8] = [
@@ -51,10 +53,6 @@ fn ffmpeg(arguments: &str, files: &[(&str, &Path)]) -> Output {
         };
     }
     command.output().expect("ffmpeg starts")
-}
-
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 fn encode(name: &str, options: &str) -> Bytes {

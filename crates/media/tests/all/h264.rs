@@ -49,7 +49,7 @@ fn source(test: &str, name: &str, options: &str) -> Clip {
 
 /// The same source with another map.
 fn mapped(test: &str, name: &str, map: Map) -> Clip {
-    let data = std::fs::read(common::file(&format!("{test}-{name}.h264"))).expect("the file");
+    let data = std::fs::read(common::made(&format!("{test}-{name}.h264"))).expect("the file");
     Clip::of_program(Bytes::from(data), None, map).expect("a clip")
 }
 
@@ -73,7 +73,7 @@ fn every_level_decodes_without_a_word_to_pictures_of_the_source() {
     }
     for (name, options) in SOURCES {
         let clip = source("levels", name, options);
-        let file = std::fs::read(common::file(&format!("levels-{name}.h264"))).expect("the file");
+        let file = std::fs::read(common::made(&format!("levels-{name}.h264"))).expect("the file");
         let original = decode("h264", &file);
         assert_eq!(original.len(), FRAMES, "{name}");
         for level in [Level::BASE, Level::E1, Level::FULL] {
@@ -145,7 +145,7 @@ fn open_gops_are_joined_at_their_i_pictures() {
     // next GOP on.
     let original = common::decode_anyway(
         "h264",
-        &std::fs::read(common::file("open-open.h264")).expect("it"),
+        &std::fs::read(common::made("open-open.h264")).expect("it"),
     );
     let (out, stats) = receive(&clip, |index, _| index > starts[0]);
     assert!(

@@ -4,24 +4,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use layercast_core::{Composition, Layer, PerLayer, Serial, Span, Time};
 use layercast_media::{Clip, FlowWriter, Frame, OutputForm, Received, RenditionNote, Renditions};
 
-use crate::common::{file, have_ffmpeg, have_gstreamer};
+use crate::common::{file, have_ffmpeg, have_gstreamer, once};
 
 /// Three programs of 20 s with key frames each second, sound in the first.
 const ALIGNED: &str = "-force_key_frames expr:gte(t,n_forced*1) -x264-params scenecut=0:open-gop=0";
 
 /// The renditions that the options of `encoder` make, written once.
 fn made(name: &str, seconds: u32, encoder: &str) -> Bytes {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = file(&format!("{name}.ts"));
-    if !path.exists() {
-        let part = file(&format!("{name}.part"));
+    let data = once(name, || {
+        let path = file(&format!("{name}.ts"));
         let seconds = seconds.to_string();
         let split = "[0:v]split=3[a][b][c];[a]scale=96:54[l];[b]scale=160:90[m];[c]copy[h]";
         ffmpeg(&["-f", "lavfi", "-i", "testsrc2=rate=25:size=320x180"])
@@ -33,14 +29,14 @@ fn made(name: &str, seconds: u32, encoder: &str) -> Bytes {
             .args(["-c:a", "mp2", "-program", "program_num=1:st=0:st=3"])
             .args(["-program", "program_num=2:st=1"])
             .args(["-program", "program_num=3:st=2", "-f", "mpegts"])
-            .arg(&part)
+            .arg(&path)
             .status()
             .ok()
             .filter(std::process::ExitStatus::success)
             .expect("ffmpeg makes renditions");
-        std::fs::rename(&part, &path).expect("a file");
-    }
-    Bytes::from(std::fs::read(&path).expect("ffmpeg wrote it"))
+        std::fs::read(path).expect("ffmpeg wrote it")
+    });
+    Bytes::from(data)
 }
 
 fn ffmpeg(input: &[&str]) -> Command {
@@ -368,18 +364,21 @@ fn renditions_in_several_files_are_those_of_one() {
 
 /// A rendition in a file, `seconds` long, whose octets come in the seconds for which `moves` holds.
 fn apart(name: &str, size: &str, seconds: u32, moves: &str) -> Bytes {
-    let path = file(name);
-    let status = ffmpeg(&["-f", "lavfi", "-i"])
-        .arg(format!("testsrc2=rate=25:size={size}"))
-        .args(["-vf", &format!("noise=alls=60:allf=t:enable='{moves}'")])
-        .args(["-t", &seconds.to_string(), "-c:v", "libx264"])
-        .args(["-preset", "ultrafast", "-threads", "1"])
-        .args(ALIGNED.split_whitespace())
-        .args(["-f", "mpegts"])
-        .arg(&path)
-        .status();
-    assert!(status.expect("ffmpeg runs").success());
-    Bytes::from(std::fs::read(path).expect("a file"))
+    let data = once(name, || {
+        let path = file(name);
+        let status = ffmpeg(&["-f", "lavfi", "-i"])
+            .arg(format!("testsrc2=rate=25:size={size}"))
+            .args(["-vf", &format!("noise=alls=60:allf=t:enable='{moves}'")])
+            .args(["-t", &seconds.to_string(), "-c:v", "libx264"])
+            .args(["-preset", "ultrafast", "-threads", "1"])
+            .args(ALIGNED.split_whitespace())
+            .args(["-f", "mpegts"])
+            .arg(&path)
+            .status();
+        assert!(status.expect("ffmpeg runs").success());
+        std::fs::read(path).expect("a file")
+    });
+    Bytes::from(data)
 }
 
 fn pictures(clip: &Clip) -> [usize; 2] {

@@ -45,7 +45,7 @@ fn clip(test: &str, media: Media, options: &str) -> (std::path::PathBuf, Vec<u8>
         &name,
         &format!("-frames:v {FRAMES} -s 176x144 -pix_fmt yuv420p {options}"),
     );
-    (common::file(&name), data)
+    (common::made(&name), data)
 }
 
 /// A file with these frames.

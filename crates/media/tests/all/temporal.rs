@@ -63,7 +63,7 @@ pub fn encoded(encoder: &Encoder) -> Option<Vec<u8>> {
     let raw = format!("{}.yuv", encoder.name);
     let options = format!("-frames:v {FRAMES} -s 176x144 -pix_fmt yuv420p -f rawvideo");
     common::encode(&raw, &options);
-    let pixels = std::fs::File::open(common::file(&raw)).expect("pixels");
+    let pixels = std::fs::File::open(common::made(&raw)).expect("pixels");
     let output = Command::new(program)
         .args(["176", "144", "200", &GOP.to_string()])
         .stdin(Stdio::from(pixels))

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
 
 use layercast_media::LevelSummary;
 
@@ -73,12 +74,28 @@ pub fn shares(levels: &[LevelSummary]) -> String {
     levels.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// A file of the tests.
+/// The file that one test writes: tests run at the same time, and one must not read what another is writing. Several tests that
+/// need the same file make it in [`once`].
+///
+/// # Panics
+///
+/// Another test writes the file.
 pub fn file(name: &str) -> PathBuf {
+    static WRITERS: Mutex<BTreeMap<String, ThreadId>> = Mutex::new(BTreeMap::new());
+    let this = std::thread::current().id();
+    let mut writers = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let writer = *writers.entry(name.to_owned()).or_insert(this);
+    drop(writers);
+    assert!(writer == this, "another test writes the file {name}");
+    made(name)
+}
+
+/// A file that [`once`] has made.
+pub fn made(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// What `make` gives, made once for a `name`: the tests run at the same time, and would write the same files.
+/// What `make` gives, made once for a `name`.
 pub fn once(name: &str, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     static KNOWN: Memory<String, Vec<u8>> = Mutex::new(BTreeMap::new());
     known(&KNOWN, name.to_owned(), make)
