@@ -24,7 +24,7 @@ from layercast_lab.experiment import (
     judge,
     judge_shape,
 )
-from layercast_lab.experiments import mets_filters, mets_loss, sim_scale, tcp_dumbbell
+from layercast_lab.experiments import mets_filters, mets_loss, mets_scale, sim_scale, tcp_dumbbell
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = (
@@ -45,6 +45,9 @@ ELSEWHERE = (
     "user-to-user-*",
     "where-*",
     "multicast/*",
+    "mets/scale",
+    # As long as E4 for each of ten settings, and with its code.
+    "mets/sweep-late",
 )
 SKIPPED = [word for name in ELSEWHERE for word in ("--skip", name)]
 
@@ -97,7 +100,9 @@ def everything(command, tmp_path_factory) -> tuple[Path, dict[str, dict]]:
 def test_all_experiments_run_and_draw(everything):
     _, reports = everything
     assert list(reports) == [
-        id for id in experiments() if id.startswith(("mets/", "vbr-")) and not id.endswith("-sockets")
+        id
+        for id in experiments()
+        if id.startswith(("mets/", "vbr-")) and not id.endswith(("-sockets", "/scale", "/sweep-late"))
     ]
     for report in reports.values():
         assert Path(report["figure"]).read_bytes().startswith(b"\x89PNG")
@@ -279,6 +284,15 @@ def test_a_network_of_any_size_gives_every_host_something_to_do():
         used = [q["utilisation"] for q in summary["queues"] if sim_scale.TRUNK.fullmatch(q["name"])]
         assert len(used) == hosts // 12 * 2
         assert min(used) > 0.1
+
+
+@pytest.mark.usefixtures("command")
+def test_trees_of_receivers_are_measured_and_drawn(monkeypatch, tmp_path):
+    monkeypatch.setattr(mets_scale, "SIZES", (10, 100))
+    report = mets_scale.scale(Context(tmp_path))
+    assert Path(report.figure).read_bytes().startswith(b"\x89PNG")
+    # Convergence and cost are judged at 1,000 receivers.
+    assert report.rows[0].name.startswith("S-1") and report.rows[0].verdict == "reproduced", report.rows
 
 
 @pytest.mark.usefixtures("command")

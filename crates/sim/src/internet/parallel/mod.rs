@@ -314,6 +314,8 @@ mod tests {
     }
 
     proptest! {
+        // Each case is two runs, half a second in a debug build.
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
         #[test]
         fn parts_find_what_the_whole_does(
             scenario in prop_oneof![scenario(vec![]), impaired(vec![])],
