@@ -183,12 +183,19 @@ pub fn describe(clip: &Clip) -> String {
         ]);
     }
     text.push_str(&table.render());
-    if let Some(data) = summary.data {
+    if let Some(data) = &summary.data {
         let where_to = match clip.info.composition {
             Composition::Additive => "BL includes",
             Composition::Alternative => "each level includes",
         };
-        text.push_str(&format!("\n  {where_to} {}\n", beside(&data)));
+        text.push_str(&format!("\n  {where_to} {}\n", beside(data)));
+        for stream in &data.streams {
+            let kbytes = stream.bytes as f64 / 1e3;
+            text.push_str(&format!(
+                "    PID {}: {}, {kbytes:.1} kB\n",
+                stream.pid, stream.kind
+            ));
+        }
     }
     text.push_str(&format!("\n{}", levels(&summary)));
     text.push_str(&key_frame(&spec, summary.key_frame_ratio));
@@ -254,7 +261,7 @@ fn kinds(clip: &Clip, layer: Layer) -> String {
 
 /// The pictures of a layer: what else is in the base layer is no picture.
 fn pictures_of(summary: &Summary, layer: Layer, frames: u64) -> u64 {
-    let data = summary.data.map_or(0, |data| data.frames);
+    let data = summary.data.as_ref().map_or(0, |data| data.frames);
     match layer {
         Layer::Base => frames.saturating_sub(data),
         _ => frames,

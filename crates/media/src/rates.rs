@@ -6,7 +6,8 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::advice::advice_of;
-use crate::ts::tables::TablePackets;
+use crate::ts::DataStream;
+use crate::ts::contents::Contents;
 use crate::{
     Advice, Clip, Container, Frame, LevelSummary, Picture, Rendition, StoredRenditions, VideoCodec,
 };
@@ -156,7 +157,7 @@ impl StoredRenditions {
 }
 
 /// Sound, data and tables beside the video, which are in the base layer.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct DataSummary {
     /// Frames that are no pictures.
     pub frames: u64,
@@ -165,6 +166,9 @@ pub struct DataSummary {
     /// Of these, bytes of the tables of a transport stream, and of its stuffing.
     #[serde(default)]
     pub table_bytes: u64,
+    /// The streams of a transport stream that are sound and data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<DataStream>,
 }
 
 /// `units` in `frames` frame times, per second, rounded up.
@@ -365,7 +369,7 @@ impl Clip {
     /// Frames that are no pictures.
     fn data(&self) -> Option<DataSummary> {
         let mut summary = DataSummary::default();
-        let mut tables = TablePackets::default();
+        let mut contents = Contents::default();
         for frame in &self.frames {
             let is_data = frame.picture == Picture::Data;
             if let Some(data) = frame
@@ -373,14 +377,15 @@ impl Clip {
                 .as_ref()
                 .filter(|_| self.info.codec == Media::MpegTs)
             {
-                let octets = tables.octets(data);
-                summary.table_bytes += if is_data { octets } else { 0 };
+                contents.push(data, is_data);
             }
             if is_data {
                 summary.frames += 1;
                 summary.bytes += u64::from(frame.size);
             }
         }
+        summary.table_bytes = contents.table_bytes();
+        summary.streams = contents.streams();
         (summary.frames > 0).then_some(summary)
     }
 

@@ -209,6 +209,7 @@ mod tests {
             kind: 0x06,
             pid: 9,
             format: format.copied(),
+            dvb: None,
         };
         assert_eq!(
             VideoCodec::of(&stream(Some(b"AV01"))),

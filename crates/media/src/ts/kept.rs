@@ -217,8 +217,9 @@ impl Kept {
     }
 }
 
-/// The codec of a stream of sound, if its tables name one (table 2-34; ATSC A/53, part 3; registrations of SMPTE).
-fn sound(stream: &StreamEntry) -> Option<&'static str> {
+/// The codec of a stream of sound, if its tables name one (table 2-34; ATSC A/53, part 3; registrations of SMPTE; ETSI EN 300 468,
+/// table 12).
+pub(super) fn sound(stream: &StreamEntry) -> Option<&'static str> {
     Some(match (stream.kind, stream.format.as_ref()) {
         (3 | 4, _) => "MPEG audio",
         (0x0F, _) => "AAC",
@@ -228,6 +229,13 @@ fn sound(stream: &StreamEntry) -> Option<&'static str> {
         (PRIVATE, Some(b"Opus")) => "Opus",
         (PRIVATE, Some(b"BSSD")) => "PCM (SMPTE 302M)",
         (PRIVATE, Some(b"DTS1" | b"DTS2" | b"DTS3")) => "DTS",
+        (PRIVATE, None) => match stream.dvb? {
+            0x6A => "AC-3",
+            0x7A => "E-AC-3",
+            0x7B => "DTS",
+            0x7C => "AAC",
+            _ => return None,
+        },
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@ mod assembly;
 mod beside;
 mod closer;
 mod codec;
+pub(crate) mod contents;
 pub(crate) mod framing;
 mod headers;
 mod kept;
@@ -26,6 +27,7 @@ mod writer;
 
 pub use access::{AccessUnit, AccessUnits, UnitKind, codec_parameter};
 pub use codec::VideoCodec;
+pub use contents::DataStream;
 pub use mux::TsMux;
 pub use packet::TS_PACKET;
 pub(crate) use renditions::parse as parse_renditions;

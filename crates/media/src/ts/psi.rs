@@ -206,21 +206,26 @@ pub(crate) struct StreamEntry {
     pub pid: u16,
     /// `format_identifier` of its registration descriptor (2.6.8), which names the codec of private streams.
     pub format: Option<[u8; 4]>,
+    /// Tag of the DVB descriptor that names the content of a private stream (ETSI EN 300 468, table 12).
+    pub dvb: Option<u8>,
 }
 
 /// `descriptor_tag` of a registration descriptor.
 const REGISTRATION: u8 = 5;
 
-/// The format identifier among descriptors.
-fn registered(mut descriptors: &[u8]) -> Option<[u8; 4]> {
-    while let [tag, len, rest @ ..] = descriptors {
+/// Descriptor tags of teletext, subtitles, AC-3, E-AC-3, DTS and AAC.
+const OF_DVB: [u8; 6] = [0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C];
+
+/// The descriptors of a stream as tag and body, up to one that is cut.
+fn descriptors(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let [tag, len, rest @ ..] = bytes else {
+            return None;
+        };
         let body = rest.get(..usize::from(*len))?;
-        if *tag == REGISTRATION {
-            return body.first_chunk().copied();
-        }
-        descriptors = &rest[body.len()..];
-    }
-    None
+        bytes = &rest[body.len()..];
+        Some((*tag, body))
+    })
 }
 
 impl ProgramMap {
@@ -247,10 +252,17 @@ impl ProgramMap {
         let mut at = 4 + len(2)?;
         while at + 5 <= body.len() && map.streams.len() < MAX_STREAMS {
             let end = at + 5 + len(at + 3)?;
+            let of_stream = || descriptors(body.get(at + 5..end).unwrap_or_default());
             map.streams.push(StreamEntry {
                 kind: body[at],
                 pid: pid(at + 1)?,
-                format: body.get(at + 5..end).and_then(registered),
+                format: of_stream().find_map(|(tag, body)| {
+                    let is_format = tag == REGISTRATION;
+                    is_format.then(|| body.first_chunk().copied()).flatten()
+                }),
+                dvb: of_stream()
+                    .map(|(tag, _)| tag)
+                    .find(|tag| OF_DVB.contains(tag)),
             });
             at = end;
         }
@@ -384,6 +396,7 @@ mod tests {
             kind: 0x1B,
             pid: 0x100,
             format: None,
+            dvb: None,
         };
         assert_eq!(
             (map.program, map.pcr_pid, map.streams),

@@ -1,45 +1,11 @@
 use super::codec::VideoCodec;
-use super::packet::{NULL, PAT, Packet, TS_PACKET};
-use super::psi::{Association, ProgramMap, Sections, checksum, programs, put_section, without};
+use super::packet::{PAT, Packet, TS_PACKET};
+use super::psi::{Association, ProgramMap, Sections, checksum, put_section, without};
 
 /// Programs whose maps are looked at.
 const MAX_PROGRAMS: usize = 64;
 /// A program is chosen although maps of programs before it are missing after this many packets.
 const MAP_PATIENCE: u64 = 4_096;
-
-/// Packet identifiers below this are those of tables (table 2-3; ETSI EN 300 468, 5.1.3).
-const FIRST_FREE: u16 = 0x20;
-
-/// Tells packets of tables, and stuffing, from those of media.
-#[derive(Default, Debug)]
-pub(crate) struct TablePackets {
-    pat: Sections,
-    /// Where the maps of programs come.
-    maps: Vec<u16>,
-}
-
-impl TablePackets {
-    /// The octets of tables and stuffing in whole packets.
-    pub fn octets(&mut self, packets: &[u8]) -> u64 {
-        let packets = packets.chunks_exact(TS_PACKET).filter_map(Packet::new);
-        let tables = packets.filter(|packet| self.is_table(packet)).count();
-        (tables * TS_PACKET) as u64
-    }
-
-    fn is_table(&mut self, packet: &Packet) -> bool {
-        let (pid, maps) = (packet.pid(), &mut self.maps);
-        if pid == PAT {
-            self.pat.push(packet, |section| {
-                for (_, pid) in programs(section) {
-                    if !maps.contains(&pid) && maps.len() < MAX_PROGRAMS {
-                        maps.push(pid);
-                    }
-                }
-            });
-        }
-        pid < FIRST_FREE || pid == NULL || maps.contains(&pid)
-    }
-}
 
 /// Whether the program whose tables these packets begin with has sound in AAC, with ADTS headers or in LATM (ISO/IEC 13818-1, table 2-34).
 pub fn has_aac(packets: &[u8]) -> bool {

@@ -695,3 +695,42 @@ fn tables_are_neither_sound_nor_data() {
         "{bytes} {table_bytes}"
     );
 }
+
+#[test]
+fn streams_beside_the_video_are_named_by_the_program_maps() {
+    let mut mux = Mux::default();
+    let expected: [(u16, u8, &[u8], &str); 6] = [
+        (0x101, 0x06, &[0x6A, 1, 0], "AC-3"),
+        (0x102, 0x86, b"\x05\x04CUEI", "SCTE 35"),
+        (0x103, 0x06, &[0x52, 1, 0, 0x56, 0], "DVB teletext"),
+        (0x104, 0x06, b"\x05\x04KLVA", "KLV metadata"),
+        // A descriptor that is cut names nothing.
+        (0x105, 0x06, &[0x59, 9, 0], "private data"),
+        (0x106, 0xC5, &[], "stream type 0xC5"),
+    ];
+    let listed = expected.iter().map(|it| (it.1, it.0, it.2));
+    let first: Vec<(u8, u16, &[u8])> = [(MPEG1, VIDEO, &[][..])]
+        .into_iter()
+        .chain(listed)
+        .collect();
+    for (index, picture) in pictures(2).iter().enumerate() {
+        mux.sections(0, &[&pat(&[(1, MAP), (2, 0x1001)])]);
+        mux.sections(MAP, &[&pmt(1, 0, true, &first)]);
+        mux.sections(0x1001, &[&pmt(2, 0, true, &[(0x1B, 0x200, &[])])]);
+        mux.pes(VIDEO, 0xE0, times(index), picture);
+        for pid in (0x101..=0x107).chain([0x200]) {
+            mux.pes(pid, 0xBD, times(index), &[7; 100]);
+        }
+    }
+    let data = parse(mux.out).summary().data.expect("data");
+    let found: Vec<(u16, &str)> = data
+        .streams
+        .iter()
+        .map(|it| (it.pid, &it.kind[..]))
+        .collect();
+    let mut all: Vec<(u16, &str)> = expected.iter().map(|it| (it.0, it.3)).collect();
+    all.extend([(0x107, "in no program map"), (0x200, "H.264")]);
+    assert_eq!(found, all);
+    let bytes: u64 = data.streams.iter().map(|it| it.bytes).sum();
+    assert_eq!(bytes + data.table_bytes, data.bytes);
+}
