@@ -295,3 +295,37 @@ fn functions_that_the_header_does_not_declare_are_named() {
     assert!(has("INIT", "did you mean saferk64_ilp_init?"), "{said:?}");
     assert!(has("FINAL_R", "the program must have it"), "{said:?}");
 }
+
+#[test]
+fn names_that_the_emitted_code_cannot_have_are_refused() {
+    let with = |name: &str, function: &str| {
+        let text = checksum_only();
+        assert!(
+            text.contains("xsum") && text.contains("TCP_xsum_final"),
+            "{text}"
+        );
+        parse(
+            &text
+                .replace("TCP_xsum_final(xsum)", &format!("{function}({name})"))
+                .replace("xsum, 0", &format!("{name}, 0")),
+        )
+    };
+    assert!(with("sum", "end").is_ok());
+    for (name, why) in [
+        ("double", "a keyword of C"),
+        ("register", "a keyword of C"),
+        ("dst", "a name of the emitted code"),
+        ("buffer0", "a name of the emitted code"),
+    ] {
+        for faults in [with(name, "end"), with("sum", name)] {
+            let faults = faults.expect_err(name);
+            assert!(
+                faults.iter().any(|it| it.problem.contains(why)),
+                "{name}: {faults:?}"
+            );
+        }
+    }
+    let config = parse(&checksum_only()).expect("one block");
+    let error = emit_c(&config, "common").expect_err("its own header");
+    assert!(error.contains("overwrite common_ilp.h"), "{error}");
+}

@@ -14,8 +14,13 @@ const LIBRARY_C: &str = include_str!("ilp.c");
 ///
 /// # Errors
 ///
-/// The name of a manipulation that is in the Rust library only.
+/// The name of a manipulation that is in the Rust library only, or a name with which one file would overwrite another.
 pub fn emit(config: &Config, name: &str) -> Result<Vec<Emitted>, String> {
+    if name.eq_ignore_ascii_case("common") {
+        return Err(format!(
+            "the emitted file {name}_ilp.h would overwrite common_ilp.h, which it includes: rename the configuration"
+        ));
+    }
     if let Some(block) = config.blocks.iter().find(|block| !block.stage.in_c) {
         return Err(format!(
             "{} of [{}] is in the Rust library only",

@@ -2,6 +2,7 @@
 //! (specs/ilp-code-generation.md 2.4).
 
 mod c;
+mod names;
 mod parse;
 mod rust;
 mod source;

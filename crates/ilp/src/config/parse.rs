@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::names::{is_identifier, taken};
 use super::{Block, Call, Config, ConfigError, KNOWN, Known, Parameter, nearest};
 use crate::stage::MAX_UNIT;
 
@@ -144,9 +145,10 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
         "POSITION" => once(&mut block.position),
         "MACRONAME_S" | "MACRO_NAME_S" => once(&mut block.send),
         "MACRONAME_R" | "MACRO_NAME_R" => once(&mut block.receive),
-        "INIT" => match is_identifier(value) {
-            true => once(&mut block.init),
-            false => faults.tell(line, keyword, "wanted is the name of a function"),
+        "INIT" => match (is_identifier(value), taken(value)) {
+            (true, None) => once(&mut block.init),
+            (true, Some(by)) => faults.tell(line, keyword, by),
+            (false, _) => faults.tell(line, keyword, "wanted is the name of a function"),
         },
         "NEXT" if block.next.is_some() => {
             faults.tell(line, keyword, "it is given twice in one block")
@@ -157,7 +159,10 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
         }
         "LENGTH" => block.length = Some((line, value.to_owned())),
         "VARIABLE" | "RESULT" => match parameter(value, keyword == "RESULT") {
-            Some(parameter) => block.parameters.push(parameter),
+            Some(parameter) => match taken(&parameter.name) {
+                None => block.parameters.push(parameter),
+                Some(by) => faults.tell(line, keyword, by),
+            },
             None => faults.tell(
                 line,
                 keyword,
@@ -173,7 +178,10 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
                 _ if place.is_some() => {
                     faults.tell(line, keyword, "it is given twice in one block")
                 }
-                Some(calls) => *place = Some((line, calls)),
+                Some(calls) => match calls.iter().find_map(|it| taken(&it.function)) {
+                    None => *place = Some((line, calls)),
+                    Some(by) => faults.tell(line, keyword, by),
+                },
                 None => faults.tell(line, keyword, "wanted is (FUNCTION(RESULT, ...), ...)"),
             }
         }
@@ -183,13 +191,6 @@ fn assign(block: &mut Raw, line: usize, keyword: &str, value: &str, faults: &mut
             format!("wanted is one of {}", KEYWORDS.join(", ")),
         ),
     }
-}
-
-fn is_identifier(text: &str) -> bool {
-    let mut letters = text.chars();
-    let first = letters.next();
-    first.is_some_and(|it| it.is_ascii_alphabetic() || it == '_')
-        && letters.all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
 /// What is between the brackets around all.
