@@ -86,7 +86,7 @@ pub enum Action {
     SetPriority(ThreadId, u8),
     /// The interrupt takes this much longer.
     Charge(Span),
-    /// Whoever waits for this packet can continue.
+    /// A thread that waits for this packet can continue.
     Sent(Ticket),
 }
 
