@@ -28,6 +28,8 @@ pub enum Cause {
     PartialDiscard,
     /// Link impairment.
     LinkLoss,
+    /// The link was down.
+    LinkDown,
     /// Gap in the sequence numbers.
     Gap,
     /// Reassembly: CRC wrong.

@@ -32,6 +32,7 @@ mod impair;
 mod link;
 mod loss;
 mod measured;
+mod outages;
 mod path;
 mod queue;
 mod repair;
@@ -44,6 +45,7 @@ pub use impair::{Fate, Impair, Jitter, LinkConfig};
 pub use link::{Link, LinkInput, LinkStats};
 pub use loss::{Loss, LossProcess};
 pub use measured::{LatePromise, Measured, MeasuredStats, News, Reservation};
+pub use outages::Outages;
 pub use path::{Path, PathConfig, PathDatagram, PathStats};
 pub use queue::{Carried, Departure, FrameFate, Queue, Unit};
 pub use repair::{

@@ -118,6 +118,7 @@ fn network(
         }; 2],
         delay: Span::from_us(5),
         mtu: BYTES,
+        down: Default::default(),
     };
     let bits = (u64::from(BYTES) + 8).div_ceil(48) * 53 * 8;
     let flow = |(n, &(from, to)): (usize, &(u32, u32))| Flow {

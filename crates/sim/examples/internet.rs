@@ -43,6 +43,7 @@ fn main() {
         }; 2],
         delay: Span::from_ms(ms),
         mtu: 1_500,
+        down: Default::default(),
     };
     let mut links = vec![link(0, 1, 100_000_000, 10, Limit::Packets(200))];
     links.extend((0..flows).map(|n| link(2 + n, 0, 1_000_000_000, 1, Limit::Unlimited)));

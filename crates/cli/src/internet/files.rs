@@ -217,6 +217,7 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
         ("max_waiting", Kind::Whole),
         ("marked", Kind::Whole),
         ("duplicated", Kind::Whole),
+        ("down", Kind::Whole),
     ];
     let mut sheet = Sheet::create(folder.join("queues.parquet"), &columns)?;
     for queue in &report.queues {
@@ -236,6 +237,7 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
             count(u64::from(queue.max_waiting)),
             count(queue.marked),
             count(queue.duplicated),
+            count(queue.down),
         ])?;
     }
     sheet.finish()

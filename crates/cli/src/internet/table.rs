@@ -250,6 +250,10 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
     if has_marks {
         columns.push("marked");
     }
+    let has_outages = queues.iter().any(|queue| queue.down > 0);
+    if has_outages {
+        columns.push("down");
+    }
     let has_copies = queues.iter().any(|queue| queue.duplicated > 0);
     if has_copies {
         columns.push("twice");
@@ -268,6 +272,9 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
         ];
         if has_marks {
             row.push(queue.marked.to_string());
+        }
+        if has_outages {
+            row.push(queue.down.to_string());
         }
         if has_copies {
             row.push(queue.duplicated.to_string());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use layercast_atm::{CellContract, FramePolicing, QueueConfig};
 use layercast_core::{Rate, Span, Time};
-use layercast_link::{Jitter, LinkConfig, Loss};
+use layercast_link::{Jitter, LinkConfig, Loss, Outages};
 use layercast_tcp::TcpConfig;
 use layercast_workload::Workload;
 use layercast_workload::dist::Distribution;
@@ -120,6 +120,8 @@ pub struct Link {
     pub delay: Span,
     /// Largest IP packet.
     pub mtu: u32,
+    /// When a direction is down.
+    pub down: [Outages; 2],
 }
 
 /// One direction of a link.

@@ -19,7 +19,7 @@ fn link() -> impl Strategy<Value = String> {
     })
 }
 
-/// A scenario whose links vary delays, change the order, lose in bursts, or deliver twice.
+/// A scenario whose links vary delays, change the order, lose in bursts, deliver twice, or are down for a time.
 #[allow(dead_code, reason = "the golden corpus has none")]
 pub(crate) fn impaired(others: Vec<&'static str>) -> impl Strategy<Value = String> {
     let how = prop::sample::select(vec![
@@ -27,6 +27,7 @@ pub(crate) fn impaired(others: Vec<&'static str>) -> impl Strategy<Value = Strin
         r#"jitter = { normal = "1ms" }, reorder = true"#,
         "duplicate = 0.1",
         r#"jitter = { uniform = "3ms" }, reorder = true, duplicate = 0.05"#,
+        r#"down = "300ms..320ms,600ms..650ms", back = { down = "500ms..520ms" }"#,
         "gilbert = { p_gb = 0.01, p_bg = 0.2 }",
     ]);
     let are_all = any::<bool>();

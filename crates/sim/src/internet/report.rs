@@ -301,6 +301,9 @@ pub struct QueueReport {
     pub dropped_red: u64,
     /// Packets lost on the link.
     pub lost: u64,
+    /// Packets lost because the link was down.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub down: u64,
     /// Packets marked (ECN).
     pub marked: u64,
     /// Packets that arrived twice.

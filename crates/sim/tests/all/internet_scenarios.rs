@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES};
+use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES, Quantity as _};
 use layercast_core::{Rate, Span};
+use layercast_link::Outages;
 use layercast_sim::internet::scenario::{
     AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CpuSpec, DatagramSpec, EcnName, FlowSpec,
     GenerateSpec, HostSpec, LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName,
@@ -313,30 +314,44 @@ prop_compose! {
         -> GilbertSpec { GilbertSpec { p_gb, p_bg, good, bad } }
 }
 
+fn outages() -> impl Strategy<Value = Text<Outages>> {
+    prop::collection::vec((1..1_000_u64, 1..1_000_u64), 0..3).prop_map(|intervals| {
+        let mut at = 0;
+        let texts = intervals.into_iter().map(|(gap, long)| {
+            let from = at + gap;
+            at = from + long;
+            format!("{from}ms..{at}ms")
+        });
+        let text = texts.collect::<Vec<_>>().join(",");
+        let text = if text.is_empty() { "never" } else { &text };
+        Text(Outages::parse(text).unwrap())
+    })
+}
+
 prop_compose! {
     fn impaired()(gilbert in prop::option::of(gilbert()), jitter in prop::option::of((span(), any::<bool>())), reorder: bool,
-        duplicate in 0.0..1.0_f64)
-        -> (Option<GilbertSpec>, Option<JitterSpec>, bool, f64) {
+        duplicate in 0.0..1.0_f64, down in prop::option::of(outages()))
+        -> (Option<GilbertSpec>, Option<JitterSpec>, bool, f64, Option<Text<Outages>>) {
         let jitter = jitter.map(|(Text(span), normal)| match normal {
             true => JitterSpec::Normal(span),
             false => JitterSpec::Uniform(span),
         });
-        (gilbert, jitter, reorder, duplicate)
+        (gilbert, jitter, reorder, duplicate, down)
     }
 }
 
 prop_compose! {
     fn back()(rate in prop::option::of(rate()), queue in prop::option::of(limit()),
         red in prop::option::of(red()), mark in prop::option::of(limit()), loss in prop::option::of(0.0..1.0_f64),
-        gilbert in prop::option::of(gilbert()))
-        -> BackSpec { BackSpec { rate, queue, red, mark, loss, gilbert } }
+        gilbert in prop::option::of(gilbert()), down in prop::option::of(outages()))
+        -> BackSpec { BackSpec { rate, queue, red, mark, loss, gilbert, down } }
 }
 
 prop_compose! {
     fn link()(ends: [String; 2], rate in rate(), delay in span(), queue in limit(), red in prop::option::of(red()),
-        mark in prop::option::of(limit()), loss in 0.0..1.0_f64, (gilbert, jitter, reorder, duplicate) in impaired(), mtu: u32,
+        mark in prop::option::of(limit()), loss in 0.0..1.0_f64, (gilbert, jitter, reorder, duplicate, down) in impaired(), mtu: u32,
         back in prop::option::of(back()))
-        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, loss, gilbert, jitter, reorder, duplicate, mtu, back } }
+        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, loss, gilbert, jitter, reorder, duplicate, down, mtu, back } }
 }
 
 prop_compose! {

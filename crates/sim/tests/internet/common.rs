@@ -48,6 +48,7 @@ pub fn link(a: u32, b: u32, bps: u64, delay: Span, limit: Limit) -> Link {
         ways: [way; 2],
         delay,
         mtu: 1_500,
+        down: Default::default(),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use layercast_core::quantity::Quantity as _;
 use layercast_core::{Cause, Observer, Record, Span, TraceEvent};
+use layercast_link::Outages;
 use layercast_sim::internet::*;
 
 use super::common::*;
@@ -44,11 +46,12 @@ fn cause_name(cause: Cause) -> &'static str {
         Cause::QueueFull => "full",
         Cause::EarlyDrop => "early",
         Cause::LinkLoss => "lost",
+        Cause::LinkDown => "down",
         other => panic!("{other:?}"),
     }
 }
 
-/// Two directions of a slow link: one with RED, the other with losses; and an unlimited link.
+/// Two directions of a slow link: one with RED that is down for a time, the other with losses; and an unlimited link.
 fn network() -> Network {
     let mut network = dumbbell(3, 5_000_000, Span::from_ms(5), Limit::Packets(20), 20.0);
     let red = Red {
@@ -61,6 +64,7 @@ fn network() -> Network {
     };
     network.links[0].ways[0].queue.red = Some(red);
     network.links[0].ways[1].impair = Impairments::losing(0.02);
+    network.links[0].down[0] = Outages::parse("3s..3.2s").unwrap();
     // Back from right to left, through the direction that loses.
     network.flows.push(flow(
         "back",
@@ -92,6 +96,7 @@ fn the_trace_has_each_lost_packet_and_each_connection() {
             ("full", queue.dropped_full),
             ("early", queue.dropped_red),
             ("lost", queue.lost),
+            ("down", queue.down),
         ];
         for (cause, count) in counts.into_iter().filter(|it| it.1 > 0) {
             expected.insert((queue.name.clone(), "link", cause.to_owned()), count);
@@ -99,7 +104,9 @@ fn the_trace_has_each_lost_packet_and_each_connection() {
     }
     let causes: Vec<&str> = expected.keys().map(|key| key.2.as_str()).collect();
     assert!(
-        causes.contains(&"early") && causes.contains(&"lost"),
+        ["early", "lost", "down"]
+            .iter()
+            .all(|it| causes.contains(it)),
         "{causes:?}"
     );
     assert_eq!(seen.lost, expected);

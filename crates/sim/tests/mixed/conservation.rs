@@ -30,6 +30,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         r#"queue = "30 packets", loss = 0.02"#,
         r#"queue = "30 packets", mtu = 700"#,
         r#"queue = "60 packets""#,
+        r#"queue = "60 packets", down = "3s..3.5s,5s..5.2s""#,
         r#"queue = "60 packets", jitter = { uniform = "9ms" }, reorder = true, duplicate = 0.05"#,
     ]);
     let switches = any::<[bool; 7]>();
@@ -131,7 +132,7 @@ impl Plan {
 /// Packets that the network lost, by all that can lose one.
 fn lost(report: &Report) -> u64 {
     let queues = report.queues.iter();
-    let queues = queues.map(|it| it.dropped_full + it.dropped_red + it.lost);
+    let queues = queues.map(|it| it.dropped_full + it.dropped_red + it.lost + it.down);
     let classes = mets(report).classes.iter().map(|it| it.dropped_full);
     let adapters = report.atm.iter().flat_map(|atm| &atm.adapters);
     let frames = adapters.map(|it| it.frames_lost);

@@ -273,6 +273,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
         }; 2],
         delay: Span::from_ms(1),
         mtu: 4_000,
+        down: Default::default(),
     };
     Network {
         nodes: nodes.collect(),

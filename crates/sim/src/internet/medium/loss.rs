@@ -17,11 +17,7 @@ impl Medium<'_> {
     /// A link does not deliver a packet.
     #[cold]
     pub(crate) fn lost_on(&mut self, pipe: u32, id: PacketId, offered: Offered) {
-        let cause = match offered {
-            Offered::Arrives(_) | Offered::Twice(_) | Offered::Lost => Cause::LinkLoss,
-            Offered::Full => Cause::QueueFull,
-            Offered::Early => Cause::EarlyDrop,
-        };
+        let cause = offered.cause();
         let subject = Subject {
             node: self.pipes[pipe as usize].name(),
             machine: "link",

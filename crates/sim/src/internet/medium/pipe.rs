@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Rate, Span, Stream, Time, prefetch};
-use layercast_link::{Fate, Impair};
+use layercast_core::{Cause, Rate, Span, Stream, Time, prefetch};
+use layercast_link::{Fate, Impair, Outages};
 use layercast_tcp::Ecn;
 
 use crate::internet::network::{Impairments, Limit, Red, Way};
@@ -55,6 +55,8 @@ struct More {
     impair: Option<Impair>,
     /// Packets may leave it in another order than they entered it.
     disorders: bool,
+    /// When it is down.
+    outages: Outages,
     /// What finds more than that waiting is marked: packets, or bytes with what is left of the packet being sent.
     mark: Option<Limit>,
     /// Most bytes that may wait, what is left of the packet being sent among them.
@@ -64,6 +66,7 @@ struct More {
     full: u64,
     early: u64,
     lost: u64,
+    down: u64,
     marked: u64,
     duplicated: u64,
     waited: u128,
@@ -78,6 +81,8 @@ pub(crate) enum Offered {
     Twice([Time; 2]),
     /// It is sent and gets lost.
     Lost,
+    /// It is sent and comes to the end while the link is down.
+    Down,
     /// There is no room for it.
     Full,
     /// RED drops it.
@@ -88,6 +93,16 @@ impl Offered {
     /// Whether its transmission begins, at the end of which it may be lost.
     pub fn is_sent(self) -> bool {
         !matches!(self, Offered::Full | Offered::Early)
+    }
+
+    /// Why it does not arrive, if it does not.
+    pub fn cause(self) -> Cause {
+        match self {
+            Offered::Arrives(_) | Offered::Twice(_) | Offered::Lost => Cause::LinkLoss,
+            Offered::Down => Cause::LinkDown,
+            Offered::Full => Cause::QueueFull,
+            Offered::Early => Cause::EarlyDrop,
+        }
     }
 }
 
@@ -120,12 +135,14 @@ impl Pipe {
                 red: None,
                 impair: None,
                 disorders: false,
+                outages: Outages::default(),
                 mark: None,
                 most_bytes: None,
                 since: Time::ZERO,
                 full: 0,
                 early: 0,
                 lost: 0,
+                down: 0,
                 marked: 0,
                 duplicated: 0,
                 waited: 0,
@@ -150,6 +167,13 @@ impl Pipe {
         self
     }
 
+    /// With the times at which it is down.
+    pub fn with_outages(mut self, outages: Outages) -> Pipe {
+        self.more.outages = outages;
+        self.find_out();
+        self
+    }
+
     /// Any number of packets may wait: what enters is bounded elsewhere.
     pub fn take_all(&mut self) {
         self.most_waiting = u32::MAX;
@@ -159,7 +183,8 @@ impl Pipe {
 
     fn find_out(&mut self) {
         let more = &self.more;
-        self.is_special = more.most_bytes.is_some() || more.is_active() || more.impair.is_some();
+        let is_impaired = more.impair.is_some() || !more.outages.is_empty();
+        self.is_special = more.most_bytes.is_some() || more.is_active() || is_impaired;
     }
 
     /// How many bytes it has yet to send.
@@ -269,11 +294,8 @@ impl Pipe {
         }
         self.bytes += u64::from(bytes);
         self.busy_until = start.saturating_add(sending);
-        if self.is_special
-            && let Some(impair) = &mut self.more.impair
-        {
-            let fate = impair.fate(self.busy_until);
-            return self.count(fate);
+        if self.is_special {
+            return self.fate(self.busy_until);
         }
         Offered::Arrives(self.busy_until.saturating_add(self.delay))
     }
@@ -283,15 +305,28 @@ impl Pipe {
         self.more.duplicated += 1;
     }
 
-    fn count(&mut self, fate: Fate) -> Offered {
-        match fate {
-            Fate::Lost => {
-                self.more.lost += 1;
-                Offered::Lost
-            }
-            Fate::Arrives(at) => Offered::Arrives(at),
-            Fate::Twice(times) => Offered::Twice(times),
-        }
+    /// What becomes of a packet whose last bit leaves then.
+    fn fate(&mut self, ready: Time) -> Offered {
+        let more = &mut *self.more;
+        let fate = match &mut more.impair {
+            Some(impair) => impair.fate(ready),
+            None => Fate::Arrives(self.busy_until.saturating_add(self.delay)),
+        };
+        let is_up = |at: &Time| !more.outages.cover(*at);
+        let offered = match fate {
+            Fate::Lost => Offered::Lost,
+            Fate::Twice(times) if times.iter().all(is_up) => Offered::Twice(times),
+            Fate::Arrives(at) if is_up(&at) => Offered::Arrives(at),
+            Fate::Arrives(_) => Offered::Down,
+            // One of the two gets through, or none.
+            Fate::Twice(times) => match times.into_iter().find(is_up) {
+                Some(at) => Offered::Arrives(at),
+                None => Offered::Down,
+            },
+        };
+        more.lost += u64::from(offered == Offered::Lost);
+        more.down += u64::from(offered == Offered::Down);
+        offered
     }
 
     /// Takes a packet of `bytes` bytes from a sender that has the line for itself and sends its last bit at `ready`.
@@ -302,11 +337,8 @@ impl Pipe {
         let sending = self.time_for(bytes);
         self.idle += ready.saturating_sub(sending).since(self.busy_until);
         self.busy_until = self.busy_until.max(ready);
-        if self.is_special
-            && let Some(impair) = &mut self.more.impair
-        {
-            let fate = impair.fate(ready);
-            return self.count(fate);
+        if self.is_special {
+            return self.fate(ready);
         }
         Offered::Arrives(self.busy_until.saturating_add(self.delay))
     }
@@ -344,7 +376,8 @@ impl Pipe {
         (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
         let more = &mut *self.more;
         (more.full, more.early, more.waited) = (0, 0, 0);
-        (more.lost, more.marked, more.duplicated) = (0, 0, 0);
+        (more.lost, more.down) = (0, 0);
+        (more.marked, more.duplicated) = (0, 0);
         // A pause still open now counts as one from its start, which is after the last transmission.
         more.since = self.busy_until.min(now);
     }
@@ -365,6 +398,7 @@ impl Pipe {
             dropped_full: more.full,
             dropped_red: more.early,
             lost: more.lost,
+            down: more.down,
             marked: more.marked,
             duplicated: more.duplicated,
             utilisation: ratio(busy.as_ps() as f64, now.since(since).as_ps() as f64),
@@ -458,6 +492,7 @@ impl RedState {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::quantity::Quantity as _;
     use layercast_core::{Machine, Off};
     use layercast_link::{Jitter, Link, LinkInput, Loss};
     use proptest::prelude::*;
@@ -563,7 +598,7 @@ mod tests {
                 match offered {
                     Offered::Arrives(at) => arrivals.push((at, item)),
                     Offered::Twice(times) => arrivals.extend(times.map(|at| (at, item))),
-                    Offered::Lost | Offered::Full | Offered::Early => {}
+                    Offered::Lost | Offered::Down | Offered::Full | Offered::Early => {}
                 }
                 link.handle(now, LinkInput { ready: pipe.free_from(), item }, &mut Off);
             }
@@ -580,6 +615,32 @@ mod tests {
             };
             prop_assert_eq!(used(&own), used(&pipe));
         }
+    }
+
+    /// As on a link of METS with a fault: the end decides, and the sender does not know.
+    #[test]
+    fn what_comes_to_the_end_of_a_link_that_is_down_is_lost() {
+        let rate = Rate::from_bps(8_000_000);
+        let delay = Span::from_ms(5);
+        let outages = Outages::parse("6ms..8ms,20ms..30ms").unwrap();
+        let mut pipe = Pipe::new("a->b".into(), rate, delay, 1_500).with_outages(outages);
+        let mut at = |ms| pipe.offer(Time::ZERO + Span::from_ms(ms), 1_000, &mut Ecn::NotCapable);
+        let arrives = |ms| Offered::Arrives(Time::ZERO + Span::from_ms(ms));
+        // On its way as the link falls, waiting, and sent while it is down.
+        assert_eq!(
+            [at(0), at(0), at(0)],
+            [Offered::Down, Offered::Down, arrives(8)]
+        );
+        assert_eq!(
+            [at(7), at(13), at(14)],
+            [arrives(13), arrives(19), Offered::Down]
+        );
+        assert_eq!([at(23), at(24)], [Offered::Down, arrives(30)]);
+        let report = pipe.report(Time::ZERO + Span::from_ms(25), Time::ZERO);
+        assert_eq!(
+            (report.offered, report.sent, report.down, report.lost),
+            (8, 8, 4, 0)
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
 use layercast_core::{Rate, Span};
-use layercast_link::Jitter;
+use layercast_link::{Jitter, Outages};
 use layercast_tcp::{Profile, TcpConfig};
 
 use super::check::{
@@ -19,6 +19,7 @@ use super::tcp::PROFILES;
 use crate::internet::components::Components;
 use crate::internet::network::{AtmLink, CpuCost, Impairments, Lan, Link, Node, NodeIndex, Role};
 use crate::scenario::JitterSpec;
+use crate::text::Text;
 
 /// What a name is the name of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -285,7 +286,7 @@ impl<'a> Builder<'a> {
         let mark = line.mark.map(|mark| mark.0);
         let queue = (line.queue.0, mark);
         let there = way(&at, line.rate.0, queue, line.red, impair)?;
-        let back = line.back.unwrap_or_default();
+        let back = line.back.clone().unwrap_or_default();
         let at_back = |name: &str| at(&format!("back.{name}"));
         let impair = Impairments {
             loss: match (back.loss, back.gilbert) {
@@ -298,6 +299,9 @@ impl<'a> Builder<'a> {
             Some(_) => (back.red, back.mark),
             None => (back.red.or(line.red), back.mark.or(line.mark)),
         };
+        let outages = |it: Option<Text<Outages>>| it.map(|it| it.0).unwrap_or_default();
+        let back_down = outages(back.down.or_else(|| line.down.clone()));
+        let down = [outages(line.down.clone()), back_down];
         let mark = mark.map(|mark| mark.0);
         let back = way(
             &at_back,
@@ -313,6 +317,7 @@ impl<'a> Builder<'a> {
             ways: [there, back],
             delay: line.delay.0,
             mtu: line.mtu,
+            down,
         });
         Ok(())
     }

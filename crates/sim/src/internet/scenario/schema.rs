@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use layercast_core::{Rate, Span};
+use layercast_link::Outages;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -255,6 +256,9 @@ pub struct LineSpec {
     #[serde(default, skip_serializing_if = "is_never")]
     #[schemars(range(min = 0, max = 1))]
     pub duplicate: f64,
+    /// When the link is down: packets that arrive at its end meanwhile are lost. Routes do not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<Text<Outages>>,
     /// Largest IP packet.
     #[serde(default = "mtu")]
     #[schemars(range(min = 68, max = 65_535))]
@@ -302,6 +306,9 @@ pub struct LinkSpec {
     #[serde(default, skip_serializing_if = "is_never")]
     #[schemars(range(min = 0, max = 1))]
     pub duplicate: f64,
+    /// When the link is down: packets that arrive at its end meanwhile are lost. Routes do not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<Text<Outages>>,
     /// Largest IP packet.
     #[serde(default = "mtu")]
     #[schemars(range(min = 68, max = 65_535))]
@@ -324,14 +331,15 @@ impl LinkSpec {
             jitter: self.jitter,
             reorder: self.reorder,
             duplicate: self.duplicate,
+            down: self.down.clone(),
             mtu: self.mtu,
-            back: self.back,
+            back: self.back.clone(),
         }
     }
 }
 
 /// Properties of the reverse direction; with `queue`, `red` and `mark` are not inherited.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackSpec {
     /// Rate of IP packets, headers included.
@@ -353,6 +361,9 @@ pub struct BackSpec {
     /// Losses in bursts, in place of loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert: Option<GilbertSpec>,
+    /// When this direction is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<Text<Outages>>,
 }
 
 fn is_never(probability: &f64) -> bool {

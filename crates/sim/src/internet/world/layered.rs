@@ -141,6 +141,8 @@ fn plan(net: scenario::Network) -> Network {
             ways: ports.map(way),
             delay: ports[0].map_or(Span::ZERO, |it| it.out.delay),
             mtu: MAX_MTU,
+            // Faults of links are those of the stations.
+            down: Default::default(),
         }
     });
     Network {

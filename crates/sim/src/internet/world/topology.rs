@@ -12,7 +12,7 @@ use crate::internet::error::NetworkError;
 use crate::internet::medium::hop::{Hop, Interface};
 use crate::internet::medium::pipe::Pipe;
 use crate::internet::medium::routes::{Addresses, Adjacency, Routes};
-use crate::internet::network::{Lan, Link, Network, NodeIndex, Role, Traffic};
+use crate::internet::network::{Lan, Link, Network, NodeIndex, Role, Traffic, Way};
 use crate::internet::{atm, check};
 use crate::ties::Turns;
 
@@ -96,9 +96,10 @@ fn name_of(network: &Network, link: &Link, way: usize) -> String {
 
 fn pipe_of(network: &Network, link: &Link, way: usize, name: String, of_its_own: &str) -> Pipe {
     let Link { delay, mtu, .. } = *link;
-    let way = link.ways[way];
-    let pipe = Pipe::new(name, way.rate, delay, mtu);
-    pipe.with_way(way, (network.seed, of_its_own))
+    let Way { rate, .. } = link.ways[way];
+    let pipe = Pipe::new(name, rate, delay, mtu);
+    pipe.with_way(link.ways[way], (network.seed, of_its_own))
+        .with_outages(link.down[way].clone())
 }
 
 fn endpoints(network: &Network) -> Result<Vec<(Endpoint, NodeIndex)>, NetworkError> {

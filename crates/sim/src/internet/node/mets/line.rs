@@ -86,9 +86,9 @@ impl Line {
                 self.fly(pipe, (first, bytes), item.clone(), medium);
                 self.fly(pipe, (at, bytes), item, medium);
             }
-            Offered::Lost | Offered::Full | Offered::Early => {
+            lost => {
                 self.stats.lost += 1;
-                medium.lost_before(pipe, Cause::LinkLoss);
+                medium.lost_before(pipe, lost.cause());
             }
         }
     }
