@@ -37,6 +37,11 @@ pub(crate) struct Calendar<T: Waits> {
     taken: u32,
     since: Time,
     look_after: u32,
+    /// Since then, how many items of a day gave way to others that were added on it, and days that began.
+    moved: u64,
+    begun: u32,
+    /// By which power of two a day is shorter than the time between items says.
+    shorter: u32,
     /// Decides between those that are due at one instant.
     pub turns: T::Turns,
     #[cfg(test)]
@@ -60,6 +65,9 @@ const SCOUTED: u64 = 8;
 /// How many are added before they are filed, if there are more days than these.
 const ADDED: usize = 8;
 const LARGE: usize = 1 << 13;
+/// How many give way to an item where days are too long, and how many a day has where they are too short.
+const MANY: u64 = 4;
+const FEW: u32 = 2;
 /// How often the length of a day is looked at, in items taken: at first, and after a while.
 const LOOK: std::ops::RangeInclusive<u32> = 64..=4_096;
 
@@ -92,6 +100,9 @@ impl<T: Waits> Calendar<T> {
             taken: 0,
             since: Time::ZERO,
             look_after: *LOOK.start(),
+            moved: 0,
+            begun: 0,
+            shorter: 0,
             turns,
             #[cfg(test)]
             shuffled: shuffle::Shuffled::default(),
@@ -195,6 +206,7 @@ impl<T: Waits> Calendar<T> {
 
     fn add_today(&mut self, at: Time, item: T) {
         let place = put_after_later(&mut self.due, (at, item));
+        self.moved += (self.due.len() - 1 - place) as u64;
         let equals = self.due[..place].iter().rev();
         let equals = equals.take_while(|&&(other, _)| other == at);
         let has_equals = place > 0 && self.due[place - 1].0 == at;
@@ -253,6 +265,7 @@ impl<T: Waits> Calendar<T> {
             }
         }
         self.today = day;
+        self.begun += 1;
     }
 
     /// Days from one to the next after it that has entries, in the round of the year.
@@ -348,12 +361,23 @@ impl<T: Waits> Calendar<T> {
     }
 
     /// Makes days as long as the time between a few items, and the year as long as items wait.
+    ///
+    /// Where items come in bursts, that is mostly the time between bursts: days are shorter while many items give way, as long as
+    /// some are due on each (the costs decide, as in the SNOOPy queue of Tan and Thng 2000).
     #[cold]
     fn look(&mut self, now: Time) {
         let between = now.since(self.since).as_ps() / u64::from(self.taken);
-        (self.taken, self.since) = (0, now);
+        let moved = self.moved / u64::from(self.taken);
+        if moved >= MANY {
+            self.shorter += moved.ilog2();
+        } else if self.taken < FEW * self.begun {
+            self.shorter = self.shorter.saturating_sub(1);
+        }
+        (self.taken, self.since, self.moved, self.begun) = (0, now, 0, 0);
         self.look_after = (2 * self.look_after).min(*LOOK.end());
-        let shift = between.max(LEAST_DAY).ilog2() + 2;
+        let longest = between.max(LEAST_DAY).ilog2() + 2;
+        let shift = longest.saturating_sub(self.shorter).max(LEAST_DAY.ilog2());
+        self.shorter = longest - shift;
         let days = self
             .waiting
             .next_power_of_two()
@@ -430,6 +454,32 @@ mod tests {
             Some((at.as_ps(), calendar.take()?))
         })
         .collect()
+    }
+
+    /// As cells of frames over a few links in a row: most of the time there is nothing.
+    #[test]
+    fn days_are_short_where_items_come_in_bursts() {
+        const DELAY: u64 = 10_000_000;
+        let mut calendar = calendar(false);
+        let (mut last, mut taken) = (0, 0);
+        for burst in 1..=400_u64 {
+            for n in 0..30 {
+                let at = burst * 4_000_000_000 + n * 424_000;
+                calendar.add(Time::from_ps(at), 0);
+            }
+            while let Some(at) = calendar.next() {
+                let at = at.as_ps();
+                let link = calendar.take().unwrap();
+                assert!(at >= last);
+                (last, taken) = (at, taken + 1);
+                if link < 3 {
+                    calendar.add(Time::from_ps(at + DELAY), link + 1);
+                }
+            }
+        }
+        assert_eq!(taken, 400 * 30 * 4);
+        // What passes a link comes on another day.
+        assert!(1 << calendar.shift <= DELAY, "{}", calendar.shift);
     }
 
     #[test]
