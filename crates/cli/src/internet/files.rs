@@ -90,6 +90,28 @@ pub fn write_summary(folder: &Path, network: &Network, summary: &Summary) -> Out
     }
 }
 
+/// Writes a table of its own.
+fn table<'a, const N: usize>(
+    folder: &Path,
+    name: &str,
+    columns: [(&str, Kind); N],
+    rows: impl Iterator<Item = [Cell<'a>; N]>,
+) -> Outcome {
+    let mut sheet = Sheet::create(folder.join(name), &columns)?;
+    for row in rows {
+        sheet.row(row)?;
+    }
+    sheet.finish()
+}
+
+fn count<'a>(count: impl Into<u64>) -> Cell<'a> {
+    Cell::Whole(Some(count.into()))
+}
+
+fn real<'a>(number: f64) -> Cell<'a> {
+    Cell::Real(Some(number))
+}
+
 fn flows(folder: &Path, report: &Report) -> Outcome {
     let columns = [
         ("name", Kind::Text),
@@ -108,13 +130,11 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
         ("offered_bytes", Kind::Whole),
         ("ecn_reductions", Kind::Whole),
     ];
-    let mut sheet = Sheet::create(folder.join("flows.parquet"), &columns)?;
-    for flow in &report.flows {
-        let count = |count: u64| Cell::Whole(Some(count));
-        sheet.row([
+    let rows = report.flows.iter().map(|flow| {
+        [
             Cell::Text(&flow.name),
             count(flow.bytes),
-            Cell::Real(Some(flow.goodput_bps)),
+            real(flow.goodput_bps),
             count(flow.sent),
             count(flow.received),
             count(flow.retransmitted),
@@ -122,14 +142,14 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             count(flow.fast_retransmits),
             Cell::Real(flow.mean_delay),
             Cell::Real(flow.completed),
-            Cell::Real(Some(flow.start)),
+            real(flow.start),
             Cell::Text(&flow.source),
             Cell::Text(flow.destination.as_deref().unwrap_or_default()),
             Cell::Whole(flow.offered_bytes),
             count(flow.ecn_reductions),
-        ])?;
-    }
-    sheet.finish()
+        ]
+    });
+    table(folder, "flows.parquet", columns, rows)
 }
 
 /// Each transfer of a generator, in the order of their starts.
@@ -149,25 +169,24 @@ fn transfers(folder: &Path, network: &Network, report: &Report) -> Outcome {
         ("retransmitted", Kind::Whole),
         ("timeouts", Kind::Whole),
     ];
-    let mut sheet = Sheet::create(folder.join("transfers.parquet"), &columns)?;
     let name = |node: NodeIndex| network.nodes[node.0 as usize].name.as_str();
-    for generator in &report.generators {
-        for it in &generator.transfers {
-            sheet.row([
+    let rows = report.generators.iter().flat_map(|generator| {
+        generator.transfers.iter().map(move |it| {
+            [
                 Cell::Text(&generator.name),
                 Cell::Text(name(it.from)),
                 Cell::Text(name(it.to)),
-                Cell::Whole(Some(it.bytes)),
-                Cell::Real(Some(it.start.as_secs_f64())),
+                count(it.bytes),
+                real(it.start.as_secs_f64()),
                 Cell::Real(it.end.map(|end| end.as_secs_f64())),
                 Cell::Real(it.ideal.map(|ideal| ideal.as_secs_f64())),
                 Cell::Real(it.slowdown()),
-                Cell::Whole(Some(it.retransmitted.into())),
-                Cell::Whole(Some(it.timeouts.into())),
-            ])?;
-        }
-    }
-    sheet.finish()
+                count(it.retransmitted),
+                count(it.timeouts),
+            ]
+        })
+    });
+    table(folder, "transfers.parquet", columns, rows)
 }
 
 fn receivers(folder: &Path, report: &Report) -> Outcome {
@@ -184,22 +203,21 @@ fn receivers(folder: &Path, report: &Report) -> Outcome {
         ("completed", Kind::Real),
         ("failed", Kind::Text),
     ];
-    let mut sheet = Sheet::create(folder.join("receivers.parquet"), &columns)?;
-    for flow in &report.flows {
-        for receiver in &flow.receivers {
-            sheet.row([
+    let rows = report.flows.iter().flat_map(|flow| {
+        flow.receivers.iter().map(move |receiver| {
+            [
                 Cell::Text(&flow.name),
                 Cell::Text(&receiver.name),
                 Cell::Real(receiver.joined),
                 Cell::Whole(receiver.first_byte),
-                Cell::Whole(Some(receiver.bytes)),
-                Cell::Real(Some(receiver.goodput_bps)),
+                count(receiver.bytes),
+                real(receiver.goodput_bps),
                 Cell::Real(receiver.completed),
                 Cell::Text(receiver.failed.as_deref().unwrap_or("")),
-            ])?;
-        }
-    }
-    sheet.finish()
+            ]
+        })
+    });
+    table(folder, "receivers.parquet", columns, rows)
 }
 
 fn queues(folder: &Path, report: &Report) -> Outcome {
@@ -219,11 +237,8 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
         ("duplicated", Kind::Whole),
         ("down", Kind::Whole),
     ];
-    let mut sheet = Sheet::create(folder.join("queues.parquet"), &columns)?;
-    for queue in &report.queues {
-        let count = |count: u64| Cell::Whole(Some(count));
-        let real = |number: f64| Cell::Real(Some(number));
-        sheet.row([
+    let rows = report.queues.iter().map(|queue| {
+        [
             Cell::Text(&queue.name),
             count(queue.offered),
             count(queue.sent),
@@ -234,13 +249,13 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
             real(queue.utilisation),
             real(queue.mean_waiting),
             real(queue.mean_wait),
-            count(u64::from(queue.max_waiting)),
+            count(queue.max_waiting),
             count(queue.marked),
             count(queue.duplicated),
             count(queue.down),
-        ])?;
-    }
-    sheet.finish()
+        ]
+    });
+    table(folder, "queues.parquet", columns, rows)
 }
 
 fn cell_queues(folder: &Path, atm: &AtmReport) -> Outcome {
@@ -252,17 +267,15 @@ fn cell_queues(folder: &Path, atm: &AtmReport) -> Outcome {
         ("max_len", Kind::Whole),
         ("utilisation", Kind::Real),
     ];
-    let mut sheet = Sheet::create(folder.join("cell_queues.parquet"), &columns)?;
-    for queue in &atm.queues {
-        let count = |count: u64| Cell::Whole(Some(count));
-        sheet.row([
+    let rows = atm.queues.iter().map(|queue| {
+        [
             Cell::Text(&queue.name),
             count(queue.received),
             count(queue.sent),
             count(queue.dropped),
-            count(u64::from(queue.max_len)),
-            Cell::Real(Some(queue.utilisation)),
-        ])?;
-    }
-    sheet.finish()
+            count(queue.max_len),
+            real(queue.utilisation),
+        ]
+    });
+    table(folder, "cell_queues.parquet", columns, rows)
 }
