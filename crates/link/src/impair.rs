@@ -50,21 +50,12 @@ impl LinkConfig {
             Err(ConfigError { field, problem })
         };
         check("duplicate", self.duplicate)?;
-        match self.loss {
-            Loss::None => Ok(()),
-            Loss::Bernoulli { p } => check("loss.p", p),
-            Loss::GilbertElliott {
-                p_gb,
-                p_bg,
-                loss_good,
-                loss_bad,
-            } => {
-                check("loss.p_gb", p_gb)?;
-                check("loss.p_bg", p_bg)?;
-                check("loss.loss_good", loss_good)?;
-                check("loss.loss_bad", loss_bad)
-            }
-        }
+        let names = match self.loss {
+            Loss::Bernoulli { .. } => ["loss.p"; 4],
+            _ => ["loss.p_gb", "loss.p_bg", "loss.loss_good", "loss.loss_bad"],
+        };
+        let mut each = names.into_iter().zip(self.loss.probabilities());
+        each.try_for_each(|(field, p)| check(field, p))
     }
 }
 

@@ -27,32 +27,33 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Whether the first state is the bad one: with the share of time that it has in the long run.
-    pub fn begins_bad(self, random: &mut Stream) -> bool {
+    /// Of a change from good to bad and from bad to good, and of loss in the good and in the bad state. What has one state stays
+    /// in the good one.
+    pub fn probabilities(self) -> [f64; 4] {
         match self {
-            Loss::GilbertElliott { p_gb, p_bg, .. } if p_gb > 0.0 => {
-                random.chance(p_gb / (p_gb + p_bg))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the next item is lost; its state may change before.
-    #[inline]
-    pub fn loses(self, is_bad: &mut bool, random: &mut Stream) -> bool {
-        match self {
-            Loss::None => false,
-            Loss::Bernoulli { p } => random.chance(p),
+            Loss::None => [0.0; 4],
+            Loss::Bernoulli { p } => [0.0, 0.0, p, p],
             Loss::GilbertElliott {
                 p_gb,
                 p_bg,
                 loss_good,
                 loss_bad,
-            } => {
-                *is_bad ^= random.chance(if *is_bad { p_bg } else { p_gb });
-                random.chance(if *is_bad { loss_bad } else { loss_good })
-            }
+            } => [p_gb, p_bg, loss_good, loss_bad],
         }
+    }
+
+    /// Whether the first state is the bad one: with the share of time that it has in the long run.
+    pub fn begins_bad(self, random: &mut Stream) -> bool {
+        let [to_bad, to_good, ..] = self.probabilities();
+        to_bad > 0.0 && random.chance(to_bad / (to_bad + to_good))
+    }
+
+    /// Whether the next item is lost; its state may change before.
+    #[inline]
+    pub fn loses(self, is_bad: &mut bool, random: &mut Stream) -> bool {
+        let [to_bad, to_good, in_good, in_bad] = self.probabilities();
+        *is_bad ^= random.chance(if *is_bad { to_good } else { to_bad });
+        random.chance(if *is_bad { in_bad } else { in_good })
     }
 }
 
