@@ -319,8 +319,7 @@ impl Station {
                     return Some(SwitchTransmit::Pdu {
                         port,
                         pdu,
-                        start,
-                        tx,
+                        at: (start, tx),
                     });
                 }
             }

@@ -264,14 +264,9 @@ impl Machines {
         loop {
             while let Some(transmit) = self.station.poll_transmit(now, obs) {
                 match transmit {
-                    StationTransmit::Pdu {
-                        port,
-                        pdu,
-                        start,
-                        tx,
-                    } => {
+                    StationTransmit::Pdu { port, pdu, at } => {
                         if let Some(port) = self.ports.port_mut(port) {
-                            port.egress.send(now, (start, tx), pdu, obs);
+                            port.egress.send(now, at, pdu, obs);
                         }
                     }
                     StationTransmit::Signal { port, signal } => self.ports.signal(port, &signal),

@@ -466,8 +466,8 @@ impl Receiver {
     fn settle<O: Observer>(&mut self, now: Time, obs: &mut O) {
         while let Some(transmit) = self.station.poll_transmit(now, obs) {
             match transmit {
-                StationTransmit::Pdu { pdu, start, tx, .. } => {
-                    self.egress.send(now, (start, tx), pdu, obs);
+                StationTransmit::Pdu { pdu, at, .. } => {
+                    self.egress.send(now, at, pdu, obs);
                 }
                 StationTransmit::Signal { signal, .. } => {
                     if let Some(upstream) = &self.upstream {

@@ -175,11 +175,9 @@ fn run(mut ends: [Station; 2], span: Span, timers: Timers) -> (Vec<String>, [u64
                 log.push(format!("{now:?} {end} {transmit:?}"));
                 let (at, input) = match transmit {
                     SwitchTransmit::Pdu {
-                        pdu,
-                        start,
-                        tx,
                         port,
-                        ..
+                        pdu,
+                        at: (start, tx),
                     } => (start + tx, SwitchInput::Pdu { port, pdu }),
                     SwitchTransmit::Signal { port, signal } => {
                         (now, SwitchInput::Signal { port, signal })
@@ -316,8 +314,7 @@ fn what_does_not_decode_is_counted_by_the_station() {
     let transmit = SwitchTransmit::Pdu {
         port,
         pdu,
-        start,
-        tx,
+        at: (start, tx),
     };
     station.give_inner(Time::ZERO, transmit, &mut Off);
     let stats = StationStats {

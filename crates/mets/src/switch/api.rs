@@ -49,10 +49,8 @@ pub enum SwitchTransmit {
         port: PortId,
         /// What.
         pdu: LinkPdu,
-        /// When its first bit leaves; not later than the poll that gives it.
-        start: Time,
-        /// How long the line is busy with it.
-        tx: Span,
+        /// When its first bit leaves, not later than the poll that gives it, and how long the line is busy with it.
+        at: (Time, Span),
     },
     /// A message on the reliable channel of a link.
     Signal {

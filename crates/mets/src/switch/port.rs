@@ -54,8 +54,7 @@ impl Port {
         Some(SwitchTransmit::Pdu {
             port: self.id,
             pdu,
-            start,
-            tx,
+            at: (start, tx),
         })
     }
 }

@@ -310,11 +310,8 @@ fn settle(switch: &mut Switch, now: Time) {
     while let Some(out) = switch.poll_transmit(now, &mut Off) {
         given += 1;
         assert!(given < 10_000, "one input must not cause endless output");
-        if let SwitchTransmit::Pdu {
-            port, start, pdu, ..
-        } = out
-        {
-            assert!(start <= now);
+        if let SwitchTransmit::Pdu { port, pdu, at } = out {
+            assert!(at.0 <= now);
             let carriage = carriage_of(port);
             let is_cell = matches!(pdu, LinkPdu::Cell(_));
             assert!(port == PortId::LOCAL || is_cell == (carriage == Carriage::Cells));

@@ -313,8 +313,7 @@ impl Net {
                 SwitchTransmit::Pdu {
                     port,
                     pdu,
-                    start,
-                    tx,
+                    at: (start, tx),
                 } => {
                     assert!(start <= now);
                     let at = start + tx + DELAY;

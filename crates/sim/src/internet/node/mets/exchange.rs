@@ -107,17 +107,11 @@ impl Stations<'_> {
         loop {
             while let Some(transmit) = station.poll_transmit(now, &mut medium.engine.obs) {
                 match transmit {
-                    StationTransmit::Pdu {
-                        port,
-                        pdu,
-                        start,
-                        tx,
-                    } => {
+                    StationTransmit::Pdu { port, pdu, at } => {
                         let wire = out_wire(&self.net, place, port);
                         if let Some(capture) = &mut self.capture {
-                            capture.write(wire, start, &pdu);
+                            capture.write(wire, at.0, &pdu);
                         }
-                        let at = (start, tx);
                         let wires = (&mut self.wires[..], wire);
                         wires::send(wires, at, pdu, &mut self.kernel, medium);
                     }
