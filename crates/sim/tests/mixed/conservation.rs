@@ -1,4 +1,4 @@
-//! No packet comes from nowhere or is lost without being counted, in random networks with METS, TCP and UDP.
+//! No packet comes from nowhere or is lost without being counted, in random networks with METS, TCP, XTP and UDP.
 
 use layercast_sim::internet::scenario::Scenario;
 use layercast_sim::internet::{Internet, Report, Stopped, Watch};
@@ -19,6 +19,7 @@ struct Plan {
     through_switch: bool,
     udp: u8,
     tcp: u8,
+    xtp: bool,
     seed: u64,
 }
 
@@ -33,9 +34,24 @@ fn plan() -> impl Strategy<Value = Plan> {
         r#"queue = "60 packets", down = "3s..3.5s,5s..5.2s""#,
         r#"queue = "60 packets", jitter = { uniform = "9ms" }, reorder = true, duplicate = 0.05"#,
     ]);
-    let switches = any::<[bool; 7]>();
+    let switches = any::<[bool; 8]>();
     (trunk, switches, 0..3_u8, 0..3_u8, 1..1_000_u64).prop_map(
-        |(trunk, [left, right, backbone, class, repair, wire_check, through], udp, tcp, seed)| {
+        |(
+            trunk,
+            [
+                left,
+                right,
+                backbone,
+                class,
+                repair,
+                wire_check,
+                through,
+                xtp,
+            ],
+            udp,
+            tcp,
+            seed,
+        )| {
             Plan {
                 left_on_lan: left,
                 right_on_lan: right,
@@ -47,6 +63,7 @@ fn plan() -> impl Strategy<Value = Plan> {
                 through_switch: through,
                 udp,
                 tcp,
+                xtp,
                 seed,
             }
         },
@@ -54,6 +71,11 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
+    /// Whether something is sent again until it arrives.
+    fn is_reliable(&self) -> bool {
+        self.tcp > 0 || self.xtp
+    }
+
     fn text(&self) -> String {
         let mut text = format!(
             "schema = \"internet/1\"\nname = \"mixed\"\nrun = {{ duration = \"6s\", seed = {} }}\n",
@@ -105,6 +127,9 @@ impl Plan {
             text += &format!(
                 "[[flow]]\nname = \"tcp{n}\"\nfrom = \"tcp-a\"\nto = \"tcp-b\"\nstop = \"4s\"\n"
             );
+        }
+        if self.xtp {
+            text += "[[flow]]\nname = \"xtp\"\nfrom = \"tcp-a\"\nto = \"tcp-b\"\nstop = \"4s\"\nxtp = {}\n";
         }
         text += &format!("[mets]\nwire_check = {}\n", self.wire_check);
         let peering = |a: &str, b: &str, class: bool| {
@@ -172,11 +197,11 @@ proptest! {
         // All sources are silent before the end, and no queue keeps a packet.
         let under_way: u64 = mets.peerings.iter().map(|it| it.under_way).sum();
         prop_assert!(under_way <= 2, "{} under way: {}", under_way, text);
-        // TCP still sends what it has buffered.
+        // TCP and XTP still send what they have buffered.
         let waiting: u32 = mets.classes.iter().map(|it| it.waiting).sum();
-        prop_assert!(waiting == 0 || plan.tcp > 0, "{} waiting: {}", waiting, text);
+        prop_assert!(waiting == 0 || plan.is_reliable(), "{} waiting: {}", waiting, text);
         prop_assert!(gone <= lost(&report), "{} of {} lost: {}", gone, lost(&report), text);
-        // Of TCP the report does not say what got lost; a packet that was cut counts once for each lost part.
+        // Of TCP and XTP the report does not say what got lost; a packet that was cut counts once for each lost part.
         let udp = report.flows.iter().filter(|flow| flow.name.starts_with("udp"));
         let (sent, received) = udp.fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.received));
         let copies: u64 = report.queues.iter().map(|it| it.duplicated).sum();
@@ -184,7 +209,7 @@ proptest! {
         prop_assert!(of_mets <= copies);
         gone += (sent + copies - of_mets).saturating_sub(received);
         let is_cut = text.contains("mtu") && !plan.backbone;
-        if plan.tcp == 0 && !is_cut {
+        if !plan.is_reliable() && !is_cut {
             prop_assert_eq!(gone, lost(&report), "{}", text);
         }
         for queue in &report.queues {
