@@ -177,12 +177,9 @@ impl Node {
         ports.filter(|(place, port)| usize::from(port.id.0) == *place)
     }
 
-    /// Its port towards another node.
-    pub fn port_to(&self, neighbour: usize) -> Option<PortId> {
-        let mut ports = self.ports.iter();
-        ports
-            .find(|port| port.neighbour == neighbour)
-            .map(|port| port.id)
+    /// Its port on a link.
+    pub fn port(&self, link: usize) -> Option<&Port> {
+        self.ports.iter().find(|port| port.link == link)
     }
 }
 

@@ -120,11 +120,7 @@ fn plan(net: scenario::Network) -> Network {
         cpu: CpuCost::default(),
     });
     let links = net.links.iter().enumerate().map(|(place, link)| {
-        let port = |end: usize| {
-            let mut ports = net.nodes[end].ports.iter();
-            ports.find(|port| port.link == place)
-        };
-        let ports = link.ends.map(port);
+        let ports = link.ends.map(|end| net.nodes[end].port(place));
         let way = |port: Option<&scenario::Port>| Way {
             rate: port
                 .and_then(|it| it.config.rate)

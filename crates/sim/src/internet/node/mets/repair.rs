@@ -45,8 +45,8 @@ impl Stations<'_> {
     /// Whether the port of a wire follows what its path carries.
     fn estimates(&self, wire: usize) -> bool {
         let Wire { from, link, .. } = self.wires[wire];
-        let mut ports = self.net.nodes[from].ports.iter();
-        ports.any(|port| port.link == link && port.config.estimated)
+        let port = self.net.nodes[from].port(link);
+        port.is_some_and(|port| port.config.estimated)
     }
 
     fn next_session(&mut self, wire: usize) -> u16 {
@@ -153,9 +153,7 @@ impl Stations<'_> {
         drain_repair(wires, &mut self.kernel, medium);
         while let Some(rate) = self.wires[wire].repair.poll_rate() {
             let Wire { from, link, .. } = self.wires[wire];
-            let mut ports = self.net.nodes[from].ports.iter();
-            let port = ports.find(|port| port.link == link).map(|port| port.id);
-            if let Some(port) = port {
+            if let Some(port) = self.net.nodes[from].port(link).map(|port| port.id) {
                 self.give(medium, from, StationInput::PortRate { port, rate });
             }
         }

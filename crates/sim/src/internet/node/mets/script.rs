@@ -157,18 +157,15 @@ impl Stations<'_> {
     fn follow_schedule(&mut self, medium: &mut Medium, wire: usize) {
         let (now, net) = (medium.engine.now, Arc::clone(&self.net));
         let (from, link) = (self.wires[wire].from, wire / 2);
-        let mut ports = net.nodes[from].ports.iter();
-        let Some(port) = ports.find(|port| port.link == link) else {
-            return;
-        };
         let step = |full| net.links[link].schedule.last_step(now, Time::ZERO, full);
-        let Some(rate) = port.config.rate.and_then(step) else {
+        let port = net.nodes[from].port(link);
+        let Some((port, rate)) = port.and_then(|it| Some((it.id, it.config.rate.and_then(step)?)))
+        else {
             return;
         };
         let repair = &mut self.wires[wire].repair;
         repair.set_rate(now, Some(rate), &mut medium.engine.obs);
         drain_repair((&mut self.wires, wire), &mut self.kernel, medium);
-        let port = port.id;
         self.give(medium, from, StationInput::PortRate { port, rate });
     }
 

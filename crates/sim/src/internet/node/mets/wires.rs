@@ -130,12 +130,13 @@ impl Wire {
             ..
         } = net.links[link];
         let (from, to) = (ends[side], ends[1 - side]);
-        let here = &net.nodes[from].ports;
-        let own = here.iter().find(|port| port.link == link);
-        let port = own.expect("a node has a port for each of its links");
+        let here = &net.nodes[from];
+        let port = here
+            .port(link)
+            .expect("a node has a port for each of its links");
         let (config, rate) = (port.out, port.config.rate);
         // The wires of all links on this port: one, but in a multicast group.
-        let same = here.iter().filter(|other| other.id == port.id);
+        let same = here.ports.iter().filter(|other| other.id == port.id);
         let fan: Vec<usize> = same
             .map(|other| out_wire_of(net, from, other.link))
             .collect();
