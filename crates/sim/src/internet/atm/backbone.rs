@@ -67,6 +67,7 @@ pub(super) struct Adapter {
 
 impl Backbone {
     /// When cells move next.
+    #[inline(always)]
     pub fn next(&self) -> Option<Time> {
         match &self.mover {
             Mover::Cells(cells) => cells.next(),

@@ -68,6 +68,7 @@ impl Medium<'_> {
     }
 
     /// Cells move; the last one of a packet may reach a node.
+    #[inline(always)]
     pub(crate) fn cells_move(&mut self) -> Delivery {
         let out = self
             .edge()

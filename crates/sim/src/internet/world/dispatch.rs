@@ -188,6 +188,7 @@ impl Internet<'_> {
     }
 
     /// Lets all hosts that something came to say what they have to say, and their users hear of it.
+    #[inline(always)]
     pub(super) fn settle(&mut self) {
         loop {
             if !self.medium.local.is_empty() {
