@@ -21,6 +21,7 @@ from layercast_lab import gallery
 from layercast_lab.classes import classes
 from layercast_lab.cli_campaign import campaign, new
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiments
+from layercast_lab.series import series
 from layercast_lab.slowdown import slowdown
 from layercast_lab.tables import put
 
@@ -36,6 +37,7 @@ app.command()(campaign)
 app.command()(new)
 app.command()(classes)
 app.command()(slowdown)
+app.command()(series)
 COLOURS = {
     "arithmetic": "dim",
     "reproduced": "green",

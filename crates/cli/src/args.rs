@@ -235,7 +235,7 @@ pub struct Sim {
     /// Print the JSON Schema of a kind of scenario, for editors; without KIND that of internetworks
     #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true,
           default_missing_value = "internet", conflicts_with_all = ["check", "out", "json", "pcap", "seed", "protect_base",
-          "threads", "trace", "wire_check", "per_cell", "duration", "seeds", "jobs", "no_cells"])]
+          "threads", "trace", "wire_check", "per_cell", "duration", "seeds", "jobs", "no_cells", "series"])]
     pub schema: Option<SchemaKind>,
     /// Write summary.json to this folder; of an internetwork flows, queues and samples as Parquet; of layered flows with a
     /// clip the stream that each receiver plays, as join --out writes it
@@ -259,13 +259,13 @@ pub struct Sim {
     /// Run once per seed, e.g. 1..20, and write DIR/seed-1 to DIR/seed-20 and a summary of all runs; finished seeds
     /// in DIR are kept (internetworks only)
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, requires = "out",
-          conflicts_with_all = ["seed", "check", "pcap", "trace"])]
+          conflicts_with_all = ["seed", "check", "pcap", "trace", "series"])]
     pub seeds: Option<RangeInclusive<u64>>,
     /// With --seeds: serve the progress for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1
     #[arg(long, value_name = "ADDR", requires = "seeds", value_parser = crate::metrics::address)]
     pub metrics: Option<std::net::SocketAddr>,
     /// Number of parallel runs of --seeds [default: number of processors]
-    #[arg(long, value_name = "N", requires = "seeds", conflicts_with_all = ["seed", "check", "pcap", "trace"],
+    #[arg(long, value_name = "N", requires = "seeds", conflicts_with_all = ["seed", "check", "pcap", "trace", "series"],
           value_parser = units::whole(1..=1024_u16))]
     pub jobs: Option<u16>,
     /// Number of threads for an internetwork of TCP and UDP flows; the result does not depend on it [default: number
@@ -275,6 +275,14 @@ pub struct Sim {
     /// Write every event of every protocol machine to this file (JSON text sequence, similar to qlog)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write the state of each flow and queue at regular instants (window, round trip, rate, queue, marks, drops) to this
+    /// Parquet file, or to series.parquet in this folder; layercast-lab series draws it (internetworks and layered flows;
+    /// one thread)
+    #[arg(long, value_name = "FILE.parquet|DIR", conflicts_with = "check")]
+    pub series: Option<PathBuf>,
+    /// With --series: time between two points
+    #[arg(long, value_name = "TIME", requires = "series", default_value = "10ms", value_parser = units::duration)]
+    pub series_interval: Span,
     /// Encode and decode every packet at every hop, to test the codecs; the result is the same; of internetworks,
     /// packets of METS nodes
     #[arg(long)]

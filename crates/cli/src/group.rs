@@ -25,6 +25,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         ("--seeds", args.seeds.is_some()),
         ("--per-cell", args.per_cell),
         ("--threads", args.threads.is_some()),
+        ("--series", args.series.is_some()),
     ] {
         if given {
             let what = format!(

@@ -97,7 +97,9 @@ pub fn run(args: &args::Sim) -> Outcome {
     if args.check {
         return print(&format!("{}: nothing wrong\n", path.display()));
     }
-    let mut files = OutFiles::new(args.pcap.as_deref(), args.out.as_deref(), &network)?;
+    let series = args.series.as_deref();
+    let series = series.map(|path| (args.series_interval, path));
+    let mut files = OutFiles::new(args.pcap.as_deref(), args.out.as_deref(), series, &network)?;
     let stop = on_interrupt()?;
     let (summary, traced) = match &args.trace {
         Some(path) => {

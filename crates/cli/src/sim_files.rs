@@ -4,18 +4,22 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use layercast_core::Media;
+use layercast_core::{Media, Span};
+use layercast_sim::internet::PointSink;
 use layercast_sim::scenario::Network;
 use layercast_sim::{Outputs, SimSummary};
 
 use crate::demo;
 use crate::failure::{Failure, Outcome};
+use crate::internet::series::SeriesFile;
 use crate::output;
 
 /// The files of a run.
 pub struct OutFiles {
     pcap: Option<OutFile>,
     folder: Option<PathBuf>,
+    /// With the time between its points.
+    series: Option<(Span, SeriesFile)>,
     /// One for each receiver, in the order of the scenario; none without a folder.
     streams: Vec<OutFile>,
 }
@@ -32,6 +36,7 @@ impl OutFiles {
     pub fn new(
         pcap: Option<&Path>,
         folder: Option<&Path>,
+        series: Option<(Span, &Path)>,
         network: &Network,
     ) -> Result<OutFiles, Failure> {
         let pcap = match pcap {
@@ -39,6 +44,10 @@ impl OutFiles {
                 file: Some(BufWriter::new(output::create(path)?)),
                 ..OutFile::new(path.to_owned())
             }),
+            None => None,
+        };
+        let series = match series {
+            Some((every, path)) => Some((every, SeriesFile::create(path)?)),
             None => None,
         };
         if let Some(folder) = folder {
@@ -54,6 +63,7 @@ impl OutFiles {
         Ok(OutFiles {
             pcap,
             streams: streams.collect(),
+            series,
             folder: folder.map(Path::to_owned),
         })
     }
@@ -66,6 +76,10 @@ impl OutFiles {
         Outputs {
             pcap: self.pcap.as_mut().map(writer),
             streams: self.streams.iter_mut().map(writer).collect(),
+            series: self.series.as_mut().map(|(every, file)| {
+                let sink: &mut (dyn PointSink + Send) = file;
+                (*every, sink)
+            }),
         }
     }
 
@@ -85,6 +99,9 @@ impl OutFiles {
         for mut file in self.pcap.into_iter().chain(self.streams) {
             let flushed = file.flush();
             flushed.map_err(|error| Failure::file(&file.path, "write", &error))?;
+        }
+        if let Some((_, series)) = self.series {
+            series.finish()?;
         }
         let Some(folder) = self.folder else {
             return Ok(());

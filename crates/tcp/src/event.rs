@@ -4,6 +4,7 @@ use layercast_core::Span;
 use layercast_wire::TcpSegment;
 use thiserror::Error;
 
+use super::control::INFINITE;
 use super::{Ecn, State};
 
 /// A TCP segment with the addresses of its IP header.
@@ -151,6 +152,8 @@ pub struct TcpInfo {
     pub ssthresh: u64,
     /// Bytes sent and not acknowledged.
     pub flight: u64,
+    /// Bytes of data acknowledged so far, all that came before them too.
+    pub acknowledged: u64,
     /// Window the peer offers, bytes.
     pub peer_window: u64,
     /// Bytes of a full segment.
@@ -171,4 +174,11 @@ pub struct TcpInfo {
     pub ecn: bool,
     /// Bytes of memory, without the data held.
     pub memory: usize,
+}
+
+impl TcpInfo {
+    /// The slow-start threshold, if one was ever set.
+    pub fn known_ssthresh(&self) -> Option<u64> {
+        (self.ssthresh < INFINITE).then_some(self.ssthresh)
+    }
 }

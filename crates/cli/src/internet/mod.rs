@@ -5,6 +5,7 @@ mod figures;
 mod files;
 mod parquet;
 mod run;
+pub mod series;
 mod sweep;
 pub mod table;
 mod trace;
@@ -61,6 +62,10 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         stop: &stop,
         threads: args.threads,
         traced: args.trace.is_some(),
+        series: args
+            .series
+            .as_deref()
+            .map(|path| (path, args.series_interval)),
         bar: &bar,
         alone: true,
     }

@@ -7,15 +7,16 @@ use std::thread;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
-use layercast_core::Time;
+use layercast_core::{Span, Time};
 use layercast_sim::internet::{
-    Division, Internet, Measurements, Network, Progress, Sample, Summary, Watch,
+    Division, Internet, Measurements, Network, Point, PointSink, Progress, Sample, Summary, Watch,
 };
 use layercast_wire::{Cell, Ipv4Packet};
 
 use super::capture::Capture;
 use super::files::{self, SampleFile};
 use super::names;
+use super::series::SeriesFile;
 use crate::failure::Failure;
 
 /// How often a run moves its bar: once each simulated millisecond.
@@ -40,6 +41,8 @@ pub struct Run<'a> {
     pub threads: Option<u16>,
     /// Its machines are traced.
     pub traced: bool,
+    /// File for a series, and the time between its points.
+    pub series: Option<(&'a Path, Span)>,
     /// Moves on by [`steps`].
     pub bar: &'a ProgressBar,
     /// Whether it is the only run of the bar, which then shows its speed.
@@ -56,6 +59,7 @@ impl Run<'_> {
             measurements: Measurements::new(network),
             file: None,
             capture: None,
+            series: None,
             threads: 1,
             run: self,
         };
@@ -65,13 +69,17 @@ impl Run<'_> {
         if let Some(file) = self.pcap {
             watch.capture = Some(Capture::create(file, &mut internet, self.no_cells)?);
         }
-        let report = match self.division(&internet) {
-            Some(division) => {
+        if let Some((path, _)) = self.series {
+            watch.series = Some(SeriesFile::create(path)?);
+        }
+        let report = match (self.division(&internet), self.series) {
+            (_, Some((_, every))) => internet.run_with_series(every, &mut watch),
+            (Some(division), None) => {
                 watch.threads = division.parts();
                 let report = internet.run_divided(network, &division, &mut watch);
                 report.map_err(Failure::new)?
             }
-            None => internet.run(&mut watch),
+            (None, None) => internet.run(&mut watch),
         };
         self.bar.inc(steps(network).saturating_sub(watch.shown));
         let wall_seconds = watch.started.elapsed().as_secs_f64();
@@ -79,8 +87,12 @@ impl Run<'_> {
             measurements,
             file,
             capture,
+            series,
             ..
         } = watch;
+        if let Some(series) = series {
+            series.finish()?;
+        }
         if let Some(capture) = capture {
             capture.finish()?;
         }
@@ -102,7 +114,8 @@ impl Run<'_> {
     fn division(&self, internet: &Internet) -> Option<Division> {
         let network = self.network;
         let Some(threads) = self.threads else {
-            let may = network.nodes.len() >= LARGE && self.pcap.is_none() && !self.traced;
+            let is_watched = self.pcap.is_some() || self.traced || self.series.is_some();
+            let may = network.nodes.len() >= LARGE && !is_watched;
             let found = may.then(|| internet.divide(network, processors()))?;
             return found.ok().filter(|it| it.gain() >= WORTH_IT);
         };
@@ -116,6 +129,10 @@ impl Run<'_> {
         }
         if self.traced {
             alone(&"the machines are traced");
+            return None;
+        }
+        if self.series.is_some() {
+            alone(&"a series shows all flows and queues at one instant");
             return None;
         }
         let found = internet.divide(network, threads.into());
@@ -152,6 +169,7 @@ struct Watcher<'a> {
     measurements: Measurements,
     file: Option<SampleFile<'a>>,
     capture: Option<Capture>,
+    series: Option<SeriesFile>,
     threads: usize,
 }
 
@@ -175,6 +193,12 @@ impl Watch for Watcher<'_> {
         }
     }
 
+    fn point(&mut self, point: &Point<'_>) {
+        if let Some(series) = &mut self.series {
+            series.point(point);
+        }
+    }
+
     fn progress(&mut self, progress: Progress) -> bool {
         let done = progress.now.as_us() / 1_000;
         self.run.bar.inc(done.saturating_sub(self.shown));
@@ -195,7 +219,8 @@ impl Watch for Watcher<'_> {
             );
             self.run.bar.set_message(message);
         }
-        let full = self.capture.as_ref().is_some_and(Capture::failed);
+        let full = self.capture.as_ref().is_some_and(Capture::failed)
+            || self.series.as_ref().is_some_and(SeriesFile::is_failed);
         !full && !self.run.stop.load(Ordering::Relaxed)
     }
 }

@@ -163,6 +163,7 @@ impl Sweep<'_> {
             stop: self.stop,
             threads: Some(1),
             traced: false,
+            series: None,
             bar: &self.bar,
             alone: false,
         }

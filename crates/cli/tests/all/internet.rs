@@ -304,6 +304,40 @@ fn a_trace_of_an_internetwork_has_states_of_tcp() {
 }
 
 #[test]
+fn a_series_is_the_same_each_time_and_changes_no_result() {
+    let folder = folder("internet-series");
+    let dumbbell = ready_made("dumbbell");
+    let args = ["sim", &dumbbell, "--json", "--duration", "2s"];
+    let file = folder.join("a.parquet").display().to_string();
+    let sub = folder.join("run").display().to_string();
+    let taken = run(&[&args[..], &["--series", &file, "--threads", "2"]].concat());
+    assert!(without_clock(&taken) == without_clock(&run(&args)));
+    let said = complaint(&taken);
+    assert!(said.contains("one thread runs it: a series"), "{said}");
+    run(&[&args[..], &["--series", &sub]].concat());
+    let whole = std::fs::read(folder.join("a.parquet")).unwrap();
+    assert_eq!(
+        whole,
+        std::fs::read(folder.join("run/series.parquet")).unwrap()
+    );
+    // 200 instants, ten flows and at least the trunk, and a byte or more for each of most columns.
+    assert!(whole.len() > 200 * 11 * 40, "{}", whole.len());
+    let more = ["--series", &sub, "--series-interval", "100ms"];
+    run(&[&args[..], &more].concat());
+    let coarse = std::fs::read(folder.join("run/series.parquet")).unwrap();
+    assert!(coarse.len() < whole.len() / 5, "{}", coarse.len());
+    let star = repository("scenarios/group/star.toml");
+    let refused = run(&["sim", &star, "--series", &file]);
+    assert_eq!(refused.status.code(), Some(2));
+    let mets = repository("scenarios/quickstart.toml");
+    let layered = ["sim", &mets, "--json", "--duration", "4s"];
+    let file = folder.join("mets.parquet").display().to_string();
+    let taken = run(&[&layered[..], &["--series", &file]].concat());
+    assert!(without_clock(&taken) == without_clock(&run(&layered)));
+    assert!(std::fs::metadata(&file).unwrap().len() > 10_000);
+}
+
+#[test]
 fn flags_that_do_not_apply_are_said() {
     let usage = |args: &[&str], flag: &str| {
         let output = run(args);

@@ -42,6 +42,7 @@ use layercast_core::{
     CellRate, FlowId, Layer, Level, Machine, Observer, PortId, Span, Stream, Subject, Time,
     earliest,
 };
+use layercast_link::PortStats;
 use layercast_protect::WallClock;
 use layercast_qos::{Demand, Grant};
 use layercast_wire::{FlowInfo, Signal};
@@ -165,6 +166,12 @@ impl Switch {
             }
         }
         stats
+    }
+
+    /// Cells that wait at a port, and what it counted so far; `None` if there is no such port.
+    pub fn waiting_at(&self, port: PortId) -> Option<(u32, PortStats)> {
+        let queue = &self.ports.get(port)?.queue;
+        Some((queue.waiting(), queue.counted()))
     }
 
     /// What the wall clock of the host shows from now on: for the expiry of tokens and proofs.

@@ -19,6 +19,7 @@ mod parallel;
 mod random;
 mod report;
 pub mod scenario;
+mod series;
 mod users;
 mod world;
 
@@ -34,4 +35,5 @@ pub use report::{
     FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport, Progress, QueueReport,
     ReceiverReport, Report, Sample, Stopped, Watch,
 };
+pub use series::{Point, PointKind, PointSink, QueueState, TcpState};
 pub use world::{Internet, Simulation};

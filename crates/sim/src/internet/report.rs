@@ -7,6 +7,7 @@ use layercast_workload::app::Record;
 use serde::Serialize;
 
 use super::generated::GeneratorReport;
+use super::series::Point;
 use crate::summary::{FilterSummary, FlowSummary, HostSummary, QueueSummary};
 
 /// How far a run is.
@@ -394,6 +395,11 @@ pub trait Watch {
     /// number is that of [`Internet::interfaces`](crate::internet::Internet::interfaces).
     fn cell(&mut self, at: Time, interface: u32, cell: &Cell) {
         let _ = (at, interface, cell);
+    }
+
+    /// What a flow or a queue is now, if a [series](crate::internet::Internet::run_with_series) is taken.
+    fn point(&mut self, point: &Point<'_>) {
+        let _ = point;
     }
 
     /// Whether to continue; asked every few thousand events.

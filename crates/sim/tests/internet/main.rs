@@ -12,6 +12,7 @@ mod external;
 mod generate;
 mod monitor;
 mod queues;
+mod series;
 mod starts;
 mod tcp;
 mod told;

@@ -466,6 +466,7 @@ impl Connection {
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
             flight: self.max - self.una,
+            acknowledged: self.una.min(self.snd.end()).saturating_sub(1),
             peer_window: self.wnd,
             mss: self.mss as u16,
             srtt: host

@@ -4,6 +4,7 @@ use layercast_core::Time;
 use super::backbone::Backbone;
 use super::port::Port;
 use crate::internet::report::{AdapterReport, AtmReport, CellQueueReport};
+use crate::internet::series::QueueState;
 
 impl Backbone {
     /// A direction of a link, by the port that sends there.
@@ -12,6 +13,26 @@ impl Backbone {
         let name = |port: &Port| self.nodes[port.node as usize].name.as_str();
         let from = &ports[port as usize];
         format!("{}->{}", name(from), name(&ports[from.peer as usize]))
+    }
+
+    /// What its queues are now, for a series, and the cells that each has sent.
+    pub fn states(&self) -> impl Iterator<Item = (QueueState, u64)> + '_ {
+        (0..self.fabric.ports.len() as u32).map(|n| {
+            let (stats, len) = self.queue(n);
+            let state = QueueState {
+                waiting: len.into(),
+                bytes: None,
+                dropped: stats.received - stats.sent - u64::from(len),
+                lost: 0,
+                marked: 0,
+            };
+            (state, stats.sent)
+        })
+    }
+
+    /// The names of its queues.
+    pub fn queue_names(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.fabric.ports.len() as u32).map(|n| self.port_name(n))
     }
 
     /// What it did until now.

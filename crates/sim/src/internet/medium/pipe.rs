@@ -6,6 +6,7 @@ use layercast_tcp::Ecn;
 
 use crate::internet::network::{Impairments, Limit, Red, Way};
 use crate::internet::report::QueueReport;
+use crate::internet::series::QueueState;
 
 /// A FIFO queue, the link behind it, and the packets in transit on it.
 ///
@@ -70,6 +71,17 @@ struct More {
     marked: u64,
     duplicated: u64,
     waited: u128,
+    /// What it had done when it began to count again.
+    before: Totals,
+}
+
+/// What a queue did since the start of the run.
+#[derive(Clone, Copy, Default, Debug)]
+struct Totals {
+    bytes: u64,
+    dropped: u64,
+    lost: u64,
+    marked: u64,
 }
 
 /// What became of a packet that was offered.
@@ -146,6 +158,7 @@ impl Pipe {
                 marked: 0,
                 duplicated: 0,
                 waited: 0,
+                before: Totals::default(),
             }),
         }
     }
@@ -372,6 +385,7 @@ impl Pipe {
 
     /// Forgets what was counted until now.
     pub fn restart(&mut self, now: Time) {
+        self.more.before = self.totals();
         (self.offered, self.bytes, self.seen, self.max_waiting) = (0, 0, 0, 0);
         (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
         let more = &mut *self.more;
@@ -380,6 +394,36 @@ impl Pipe {
         (more.marked, more.duplicated) = (0, 0);
         // A pause still open now counts as one from its start, which is after the last transmission.
         more.since = self.busy_until.min(now);
+    }
+
+    fn totals(&self) -> Totals {
+        let more = &*self.more;
+        Totals {
+            bytes: more.before.bytes + self.bytes,
+            dropped: more.before.dropped + more.full + more.early,
+            lost: more.before.lost + more.lost,
+            marked: more.before.marked + more.marked,
+        }
+    }
+
+    /// What it is now, for a series, and how many bytes it has sent since the start of the run.
+    pub fn state(&self, now: Time) -> (QueueState, u64) {
+        let Totals {
+            bytes,
+            dropped,
+            lost,
+            marked,
+        } = self.totals();
+        let left = self.bytes_left(now);
+        let begun = self.waiting.partition_point(|&start| start <= now);
+        let state = QueueState {
+            waiting: (self.waiting.len() - begun) as u64,
+            bytes: Some(left),
+            dropped,
+            lost,
+            marked,
+        };
+        (state, bytes.saturating_sub(left))
     }
 
     pub fn report(&self, now: Time, since: Time) -> QueueReport {

@@ -18,6 +18,7 @@ use crate::internet::medium::packet::{Body, IP_HEADER, TTL};
 use crate::internet::medium::paths::First;
 use crate::internet::medium::user::User;
 use crate::internet::network::NodeIndex;
+use crate::internet::series::TcpState;
 use crate::kernel::SourceId;
 
 /// Connections not yet accepted, for each port: we accept immediately.
@@ -271,6 +272,13 @@ impl TcpHosts {
     /// What a connection counted, if it is still there.
     pub fn counts(&self, host: u32, id: ConnId) -> Option<TcpCounts> {
         self.all[host as usize].endpoint.counts(id)
+    }
+
+    /// What a connection is now, for a series, if it is still there.
+    pub fn state(&self, host: u32, id: ConnId) -> Option<TcpState> {
+        let endpoint = &self.all[host as usize].endpoint;
+        let (info, counts) = (endpoint.info(id)?, endpoint.counts(id)?);
+        Some(TcpState::new(&info, &counts))
     }
 
     /// The TCP of a host may have something to say.

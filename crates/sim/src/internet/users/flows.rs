@@ -17,6 +17,7 @@ use crate::internet::network::{Bursts, Flow, Law, NodeIndex, SizeLaw, Traffic};
 use crate::internet::node::tcp::TcpHosts;
 use crate::internet::node::xtp::{XtpHosts, XtpUpcall};
 use crate::internet::report::{FlowReport, MeanSpan};
+use crate::internet::series::TcpState;
 use crate::kernel::SourceId;
 
 /// A port of its own for each flow of datagrams of a host, as long as there are enough.
@@ -178,6 +179,8 @@ pub(crate) struct Flows {
     pub all: Vec<FlowState>,
     /// What the receiver of each has got by datagrams and XTP, in bytes; [`TcpHosts::received`] has the rest.
     pub bytes: Vec<u64>,
+    /// What each had got when the warm-up ended.
+    earlier: Vec<u64>,
 }
 
 impl Flows {
@@ -186,6 +189,7 @@ impl Flows {
         Flows {
             all: Vec::with_capacity(count),
             bytes: vec![0; count],
+            earlier: vec![0; count],
         }
     }
 
@@ -339,8 +343,23 @@ impl Flows {
                 group.restart();
             }
         }
+        for (n, earlier) in self.earlier.iter_mut().enumerate() {
+            *earlier += self.bytes[n] + tcp.received[n];
+        }
         self.bytes.fill(0);
         tcp.received.fill(0);
+    }
+
+    /// The names of all flows, what the connection of each is now, and the bytes that its receivers have got since the start.
+    pub fn states<'s>(
+        &'s self,
+        tcp: &'s TcpHosts,
+    ) -> impl Iterator<Item = (&'s str, Option<TcpState>, u64)> + 's {
+        self.all.iter().enumerate().map(|(n, flow)| {
+            let state = flow.connection.and_then(|id| tcp.state(flow.ends.0, id));
+            let got = self.earlier[n] + self.bytes[n] + tcp.received[n];
+            (&*flow.flow.name, state, got)
+        })
     }
 
     /// What became of each of them since an instant.

@@ -13,6 +13,7 @@ use crate::internet::medium::ideal::Segments;
 use crate::internet::medium::user::User;
 use crate::internet::network::{Network, NodeIndex, Plan, Planned, Role};
 use crate::internet::node::tcp::TcpHosts;
+use crate::internet::series::TcpState;
 use crate::kernel::SourceId;
 
 /// All generators, and the transfers that they have begun.
@@ -186,6 +187,20 @@ impl Transfers {
         for generator in &mut self.generators {
             (generator.refused, generator.failed) = (0, 0);
         }
+    }
+
+    /// Of each transfer whose connection is there: its number among all, its generator, and what the connection is now.
+    pub fn states<'s>(
+        &'s self,
+        tcp: &'s TcpHosts,
+        medium: &'s Medium,
+    ) -> impl Iterator<Item = (usize, &'s str, TcpState)> + 's {
+        self.begun.iter().enumerate().filter_map(|(n, begun)| {
+            let host = medium.nodes[begun.transfer.from.0 as usize].host?;
+            let state = tcp.state(host, begun.connection?)?;
+            let name = &*self.generators[begun.generator as usize].name;
+            Some((n, name, state))
+        })
     }
 
     /// What became of the transfers that began at or after an instant.

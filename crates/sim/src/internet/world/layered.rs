@@ -14,6 +14,7 @@ use crate::internet::network::{
     Way,
 };
 use crate::internet::node::mets::Outputs;
+use crate::internet::series::{Series, Sink};
 use crate::scenario;
 use crate::summary::SimSummary;
 
@@ -75,15 +76,17 @@ impl Simulation {
     fn run_watched<'a>(
         &self,
         obs: &'a mut (dyn Observer + Send),
-        outputs: Outputs<'a>,
+        mut outputs: Outputs<'a>,
         progress: &mut dyn FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
         let mut world = Internet::new(&self.network).map_err(io::Error::other)?;
         world.observe(obs);
+        let (every, sink) = outputs.series.take().unzip();
+        let series = Series::new(every.unwrap_or(Span::MAX));
         if let Some(mets) = &mut world.mets {
             mets.write(outputs)?;
         }
-        world.run_by_seconds(progress);
+        world.run_by_seconds(progress, series, &mut Sink(sink));
         let Some(mets) = world.mets.take() else {
             return Err(io::Error::other("the plan has METS nodes"));
         };
@@ -94,7 +97,12 @@ impl Simulation {
 
 impl Internet<'_> {
     /// Runs to the end, or to the second at which `progress` breaks it off.
-    fn run_by_seconds(&mut self, progress: &mut dyn FnMut(Time) -> ControlFlow<()>) {
+    fn run_by_seconds(
+        &mut self,
+        progress: &mut dyn FnMut(Time) -> ControlFlow<()>,
+        mut series: Series,
+        watch: &mut Sink<'_>,
+    ) {
         let mut tick = Time::ZERO;
         while let Some(at) = self.next_event() {
             while tick <= at {
@@ -103,9 +111,10 @@ impl Internet<'_> {
                 }
                 tick = tick.saturating_add(Span::from_secs(1));
             }
-            self.run_until(tick.saturating_sub(Span::from_ps(1)), &mut ());
+            let until = tick.saturating_sub(Span::from_ps(1));
+            self.run_sampled(until.min(self.end), &mut series, watch);
         }
-        self.end_at(self.end);
+        self.run_sampled(self.end, &mut series, watch);
         // The run is over either way.
         let _ = progress(self.end);
     }

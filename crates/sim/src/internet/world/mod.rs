@@ -7,6 +7,7 @@ mod ahead;
 mod build;
 mod dispatch;
 mod layered;
+mod sampled;
 mod topology;
 
 use bytes::Bytes;

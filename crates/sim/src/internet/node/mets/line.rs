@@ -52,6 +52,11 @@ impl Line {
         }
     }
 
+    /// Whether it is a link that carries nothing else.
+    pub fn is_own(&self) -> bool {
+        matches!(self.way, Way::Own(_))
+    }
+
     /// Puts a datagram on it, whose last bit leaves the port at `ready`.
     pub fn put(&mut self, ready: Time, item: Peered, medium: &mut Medium) {
         match &mut self.way {

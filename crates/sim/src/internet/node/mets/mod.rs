@@ -31,6 +31,7 @@ use crate::internet::medium::packet::{METS, TTL};
 use crate::internet::medium::peered::Peered;
 use crate::internet::network::{MetsNetwork, Network, NodeIndex};
 use crate::internet::report::{MetsReport, PathReport, PeeringReport};
+use crate::internet::series::{PointSink, QueueState};
 use crate::kernel::SourceId;
 use crate::summary::SimSummary;
 
@@ -41,6 +42,8 @@ pub struct Outputs<'a> {
     pub pcap: Option<&'a mut (dyn io::Write + Send)>,
     /// Get the streams that the receivers play, as these would write them; in the order of the scenario.
     pub streams: Vec<&'a mut (dyn io::Write + Send)>,
+    /// The time between two points of a series, and what takes the points of the ports.
+    pub series: Option<(Span, &'a mut (dyn PointSink + Send))>,
 }
 
 /// The METS nodes.
@@ -132,6 +135,22 @@ impl<'a> Mets<'a> {
         self.stations.comes(medium, wire as usize, datagram);
         let next = self.stations.next();
         medium.engine.kernel.schedule(self.source, next);
+    }
+
+    /// The names of the ports.
+    pub fn port_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.stations.port_names()
+    }
+
+    /// What the ports are now, for a series, and the bytes that each has sent.
+    pub fn port_states(&self) -> impl Iterator<Item = Option<(QueueState, u64)>> + '_ {
+        self.stations.port_states()
+    }
+
+    /// Whether the links carry nothing else.
+    pub fn own_links(&self) -> bool {
+        let mut wires = self.stations.wires.iter();
+        wires.any(|wire| wire.data.is_own())
     }
 
     /// What they found so far, with nothing said about packets among others of the network.

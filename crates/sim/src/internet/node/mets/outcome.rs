@@ -5,6 +5,7 @@ use layercast_mets::switch::Switch;
 use layercast_mets::{ReceiverSummary, Source};
 
 use super::stations::Stations;
+use crate::internet::series::QueueState;
 use crate::summary::{
     AnswerSummary, FilterSummary, FlowSummary, HostSummary, QueueSummary, SimSummary,
 };
@@ -37,6 +38,32 @@ impl Stations<'_> {
         }
         answers.sort_by(|a, b| a.t.total_cmp(&b.t));
         answers
+    }
+
+    /// The names of the ports of its directions of peerings.
+    pub fn port_names(&self) -> impl Iterator<Item = String> + '_ {
+        let name = |node: usize| &*self.net.nodes[node].name;
+        let wires = self.wires.iter();
+        wires.map(move |wire| format!("{}->{}", name(wire.from), name(wire.to)))
+    }
+
+    /// What these ports are now, for a series, and the bytes that each has sent; `None` where another one has the queue.
+    pub fn port_states(&self) -> impl Iterator<Item = Option<(QueueState, u64)>> + '_ {
+        self.wires.iter().map(|wire| {
+            let switch = self.nodes[wire.from].switch()?;
+            let mut ports = self.net.nodes[wire.from].own_ports();
+            let (_, port) = ports.find(|(_, port)| port.link == wire.link)?;
+            let (waiting, stats) = switch.waiting_at(port.id)?;
+            let dropped = stats.dropped();
+            let state = QueueState {
+                waiting: waiting.into(),
+                bytes: None,
+                dropped: dropped.base + dropped.e1 + dropped.e2 + stats.adapter_dropped,
+                lost: wire.data.stats.lost,
+                marked: stats.marked,
+            };
+            Some((state, stats.bytes_out))
+        })
     }
 
     /// Everything counted so far.
