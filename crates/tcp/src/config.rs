@@ -24,6 +24,27 @@ pub enum Variant {
     Dctcp,
 }
 
+/// How a connection with selective acknowledgements finds losses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum LossDetection {
+    /// Three duplicates, or more than two segments acknowledged above a hole (RFC 6675).
+    #[default]
+    Duplicates,
+    /// By the times at which segments were sent, with probes for the loss of the last ones: RACK-TLP (RFC 8985). With a peer
+    /// that does not offer selective acknowledgements, as [`Duplicates`](LossDetection::Duplicates).
+    Rack,
+}
+
+/// How the first slow start of a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum SlowStart {
+    /// At the first loss or mark (RFC 5681).
+    #[default]
+    Loss,
+    /// When round trips grow: HyStart++ (RFC 9406).
+    HyStartPlusPlus,
+}
+
 /// A named set of parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
@@ -69,6 +90,10 @@ pub struct Quirks {
 pub struct TcpConfig {
     /// Congestion control, and recovery from loss.
     pub variant: Variant,
+    /// How losses are found, of variants with selective acknowledgements.
+    pub loss_detection: LossDetection,
+    /// How the first slow start ends, of variants that count bytes; [`Linux`](Variant::Linux) has HyStart in any case.
+    pub slow_start: SlowStart,
     /// Congestion control of one's own, in the place of that of the variant.
     pub control: Option<ControlFactory>,
     /// Period of the timer that counts round trips and time-outs.
@@ -139,6 +164,8 @@ impl From<Profile> for TcpConfig {
     fn from(profile: Profile) -> TcpConfig {
         let bsd = TcpConfig {
             variant: Variant::Reno,
+            loss_detection: LossDetection::Duplicates,
+            slow_start: SlowStart::Loss,
             control: None,
             slow_tick: Span::from_ms(500),
             fast_tick: Some(Span::from_ms(200)),
@@ -293,6 +320,23 @@ impl TcpConfig {
                 self.variant == Variant::Dctcp && self.ecn != EcnMode::EachMark,
                 "ecn",
                 "must be that of DCTCP, which computes the share of marked bytes",
+            ),
+            (
+                self.loss_detection == LossDetection::Rack
+                    && !(self.sack
+                        && matches!(
+                            self.variant,
+                            Variant::Sack | Variant::Cubic | Variant::Linux | Variant::Dctcp
+                        )),
+                "recovery",
+                "RACK needs sack = true and a variant that uses it: sack, cubic, linux or dctcp",
+            ),
+            (
+                self.slow_start == SlowStart::HyStartPlusPlus
+                    && (self.quirks.count_acks
+                        || (self.variant == Variant::Linux && self.control.is_none())),
+                "slow_start",
+                "HyStart++ needs a variant that counts bytes and has no HyStart of its own: not linux, not count_acks",
             ),
             (
                 self.max_connections == 0 || self.max_connections > u32::MAX as usize,

@@ -2,8 +2,9 @@ use super::control::{Acked, CongestionControl, INFINITE, Reno, Window};
 use super::cubic::Cubic;
 use super::dctcp::Dctcp;
 use super::ecn::Echo;
+use super::hystart::HyStart;
 use super::linux::Linux;
-use super::{Quirks, TcpConfig, Variant};
+use super::{Quirks, SlowStart, TcpConfig, Variant};
 
 /// Congestion window and slow-start threshold of a connection, and what moves them.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub(crate) struct Congestion {
     window: Window,
     initial: u64,
     control: Control,
+    /// Until the first slow start ends, with HyStart++.
+    slow_start: Option<Box<HyStart>>,
 }
 
 /// What moves the window.
@@ -58,6 +61,10 @@ impl Congestion {
             window: Window::new(u64::from(config.mss), most),
             initial: u64::from(config.initial_window),
             control: Control::new(config),
+            slow_start: match config.slow_start {
+                SlowStart::Loss => None,
+                SlowStart::HyStartPlusPlus => Some(Box::default()),
+            },
         };
         congestion.set_mss(u64::from(config.mss), 0);
         congestion
@@ -91,6 +98,16 @@ impl Congestion {
             true => cwnd < 2 * acked.flight,
             false => acked.flight + 2 * mss > cwnd,
         };
+        if let Some(slow_start) = &mut self.slow_start {
+            match window.ssthresh() < INFINITE {
+                true => {
+                    self.slow_start = None;
+                    window.standard_slow_start();
+                }
+                false if is_used => slow_start.on_ack(window, &acked),
+                false => {}
+            }
+        }
         match &mut self.control {
             Control::Lite(quirks) => {
                 let step = if cwnd <= window.ssthresh() {

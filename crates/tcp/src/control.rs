@@ -9,7 +9,7 @@ use super::ecn::Echo;
 /// A threshold that is never reached: slow start until the first loss.
 pub(crate) const INFINITE: u64 = 1 << 30;
 /// RFC 3465 2.2: what an acknowledgement adds in slow start at most, in segments.
-const SLOW_START_LIMIT: u64 = 2;
+const SLOW_START_LIMIT: u8 = 2;
 
 /// What an acknowledgement of new data tells congestion control.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub struct Window {
     most: u64,
     /// Slow start repairs what a time-out left.
     after_timeout: bool,
+    /// Segments that an acknowledgement adds in slow start at most, and by how much less than it covers.
+    slow_start: (u8, u8),
 }
 
 impl Window {
@@ -46,6 +48,7 @@ impl Window {
             mss,
             most,
             after_timeout: false,
+            slow_start: (SLOW_START_LIMIT, 1),
         }
     }
 
@@ -92,14 +95,24 @@ impl Window {
             self.after_timeout = false;
             return bytes;
         }
-        let segments = match self.after_timeout {
-            true => 1,
-            false => SLOW_START_LIMIT,
+        let (segments, divisor) = match self.after_timeout {
+            true => (1, 1),
+            false => self.slow_start,
         };
-        let counted = bytes.min(segments * self.mss);
+        let counted = bytes.min(u64::from(segments) * self.mss) / u64::from(divisor);
         let grown = counted.min(self.ssthresh - self.cwnd);
         self.grow(grown);
         counted - grown
+    }
+
+    /// From now on an acknowledgement adds `most` segments in slow start at most, and one of `divisor` parts of what it covers.
+    pub(crate) fn slow_start_by(&mut self, most: u8, divisor: u8) {
+        self.slow_start = (most, divisor);
+    }
+
+    /// As RFC 3465 has it.
+    pub(crate) fn standard_slow_start(&mut self) {
+        self.slow_start = (SLOW_START_LIMIT, 1);
     }
 
     pub(crate) fn set_mss(&mut self, mss: u64) {

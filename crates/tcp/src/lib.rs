@@ -18,13 +18,14 @@ mod dctcp;
 mod ecn;
 mod endpoint;
 mod event;
+mod hystart;
 mod linux;
 mod rtt;
 mod scoreboard;
 mod table;
 mod ticks;
 
-pub use config::{Profile, Quirks, TcpConfig, TcpConfigError, Variant};
+pub use config::{LossDetection, Profile, Quirks, SlowStart, TcpConfig, TcpConfigError, Variant};
 pub use connection::State;
 pub use control::{Acked, CongestionControl, ControlFactory, Window};
 pub use ecn::{Echo, Ecn, EcnMode};

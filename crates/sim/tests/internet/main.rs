@@ -12,6 +12,7 @@ mod external;
 mod generate;
 mod monitor;
 mod queues;
+mod recovery;
 mod series;
 mod starts;
 mod tcp;

@@ -37,8 +37,8 @@ impl Connection {
             Variant::Linux => self.delivered(),
             _ => 0,
         };
-        let lost_before = self.scoreboard.lost_below();
-        let news = self.take_blocks(segment);
+        let lost_before = self.losses();
+        let news = self.take_blocks(now, segment);
         if news {
             self.scoreboard.find_losses(host.config.dup_acks, self.mss);
         }
@@ -46,15 +46,26 @@ impl Connection {
         if self.marks.in_use && ack.ack == self.una as i64 {
             self.hear_echo(self.una, segment);
         }
+        let mut is_duplicate = false;
         match u64::try_from(ack.ack) {
             Ok(at) if at > self.una => self.on_new_ack(host, now, at, segment),
             Ok(at) if at == self.una && self.is_duplicate(ack, news) => self.on_duplicate(host),
+            // Of what came twice: it shows no gap.
+            Ok(at) if at == self.una => {
+                is_duplicate = ack.pure && segment.options.sack.is_empty();
+                if host.config.quirks.count_acks {
+                    self.dups = 0;
+                }
+            }
             _ if host.config.quirks.count_acks => self.dups = 0,
             _ => {}
         }
+        if self.rack.is_some() {
+            self.detect(host, now, is_duplicate);
+        }
         if self.prr.is_some() {
             let delivered = self.delivered().saturating_sub(before);
-            let makes_progress = self.una > una && self.scoreboard.lost_below() <= lost_before;
+            let makes_progress = self.una > una && self.losses() <= lost_before;
             self.reduce(delivered, makes_progress);
         }
         true
@@ -67,11 +78,10 @@ impl Connection {
 
     /// Sets the window in a recovery that reduces it step by step.
     fn reduce(&mut self, delivered: u64, makes_progress: bool) {
+        let (pipe, threshold) = (self.pipe(), self.congestion.ssthresh());
         let Some(prr) = self.prr.as_mut().filter(|_| delivered > 0) else {
             return;
         };
-        let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
-        let threshold = self.congestion.ssthresh();
         let more = prr.allows((delivered, makes_progress), pipe, threshold, self.mss);
         self.congestion.set_cwnd(pipe + more);
     }
@@ -84,7 +94,7 @@ impl Connection {
     }
 
     /// Takes the SACK blocks (RFC 2018); `true` if they contained anything new.
-    fn take_blocks(&mut self, segment: &TcpSegment) -> bool {
+    fn take_blocks(&mut self, now: Time, segment: &TcpSegment) -> bool {
         let mut news = false;
         if self.sack && self.state.is_synchronized() {
             for &(from, to) in segment.options.sack.as_slice() {
@@ -92,7 +102,11 @@ impl Connection {
                 let to = self.una as i64 + i64::from(to.diff(self.seq(self.una)));
                 // Duplicates below una (RFC 2883) and lies are left alone.
                 if from >= self.una as i64 && from < to && to <= self.max as i64 {
-                    news |= self.scoreboard.insert(from as u64, to as u64);
+                    let is_new = self.scoreboard.insert(from as u64, to as u64);
+                    if is_new {
+                        self.on_sacked(now, (from as u64, to as u64));
+                    }
+                    news |= is_new;
                 }
             }
         }
@@ -140,6 +154,10 @@ impl Connection {
         self.dups += 1;
         let threshold = host.config.dup_acks;
         let recovery = self.recovery(host);
+        if self.rack.is_some() {
+            // Times tell what is lost.
+            return;
+        }
         if self.recovering || (recovery == Recovery::Reno && self.dups > threshold) {
             if recovery != Recovery::Sack {
                 // Each duplicate is a segment that left the network.
@@ -164,7 +182,7 @@ impl Connection {
     }
 
     /// Fast retransmit.
-    fn recover_fast(&mut self, host: &Host, recovery: Recovery) {
+    pub(super) fn recover_fast(&mut self, host: &Host, recovery: Recovery) {
         // What limited transmit sent beyond the window does not count (RFC 5681 3.2, step 2).
         let flight = (self.max - self.una).min(self.congestion.cwnd());
         let window = self.wnd.min(self.congestion.cwnd());
@@ -175,7 +193,7 @@ impl Connection {
         self.marks.on_reduction(self.max);
         self.outcome().fast_retransmits += 1;
         self.timing = None;
-        self.timers.rexmt = Alarm::OFF;
+        let rexmt = std::mem::take(&mut self.timers.rexmt);
         self.front = true;
         let threshold = self.congestion.ssthresh();
         let inflated = threshold + u64::from(self.dups) * self.mss;
@@ -200,6 +218,12 @@ impl Connection {
                 (self.recover, self.recovering) = (self.max, true);
                 // What the recovery before sent again beyond its end may still be on its way.
                 self.front = self.resent <= self.una;
+                if let Some(rack) = &self.rack {
+                    self.front = Connection::is_front_lost(rack, self.una);
+                    if !self.front {
+                        self.timers.rexmt = rexmt;
+                    }
+                }
                 (self.resent, self.rescued) = (self.resent.max(self.una), false);
             }
         }
@@ -208,6 +232,9 @@ impl Connection {
     pub(super) fn on_new_ack(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
         let config = &host.config;
         let (bytes, flight) = (at - self.una, self.max - self.una);
+        if self.rack.is_some() {
+            self.on_acked_by_time(host, now, at, segment);
+        }
         let first = self.una == 0;
         let mut grows = !self.recovering;
         if self.marks.in_use && !first {
@@ -263,6 +290,9 @@ impl Connection {
             "SND.NXT is at most one past all that was sent"
         );
         self.scoreboard.remove_below(at);
+        if self.rack.is_some() {
+            self.plan_probe(host, now);
+        }
         if self.fin_queued && at > self.fin_offset() {
             self.on_fin_acked(host, now);
         }

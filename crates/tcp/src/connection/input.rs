@@ -72,7 +72,8 @@ impl Connection {
         if len == 0 {
             let acked = segment.ack.diff(self.seq(self.una));
             let is_new = acked > 0 && acked as u64 <= self.max - self.una;
-            return is_new && segment.options.sack.is_empty() && self.prr.is_none();
+            let is_plain = segment.options.sack.is_empty() && self.prr.is_none();
+            return is_new && is_plain && !self.looks_closely();
         }
         let all_is_acked = self.max == self.una && segment.ack == self.seq(self.una);
         let fits = self.rcv_nxt + len <= self.rcv_adv;
@@ -147,6 +148,7 @@ impl Connection {
             None => self.stamps = false,
         }
         self.sack &= options.sack_permitted;
+        self.find_losses_by(config.loss_detection);
         self.marks.learn(syn.flags);
         let peer = options.mss.unwrap_or(config.default_mss).max(LEAST_MSS);
         self.mss = u64::from(peer.min(config.mss));

@@ -5,10 +5,12 @@
 //! follows the last byte. Only segments have 32-bit sequence numbers, so nothing here wraps.
 
 mod ack;
+mod by_time;
 mod input;
 mod output;
 mod probe;
 mod prr;
+mod rack;
 mod timers;
 
 use core::net::SocketAddrV4;
@@ -29,6 +31,7 @@ use layercast_bytestream::Reassembly;
 pub(crate) use input::{Outcome, reset_for};
 pub(crate) use probe::Measured;
 use prr::Prr;
+use rack::Rack;
 
 /// What all connections of a host share.
 #[derive(Debug)]
@@ -104,6 +107,8 @@ pub(crate) struct Timers {
     pub(crate) delack: Alarm,
     /// Establishment, FIN-WAIT-2 or TIME-WAIT takes too long.
     pub(crate) life: Alarm,
+    /// Losses that show later, or a probe (RACK-TLP).
+    pub(crate) rack: Alarm,
 }
 
 /// When a timer is due, if it runs.
@@ -236,6 +241,8 @@ pub(crate) struct Connection {
     pub(crate) marks: Marks,
     /// Of the recovery at hand, with a variant that reduces its window step by step.
     prr: Option<Prr>,
+    /// When segments were sent, with RACK-TLP.
+    rack: Option<Box<Rack>>,
 }
 
 impl Connection {
@@ -281,6 +288,7 @@ impl Connection {
             resent: 0,
             marks: Marks::new(config.ecn),
             prr: None,
+            rack: None,
             rescued: false,
             irs: Serial(0),
             rcv: Chain::new(1),
@@ -490,6 +498,7 @@ impl Connection {
             + self.rcv.memory()
             + self.reassembly.memory()
             + self.scoreboard.memory()
+            + self.memory_of_times()
     }
 
     /// The end of what was received in order.

@@ -49,7 +49,8 @@ impl Connection {
     /// Whether something other than data may have to leave.
     #[inline]
     fn is_due(&self) -> bool {
-        self.ack_now || self.notified.read || self.force || self.front || self.fin_queued
+        let owes = self.ack_now || self.notified.read || self.force || self.front;
+        owes || self.fin_queued || self.owes_probe()
     }
 
     /// Whether a sender that has lost nothing waits for an acknowledgement, because the windows hold no
@@ -71,7 +72,7 @@ impl Connection {
     /// Whether the answer to what has just come is all there is to send.
     #[inline]
     fn owes_an_ack_only(&self, now: Time) -> bool {
-        let other = self.force || self.front || self.fin_queued;
+        let other = self.force || self.front || self.fin_queued || self.owes_probe();
         self.ack_now && !other && self.una == self.snd.end() && self.last_heard == now
     }
 
@@ -106,23 +107,50 @@ impl Connection {
             self.resend(host, now, (self.una, self.max), out);
             return true;
         }
+        if self.owes_probe() && self.poll_probe(host, now, out) {
+            return true;
+        }
         let selective = self.recovering && self.recovery(host) == Recovery::Sack;
         let mut cwnd = self.congestion.cwnd();
         if selective {
-            let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
-            if cwnd >= pipe + self.mss {
-                let hole = self.scoreboard.lost_hole(self.una.max(self.resent));
-                if let Some((from, to)) = hole {
-                    self.resend(host, now, (from, to), out);
-                    return true;
-                }
+            let pipe = self.pipe();
+            if cwnd >= pipe + self.mss
+                && let Some((from, to)) = self.lost_hole()
+            {
+                self.resend(host, now, (from, to), out);
+                return true;
             }
             // The window counts from una; what is between there and the edge is not all in flight.
             cwnd = (self.nxt - self.una) + cwnd.saturating_sub(pipe);
+        } else if self.rack.is_some() {
+            // What arrived beyond a gap is not on its way.
+            cwnd += self.scoreboard.held();
         } else if config.limited_transmit && !self.recovering && self.dups < config.dup_acks {
             cwnd += u64::from(self.dups) * self.mss;
         }
-        self.poll_new(host, now, cwnd, out) || (selective && self.poll_spare(host, now, out))
+        let spare = selective && self.rack.is_none();
+        self.poll_new(host, now, cwnd, out) || (spare && self.poll_spare(host, now, out))
+    }
+
+    /// A probe for the loss of the last segments: new data if there are some, else the last segment again (RFC 8985 7.3).
+    fn poll_probe(&mut self, host: &Host, now: Time, out: &mut TcpSegment) -> bool {
+        let (last, before) = (self.take_probe(), self.max);
+        let Some(last) = last.filter(|_| self.una < self.max) else {
+            return false;
+        };
+        let in_flight = self.max - self.una;
+        if self.nxt == self.max && self.snd.end() > self.max && in_flight < self.wnd {
+            let sends = self.poll_new(host, now, in_flight + self.mss, out);
+            if self.max > before {
+                self.on_probe(false);
+            }
+            if sends {
+                return true;
+            }
+        }
+        self.resend(host, now, last, out);
+        self.on_probe(true);
+        true
     }
 
     /// The ordinary way: what the windows allow from `nxt` on; an acknowledgement, a window update.
@@ -216,6 +244,7 @@ impl Connection {
         if probe {
             // A probe beyond the window: its byte is not in flight until it is acknowledged.
             self.max = self.max.max(to);
+            self.note_sent(host, now, from, to, false);
         } else {
             self.sent(host, now, from, to + u64::from(fin));
         }
@@ -234,6 +263,7 @@ impl Connection {
         }
         self.build(host, now, from, payload, flags, out);
         self.resent = self.resent.max(to + u64::from(fin));
+        self.note_sent(host, now, from, to + u64::from(fin), false);
         if let Some(prr) = &mut self.prr {
             prr.sends(to - from);
         }
@@ -292,6 +322,7 @@ impl Connection {
     /// Notes that `from..to` has left.
     fn sent(&mut self, host: &Host, now: Time, from: u64, to: u64) {
         self.nxt = to;
+        let is_new = to > self.max;
         if to > self.max {
             self.max = to;
             if self.timing.is_none() {
@@ -308,6 +339,7 @@ impl Connection {
                 self.rtt.forgive();
             }
         }
+        self.note_sent(host, now, from, to, is_new);
     }
 
     fn bare_ack(&mut self, host: &Host, now: Time, out: &mut TcpSegment) {

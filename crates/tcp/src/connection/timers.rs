@@ -11,6 +11,7 @@ impl Connection {
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let timers = &self.timers;
         let sending = timers.rexmt.min(timers.persist);
+        let sending = sending.min(timers.rack);
         sending.min(timers.delack).min(timers.life).time()
     }
 
@@ -26,6 +27,9 @@ impl Connection {
         }
         if due(&mut self.timers.delack) {
             self.ack_now = true;
+        }
+        if due(&mut self.timers.rack) {
+            self.on_rack_timer(host, now);
         }
         if due(&mut self.timers.rexmt) {
             self.on_rexmt(host);
@@ -81,6 +85,7 @@ impl Connection {
         self.recover = self.max;
         self.resent = self.una;
         self.scoreboard.clear();
+        self.forget_times();
     }
 
     /// Arms the window probe, backing off.

@@ -11,6 +11,7 @@ mod matrix;
 mod net;
 #[path = "../../../bytestream/tests/common/pair.rs"]
 mod pair;
+mod rack;
 mod recovery;
 #[path = "../../../bytestream/tests/common/golden.rs"]
 mod trace;

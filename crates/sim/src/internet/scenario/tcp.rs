@@ -1,7 +1,7 @@
 //! `[tcp.NAME]`: a profile and what is different.
 
 use layercast_core::Span;
-use layercast_tcp::{EcnMode, Profile, Quirks, TcpConfig, Variant};
+use layercast_tcp::{EcnMode, LossDetection, Profile, Quirks, SlowStart, TcpConfig, Variant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,27 @@ pub enum VariantName {
     Linux,
     /// DCTCP (RFC 8257), with ecn = "dctcp".
     Dctcp,
+}
+
+/// How losses are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RecoveryName {
+    /// By duplicate and selective acknowledgements, as the variant has it.
+    Duplicates,
+    /// By the times of sending, with probes for the loss of the last segments: RACK-TLP (RFC 8985).
+    Rack,
+}
+
+/// How the first slow start ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum SlowStartName {
+    /// At the first loss or mark (RFC 5681).
+    #[serde(rename = "loss")]
+    Loss,
+    /// When round trips grow: HyStart++ (RFC 9406).
+    #[serde(rename = "hystart++")]
+    HyStartPlusPlus,
 }
 
 /// Whether a host uses ECN, and what its receivers echo.
@@ -155,6 +176,12 @@ pub struct TcpSpec {
     /// Offer selective acknowledgements (RFC 2018).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
+    /// How losses are found, of the variants "sack", "cubic", "linux" and "dctcp" with sack = true. Default: "duplicates".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryName>,
+    /// How the first slow start ends, of all variants but "linux", which has HyStart. Default: "loss".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_start: Option<SlowStartName>,
     /// Explicit congestion notification. Default: "off"; with the variant "dctcp", "dctcp".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<EcnName>,
@@ -226,6 +253,16 @@ impl TcpSpec {
                 Some(VariantName::Cubic) => Variant::Cubic,
                 Some(VariantName::Linux) => Variant::Linux,
                 Some(VariantName::Dctcp) => Variant::Dctcp,
+            },
+            loss_detection: match self.recovery {
+                None => base.loss_detection,
+                Some(RecoveryName::Duplicates) => LossDetection::Duplicates,
+                Some(RecoveryName::Rack) => LossDetection::Rack,
+            },
+            slow_start: match self.slow_start {
+                None => base.slow_start,
+                Some(SlowStartName::Loss) => SlowStart::Loss,
+                Some(SlowStartName::HyStartPlusPlus) => SlowStart::HyStartPlusPlus,
             },
             slow_tick: tick,
             fast_tick: self.fast_tick.map_or(base.fast_tick, |tick| tick.0.0),
