@@ -7,9 +7,10 @@ import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from layercast_lab.simulator import command
+from layercast_lab.simulator import command, toml_file
 
 PAPER_HAZARDS = "Ahlgren, Björkman and Gunningberg 1996 (PfHSN'96 chapter 12)"
 PAPER_GENERATION = "Braun and Diot 1996 (PfHSN'96 chapter 13)"
@@ -73,6 +74,24 @@ def calibrated() -> dict[str, Any]:
 def measured(runs: int) -> list[dict[str, Any]]:
     """Real chains on this machine."""
     return ask("measure", "--runs", str(runs))["chains"]
+
+
+WAYS = ("sequential_ns", "fused_ns", "strip_ns")
+"""One loop for each stage, one for all, one for each over strips: names in plans and in measurements."""
+
+
+def planned_well(chains: Sequence[dict[str, Any]], profile: dict[str, Any]) -> list[bool]:
+    """Of each chain, whether the way predicted to be the fastest is within 10 % of the fastest."""
+    with TemporaryDirectory() as folder:
+        machine = Path(folder, "machine.toml")
+        machine.write_text(toml_file({name: value for name, value in profile.items() if value is not None}))
+        well = []
+        for chain in chains:
+            stages = chain["chain"].replace(" ", "").removeprefix("copy,")
+            told = plan(f"copy,{stages}", str(machine), chain["cold"])
+            way = min(WAYS, key=told.__getitem__)
+            well.append(chain[way] <= 1.1 * min(chain[way] for way in WAYS))
+        return well
 
 
 def compiled(config: str, main: str, folder: Path, *flags: str) -> Path:

@@ -5,8 +5,11 @@ use std::hint::black_box;
 use serde::Serialize;
 
 use crate::pipeline::{Chain, Executor, Pipeline, STRIP};
+use crate::profile::{COPY, StageTime};
+use crate::stage::{MAX_UNIT, Stage, load, store};
 use crate::stages::{
-    ByteSwap, ChaCha20, Checksum, Crc32Aal5, Crc32c, Keys, Parity, Pes, Poly1305, Safer,
+    AesCtr, ByteSwap, ChaCha20, Checksum, Copy, Crc32Aal5, Crc32c, Keys, Parity, Pes, Poly1305,
+    Safer,
 };
 
 #[allow(missing_docs, unreachable_pub)]
@@ -90,6 +93,34 @@ impl<'a> Bench<'a> {
         measured
     }
 
+    /// Times each stage of the library with warm buffers: in a loop of its own, and what it adds to a fused loop.
+    pub fn stages(&mut self) -> Vec<StageTime> {
+        let (from, mut to) = (vec![0x5A; STAGE_OCTETS], vec![0; STAGE_OCTETS]);
+        let keys = &keys();
+        let mut found: Vec<StageTime> = Vec::new();
+        for (name, mut run) in loops(keys) {
+            let mut least = [f64::INFINITY; 2];
+            for at in 0..=self.runs {
+                for (way, least) in least.iter_mut().enumerate() {
+                    let start = (self.now_ns)();
+                    run(black_box(&from), black_box(&mut to), way == 0);
+                    let ns = ((self.now_ns)() - start) as f64 / STAGE_OCTETS as f64;
+                    // The first run warms up.
+                    *least = if at > 0 { least.min(ns) } else { *least };
+                }
+            }
+            let [alone, whole] = least;
+            // The first one copies.
+            let base = found.first().map_or(0.0, |copy| copy.fused);
+            found.push(StageTime {
+                name: name.to_owned(),
+                alone,
+                fused: (whole - base).max(0.0),
+            });
+        }
+        found
+    }
+
     fn chain(
         &mut self,
         name: &str,
@@ -150,6 +181,50 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Octets of a run of one stage.
+const STAGE_OCTETS: usize = 1 << 14;
+
+/// A loop from one buffer to another: of the stage alone, or the fused loop of that stage.
+type Run = Box<dyn FnMut(&[u8], &mut [u8], bool)>;
+
+/// The loops of each stage of the library, of which the compiler knows the stage.
+fn loops(keys: &Keys) -> [(&'static str, Run); 11] {
+    fn of<S: Stage + 'static>(mut stage: S) -> (&'static str, Run) {
+        let run = move |from: &[u8], to: &mut [u8], alone: bool| {
+            Stage::begin(&mut stage, 0);
+            match alone {
+                true if S::NAME == COPY => to.copy_from_slice(from),
+                true => Stage::fwd_run(&mut stage, to),
+                false => {
+                    let mut unit = [0; MAX_UNIT];
+                    let unit = &mut unit[..S::WORDS];
+                    let places = to.chunks_exact_mut(4 * S::WORDS);
+                    for (octets, place) in from.chunks_exact(4 * S::WORDS).zip(places) {
+                        load(octets, unit);
+                        Stage::fwd(&mut stage, unit);
+                        store(unit, place);
+                    }
+                }
+            }
+            black_box(Stage::finish(&mut stage));
+        };
+        (S::NAME, Box::new(run))
+    }
+    [
+        of(Copy),
+        of(ByteSwap),
+        of(Checksum::default()),
+        of(Crc32Aal5::default()),
+        of(Crc32c::default()),
+        of(Parity::default()),
+        of(Pes::default()),
+        of(Safer::new(keys.short(), 6)),
+        of(AesCtr::new(keys)),
+        of(ChaCha20::new(keys)),
+        of(Poly1305::new(keys)),
+    ]
+}
+
 /// One way over one ADU.
 fn once(way: usize, pipeline: &mut dyn Pipeline, from: &[u8], to: &mut [u8]) {
     pipeline.begin(0);
@@ -167,6 +242,26 @@ fn once(way: usize, pipeline: &mut dyn Pipeline, from: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::LIBRARY;
+
+    #[test]
+    fn each_stage_of_the_library_is_timed() {
+        let mut time = 0;
+        let mut clock = || {
+            time += 1 << 14;
+            time
+        };
+        let found = Bench::new(&mut clock, 1, 1 << 12).stages();
+        let names = LIBRARY.iter().map(|it| it.shape.name);
+        assert!(names.eq(found.iter().map(|it| &it.name[..])), "{found:?}");
+        // By this clock each loop takes 1 ns an octet, so that nothing adds to copying.
+        let of = |it: &StageTime| (it.alone, it.fused);
+        assert_eq!(of(&found[0]), (1.0, 1.0));
+        assert!(
+            found[1..].iter().all(|it| of(it) == (1.0, 0.0)),
+            "{found:?}"
+        );
+    }
 
     #[test]
     fn each_way_over_each_chain_writes_the_same() {

@@ -36,6 +36,8 @@ pub struct Member {
     pub words: usize,
     /// What the model needs.
     pub function: Function,
+    /// Its name in the library.
+    pub library: Option<&'static str>,
     /// Whether a library has a loop of it that the model does not have the time of.
     pub library_loop: bool,
     /// Why it cannot be fused.
@@ -77,6 +79,7 @@ impl From<&Shape> for Member {
                 instr: f64::from(shape.instr_per_word),
                 writes: !shape.reads_only,
             },
+            library: Some(shape.name),
             library_loop: shape.library_loop,
             whole: None,
         }
@@ -111,6 +114,7 @@ fn member(part: &str) -> Result<Member, PlanError> {
             name: (*name).to_owned(),
             words: 1,
             function: Function::synthetic(0, 0),
+            library: None,
             library_loop: false,
             whole: Some(why),
         });
@@ -123,6 +127,7 @@ fn member(part: &str) -> Result<Member, PlanError> {
         name: part.to_owned(),
         words: 1,
         function: Function::synthetic(state as u32, instr as u32),
+        library: None,
         library_loop: false,
         whole: None,
     })
@@ -156,8 +161,8 @@ pub struct Plan {
     pub ns_per_octet: f64,
     /// Of it, what is needed once, whatever runs; for strips also fetching the data from memory.
     pub once_ns: f64,
-    /// Stages whose loops of their own are those of a library, with vector instructions: `measure` says what they take, the
-    /// model does not know it, and the plan may be wrong.
+    /// Stages whose loops of their own are those of a library, with vector instructions, and whose times the machine file does
+    /// not have: the plan may be wrong.
     pub library_loops: Vec<String>,
     /// That of one loop for each stage.
     pub sequential_ns: f64,
@@ -220,7 +225,7 @@ pub fn plan(
         strip: in_strips.then_some(STRIP),
         ns_per_octet: best.ns,
         once_ns: planner.once(in_strips),
-        library_loops: library_loops(members),
+        library_loops: library_loops(members, profile),
         sequential_ns,
         fused_ns,
         strip_ns: planner.cost(&apart, true),
@@ -229,10 +234,11 @@ pub fn plan(
     })
 }
 
-/// The names of the stages with a loop of a library, each once.
-fn library_loops(members: &[Member]) -> Vec<String> {
+/// The names of the stages with a loop of a library that the profile has no time of, each once.
+fn library_loops(members: &[Member], profile: &Profile) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for member in members.iter().filter(|it| it.library_loop) {
+    let is_known = |it: &Member| it.library.is_some_and(|name| profile.stage(name).is_some());
+    for member in members.iter().filter(|it| it.library_loop && !is_known(it)) {
         if !names.contains(&member.name) {
             names.push(member.name.clone());
         }
@@ -274,14 +280,22 @@ impl Planner<'_> {
             true => Temperature::Warm,
             false => self.temperature,
         };
-        let loops = match of.len() {
-            1 => self.profile.sequential(&functions, temperature),
-            _ => self.profile.fused(&functions, temperature),
+        let loops = match (self.measured(of.clone(), temperature), of.len()) {
+            (Some(ns), _) => ns + once,
+            (None, 1) => self.profile.sequential(&functions, temperature),
+            (None, _) => self.profile.fused(&functions, temperature),
         };
         // States are loaded and stored, and a loop begins and ends, for each strip.
         let state: u32 = functions.iter().map(|it| it.state).sum();
         let each = self.profile.ns((f64::from(2 * state) + 20.0) / STRIP_WORDS);
         loops - once + if in_strips { each } else { 0.0 }
+    }
+
+    /// Time of one loop, if all its stages are measured.
+    fn measured(&self, of: Range<usize>, temperature: Temperature) -> Option<f64> {
+        let of_member = |it: &Member| Some((it.function, self.profile.stage(it.library?)?));
+        let stages: Option<Vec<_>> = self.members[of.clone()].iter().map(of_member).collect();
+        self.profile.measured(&stages?, self.unit(of), temperature)
     }
 
     /// Time of loops that begin at these stages. Strips come from memory once.
@@ -403,6 +417,7 @@ impl Planner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::StageTime;
 
     fn planned(chain: &str, profile: &Profile, temperature: Temperature) -> Plan {
         plan(&parse(chain).expect("a chain"), profile, temperature).expect("a plan")
@@ -473,6 +488,37 @@ mod tests {
         assert_eq!(plan.library_loops, ["crc32c", "aes-ctr"]);
         let plan = planned("bswap,pes,checksum,2/10", &Profile::hp(), Temperature::Warm);
         assert!(plan.library_loops.is_empty(), "{plan:?}");
+    }
+
+    #[test]
+    fn measured_stages_are_planned_by_their_times() {
+        let time = |name: &str, alone: f64, fused: f64| StageTime {
+            name: name.to_owned(),
+            alone,
+            fused,
+        };
+        let mut machine = Profile::conservative();
+        let (alone, fused) = ([0.1, 0.2, 0.05, 0.4], [0.3, 0.1, 0.9, 0.2]);
+        machine.stages = ["copy", "bswap", "crc32c", "checksum"]
+            .into_iter()
+            .zip(alone.into_iter().zip(fused))
+            .map(|(name, (alone, fused))| time(name, alone, fused))
+            .collect();
+        assert_eq!(machine.check(), Ok(()));
+        // The loop of a library alone takes a ninth of what it adds to a fused loop.
+        let plan = planned("bswap,checksum,crc32c", &machine, Temperature::Warm);
+        let loops: Vec<usize> = plan.groups.iter().map(|it| it.stages.len()).collect();
+        assert_eq!(loops, [2, 1], "{plan:?}");
+        assert!(plan.library_loops.is_empty(), "{plan:?}");
+        assert!((plan.sequential_ns - 0.65).abs() < 1e-9, "{plan:?}");
+        assert!((plan.ns_per_octet - (0.3 + 0.1 + 0.2 + 0.05)).abs() < 1e-9);
+        let all = plan.fused_ns.expect("one loop is possible");
+        assert!((all - 1.5).abs() < 1e-9, "{plan:?}");
+        // A stage without a time is predicted by the model, and the loop with it.
+        let plan = planned("bswap,aes-ctr", &machine, Temperature::Warm);
+        assert_eq!(plan.library_loops, ["aes-ctr"]);
+        machine.stages[1].alone = f64::NAN;
+        assert_eq!(machine.check(), Err("stages.alone"));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The stage that a fused loop of measured stages begins with: loads and stores.
+pub(crate) const COPY: &str = "copy";
+
 /// Cycles that cold buffers add to each pass and word.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cold {
@@ -32,6 +35,17 @@ pub struct Window {
     pub cold_spill: f64,
 }
 
+/// What a stage of the library takes on a machine, measured with warm buffers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StageTime {
+    /// Its name.
+    pub name: String,
+    /// A loop of its own, in ns an octet: that of a library, if there is one.
+    pub alone: f64,
+    /// What it adds to a fused loop, in ns an octet; of `copy` the loop itself, with its loads and stores.
+    pub fused: f64,
+}
+
 /// Constants of a machine. Cycles are for a word of four octets.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Profile {
@@ -58,6 +72,9 @@ pub struct Profile {
     /// Of an out-of-order machine.
     #[serde(default)]
     pub window: Option<Window>,
+    /// Stages of the library, measured. The model predicts the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageTime>,
 }
 
 impl Profile {
@@ -80,6 +97,7 @@ impl Profile {
             spill: 5.0,
             registers: 6,
             window: None,
+            stages: Vec::new(),
         }
     }
 
@@ -104,6 +122,7 @@ impl Profile {
             spill: 1.2,
             registers: 15,
             window: None,
+            stages: Vec::new(),
         }
     }
 
@@ -126,6 +145,7 @@ impl Profile {
             spill: 5.0,
             registers: 8,
             window: None,
+            stages: Vec::new(),
         }
     }
 
@@ -171,6 +191,8 @@ impl Profile {
             false => Err("cycle_ns"),
             true if bad(window.instr) || window.instr == 0.0 => Err("window.instr"),
             true if bad(window.at_once - 1.0) => Err("window.at_once"),
+            true if self.stages.iter().any(|it| bad(it.alone)) => Err("stages.alone"),
+            true if self.stages.iter().any(|it| bad(it.fused)) => Err("stages.fused"),
             true => Ok(()),
         }
     }
@@ -229,11 +251,7 @@ impl Profile {
         let instr: f64 = functions.iter().map(|it| it.instr).sum();
         let state: u32 = functions.iter().map(|it| it.state).sum();
         let spilled = state.saturating_sub(self.registers);
-        let cold = match (temperature, fused) {
-            (Temperature::Warm, _) => 0.0,
-            (Temperature::Cold, true) => self.cold_fused.cycles(instr),
-            (Temperature::Cold, false) => self.cold_alone.cycles(instr),
-        };
+        let cold = self.cold(instr, temperature, fused);
         let surcharge = match (temperature, &self.window) {
             (Temperature::Cold, Some(window)) => window.cold_spill,
             _ => 0.0,
@@ -244,6 +262,44 @@ impl Profile {
             pass: self.load + self.round + cold,
             spilled,
         }
+    }
+
+    /// Cycles that cold buffers add to a pass of a loop with `instr` instructions.
+    fn cold(&self, instr: f64, temperature: Temperature, fused: bool) -> f64 {
+        match (temperature, fused) {
+            (Temperature::Warm, _) => 0.0,
+            (Temperature::Cold, true) => self.cold_fused.cycles(instr),
+            (Temperature::Cold, false) => self.cold_alone.cycles(instr),
+        }
+    }
+
+    /// What is measured of a stage.
+    #[must_use]
+    pub fn stage(&self, name: &str) -> Option<&StageTime> {
+        self.stages.iter().find(|it| it.name == name)
+    }
+
+    /// Time of one loop of measured stages, in ns an octet, without what is needed once. `unit` is the words after which the
+    /// state of one stage gives way to that of the next.
+    pub(crate) fn measured(
+        &self,
+        stages: &[(Function, &StageTime)],
+        unit: usize,
+        temperature: Temperature,
+    ) -> Option<f64> {
+        let instr = stages.iter().map(|(function, _)| function.instr).sum();
+        if let [(_, only)] = stages {
+            return Some(only.alone + self.ns(self.cold(instr, temperature, false)));
+        }
+        let spilled = |state: u32| state.saturating_sub(self.registers);
+        let state = stages.iter().map(|(function, _)| function.state).sum();
+        // What a stage spills alone is in its measured time.
+        let own: u32 = stages.iter().map(|(it, _)| spilled(it.state)).sum();
+        let more = f64::from(spilled(state).saturating_sub(own)) * self.spill / unit as f64;
+        let added = stages.iter().filter(|(_, it)| it.name != COPY);
+        let added: f64 = added.map(|(_, it)| it.fused).sum();
+        let cycles = more + self.cold(instr, temperature, true);
+        Some(self.stage(COPY)?.fused + added + self.ns(cycles))
     }
 
     /// Cycles of `instr` instructions of one block. Blocks overlap while more than one is in the window.

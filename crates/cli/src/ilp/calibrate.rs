@@ -8,6 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use layercast_ilp::calibrate::{Fit, Point, fit, measure};
 use layercast_ilp::harness::{Harness, HarnessError, pair};
+use layercast_ilp::measure::Bench;
 use layercast_ilp::profile::Temperature;
 use serde::Serialize;
 
@@ -19,8 +20,8 @@ use crate::output::{create, print, print_json, unwritten};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Runs loops of one to eight synthetic functions, with one to twelve words of state and four to a
-hundred instructions each, and fits the constants of the model to their times. They are for
-layercast ilp explain --machine. --out writes them to a file when all is measured: if there is no
+hundred instructions each, and fits the constants of the model to their times. The stages of the
+library are measured one by one. Both are for layercast ilp explain --machine. --out writes them to a file when all is measured: if there is no
 result, the file stays as it is. It takes some seconds of a quiet machine: if other programs disturb
 the runs, there is no result (exit code 1), unless --force is given.
 
@@ -41,6 +42,9 @@ pub struct Calibrate {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Runs of each stage of the library, of which the shortest counts.
+const RUNS: u32 = 101;
 
 /// Constants of a machine with the measurements behind them.
 #[derive(Debug, Serialize)]
@@ -90,7 +94,8 @@ pub fn run(args: &Calibrate) -> Outcome {
             });
         }
     }
-    let fit = fit(&args.name, &points);
+    let mut fit = fit(&args.name, &points);
+    fit.profile.stages = Bench::new(&mut clock, RUNS, cache).stages();
     if args.json {
         return print_json(&Report {
             fit,

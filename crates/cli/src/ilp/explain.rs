@@ -152,8 +152,8 @@ fn describe(report: &Report) -> String {
     let warning = match &plan.library_loops[..] {
         [] => String::new(),
         names => format!(
-            "warning: the loop of {} alone is that of a library with vector instructions, which the model does not know:\n\
-             it can be several times as fast as predicted, and best on its own (layercast ilp measure compares)\n",
+            "warning: the loop of {} alone is that of a library with vector instructions, of which the machine has no time: it\n\
+             can be several times as fast as predicted (remedy: --machine with a file of layercast ilp calibrate)\n",
             names.join(", ")
         ),
     };
