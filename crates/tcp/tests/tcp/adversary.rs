@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use layercast_core::{Span, Stream};
-use layercast_tcp::{Ecn, EcnMode, Profile, TcpConfig, TcpPacket, Variant};
+use layercast_tcp::{
+    Ecn, EcnMode, LossDetection, Profile, SlowStart, TcpConfig, TcpPacket, Variant,
+};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 use proptest::prelude::*;
 
@@ -200,9 +202,11 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         Just(EcnMode::Classic),
         Just(EcnMode::EachMark),
     ];
-    (profiles, variants(), buffers, switches, modes).prop_map(
-        |(profile, variant, (send_buffer, recv_buffer), (nagle, stamps, sack, scaling), mode)| {
-            TcpConfig {
+    let options = (any::<bool>(), any::<bool>());
+    (profiles, variants(), buffers, switches, modes, options).prop_map(
+        |(profile, variant, (send_buffer, recv_buffer), switches, mode, options)| {
+            let (nagle, stamps, sack, scaling) = switches;
+            let mut config = TcpConfig {
                 variant,
                 send_buffer,
                 recv_buffer,
@@ -215,6 +219,17 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
                 },
                 window_scaling: scaling,
                 ..TcpConfig::from(profile)
+            };
+            let plain = config.clone();
+            if options.0 {
+                config.loss_detection = LossDetection::Rack;
+            }
+            if options.1 {
+                config.slow_start = SlowStart::HyStartPlusPlus;
+            }
+            match config.validate() {
+                Ok(()) => config,
+                Err(_) => plain,
             }
         },
     )
@@ -250,9 +265,18 @@ proptest! {
 
 #[test]
 fn every_variant_finishes_in_fair_weather() {
-    for variant in VARIANTS {
+    let by_time = |variant| {
+        use Variant::{Cubic, Dctcp, Linux, Sack};
+        matches!(variant, Sack | Cubic | Linux | Dctcp)
+    };
+    let both = [LossDetection::Duplicates, LossDetection::Rack];
+    let all = VARIANTS.into_iter().flat_map(|it| both.map(|by| (it, by)));
+    for (variant, loss_detection) in
+        all.filter(|&(it, by)| by == LossDetection::Duplicates || by_time(it))
+    {
         let config = TcpConfig {
             variant,
+            loss_detection,
             ecn: EcnMode::EachMark,
             ..TcpConfig::from(Profile::Modern)
         };
