@@ -1,7 +1,8 @@
 //! Why a receiver stays below the level it asked for.
 
-use layercast_core::Level;
+use layercast_core::{Level, Parameter};
 use layercast_net::Progress;
+use layercast_qos::Cause;
 use layercast_wire::FlowInfo;
 
 use crate::reasons::SILENCE;
@@ -34,8 +35,8 @@ enum Reason {
     Token,
     /// The last link.
     Link,
-    /// It asks for no more, after congestion.
-    Congestion,
+    /// It asks for no more itself, after a decision of this cause if it was one.
+    Asks(Option<Cause>),
     /// A node or link before the last one.
     Upstream,
     /// The source, which is at the other end of the last link.
@@ -95,7 +96,7 @@ impl Below {
         } else if has < needs {
             Reason::Link
         } else if progress.asked <= level {
-            Reason::Congestion
+            Reason::Asks(progress.asks_less_because)
         } else if flow.source == self.next {
             Reason::Source
         } else {
@@ -142,7 +143,20 @@ impl Below {
                 has.rate(),
                 needs.rate()
             ),
-            Reason::Congestion => format!(
+            Reason::Asks(None | Some(Cause::Red(Parameter::Throughput))) => {
+                format!("level {level}: this receiver asks for no more yet")
+            }
+            Reason::Asks(Some(Cause::Red(Parameter::ErrorRate))) => format!(
+                "level {level}: this receiver asks for no more, since its data are lost or late (red zone) and no queue marks \
+                 congestion. If fewer layers do not help, it asks for level {next} again, and the path itself loses packets: link repair \
+                 (--repair auto, the default) at both ends of the link, parities (serve --protect-base auto) or another path help"
+            ),
+            Reason::Asks(Some(Cause::Red(Parameter::Delay | Parameter::Jitter))) => format!(
+                "level {level}: this receiver asks for no more, since the delay in the network or its jitter is above what was agreed \
+                 (red zone) and no queue marks congestion. If fewer layers do not help, it asks for level {next} again, and the load \
+                 is not the reason: another path helps, or a profile that agrees on more (serve --profile)"
+            ),
+            Reason::Asks(Some(Cause::Marks)) => format!(
                 "level {level}: this receiver asks for no more, since a queue on the path filled up (congestion marks): the \
                  busiest GOPs of level {next} take up to {busiest}, and a link of the path has less (layercast stats at each \
                  node up to the server tells which). It asks again after a quiet time; encode with -maxrate and -bufsize, \
@@ -263,6 +277,7 @@ mod tests {
         let flow = flow();
         let asks_less = |n: u32| Progress {
             asked: if n % 8 < 4 { Level::FULL } else { Level::BASE },
+            asks_less_because: (n % 8 >= 4).then_some(Cause::Marks),
             ..at_base()
         };
         let said: Vec<_> = (0..40)
@@ -272,5 +287,42 @@ mod tests {
         let all = said.join("\n");
         assert!(all.contains("a node further up"), "{all}");
         assert!(all.contains("congestion marks"), "{all}");
+    }
+
+    #[test]
+    fn the_cause_of_the_last_decision_is_told_with_what_helps_against_it() {
+        let flow = flow();
+        let lost = "data are lost or late";
+        for (cause, part, remedy) in [
+            (Some(Cause::Marks), "(congestion marks)", "raise the rate"),
+            (Some(Cause::Red(Parameter::ErrorRate)), lost, "--repair"),
+            (Some(Cause::Red(Parameter::Delay)), "delay", "another path"),
+            (
+                Some(Cause::Red(Parameter::Jitter)),
+                "jitter",
+                "another path",
+            ),
+            (None, "asks for no more yet", ""),
+        ] {
+            let asks_less = Progress {
+                asked: Level::BASE,
+                asks_less_because: cause,
+                // Marks of long ago are no cause.
+                marked: 7,
+                ..at_base()
+            };
+            let mut below = Below::new(Level::FULL, Level::FULL);
+            let said: Vec<_> = (0..9)
+                .filter_map(|_| below.look(&asks_less, &flow, 0))
+                .collect();
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(
+                said[0].contains(part) && said[0].contains(remedy),
+                "{said:?}"
+            );
+            let says_rate =
+                said[0].contains("raise the rate") || said[0].contains("(congestion marks)");
+            assert_eq!(says_rate, cause == Some(Cause::Marks), "{said:?}");
+        }
     }
 }

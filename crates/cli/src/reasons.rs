@@ -508,6 +508,7 @@ pub mod tests {
             t: 0.0,
             level: Level::FULL,
             asked: Level::FULL,
+            asks_less_because: None,
             left: CellRate(0),
             rate: Rate::from_bps(0),
             delay: Span::ZERO,

@@ -2,7 +2,7 @@
 
 use std::io::stdout;
 
-use layercast_core::{Contract, FlowId, Level, Media, PerLayer, Rate};
+use layercast_core::{Contract, FlowId, Level, Media, Parameter, PerLayer, Quality, Rate, Zone};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
 use layercast_wire::{ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
@@ -288,6 +288,13 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
     };
     match (limit, &member.next) {
         (Limit::NoDemand, _) => "it has not asked for a level yet".to_owned(),
+        (Limit::Demand { level }, None) if level < member.wanted && is_red(member) => format!(
+            "it asks for {level} only, since its zone is red{} (its own messages tell the last decision, and what helps)",
+            match member.report.is_some_and(|it| it.marked > 0) {
+                true => ", or since a queue on its path filled up",
+                false => "",
+            }
+        ),
         (Limit::Demand { level }, None) if member.report.is_some_and(|it| it.marked > 0) => {
             let before = match &member.upstream {
                 Some(upstream) => {
@@ -301,7 +308,7 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
         }
         (Limit::Demand { level }, None) => {
             format!(
-                "it asks for {level} only: by join --level, or after congestion or a red zone on its path (its own messages tell)"
+                "it asks for {level} only: by join --level, or after a red zone on its path (its own messages tell)"
             )
         }
         (Limit::Demand { level }, Some(next)) => format!(
@@ -339,6 +346,13 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
             ),
         },
     }
+}
+
+/// Whether a parameter is red for which a receiver asks for fewer layers: fewer layers are less throughput.
+fn is_red(member: &MemberStats) -> bool {
+    let quality = member.report.as_ref().and_then(|it| it.quality.as_ref());
+    let mut judged = quality.into_iter().flat_map(Quality::judged);
+    judged.any(|(of, it)| of != Parameter::Throughput && it.zone == Zone::Red)
 }
 
 /// A delay that is this much above the playout delay, in milliseconds, is that of a queue that grows.
@@ -531,7 +545,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, NodeId};
+    use layercast_core::{CellRate, Judged, NodeId};
     use layercast_wire::{Member, PathReport};
 
     use super::*;
@@ -775,31 +789,61 @@ mod tests {
         assert_eq!(path_text(&upstream), "not full yet");
     }
 
+    /// What is said of a member that wants all layers and gets one.
+    fn said_red(
+        limit: Limit,
+        upstream: Option<&str>,
+        next: Option<&str>,
+        marked: u64,
+        lost: Option<Judged>,
+    ) -> String {
+        let member = MemberStats {
+            member: Member {
+                name: "ann".into(),
+                id: NodeId(1),
+            },
+            flow: FlowId(1),
+            node: "site".into(),
+            joined_at_ms: 0,
+            level: Level::BASE,
+            wanted: Level::FULL,
+            report_age_ms: Some(400),
+            report: Some(MemberReport {
+                marked,
+                quality: lost.map(|_| Quality {
+                    error_rate: lost,
+                    ..Quality::default()
+                }),
+                ..MemberReport::default()
+            }),
+            limit: Some(limit),
+            upstream: upstream.map(str::to_owned),
+            next: next.map(str::to_owned),
+            gone: false,
+        };
+        whys(&member, None, &[])
+    }
+
+    #[test]
+    fn a_red_zone_is_the_reason_of_a_lower_demand_and_marks_only_where_there_were_any() {
+        let lost = Judged {
+            agreed: 0.01,
+            measured: 0.08,
+            zone: Zone::Red,
+        };
+        let level = Level::BASE;
+        for (marked, queue) in [(0, false), (3, true)] {
+            let text = said_red(Limit::Demand { level }, None, None, marked, Some(lost));
+            assert!(text.contains("since its zone is red"), "{text}");
+            assert_eq!(text.contains("a queue on its path"), queue, "{text}");
+            let text = said_red(Limit::Demand { level }, None, None, marked, None);
+            assert!(!text.contains("since its zone is red"), "{text}");
+        }
+    }
+
     #[test]
     fn the_node_and_the_link_that_limit_a_member_are_named() {
-        let said = |limit, upstream: Option<&str>, next: Option<&str>, marked| {
-            let member = MemberStats {
-                member: Member {
-                    name: "ann".into(),
-                    id: NodeId(1),
-                },
-                flow: FlowId(1),
-                node: "site".into(),
-                joined_at_ms: 0,
-                level: Level::BASE,
-                wanted: Level::FULL,
-                report_age_ms: Some(400),
-                report: Some(MemberReport {
-                    marked,
-                    ..MemberReport::default()
-                }),
-                limit: Some(limit),
-                upstream: upstream.map(str::to_owned),
-                next: next.map(str::to_owned),
-                gone: false,
-            };
-            whys(&member, None, &[])
-        };
+        let said = |limit, upstream, next, marked| said_red(limit, upstream, next, marked, None);
         let (needed, available) = (CellRate(2_000), CellRate(1_000));
         let level = Level::BASE;
         let bursts = Limit::Bursts {

@@ -14,6 +14,7 @@ use layercast_mets::{
 };
 use layercast_monitor::Signal as ZoneSignal;
 use layercast_protect::{Control, Fingerprint, WallClock};
+use layercast_qos::Cause;
 use layercast_repair::Means;
 use layercast_wire::{FlowInfo, Refusal, SourceClockReport};
 use serde::Serialize;
@@ -358,8 +359,11 @@ pub struct Progress {
     pub t: f64,
     /// Level granted.
     pub level: Level,
-    /// Level asked for: less than the user wants after congestion.
+    /// Level asked for: less than the user wants after congestion, or while a red zone is answered.
     pub asked: Level,
+    /// Why that is less, by the last decision that lowered it.
+    #[serde(skip)]
+    pub asks_less_because: Option<Cause>,
     /// What the division of the last link left over, as the last ADAPT says.
     pub left: CellRate,
     /// Media bits per second played in the last second.

@@ -557,6 +557,7 @@ impl Receiver {
                 .station
                 .sink(SINK)
                 .map_or(self.config.level, Sink::level_asked),
+            asks_less_because: self.station.sink(SINK).and_then(Sink::asks_less_because),
             left: self.left,
             rate: Rate::from_bps(meter.bytes * 8),
             delay: meter.delay,

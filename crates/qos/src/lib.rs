@@ -56,4 +56,4 @@ pub use shaper::{
     ShaperConfig, ShaperError, ShaperStats, queue_bound,
 };
 pub use timestamp::{SignedSpan, SourceTime, TimestampUnwrapper};
-pub use zone_rule::{Load, Seen, Verdict, ZoneRule};
+pub use zone_rule::{Cause, Load, Seen, Verdict, ZoneRule};

@@ -24,6 +24,15 @@ pub enum Load {
     Congested,
 }
 
+/// Why less was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// A queue of the path marked congestion.
+    Marks,
+    /// Nothing did, and the zone of this parameter was red.
+    Red(Parameter),
+}
+
 /// What the rule says, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
@@ -31,6 +40,8 @@ pub struct Verdict {
     pub load: Load,
     /// In words for the trace.
     pub reason: &'static str,
+    /// Why less is to be asked for, if it is.
+    pub cause: Option<Cause>,
 }
 
 /// What a receiver has seen of an era that is over.
@@ -92,7 +103,7 @@ impl ZoneRule {
         }
         if seen.marked {
             (self.trial, self.red, self.answered) = (None, 0, Some(now));
-            return verdict(Load::Congested, "congested");
+            return congested(Cause::Marks, "congested");
         }
         if let Some(trial) = self.trial {
             if !self.shows(now) {
@@ -141,11 +152,11 @@ impl ZoneRule {
 
     fn act(&mut self, now: Time, excess: Excess, can_lower: bool) -> Verdict {
         (self.trial, self.red, self.answered) = (Some(excess), 0, Some(now));
-        let load = match can_lower {
-            true => Load::Congested,
-            false => Load::Unclear,
-        };
-        verdict(load, reason(excess.parameter))
+        let (parameter, why) = (excess.parameter, reason(excess.parameter));
+        match can_lower {
+            true => congested(Cause::Red(parameter), why),
+            false => verdict(Load::Unclear, why),
+        }
     }
 
     /// Whether zones follow from what came after the last answer alone.
@@ -183,7 +194,19 @@ fn worst(quality: Option<&Quality>, counts: impl Fn(Parameter) -> bool) -> Optio
 }
 
 const fn verdict(load: Load, reason: &'static str) -> Verdict {
-    Verdict { load, reason }
+    Verdict {
+        load,
+        reason,
+        cause: None,
+    }
+}
+
+const fn congested(cause: Cause, reason: &'static str) -> Verdict {
+    Verdict {
+        load: Load::Congested,
+        reason,
+        cause: Some(cause),
+    }
 }
 
 fn reason(parameter: Parameter) -> &'static str {

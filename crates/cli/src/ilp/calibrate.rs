@@ -21,9 +21,10 @@ use crate::output::{create, print, print_json, unwritten};
 #[command(after_help = "\
 Runs loops of one to eight synthetic functions, with one to twelve words of state and four to a
 hundred instructions each, and fits the constants of the model to their times. The stages of the
-library are measured one by one. Both are for layercast ilp explain --machine. --out writes them to a file when all is measured: if there is no
-result, the file stays as it is. It takes some seconds of a quiet machine: if other programs disturb
-the runs, there is no result (exit code 1), unless --force is given.
+library are measured one by one. Both are for layercast ilp explain --machine. --out writes them
+to a file when all is measured: if there is no result, the file stays as it is. It takes some
+seconds of a quiet machine: if other programs disturb the runs, there is no result (exit code
+1), unless --force is given.
 
 Examples:
   layercast ilp calibrate --force --out this.toml

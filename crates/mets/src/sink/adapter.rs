@@ -3,7 +3,7 @@ use layercast_core::{
     Serial, Span, Stream, Time, earliest,
 };
 use layercast_qos::{
-    Advice, DemandProbe, LevelPair, Load, ProbeConfig, RateProbe, Seen, Verdict, ZoneRule,
+    Advice, Cause, DemandProbe, LevelPair, Load, ProbeConfig, RateProbe, Seen, Verdict, ZoneRule,
 };
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
 
@@ -21,6 +21,8 @@ pub(super) struct SinkAdapter {
     rates: Option<RateProbe>,
     /// What follows from zones.
     zones: ZoneRule,
+    /// Why less is asked for than is wished, by the last decision that lowered it.
+    cause: Option<Cause>,
     level: Level,
     /// When it was granted.
     level_since: Time,
@@ -106,6 +108,7 @@ impl SinkAdapter {
             wishes,
             rates,
             zones: ZoneRule::default(),
+            cause: None,
             level: Level::BASE,
             level_since: now,
             rate: CellRate(0),
@@ -145,6 +148,11 @@ impl SinkAdapter {
         self.probe.want()
     }
 
+    /// Why that is less than is wished; `None`: it is not, or nothing was lowered yet.
+    pub fn cause(&self) -> Option<Cause> {
+        self.cause
+    }
+
     /// Cells/s above the base layer that go with the level.
     pub fn rate(&self) -> CellRate {
         self.rate
@@ -178,6 +186,7 @@ impl SinkAdapter {
         self.rates = rates(config, flow, spec);
         self.probe = DemandProbe::new(self.wishes);
         self.zones.reset();
+        self.cause = None;
         self.on_rejoin(now);
         self.drop_level()
     }
@@ -223,19 +232,27 @@ impl SinkAdapter {
                 can_lower,
             },
         );
-        match verdict.load {
+        let verdict = match verdict.load {
             // A receiver that leaves when bandwidth is scarce leaves on marks alone: a red zone may have other reasons.
             Load::Congested if !marked && wishes.on_scarce == OnScarce::Disconnect => Verdict {
                 load: Load::Unclear,
+                cause: None,
                 ..verdict
             },
             _ => verdict,
-        }
+        };
+        self.cause = verdict.cause.or(self.cause);
+        verdict
     }
 
     /// The RES of the era that starts, given the load of the one before.
     pub fn res(&mut self, load: Load, flow: &FlowInfo) -> (AdapterMsg, Option<Advice>) {
         let (pair, rates, advice) = self.demand(load, &flow.spec);
+        let asks_less = match &self.rates {
+            Some(rates) => rates.is_reduced(),
+            None => self.want() < self.wishes.preferred,
+        };
+        self.cause = self.cause.filter(|_| asks_less);
         let era = self.era;
         self.era = era.plus(1);
         let message = AdapterMsg {

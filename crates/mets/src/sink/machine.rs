@@ -10,7 +10,7 @@ use layercast_core::{
     Span, Status, Stream, Subject, Time, TraceEvent, earliest,
 };
 use layercast_protect::WallClock;
-use layercast_qos::Alarms;
+use layercast_qos::{Alarms, Cause};
 use layercast_wire::{
     ADAPTER_VCI, AdapterMsg, FlowEnd, FlowInfo, LinkPdu, Member, Refusal, Resource, Signal,
 };
@@ -140,6 +140,11 @@ impl Sink {
         self.active
             .as_ref()
             .map_or(self.config.level, |active| active.adapter.want())
+    }
+
+    /// Why that is less than the user wants, by the last decision that lowered it.
+    pub fn asks_less_because(&self) -> Option<Cause> {
+        self.active.as_ref()?.adapter.cause()
     }
 
     /// For how long after the least delay seen a frame may arrive and still be played; `None` before the first one.
