@@ -78,7 +78,7 @@ def output_of(words: list[str], printed: str) -> str:
             return "emulate-path"
         case "path" if "--idle" in rest:
             return "path-idle"
-        case "fec" | "path" | "ilp":
+        case "fec" | "path" | "ilp" | "nif":
             return f"{command}-{rest[0]}"
         case "workload":
             return f"workload-{rest[1] if rest[0] == 'analyze' else rest[0]}"

@@ -37,6 +37,13 @@ RUNS = {
     "constants": ("ilp-calibrate", "ilp calibrate --force --json"),
     "same octets": ("ilp-verify", "ilp verify --cases 20 --json"),
     "measured loops": ("ilp-measure", "ilp measure --size 64 --runs 1 --json"),
+    "host with a video": ("nif-jitter", "nif jitter --transfers 1 --frames 20 --json"),
+    "host with a program": (
+        "nif-jitter",
+        "nif jitter --network atm --scheduling deadline --program --frames 20 --json",
+    ),
+    "two hosts": ("nif-transfer", "nif transfer --duration 1s --json"),
+    "two clients": ("nif-buffers", "nif buffers --hog --json"),
     "cells": ("prepacketize", "prepacketize fuzz/corpus/ts/mpeg2 {out}/a.cells --json"),
     "filter": ("filter", "filter --low-pass 10 {clip} -o {out}/soft.m1v --json"),
     "live flows": ("sim", "sim scenarios/quickstart.toml --json"),

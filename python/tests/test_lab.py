@@ -41,6 +41,7 @@ ELSEWHERE = (
     "partial-order-*",
     "admission-*",
     "ilp-*",
+    "network-*",
     "available-*",
     "user-to-user-*",
     "where-*",

@@ -97,6 +97,8 @@ pub enum Command {
     Fec(Fec),
     /// Loops over data, fused where it pays: plan, calibrate, measure, emit
     Ilp(crate::ilp::Ilp),
+    /// Simulate a host: network interface, processor, protocols
+    Nif(crate::nif::Nif),
     /// Models of application traffic: sample, compare with data, import, analyze
     Workload(crate::workload::args::Workload),
     /// Run an XTP daemon for the processes of this machine

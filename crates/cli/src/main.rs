@@ -31,6 +31,7 @@ mod metrics;
 mod multicast;
 mod name;
 mod negative;
+mod nif;
 mod node;
 mod offered;
 mod output;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         Command::Path(args) => path::run(args),
         Command::Fec(args) => fec::run(args),
         Command::Ilp(args) => ilp::run(args),
+        Command::Nif(args) => nif::run(args),
         Command::Workload(args) => workload::run(args),
         Command::Web(args) => web::run(args),
         Command::Xtpd(args) => xtpd::run(args),

@@ -28,7 +28,7 @@ const STOREYS: &[&[&str]] = &[
     ],
     &["bytestream", "repair", "picture", "ilp-macros"],
     &["tcp", "xtp", "link", "multicast", "partial-order"],
-    &["mets"],
+    &["mets", "host"],
     &["sim", "net"],
     &["api"],
     &["web"],
@@ -61,6 +61,7 @@ const SANS_IO: &[&str] = &[
     "multicast",
     "partial-order",
     "mets",
+    "host",
     "sim",
 ];
 

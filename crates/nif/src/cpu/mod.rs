@@ -71,6 +71,8 @@ pub struct ThreadSpec {
     pub class: Class,
     /// How much it may take.
     pub budget: Option<Budget>,
+    /// It runs programs of users: a more urgent thread interrupts it, also where threads do not interrupt one another.
+    pub is_user: bool,
 }
 
 /// A processor.

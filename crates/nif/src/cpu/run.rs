@@ -45,12 +45,16 @@ impl<J> Cpu<J> {
         if !self.softirq.is_empty() {
             return Some(Choice::Softirq);
         }
-        let is_kept = |at: &usize| !self.config.is_preemptive && self.is_started(*at);
+        let is_kept = |at: &usize| !self.is_interruptible(*at) && self.is_started(*at);
         if let Some(at) = self.running.filter(is_kept) {
             return Some(Choice::Thread(at));
         }
         let ranked = (0..self.threads.len()).filter_map(|at| Some((self.effective(at)?, at)));
         ranked.min().map(|(_, at)| Choice::Thread(at))
+    }
+
+    fn is_interruptible(&self, at: usize) -> bool {
+        self.config.is_preemptive || self.threads.get(at).is_some_and(|it| it.spec.is_user)
     }
 
     fn is_started(&self, at: usize) -> bool {
@@ -95,7 +99,7 @@ impl<J> Cpu<J> {
             return self.now;
         };
         let done = after(thread.queue.front().map(|it| it.left));
-        if !self.config.is_preemptive {
+        if !self.is_interruptible(at) {
             return done;
         }
         let turn = self

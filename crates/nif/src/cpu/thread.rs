@@ -134,7 +134,10 @@ impl<J> Thread<J> {
     pub fn ran(&mut self, span: Span) {
         self.usage.used += span;
         self.slice += span;
-        self.waits = Span::ZERO;
+        // Chosen and not run: nothing has been done for it.
+        if span > Span::ZERO {
+            self.waits = Span::ZERO;
+        }
         if self.spec.budget.is_some() {
             let before = self.left;
             self.left -= span;

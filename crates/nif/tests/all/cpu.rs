@@ -74,6 +74,38 @@ fn a_change_of_priority_counts_now_or_at_the_next_choice() {
 }
 
 #[test]
+fn a_program_is_interrupted_also_where_threads_are_not() {
+    let mut cpu = Cpu::new(COOPERATIVE);
+    let program = cpu.add_thread(ThreadSpec {
+        is_user: true,
+        ..normal(5)
+    });
+    let [equal, urgent] = [5, 6].map(|it| cpu.add_thread(normal(it)));
+    cpu.push(ms(0), Level::Thread(program), span(10), "program");
+    cpu.push(ms(1), Level::Thread(equal), span(3), "equal");
+    cpu.push(ms(2), Level::Thread(urgent), span(4), "urgent");
+    assert_eq!(
+        drain(&mut cpu),
+        [("urgent", 6.0), ("program", 14.0), ("equal", 17.0)]
+    );
+}
+
+/// A handler that takes its next packet when it is done with one leaves no time between them.
+#[test]
+fn a_thread_that_is_chosen_and_does_not_run_starves() {
+    let mut cpu = Cpu::new(PREEMPTIVE);
+    let program = cpu.add_thread(normal(5));
+    cpu.push(ms(0), Level::Softirq, span(2), "packet");
+    cpu.push(ms(0), Level::Thread(program), span(1), "program");
+    for n in 1..10 {
+        assert_eq!(cpu.pop_done(ms(2 * n)), Some((ms(2 * n), "packet")));
+        cpu.push(ms(2 * n), Level::Softirq, span(2), "packet");
+    }
+    assert_eq!(drain(&mut cpu), [("packet", 20.0), ("program", 21.0)]);
+    assert_eq!(cpu.thread_use(program).starved_for, span(20));
+}
+
+#[test]
 fn threads_of_one_priority_are_served_in_order_or_in_turns() {
     for (quantum, told) in [
         (None, [("a", 4.0), ("b", 5.0), ("A", 9.0)]),

@@ -1,0 +1,59 @@
+//! `layercast nif`: simulated hosts: network interface, processor, protocols.
+
+mod buffers;
+mod jitter;
+mod transfer;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Outcome;
+
+/// `layercast nif`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Much of the delay of a packet is spent inside the machine that receives it. These commands simulate
+such a machine: an adapter and its driver, the processor with interrupts and threads, TCP, and
+applications. `jitter` says what file transfers do to a video, by the way the host schedules;
+`transfer` how fast a bulk transfer is with the costs of a stack; `buffers` which client loses
+packets if one keeps its buffers.
+
+Examples:
+  layercast nif jitter --transfers 3
+  layercast nif jitter --transfers 3 --network atm --scheduling preemptive
+  layercast nif transfer --receiver x-kernel --message 1024
+  layercast nif buffers --hog --pool 8")]
+pub struct Nif {
+    /// What to simulate
+    #[command(subcommand)]
+    pub command: NifCommand,
+}
+
+/// What to simulate.
+#[derive(Debug, Subcommand)]
+pub enum NifCommand {
+    /// A host that shows a video while files are transferred to it
+    Jitter(jitter::Args),
+    /// A bulk transfer over TCP between two hosts on an Ethernet
+    Transfer(transfer::Args),
+    /// Two clients of one driver, one of which may keep its buffers
+    Buffers(buffers::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Nif) -> Outcome {
+    match &args.command {
+        NifCommand::Jitter(args) => jitter::run(args),
+        NifCommand::Transfer(args) => transfer::run(args),
+        NifCommand::Buffers(args) => buffers::run(args),
+    }
+}
+
+/// A value by the name that its file form has.
+fn named<T: serde::de::DeserializeOwned>(
+    names: &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        serde_json::from_value(serde_json::Value::String(text.to_ascii_lowercase()))
+            .map_err(|_| format!("it is one of {names}"))
+    }
+}
