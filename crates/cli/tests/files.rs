@@ -220,6 +220,48 @@ fn ctrl_c_keeps_what_is_here() {
     assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
 }
 
+/// A receiver prints one line for many files, in a later life, too.
+#[real_time]
+fn a_receiver_that_was_started_again_tells_of_many_files_in_one_line() {
+    let folder = folder("files-again");
+    let (films, out) = (folder.join("films"), folder.join("out"));
+    let address = format!("127.0.0.1:{}", free_port());
+    fs::create_dir(&films).unwrap();
+    for n in 0..12 {
+        fs::write(films.join(format!("film {n}")), vec![n; 50_000]).unwrap();
+    }
+    let mut first = receive(&address, &out);
+    let mut sender = layercast()
+        .args(["send", films.to_str().unwrap(), "--to", &address])
+        .args(["--rate", "8Mbit/s"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !out.join("films/film 1").exists() {
+        assert!(
+            sender.try_wait().unwrap().is_none(),
+            "sent before a film came"
+        );
+        sleep(Duration::from_millis(20));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let second = layercast()
+        .args(["receive", "--listen", &address, "--out"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = complaint(&second) + &String::from_utf8_lossy(&second.stdout);
+    assert_eq!(second.status.code(), Some(0), "{said}");
+    assert_eq!(ends_within(&mut sender, SOON), Some(0));
+    assert!(
+        said.contains("12 files and 1 folder, 600.00 kB, from"),
+        "{said}"
+    );
+    assert!(!said.contains("digest right"), "{said}");
+    assert!(!said.contains("films/film"), "{said}");
+}
+
 #[test]
 fn members_that_cannot_be_meant_are_wrong_use() {
     let folder = folder("files-members");

@@ -281,7 +281,7 @@ pub enum ReceiveLine<'a> {
         /// The multicast group of `--group`.
         group: Option<SocketAddrV4>,
     },
-    /// The list of files of a transfer arrived.
+    /// The list of files of a transfer arrived, or an earlier call of this receiver kept it.
     Listed {
         /// Files.
         files: u32,

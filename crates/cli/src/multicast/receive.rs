@@ -76,7 +76,6 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
                 "receive",
             ),
             last: (Instant::now(), 0),
-            files: 0,
             is_verbose: args.verbose,
             ended: (0, 0),
             out: args.out.clone(),
@@ -224,8 +223,6 @@ struct Reporter {
     say: Say,
     /// The last report, and the packet count then.
     last: (Instant, u64),
-    /// Files of the transfer.
-    files: u32,
     is_verbose: bool,
     /// Files that are complete, and those that failed.
     ended: (u32, u32),
@@ -234,9 +231,9 @@ struct Reporter {
 }
 
 impl Reporter {
-    /// Something usual of one of perhaps many files.
-    fn usual(&self, line: &ReceiveLine, human: &str) -> Outcome {
-        match self.files > FEW && !self.is_verbose && !self.say.json {
+    /// Something usual of a file of a transfer of `files` files.
+    fn usual(&self, files: u32, line: &ReceiveLine, human: &str) -> Outcome {
+        match files > FEW && !self.is_verbose && !self.say.json {
             true => Ok(()),
             false => self.say.event(line, human),
         }
@@ -247,10 +244,11 @@ impl Reporter {
             ReceiveEvent::Joined {
                 name,
                 size,
+                files,
                 held,
                 sender,
             } => {
-                if self.files <= 1 {
+                if files <= 1 {
                     self.say.restart();
                 }
                 self.last = (Instant::now(), held.0);
@@ -264,6 +262,7 @@ impl Reporter {
                     ),
                 };
                 self.usual(
+                    files,
                     &ReceiveLine::Joined {
                         file: &name,
                         size,
@@ -304,7 +303,6 @@ impl Reporter {
                 room,
                 sender,
             } => {
-                self.files = files;
                 self.say.restart();
                 let line = ReceiveLine::Listed {
                     files,
@@ -376,7 +374,7 @@ impl Reporter {
                             count(file.stats.rebuilt, "block"),
                             printable(path)
                         );
-                        self.usual(&line, &text)
+                        self.usual(file.name.count, &line, &text)
                     }
                     None => self.say.event(&line, &failed(&file, &self.out)),
                 }

@@ -17,6 +17,8 @@ pub enum ReceiveEvent {
         name: String,
         /// Its octets.
         size: u64,
+        /// How many files its transfer has.
+        files: u32,
         /// Packets that were there already, and all.
         held: (u64, u64),
         /// Whose session it is.
@@ -33,7 +35,7 @@ pub enum ReceiveEvent {
         /// Octets of the whole transfer that are there, and all, if its list of files came.
         whole: Option<(u64, u64)>,
     },
-    /// The list of files of a transfer came.
+    /// The list of files of a transfer came, or an earlier life of this receiver kept it. It comes once for each transfer.
     Listed {
         /// Files.
         files: u32,

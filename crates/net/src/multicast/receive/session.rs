@@ -297,9 +297,10 @@ impl Session {
     pub fn joined(&self) -> ReceiveEvent {
         // The store has no name before the machine has taken the announcement.
         let object = self.open.object.as_ref();
-        let name = object.map(|it| self.machine.store().name_of(it).name);
+        let name = object.map(|it| self.machine.store().name_of(it));
         ReceiveEvent::Joined {
-            name: name.unwrap_or_default(),
+            files: name.as_ref().map_or(1, |it| it.count),
+            name: name.map_or_else(String::new, |it| it.name),
             size: self.open.object.as_ref().map_or(0, |it| it.size),
             held: self.machine.progress(),
             sender: self.sender,

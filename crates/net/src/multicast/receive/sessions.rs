@@ -301,7 +301,9 @@ impl Sessions {
         self.end_whole(now, Some(from), events);
         self.heard = now;
         let name = FileName::from_object(&object.name);
-        self.transfers.find(&self.folder.path, name.batch);
+        if let Some(transfer) = self.transfers.find(&self.folder.path, name.batch) {
+            let _ = events.try_send(listed(&transfer.manifest, self.folder.free(), from));
+        }
         self.sets.began(now, from, &name, object.digest);
         let session = Session::join(
             self.another_life(),
@@ -527,13 +529,7 @@ impl Sessions {
         let batch = manifest.batch();
         let files = manifest.files().count() as u32;
         if self.transfers.get(batch).is_none() {
-            let _ = events.try_send(ReceiveEvent::Listed {
-                files,
-                folders: manifest.entries().len() as u32 - files,
-                octets: manifest.octets(),
-                room: self.folder.free(),
-                sender,
-            });
+            let _ = events.try_send(listed(&manifest, self.folder.free(), sender));
         }
         let transfer = self.transfers.put(&self.folder.path, manifest);
         let withdrawn: Vec<_> = transfer.withdrawn().collect();
@@ -669,6 +665,18 @@ impl Sessions {
             *whole = self.transfers.progress(batch, held.0 * u64::from(*packet));
         }
         let _ = events.try_send(progress);
+    }
+}
+
+/// The event of a list of files.
+fn listed(manifest: &Manifest, room: u64, sender: SocketAddr) -> ReceiveEvent {
+    let files = manifest.files().count() as u32;
+    ReceiveEvent::Listed {
+        files,
+        folders: manifest.entries().len() as u32 - files,
+        octets: manifest.octets(),
+        room,
+        sender,
     }
 }
 

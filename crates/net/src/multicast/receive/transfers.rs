@@ -87,12 +87,12 @@ impl Transfers {
     }
 
     /// Takes the manifest of a transfer that an earlier life of the receiver kept in `root`, if none has come in this one.
-    pub fn find(&mut self, root: &Path, batch: u64) {
-        if self.get(batch).is_none()
-            && let Some(manifest) = lists::kept(root, batch)
-        {
-            self.take(root, manifest);
+    pub fn find(&mut self, root: &Path, batch: u64) -> Option<&Transfer> {
+        if self.get(batch).is_some() {
+            return None;
         }
+        let manifest = lists::kept(root, batch)?;
+        Some(self.take(root, manifest))
     }
 
     /// All files of the transfers are over: what was kept of them in `root` goes.
