@@ -44,12 +44,18 @@ export class Charts {
     const steps = uPlot.paths.stepped?.({ align: 1 });
     const number = (/** @type {string} */ unit) => (/** @type {any} */ _, /** @type {number | null} */ value) => value === null || value === undefined ? "-" : `${value.toFixed(1)} ${unit}`;
     const named = (/** @type {any} */ _, /** @type {number | null} */ value) => value === null || value === undefined ? "-" : LEVELS[value];
+    const time = { label: "time", value: (/** @type {any} */ _, /** @type {number | null} */ at) => at === null || at === undefined ? "-" : new Date(at * 1000).toLocaleTimeString() };
+    // Without a mouse over the chart the figures below it are those of now.
+    const last = (/** @type {any} */ plot) => {
+      const idx = plot.data[0].length - 1;
+      if (plot.cursor.left < 0 && idx >= 0) plot.setLegend({ idx }, false);
+    };
     /** @param {string} name @param {any[]} series @param {object} scale @param {object} [y] */
     const plot = (name, series, scale, y = {}) => {
       const place = /** @type {HTMLElement} */ (places.shift());
       return new uPlot({
-        width: place.clientWidth, height: 190, title: name, series: [{}, ...series], scales: { y: scale }, axes: [{ ...axis }, { ...axis, size: 48, ...y }],
-        cursor: { drag: { x: false, y: false } },
+        width: place.clientWidth, height: 190, title: name, series: [time, ...series], scales: { y: scale }, axes: [{ ...axis }, { ...axis, size: 48, ...y }],
+        cursor: { drag: { x: false, y: false } }, hooks: { setLegend: [last] },
       }, /** @type {any} */ ([[], ...series.map(() => [])]), place);
     };
     this.#plots = [

@@ -17,9 +17,9 @@ const LEVELS = ["BL", "BL+E1", "BL+E1+E2"];
 
 /**
  * @typedef {"green" | "yellow" | "red" | "grey"} Zone
- * @typedef {{ t: number, frames: number, lost: number, late: number, dark: number }} Counted
+ * @typedef {{ t: number, frames: number, lost: number, late: number, outage: number }} Counted
  * @typedef {{ key: string, name: string, flow: string, at: string, level: number, levelName: string,
- *   delay50: number | null, delay99: number | null, playout: number | null, lost: number, late: number, dark: number, zone: Zone, reason: string, raw: any }} Member
+ *   delay50: number | null, delay99: number | null, playout: number | null, lost: number, late: number, outage: number, zone: Zone, reason: string, raw: any }} Member
  * @typedef {{ t: number[], level: number[], delay50: (number | null)[], delay99: (number | null)[], lost: number[], late: number[],
  *   counted: Counted[], zone?: Zone, events: { t: number, text: string }[] }} History
  */
@@ -119,9 +119,9 @@ export class Dashboard {
     const isStale = raw.gone || (raw.report_age_ms ?? 0) > STALE_MS;
     /** What the monitor of the receiver says. @type {Zone} */
     const zone = isStale ? "grey" : told?.quality?.zone ?? "grey";
-    const shares = { lost: 0, late: 0, dark: 0 };
+    const shares = { lost: 0, late: 0, outage: 0 };
     if (told) {
-      const counted = { t, frames: sum(told.frames), lost: sum(told.lost), late: told.late, dark: told.outage_ms };
+      const counted = { t, frames: sum(told.frames), lost: sum(told.lost), late: told.late, outage: told.outage_ms };
       // A receiver that joined again counts anew.
       if (history.counted.length && counted.frames < history.counted[history.counted.length - 1].frames) history.counted = [];
       history.counted.push(counted);
@@ -129,7 +129,7 @@ export class Dashboard {
       const since = history.counted[0];
       const [lost, late] = [counted.lost - since.lost, counted.late - since.late];
       const all = Math.max(1, counted.frames - since.frames + lost + late);
-      Object.assign(shares, { lost: lost / all, late: late / all, dark: counted.dark / 1000 });
+      Object.assign(shares, { lost: lost / all, late: late / all, outage: counted.outage / 1000 });
     }
     const levelName = LEVELS[raw.level] ?? String(raw.level);
     const before = history.level[history.level.length - 1];
@@ -207,7 +207,7 @@ export class Dashboard {
       level.append(bars, it.levelName);
       const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(share && share < 0.1 ? 1 : 0)} %`;
       const delay = it.delay50 === null ? "-" : `${it.delay50.toFixed(0)} / ${it.delay99?.toFixed(0)}`;
-      const cells = [it.name, it.flow, it.at, null, delay, percent(it.lost), percent(it.late), it.dark.toFixed(1), it.reason].map((text) => {
+      const cells = [it.name, it.flow, it.at, null, delay, percent(it.lost), percent(it.late), it.outage.toFixed(1), it.reason].map((text) => {
         if (text === null) return level;
         const cell = document.createElement("td");
         cell.textContent = text;
