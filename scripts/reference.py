@@ -438,6 +438,33 @@ STATISTICS = {
     ],
 }
 
+ZONES = """
+## Zones
+
+The monitor of a receiver compares throughput, delay in the network, jitter, and the share of lost or late data with what was agreed, each second. The zone of the receiver is that of the worst of the
+four:
+
+| zone | receiver |
+|---|---|
+| green | gets what was agreed: less than 5 % worse in throughput, delay, jitter, and lost or late data |
+| yellow | 5 to 15 % worse in two of the last three seconds, or lost or late data in the last 10 s; the reason says in what |
+| red | more than 15 % worse |
+| grey | nothing came for 2 s, no report for 8 s, its session ended without a farewell, or its program has no monitor |
+
+What was agreed comes with the flow: from [`serve --profile`](profiles.md), or else the delay bound (`--delay-max`) and 1 % of lost or late data. Fewer layers are no deviation: only the base layer is promised.
+A receiver that has or chose fewer layers (`join --level`) is not held to the rate of the profile.
+
+`layercast stats` has the zone as a column, and the reasons for yellow and red in `why no more`. `layercast join` prints each change of one of the four, with what was measured and what was agreed:
+
+```text
+grey -> red: lost or late 13.8 %, at most 1 % agreed
+```
+
+A zone needs no answer: nodes repair, and layers adapt, by themselves. A zone that stays red says that the path does not carry what was agreed. `layercast stats` of the node before the receiver has the losses
+of its link ([lossy links](../how-to/lossy-links.md)); a longer `--delay-max` agrees to more delay. The zone is also `quality.zone` in JSON ([stats](json-stats.md), [join](json-live.md)), `layercast_member_zone`
+of the [metrics](metrics.md), and the colour of a line of the [web page](../how-to/web.md).
+""".strip()  # noqa: E501
+
 
 def fields(file: str, name: str) -> list[tuple[str, str]]:
     """The public fields of a struct of the code with their documentation."""
@@ -465,6 +492,7 @@ def statistics_page() -> str:
         "The counters of protocol machines and sockets, as `--json` and the API show them. Counts start "
         "with the machine. `layercast stats URL` shows those of a running node.",
     ]
+    parts.append(ZONES)
     for heading, structs in STATISTICS.items():
         parts.append(f"## {heading}")
         for file, name, where in structs:

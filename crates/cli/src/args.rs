@@ -794,6 +794,9 @@ H.265 and AV1, BL is all that others refer to, and E1 and E2 are the others in t
 temporal layers; of MPEG-1/2, BL is the I, E1 the P and E2 the B pictures. serve --map says it, and
 layercast probe shows those of a clip (docs/src/reference/media.md).
 
+Lines such as \"green -> red: lost or late 4 %, at most 1 % agreed\" say that the receiver does not
+get what was agreed, or does again (docs/src/reference/statistics.md#zones).
+
 Examples:
   layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed
   layercast join layercasts://media.example.net:7400 --ca ca.pem --list
@@ -919,7 +922,8 @@ pub struct Join {
 /// `layercast stats`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What the columns count is in docs/src/reference/statistics.md.
+What the columns count is in docs/src/reference/statistics.md. The column zone says whether a
+receiver gets what was agreed: green, yellow, red or grey (docs/src/reference/statistics.md#zones).
 
 Examples:
   layercast stats 'layercasts://127.0.0.1:7400?fp=..'

@@ -176,8 +176,15 @@ fn line(text: &str) -> String {
             || format!("../../{page}.md"),
             |page| format!("../{page}.md"),
         );
-        let name = page.rsplit('/').next().unwrap_or(page);
-        let _ = write!(linked, "{before}[{name}]({target})");
+        let ends = |it: char| !it.is_ascii_alphanumeric() && it != '-';
+        let (anchor, after) = match after.strip_prefix('#') {
+            Some(anchor) => after.split_at(1 + anchor.find(ends).unwrap_or(anchor.len())),
+            None => ("", after),
+        };
+        // The section names the link, if there is one.
+        let path = format!("{page}{anchor}");
+        let name = path.rsplit(['/', '#']).next().unwrap_or_default();
+        let _ = write!(linked, "{before}[{name}]({target}{anchor})");
         rest = after;
     }
     linked + rest
