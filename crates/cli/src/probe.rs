@@ -190,11 +190,14 @@ pub fn describe(clip: &Clip) -> String {
         };
         text.push_str(&format!("\n  {where_to} {}\n", beside(data)));
         for stream in &data.streams {
-            let kbytes = stream.bytes as f64 / 1e3;
-            text.push_str(&format!(
-                "    PID {}: {}, {kbytes:.1} kB\n",
-                stream.pid, stream.kind
-            ));
+            let language = stream.language.as_ref();
+            let language = language.map_or_else(String::new, |it| format!(" ({it})"));
+            let size = match stream.bytes {
+                0 => "listed, and nothing of it came".to_owned(),
+                bytes => format!("{:.1} kB", bytes as f64 / 1e3),
+            };
+            let (pid, kind) = (stream.pid, &stream.kind);
+            text.push_str(&format!("    PID {pid}: {kind}{language}, {size}\n"));
         }
     }
     text.push_str(&format!("\n{}", levels(&summary)));

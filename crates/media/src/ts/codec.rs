@@ -209,6 +209,7 @@ mod tests {
             kind: 0x06,
             pid: 9,
             format: format.copied(),
+            language: None,
             dvb: None,
         };
         assert_eq!(

@@ -1,11 +1,11 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::codec::VideoCodec;
 use super::kept::sound;
 use super::packet::{NULL, Packet, TS_PACKET};
-use super::psi::{ProgramMap, StreamEntry};
+use super::psi::StreamEntry;
 use super::tables::Tables;
 
 /// Packet identifiers below this are those of tables (table 2-3; ETSI EN 300 468, 5.1.3).
@@ -18,7 +18,10 @@ pub struct DataStream {
     pub pid: u16,
     /// What it is, by the program map: `AAC`, `SCTE 35`, `DVB teletext`, `H.264` of another program.
     pub kind: String,
-    /// Bytes of its packets.
+    /// Its language, by the program map (ISO 639-2): `eng`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// Bytes of its packets: 0 of a stream that the program map lists and that does not come.
     pub bytes: u64,
 }
 
@@ -26,6 +29,8 @@ pub struct DataStream {
 #[derive(Default, Debug)]
 pub(crate) struct Contents {
     tables: Tables,
+    /// Streams that do not travel as data: the video.
+    others: BTreeSet<u16>,
     bytes: BTreeMap<u16, u64>,
     /// Bytes of tables and of stuffing.
     table_bytes: u64,
@@ -38,6 +43,7 @@ impl Contents {
             self.tables.push(&packet);
             let pid = packet.pid();
             if !is_data {
+                self.others.insert(pid);
                 continue;
             }
             match pid < FIRST_FREE || pid == NULL || self.tables.reads(pid) {
@@ -52,18 +58,25 @@ impl Contents {
         self.table_bytes
     }
 
-    /// The streams, in the order of their PIDs.
+    /// The streams, in the order of their PIDs: those that come, and those that a program map lists.
     pub fn streams(&self) -> Vec<DataStream> {
-        let entry = |pid: u16| {
-            let mut all = self.tables.maps().flat_map(|map: &ProgramMap| &map.streams);
-            all.find(|it| it.pid == pid)
-        };
-        let of = |(&pid, &bytes): (&u16, &u64)| DataStream {
+        let listed = self.tables.maps().flat_map(|map| &map.streams);
+        let mut entries: BTreeMap<u16, Option<&StreamEntry>> = listed
+            .filter(|it| !self.others.contains(&it.pid))
+            .map(|it| (it.pid, Some(it)))
+            .collect();
+        for pid in self.bytes.keys() {
+            entries.entry(*pid).or_default();
+        }
+        let of = |(pid, entry): (u16, Option<&StreamEntry>)| DataStream {
             pid,
-            kind: entry(pid).map_or_else(|| "in no program map".to_owned(), kind),
-            bytes,
+            kind: entry.map_or_else(|| "in no program map".to_owned(), kind),
+            language: entry
+                .and_then(|it| it.language)
+                .map(|it| String::from_utf8_lossy(&it).to_ascii_lowercase()),
+            bytes: self.bytes.get(&pid).copied().unwrap_or_default(),
         };
-        self.bytes.iter().map(of).collect()
+        entries.into_iter().map(of).collect()
     }
 }
 

@@ -206,12 +206,17 @@ pub(crate) struct StreamEntry {
     pub pid: u16,
     /// `format_identifier` of its registration descriptor (2.6.8), which names the codec of private streams.
     pub format: Option<[u8; 4]>,
+    /// `ISO_639_language_code` of its language or subtitling descriptor (2.6.18; ETSI EN 300 468, 6.2.41).
+    pub language: Option<[u8; 3]>,
     /// Tag of the DVB descriptor that names the content of a private stream (ETSI EN 300 468, table 12).
     pub dvb: Option<u8>,
 }
 
 /// `descriptor_tag` of a registration descriptor.
 const REGISTRATION: u8 = 5;
+
+/// Descriptors that begin with a language: of any stream, of DVB teletext, of DVB subtitles.
+const OF_LANGUAGE: [u8; 3] = [0x0A, 0x56, 0x59];
 
 /// Descriptor tags of teletext, subtitles, AC-3, E-AC-3, DTS and AAC.
 const OF_DVB: [u8; 6] = [0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C];
@@ -259,6 +264,11 @@ impl ProgramMap {
                 format: of_stream().find_map(|(tag, body)| {
                     let is_format = tag == REGISTRATION;
                     is_format.then(|| body.first_chunk().copied()).flatten()
+                }),
+                language: of_stream().find_map(|(tag, body)| {
+                    let names = OF_LANGUAGE.contains(&tag);
+                    let code = body.first_chunk().copied()?;
+                    (names && code.iter().all(u8::is_ascii_alphabetic)).then_some(code)
                 }),
                 dvb: of_stream()
                     .map(|(tag, _)| tag)
@@ -396,6 +406,7 @@ mod tests {
             kind: 0x1B,
             pid: 0x100,
             format: None,
+            language: None,
             dvb: None,
         };
         assert_eq!(

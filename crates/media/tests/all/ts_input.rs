@@ -702,7 +702,12 @@ fn streams_beside_the_video_are_named_by_the_program_maps() {
     let expected: [(u16, u8, &[u8], &str); 6] = [
         (0x101, 0x06, &[0x6A, 1, 0], "AC-3"),
         (0x102, 0x86, b"\x05\x04CUEI", "SCTE 35"),
-        (0x103, 0x06, &[0x52, 1, 0, 0x56, 0], "DVB teletext"),
+        (
+            0x103,
+            0x06,
+            b"\x52\x01\x00\x56\x05deu\x10\x00",
+            "DVB teletext",
+        ),
         (0x104, 0x06, b"\x05\x04KLVA", "KLV metadata"),
         // A descriptor that is cut names nothing.
         (0x105, 0x06, &[0x59, 9, 0], "private data"),
@@ -718,7 +723,8 @@ fn streams_beside_the_video_are_named_by_the_program_maps() {
         mux.sections(MAP, &[&pmt(1, 0, true, &first)]);
         mux.sections(0x1001, &[&pmt(2, 0, true, &[(0x1B, 0x200, &[])])]);
         mux.pes(VIDEO, 0xE0, times(index), picture);
-        for pid in (0x101..=0x107).chain([0x200]) {
+        // Of 0x106 nothing comes.
+        for pid in (0x101..=0x105).chain([0x107, 0x200]) {
             mux.pes(pid, 0xBD, times(index), &[7; 100]);
         }
     }
@@ -731,6 +737,14 @@ fn streams_beside_the_video_are_named_by_the_program_maps() {
     let mut all: Vec<(u16, &str)> = expected.iter().map(|it| (it.0, it.3)).collect();
     all.extend([(0x107, "in no program map"), (0x200, "H.264")]);
     assert_eq!(found, all);
+    let of = |pid: u16| {
+        data.streams
+            .iter()
+            .find(|it| it.pid == pid)
+            .expect("a stream")
+    };
+    assert_eq!(of(0x103).language.as_deref(), Some("deu"));
+    assert_eq!((of(0x101).language.as_ref(), of(0x106).bytes), (None, 0));
     let bytes: u64 = data.streams.iter().map(|it| it.bytes).sum();
     assert_eq!(bytes + data.table_bytes, data.bytes);
 }
