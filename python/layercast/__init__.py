@@ -5,8 +5,18 @@
 >>> result.receiver("wide").levels                       # doctest: +SKIP
 """
 
+try:
+    from layercast._layercast import LayercastError
+except ModuleNotFoundError as error:
+    if error.name != "layercast._layercast":
+        raise
+    # Without this, the first module that needs the bindings reports a circular import.
+    raise ImportError(
+        f"{__path__[0]} lacks the compiled module _layercast: `make lab` builds it (10 minutes)",
+        name=error.name,
+    ) from error
+
 from layercast import files
-from layercast._layercast import LayercastError
 from layercast.live import (
     AdmissionError,
     BusyError,

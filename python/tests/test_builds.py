@@ -1,7 +1,9 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,16 @@ def test_captures_are_the_same_twice_and_with_wire_check(tmp_path):
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
     assert capture("one") == capture("two") == capture("checked", "--wire-check")
+
+
+def test_an_import_without_the_bindings_says_how_to_build_them(tmp_path):
+    sources = Path(layercast.__file__).parent
+    shutil.copytree(sources, tmp_path / "layercast", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    run = [sys.executable, "-c", "import layercast"]
+    done = subprocess.run(
+        run, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    lacks = f"ImportError: {tmp_path}/layercast lacks the compiled module _layercast: `make lab` builds it"
+    assert said.startswith(lacks), done.stderr
