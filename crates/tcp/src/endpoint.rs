@@ -63,6 +63,9 @@ struct Rare {
     resets: VecDeque<TcpPacket>,
     /// All but what is sent and received.
     stats: TcpStats,
+    /// What those counted whose failures are yet to be polled, in their order.
+    failed: VecDeque<(ConnId, TcpCounts)>,
+    last_failed: Option<(ConnId, TcpCounts)>,
 }
 
 impl Endpoint {
@@ -101,6 +104,8 @@ impl Endpoint {
                 reserved: 0,
                 resets: VecDeque::new(),
                 stats: TcpStats::default(),
+                failed: VecDeque::new(),
+                last_failed: None,
             }),
         })
     }
@@ -261,9 +266,11 @@ impl Endpoint {
         self.table.get(id).map(|c| c.info(&self.host))
     }
 
-    /// What a connection did so far.
+    /// What a connection did so far; also of the one whose [failure](TcpEvent::Failed) was the last to be polled.
     pub fn counts(&self, id: ConnId) -> Option<TcpCounts> {
-        self.table.get(id).map(|connection| connection.counts)
+        let counts = self.table.get(id).map(|connection| connection.counts);
+        let failed = || self.rare.last_failed.filter(|it| it.0 == id);
+        counts.or_else(|| failed().map(|it| it.1))
     }
 
     /// Bytes that can be read now, and whether the end of the stream follows them.
@@ -552,6 +559,7 @@ impl Endpoint {
             return;
         };
         tell(connection, &self.host, id, &mut self.events);
+        let counts = connection.counts;
         let done = connection.is_done() && outcome.failure.is_none() && !passive;
         if done && !std::mem::replace(&mut connection.notified.closed, true) {
             self.events.push_back(TcpEvent::Closed(id));
@@ -562,6 +570,7 @@ impl Endpoint {
         let opening = before == State::SynReceived && !outcome.connected;
         if let Some(failure) = outcome.failure {
             if !passive {
+                self.rare.failed.push_back((id, counts));
                 self.events.push_back(TcpEvent::Failed(id, failure));
             }
             self.forget(id, opening);
@@ -718,7 +727,11 @@ impl Machine for Endpoint {
     }
 
     fn poll_event(&mut self) -> Option<TcpEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        if let TcpEvent::Failed(..) = event {
+            self.rare.last_failed = self.rare.failed.pop_front();
+        }
+        Some(event)
     }
 
     fn next_timeout(&self) -> Option<Time> {

@@ -129,6 +129,7 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
         ("destination", Kind::Text),
         ("offered_bytes", Kind::Whole),
         ("ecn_reductions", Kind::Whole),
+        ("failed", Kind::Real),
     ];
     let rows = report.flows.iter().map(|flow| {
         [
@@ -147,6 +148,7 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             Cell::Text(flow.destination.as_deref().unwrap_or_default()),
             Cell::Whole(flow.offered_bytes),
             count(flow.ecn_reductions),
+            Cell::Real(flow.failed),
         ]
     });
     table(folder, "flows.parquet", columns, rows)

@@ -73,6 +73,9 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     bar.finish_and_clear();
     let summary = summary?;
     let traced = trace.map_or(Ok(()), SharedTrace::finish);
+    if let Some(what) = table::failures(&summary.report) {
+        eprintln!("warning: {what}");
+    }
     match args.json {
         true => print_json(&summary)?,
         false => print(&table::describe(&summary))?,

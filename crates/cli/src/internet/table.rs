@@ -1,8 +1,8 @@
 //! A report as tables.
 
 use layercast_sim::internet::{
-    AtmReport, ClassReport, ContractReport, GeneratorReport, Measurement, QueueReport, Report,
-    Stopped, Summary,
+    AtmReport, ClassReport, ContractReport, FlowReport, GeneratorReport, Measurement, QueueReport,
+    Report, Stopped, Summary,
 };
 
 use crate::output::Table;
@@ -71,6 +71,22 @@ pub fn describe(summary: &Summary) -> String {
     text
 }
 
+/// Flows that are named in a line at most.
+const NAMED: usize = 5;
+
+/// The flows whose connections failed, if there are any.
+pub fn failures(report: &Report) -> Option<String> {
+    let failed = report.flows.iter();
+    let failed = failed.filter_map(|flow| Some(format!("{} at {:.1} s", flow.name, flow.failed?)));
+    let failed: Vec<String> = failed.collect();
+    let names = failed[..failed.len().min(NAMED)].join(", ");
+    let rest = match failed.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    (!failed.is_empty()).then(|| format!("connections that failed: {names}{rest}"))
+}
+
 fn more(shown: usize, all: usize, what: &str) -> String {
     match all - shown {
         0 => String::new(),
@@ -92,7 +108,7 @@ fn flows(report: &Report) -> String {
             flow.retransmitted.to_string(),
             flow.timeouts.to_string(),
             ms(flow.mean_delay),
-            flow.completed.map_or("-".to_owned(), |s| format!("{s:.3}")),
+            end(flow),
         ]);
     }
     let all = report.flows.len();
@@ -103,6 +119,15 @@ fn flows(report: &Report) -> String {
         text += &format!("  all together: {:.3} Mbit/s\n", total / 1e6);
     }
     text
+}
+
+/// When all of it was there, or that this will not be.
+fn end(flow: &FlowReport) -> String {
+    match (flow.completed, flow.failed) {
+        (Some(s), _) => format!("{s:.3}"),
+        (None, Some(s)) => format!("failed at {s:.1} s"),
+        (None, None) => "-".to_owned(),
+    }
 }
 
 fn transfers(generators: &[GeneratorReport]) -> String {

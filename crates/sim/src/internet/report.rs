@@ -260,6 +260,9 @@ pub struct FlowReport {
     /// Arrival of the last byte of a bounded transfer, in seconds; of multicast, at the last receiver. `None` if
     /// the transfer is not complete.
     pub completed: Option<f64>,
+    /// Failure of the connection of a transfer that is not complete, in seconds. Its counters are those of that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<f64>,
     /// The receivers, of multicast.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub receivers: Vec<ReceiverReport>,

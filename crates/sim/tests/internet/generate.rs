@@ -229,3 +229,22 @@ fn generators_that_cannot_be_are_refused() {
     let world = Internet::new(&network).unwrap();
     assert_eq!(world.divide(&network, 2).err(), Some(Indivisible::Mixed));
 }
+
+/// A transfer whose connection gives up counts as it did until then.
+#[test]
+fn a_transfer_that_fails_keeps_its_counters() {
+    let text = r#"
+        schema = "internet/1"
+        name = "broken"
+        run = { duration = "30s" }
+        tcp = { default = { max_retries = 3 } }
+        topology = { kind = "dumbbell", pairs = 1, access = { rate = "100 Mbit/s", delay = "1ms" }, trunk = { rate = "10 Mbit/s", delay = "10ms", down = "500ms..29s" } }
+        generate = [{ name = "web", sizes = "const(5000000) B", from = ["left1"], to = ["right1"], gap = "1s", flows = 1 }]
+    "#;
+    let scenario = Scenario::from_toml(text, Path::new(".")).unwrap();
+    let report = run(&scenario.resolve().unwrap());
+    let web = &report.generators[0];
+    assert_eq!((web.started, web.completed, web.failed), (1, 0, 1));
+    assert_eq!(web.timeouts, 4, "{web:?}");
+    assert!(web.retransmitted > 2, "{web:?}");
+}

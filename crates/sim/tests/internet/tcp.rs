@@ -1,4 +1,6 @@
+use layercast_core::quantity::Quantity as _;
 use layercast_core::{Span, Time};
+use layercast_link::Outages;
 use layercast_sim::internet::*;
 use layercast_tcp::{TcpConfig, Variant};
 
@@ -191,4 +193,35 @@ fn no_more_is_sent_again_than_a_queue_has_dropped() {
         }
     }
     assert!(judged > 1, "{judged}");
+}
+
+/// The connection of a flow that gives up tells what it did until then, and when that was.
+#[test]
+fn a_connection_that_fails_keeps_its_counters() {
+    let run = |down: &str, traffic: Traffic| {
+        let mut network = dumbbell(1, 10_000_000, Span::from_ms(5), Limit::Unlimited, 30.0);
+        network.links[0].down = [(); 2].map(|()| Outages::parse(down).unwrap());
+        network.flows[0].traffic = traffic;
+        for node in &mut network.nodes {
+            if let Role::Host(tcp) = &mut node.role {
+                tcp.max_retries = 3;
+            }
+        }
+        run(&network).flows.swap_remove(0)
+    };
+    let late = run("2s..29s", Traffic::Bulk(None));
+    let at = late.failed.expect("a failure");
+    assert!(at > 2.0 && at < 29.0, "{at}");
+    assert!(late.bytes > 1_000_000 && late.offered_bytes > Some(late.bytes));
+    assert!(late.sent * 1_448 > late.bytes && late.received > 500);
+    assert_eq!(late.timeouts, 4, "{late:?}");
+    // The first segment does not arrive either.
+    let never = run("0s..29s", Traffic::Bulk(Some(1_000)));
+    assert!(never.failed.is_some() && never.completed.is_none());
+    assert_eq!((never.sent, never.offered_bytes), (4, Some(0)), "{never:?}");
+    // Without a failure nothing is said of one.
+    let whole = run("2s..2100ms", Traffic::Bulk(Some(5_000_000)));
+    assert!(whole.failed.is_none() && whole.completed.is_some());
+    let json = serde_json::to_string(&whole).unwrap();
+    assert!(!json.contains("failed"), "{json}");
 }

@@ -114,6 +114,10 @@ fn nobody_answers() {
             net.was_told(0, TcpEvent::Failed(id, Failure::TimedOut)),
             "{profile:?}"
         );
+        // Its user has heard of it, and can still ask what was done for it.
+        let counts = net.hosts[0].counts(id).unwrap();
+        assert_eq!(counts.sent, net.hosts[0].stats().sent, "{profile:?}");
+        assert!(counts.sent > 1 && counts.timeouts > 1, "{counts:?}");
     }
 }
 

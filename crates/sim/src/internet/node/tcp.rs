@@ -72,8 +72,8 @@ struct Socket {
 pub(crate) enum Upcall {
     /// The receiver of a flow has everything.
     Completed(u32),
-    /// The connection of the sender of a flow is about to go; this is what it counted, if it still knows.
-    Closes(u32, Option<TcpCounts>),
+    /// The connection of the sender of a flow is about to go, or failed; this is what it counted, if it still knows.
+    Closes(u32, Option<TcpCounts>, End),
     /// The receiver of a transfer has everything.
     Arrived(u32),
     /// The connection of the sender of a transfer failed.
@@ -90,6 +90,13 @@ pub(crate) enum Upcall {
     Closed(Side),
     /// One side failed.
     Failed(Side),
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    InOrder,
+    Failed,
 }
 
 /// One side of a connection of a conversation.
@@ -426,7 +433,7 @@ impl TcpHosts {
                 _ => self.shut(host, id),
             },
             TcpEvent::Closed(id) => {
-                self.release(host, id, Upcall::Closed);
+                self.release(host, id, End::InOrder);
                 let _ = self.all[host as usize].endpoint.close(engine.now, id);
                 self.touch(host);
             }
@@ -435,7 +442,7 @@ impl TcpHosts {
                 if let User::Source(transfer) = state.user(id) {
                     self.upcalls.push(Upcall::GaveUp(transfer));
                 }
-                self.release(host, id, Upcall::Failed);
+                self.release(host, id, End::Failed);
             }
         }
     }
@@ -449,26 +456,32 @@ impl TcpHosts {
     }
 
     /// Releases a connection; its user hears of it.
-    fn release(&mut self, host: u32, id: ConnId, of_conversation: fn(Side) -> Upcall) {
+    fn release(&mut self, host: u32, id: ConnId, how: End) {
         let state = &mut self.all[host as usize];
         let user = state.user(id);
         state.detach(id);
         match user {
             User::Sender(flow) => {
                 let counts = state.endpoint.counts(id);
-                self.upcalls.push(Upcall::Closes(flow, counts));
+                self.upcalls.push(Upcall::Closes(flow, counts, how));
             }
             User::Conversation {
                 slot,
                 number,
                 conn,
                 end,
-            } => self.upcalls.push(of_conversation(Side {
-                slot,
-                number,
-                conn,
-                end,
-            })),
+            } => {
+                let side = Side {
+                    slot,
+                    number,
+                    conn,
+                    end,
+                };
+                self.upcalls.push(match how {
+                    End::InOrder => Upcall::Closed(side),
+                    End::Failed => Upcall::Failed(side),
+                });
+            }
             User::Receiver(_) | User::Source(_) | User::Sink(_) | User::Nobody => {}
         }
     }

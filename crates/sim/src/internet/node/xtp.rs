@@ -12,6 +12,7 @@ use layercast_xtp::{
 use rand_core::RngCore;
 
 use super::stream::hand_over;
+use super::tcp::End;
 use crate::internet::engine::{Engine, Source};
 use crate::internet::medium::Medium;
 use crate::internet::medium::addresses::{flow_of, group_address};
@@ -85,8 +86,8 @@ pub(crate) enum XtpUpcall {
     Failed(u32, XtpFailure),
     /// The transmitter continues without a receiver.
     Dropped(u32, SocketAddr),
-    /// The context of the sender is about to go; this is what it counted.
-    Closes(u32, Option<XtpCounts>),
+    /// The context of the sender is about to go, or failed; this is what it counted.
+    Closes(u32, Option<XtpCounts>, End),
 }
 
 /// The XTP of all hosts that have it.
@@ -361,7 +362,11 @@ impl XtpHosts {
                 match (flow_of_user(&id), event) {
                     (Some((flow, true)), _) => {
                         let counts = endpoint.info(id).map(|info| info.counts);
-                        upcalls.push(XtpUpcall::Closes(flow, counts));
+                        let how = match event {
+                            XtpEvent::Failed(..) => End::Failed,
+                            _ => End::InOrder,
+                        };
+                        upcalls.push(XtpUpcall::Closes(flow, counts, how));
                     }
                     (Some((flow, false)), XtpEvent::Failed(_, why)) => {
                         upcalls.push(XtpUpcall::Failed(flow, why));

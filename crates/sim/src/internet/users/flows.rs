@@ -14,7 +14,7 @@ use crate::internet::medium::ecmp::Conversation;
 use crate::internet::medium::packet::{Body, Carrier, Datagram};
 use crate::internet::medium::user::{Owner, User};
 use crate::internet::network::{Bursts, Flow, Law, NodeIndex, SizeLaw, Traffic};
-use crate::internet::node::tcp::TcpHosts;
+use crate::internet::node::tcp::{End, TcpHosts};
 use crate::internet::node::xtp::{XtpHosts, XtpUpcall};
 use crate::internet::report::{FlowReport, MeanSpan};
 use crate::internet::series::TcpState;
@@ -63,6 +63,8 @@ pub(crate) struct FlowState {
     /// When its last datagram arrived.
     last_arrival: Time,
     completed: Option<Time>,
+    /// When its connection or association failed.
+    failed: Option<Time>,
     /// When a source of datagrams pauses next, if it does.
     pauses: Option<Time>,
 }
@@ -98,6 +100,7 @@ impl FlowState {
             delay: MeanSpan::default(),
             last_arrival: Time::ZERO,
             completed: None,
+            failed: None,
             pauses: None,
         }
     }
@@ -246,11 +249,12 @@ impl Flows {
         self.all[n as usize].completed.get_or_insert(now);
     }
 
-    /// The connection of a flow is about to go.
-    pub fn closes(&mut self, n: u32, counts: Option<TcpCounts>) {
+    /// The connection of a flow is about to go, or failed.
+    pub fn closes(&mut self, n: u32, counts: Option<TcpCounts>, how: End, now: Time) {
         let flow = &mut self.all[n as usize];
         if flow.connection.is_some() {
             flow.last = counts.unwrap_or(flow.last);
+            flow.failed = (how == End::Failed).then_some(now);
         }
         flow.connection = None;
     }
@@ -282,10 +286,11 @@ impl Flows {
                     self.dropped(n, *who.ip(), medium);
                 }
             }
-            XtpUpcall::Closes(n, counts) => {
+            XtpUpcall::Closes(n, counts, how) => {
                 let flow = &mut self.all[n as usize];
                 if flow.context.is_some() {
                     flow.last = counts.map_or(flow.last, as_segments);
+                    flow.failed = (how == End::Failed).then_some(now);
                 }
                 flow.context = None;
             }
@@ -502,6 +507,11 @@ impl FlowState {
             ecn_reductions: counts.ecn_reductions - ecn_reductions,
             mean_delay: (!has_ends).then(|| self.delay.seconds()),
             completed: self.completed.map(Time::as_secs_f64),
+            // What fails after the last byte arrived loses nothing.
+            failed: match self.completed {
+                None => self.failed.map(Time::as_secs_f64),
+                Some(_) => None,
+            },
             receivers: self
                 .group
                 .as_ref()

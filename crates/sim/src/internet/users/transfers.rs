@@ -167,16 +167,13 @@ impl Transfers {
             return;
         };
         begun.transfer.end.get_or_insert(medium.engine.now);
-        let host = medium.nodes[begun.transfer.from.0 as usize].host;
-        if let (Some(id), Some(host)) = (begun.connection.take(), host) {
-            begun.count(host, id, tcp);
-        }
+        begun.is_over(tcp, medium);
     }
 
     /// The connection of a transfer failed.
-    pub fn failed(&mut self, n: u32) {
+    pub fn failed(&mut self, n: u32, tcp: &TcpHosts, medium: &Medium) {
         if let Some(begun) = self.begun.get_mut(n as usize)
-            && begun.connection.take().is_some()
+            && begun.is_over(tcp, medium)
         {
             self.generators[begun.generator as usize].failed += 1;
         }
@@ -225,6 +222,16 @@ impl Transfers {
 }
 
 impl Begun {
+    /// It counts no more; `false` if it did not before.
+    fn is_over(&mut self, tcp: &TcpHosts, medium: &Medium) -> bool {
+        let host = medium.nodes[self.transfer.from.0 as usize].host;
+        let (Some(id), Some(host)) = (self.connection.take(), host) else {
+            return false;
+        };
+        self.count(host, id, tcp);
+        true
+    }
+
     /// Takes what its sender counted.
     fn count(&mut self, host: u32, id: ConnId, tcp: &TcpHosts) {
         if let Some(counts) = tcp.counts(host, id) {

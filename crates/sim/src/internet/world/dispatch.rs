@@ -231,7 +231,7 @@ impl Internet<'_> {
         let now = self.medium.engine.now;
         match upcall {
             Upcall::Completed(n) => return self.flows.completed(n, now),
-            Upcall::Closes(n, counts) => return self.flows.closes(n, counts),
+            Upcall::Closes(n, counts, how) => return self.flows.closes(n, counts, how, now),
             Upcall::Arrived(n) => {
                 if let Some(transfers) = &mut self.transfers {
                     transfers.arrived(n, &self.tcp, &self.medium);
@@ -240,7 +240,7 @@ impl Internet<'_> {
             }
             Upcall::GaveUp(n) => {
                 if let Some(transfers) = &mut self.transfers {
-                    transfers.failed(n);
+                    transfers.failed(n, &self.tcp, &self.medium);
                 }
                 return;
             }
