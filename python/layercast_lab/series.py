@@ -47,6 +47,7 @@ PANELS = (
     Panel("rate_bps", QUEUES, "sent (Mbit/s)", 1e-6),
     Panel("marked", QUEUES, "marked so far"),
     Panel("dropped", QUEUES, "dropped so far"),
+    Panel("down", QUEUES, "lost, link down"),
 )
 
 
@@ -164,7 +165,9 @@ def smooth(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
 
 
 def shown(points: pl.DataFrame, panel: Panel) -> pl.DataFrame:
-    """The points that a panel shows; of counts none if nothing was ever counted."""
+    """The points that a panel shows; of counts none if nothing was counted. Older files have no `down`."""
+    if panel.column not in points.columns:
+        return points.clear()
     rows = points.filter(pl.col("kind").is_in(panel.kinds)).drop_nulls(panel.column)
-    is_count = panel.column in ("marked", "dropped")
+    is_count = panel.column in ("marked", "dropped", "down")
     return rows.clear() if is_count and (rows[panel.column] == 0).all() else rows

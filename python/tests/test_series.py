@@ -53,6 +53,9 @@ def test_the_largest_flows_and_the_longest_queues_are_chosen() -> None:
 def test_a_picture_has_a_panel_for_each_value_there_is() -> None:
     labels = [axis.get_ylabel() for axis in draw(choose(points(), [])).axes]
     assert labels == ["window (kB)", "rate (Mbit/s)", "waiting", "sent (Mbit/s)", "marked so far"]
+    # Files of before have no such column.
+    down = choose(points(), []).with_columns(down=pl.when(pl.col("kind") == "queue").then(7))
+    assert [axis.get_ylabel() for axis in draw(down).axes] == [*labels, "lost, link down"]
 
 
 def test_a_picture_is_written(tmp_path: Path) -> None:

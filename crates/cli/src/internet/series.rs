@@ -46,6 +46,7 @@ impl SeriesFile {
             ("dropped", Kind::Whole),
             ("lost", Kind::Whole),
             ("marked", Kind::Whole),
+            ("down", Kind::Whole),
         ];
         Ok(SeriesFile {
             sheet: Sheet::create(file_in(path)?, &columns)?,
@@ -94,6 +95,7 @@ impl PointSink for SeriesFile {
             of_queue(|it| it.dropped),
             of_queue(|it| it.lost),
             of_queue(|it| it.marked),
+            of_queue(|it| it.down),
         ]);
     }
 }

@@ -100,6 +100,8 @@ pub struct QueueState {
     pub dropped: u64,
     /// Packets lost on the link behind it.
     pub lost: u64,
+    /// Packets lost because that link was down.
+    pub down: u64,
     /// Packets marked.
     pub marked: u64,
 }

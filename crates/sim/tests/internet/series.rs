@@ -103,6 +103,26 @@ fn the_points_of_a_dumbbell_add_up_to_its_report() {
     );
 }
 
+/// Packets lost because the link is down have a count of their own, from the start of the run.
+#[test]
+fn the_points_of_a_link_that_is_down_add_up_to_its_report() {
+    let trunk = "queue = \"40 packets\", mark = \"30 packets\"";
+    let text = DUMBBELL.replace(trunk, "loss = 0.01, down = \"500ms..600ms, 2s..2.2s\"");
+    assert_ne!(text, DUMBBELL);
+    let (report, points) = run(&text, Span::from_ms(5));
+    let queue = report.queues.iter().find(|it| it.name == "left->right");
+    let queue = queue.unwrap();
+    let trunk = points.of(PointKind::Queue, "left->right");
+    let at = |seconds: f64| {
+        let last = trunk.iter().rfind(|it| it.seconds <= seconds);
+        last.unwrap().queue.unwrap()
+    };
+    let (warm, last) = (at(1.005), at(4.0));
+    assert!(warm.down > 0 && queue.down > 0 && queue.lost > 0);
+    assert_eq!(last.down - warm.down, queue.down);
+    assert_eq!(last.lost - warm.lost, queue.lost);
+}
+
 #[test]
 fn the_points_of_a_flow_show_its_window() {
     let (report, points) = run(DUMBBELL, Span::from_ms(10));

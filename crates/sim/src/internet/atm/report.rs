@@ -24,6 +24,7 @@ impl Backbone {
                 bytes: None,
                 dropped: stats.received - stats.sent - u64::from(len),
                 lost: 0,
+                down: 0,
                 marked: 0,
             };
             (state, stats.sent)

@@ -81,6 +81,7 @@ struct Totals {
     bytes: u64,
     dropped: u64,
     lost: u64,
+    down: u64,
     marked: u64,
 }
 
@@ -402,6 +403,7 @@ impl Pipe {
             bytes: more.before.bytes + self.bytes,
             dropped: more.before.dropped + more.full + more.early,
             lost: more.before.lost + more.lost,
+            down: more.before.down + more.down,
             marked: more.before.marked + more.marked,
         }
     }
@@ -412,6 +414,7 @@ impl Pipe {
             bytes,
             dropped,
             lost,
+            down,
             marked,
         } = self.totals();
         let left = self.bytes_left(now);
@@ -421,6 +424,7 @@ impl Pipe {
             bytes: Some(left),
             dropped,
             lost,
+            down,
             marked,
         };
         (state, bytes.saturating_sub(left))

@@ -25,6 +25,8 @@ pub struct Line {
     way: Way,
     /// What happened so far. What became of packets among others is known to the network.
     pub stats: LinkStats,
+    /// Of those lost, the ones that came to the end of a link that was down.
+    pub down: u64,
 }
 
 /// How datagrams come to the neighbour.
@@ -49,6 +51,7 @@ impl Line {
             ends,
             way,
             stats: LinkStats::default(),
+            down: 0,
         }
     }
 
@@ -93,6 +96,7 @@ impl Line {
             }
             lost => {
                 self.stats.lost += 1;
+                self.down += u64::from(lost == Offered::Down);
                 medium.lost_before(pipe, lost.cause());
             }
         }

@@ -59,7 +59,8 @@ impl Stations<'_> {
                 waiting: waiting.into(),
                 bytes: None,
                 dropped: dropped.base + dropped.e1 + dropped.e2 + stats.adapter_dropped,
-                lost: wire.data.stats.lost,
+                lost: wire.data.stats.lost - wire.data.down,
+                down: wire.data.down,
                 marked: stats.marked,
             };
             Some((state, stats.bytes_out))
