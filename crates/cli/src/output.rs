@@ -44,6 +44,40 @@ pub fn print(text: &str) -> Outcome {
     written.map_err(|error| Lines::Stdout.failure(&error))
 }
 
+/// Refuses output files, each with its option, of which two are the same, or one is the input.
+///
+/// # Errors
+/// The two, by whatever names.
+pub fn check_distinct(input: &Path, outputs: &[(&str, &Path)]) -> Result<(), Failure> {
+    // A file that does not exist yet has a folder that does.
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let in_folder = || {
+            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+            Some(folder.join(path.file_name()?))
+        };
+        path.canonicalize().ok().or_else(in_folder)
+    };
+    for (at, (option, path)) in outputs.iter().enumerate() {
+        // A device or a pipe takes several.
+        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+            continue;
+        }
+        let same = |other: &Path| place(other).is_some() && place(other) == place(path);
+        let other = outputs[..at].iter().find(|(_, other)| same(other));
+        let what = match other {
+            Some((other, _)) => format!("{other} and {option} name the same file"),
+            None if same(input) => format!("{option} names the input"),
+            None => continue,
+        };
+        return Err(Failure::Usage(format!(
+            "{what}, {}: give {option} another one",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 /// Creates the file `path`. A FIFO is opened when a program reads it; a signal ends the wait.
 ///
 /// # Errors
@@ -267,5 +301,27 @@ mod tests {
         assert_eq!(count(2_u32, "branch"), "2 branches");
         assert_eq!(count(3_u8, "pass"), "3 passes");
         assert_eq!(count(1_u8, "GOP"), "1 GOP");
+    }
+
+    #[test]
+    fn outputs_are_different_files_by_whatever_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let (new, again, other) = (path("new"), path("./new"), path("other"));
+        let input = path("input");
+        std::fs::write(&input, "").expect("written");
+        let of = |series: &Path, pcap: &Path| {
+            let outputs = [("--series", series), ("--pcap", pcap)];
+            check_distinct(&input, &outputs).map_err(|it| it.to_string())
+        };
+        assert_eq!(of(&new, &other), Ok(()));
+        assert_eq!(of(Path::new("/dev/null"), Path::new("/dev/null")), Ok(()));
+        let error = of(&new, &again).expect_err("one file");
+        assert!(
+            error.contains("--series and --pcap name the same file"),
+            "{error}"
+        );
+        let error = of(&input, &other).expect_err("the input");
+        assert!(error.contains("--series names the input"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, to_value};
 use crate::args::{self, SchemaKind};
 use crate::check;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, count, print, print_json};
+use crate::output::{self, Table, count, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
 use crate::signals;
@@ -56,6 +56,16 @@ pub fn run(args: &args::Sim) -> Outcome {
     if args.check {
         check::check(path, &text)?;
     }
+    let outputs = [
+        ("--series", args.series.as_deref()),
+        ("--pcap", args.pcap.as_deref()),
+        ("--trace", args.trace.as_deref()),
+    ];
+    let outputs: Vec<_> = outputs
+        .into_iter()
+        .filter_map(|(name, path)| Some((name, path?)))
+        .collect();
+    output::check_distinct(path, &outputs)?;
     if (is_internet(&text) || is_group(&text)) && args.protect_base.is_some() {
         let what = "--protect-base is for scenarios of METS";
         return Err(Failure::Usage(what.to_owned()));

@@ -106,10 +106,14 @@ pub struct QueueState {
     pub marked: u64,
 }
 
+/// Points after which the watcher is asked whether to continue.
+const LOOK: u64 = 256;
+
 /// A series being taken: when the next points are due, and what was counted at the last.
 #[derive(Debug)]
 pub(super) struct Series {
     every: Span,
+    count: u64,
     pub next: Time,
     pub flows: Before,
     pub transfers: Before,
@@ -129,6 +133,7 @@ impl Series {
         let every = every.max(Span::from_ns(1));
         Series {
             every,
+            count: 0,
             next: Time::ZERO.saturating_add(every),
             flows: Before::default(),
             transfers: Before::default(),
@@ -144,6 +149,17 @@ impl Series {
     /// The points of now are taken.
     pub fn advance(&mut self) {
         self.next = self.next.saturating_add(self.every);
+        self.count += 1;
+    }
+
+    /// Whether the watcher is to be asked now whether to continue, after each [`LOOK`] points.
+    pub fn is_time_to_look(&self) -> bool {
+        self.count.is_multiple_of(LOOK)
+    }
+
+    /// The time of [`LOOK`] points.
+    pub fn look_every(&self) -> Span {
+        self.every.mul_div(LOOK, 1)
     }
 
     /// The mean rate in bit/s of `bytes` since the last points.

@@ -252,3 +252,37 @@ fn links_of_a_backbone_have_points_in_cells() {
         assert!(seen.last().unwrap().queue.unwrap().dropped <= queue.dropped);
     }
 }
+
+/// Stops as soon as it is asked.
+struct Impatient(u64);
+
+impl Watch for Impatient {
+    fn sample(&mut self, _: &Sample) {}
+
+    fn point(&mut self, _: &Point<'_>) {
+        self.0 += 1;
+    }
+
+    fn progress(&mut self, _: layercast_sim::internet::Progress) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_series_of_many_points_between_two_events_can_be_stopped() {
+    let text = r#"
+        schema = "internet/1"
+        name = "quiet"
+        run = { duration = "1h" }
+        host = [{ name = "a" }, { name = "b" }]
+        link = [{ ends = ["a", "b"], rate = "10 Mbit/s", delay = "1ms" }]
+        flow = [{ from = "a", to = "b", bytes = 5000 }]
+    "#;
+    let scenario = Scenario::from_toml(text, Path::new(".")).unwrap();
+    let mut internet = Internet::new(&scenario.resolve().unwrap()).unwrap();
+    let mut watch = Impatient(0);
+    let report = internet.run_with_series(Span::from_us(1), &mut watch);
+    assert!(report.stopped.is_some(), "{:?}", report.stopped);
+    // Of the flow and of a queue for each of 256 instants, at most.
+    assert!(watch.0 <= 3 * 256, "{} points", watch.0);
+}

@@ -27,7 +27,7 @@ pub(super) struct Ahead {
     packets: [Coming; REMEMBERED],
     count: usize,
     /// Hosts whose timers were due soon when the last one was, and when the one before was.
-    hosts: [[u32; 4]; 2],
+    hosts: [[Option<u32>; 4]; 2],
 }
 
 /// What is known of a packet that comes soon.
@@ -71,7 +71,7 @@ impl Ahead {
         (nodes >= LEAST_NODES).then_some(Ahead {
             packets: [nobody; REMEMBERED],
             count: 0,
-            hosts: [[0; 4]; 2],
+            hosts: [[None; 4]; 2],
         })
     }
 
@@ -128,17 +128,17 @@ impl Internet<'_> {
             return;
         };
         let [first, second] = ahead.hosts;
-        for host in second {
+        for host in second.into_iter().flatten() {
             self.tcp.get(host).endpoint.prepare_due();
         }
-        for host in first {
+        for host in first.into_iter().flatten() {
             self.tcp.get(host).endpoint.prepare_table();
         }
-        let mut hosts = [0; 4];
+        let mut hosts = [None; 4];
         for (place, source) in hosts.iter_mut().zip(self.medium.engine.kernel.soon()) {
             if let Source::Tcp(host) = self.medium.engine.source(source) {
                 prefetch(self.tcp.get(host));
-                *place = host;
+                *place = Some(host);
             }
         }
         ahead.hosts = [hosts, first];

@@ -104,12 +104,14 @@ impl Internet<'_> {
         watch: &mut Sink<'_>,
     ) {
         let mut tick = Time::ZERO;
+        // With a point each microsecond, a second of the simulation takes many of the clock.
+        let step = Span::from_secs(1).min(series.look_every());
         while let Some(at) = self.next_event() {
             while tick <= at {
                 if progress(tick).is_break() {
                     return self.end_at(tick);
                 }
-                tick = tick.saturating_add(Span::from_secs(1));
+                tick = tick.saturating_add(step);
             }
             let until = tick.saturating_sub(Span::from_ps(1));
             self.run_sampled(until.min(self.end), &mut series, watch);

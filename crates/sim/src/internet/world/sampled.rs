@@ -34,6 +34,14 @@ impl Internet<'_> {
             }
             self.take(series, watch);
             series.advance();
+            // Between two points may be no event, after some of which the watcher is asked.
+            if series.is_time_to_look() {
+                let packets = self.medium.packets.len() as u64;
+                let stopped = self.budget.judge(watch, self.progress(), packets);
+                if stopped.is_some() {
+                    return stopped;
+                }
+            }
         }
         self.run_until(until, watch)
     }
