@@ -1,6 +1,6 @@
 //! A bulk transfer over TCP between two hosts on an Ethernet (specs/network-interface-framework.md 5, tables 1 and 2).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time};

@@ -1,6 +1,6 @@
 //! The machine that sends: files over TCP, and a video.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 use layercast_core::{Machine, Off, Span, Stream, Time};
 use layercast_tcp::{ConnId, Ecn, Endpoint, Profile, TcpConfig};

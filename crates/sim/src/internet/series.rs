@@ -3,8 +3,6 @@
 use layercast_core::{Span, Time};
 use layercast_tcp::{TcpCounts, TcpInfo};
 
-use super::report::Watch;
-
 /// What a point of a series is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PointKind {
@@ -187,17 +185,4 @@ impl Before {
 pub trait PointSink {
     /// One more.
     fn point(&mut self, point: &Point<'_>);
-}
-
-/// Gives points to a sink, if there is one.
-pub(super) struct Sink<'a>(pub Option<&'a mut (dyn PointSink + Send)>);
-
-impl Watch for Sink<'_> {
-    fn sample(&mut self, _: &super::report::Sample) {}
-
-    fn point(&mut self, point: &Point<'_>) {
-        if let Some(sink) = &mut self.0 {
-            sink.point(point);
-        }
-    }
 }

@@ -22,6 +22,7 @@ const ORDER: &[&str] = &[
     "internet/error",
     "internet/network",
     "internet/generated",
+    "internet/series",
     "internet/report",
     "internet/measure",
     // The order of events.

@@ -14,7 +14,8 @@ use crate::internet::network::{
     Way,
 };
 use crate::internet::node::mets::Outputs;
-use crate::internet::series::{Series, Sink};
+use crate::internet::report::{Sample, Watch};
+use crate::internet::series::{Point, PointSink, Series};
 use crate::scenario;
 use crate::summary::SimSummary;
 
@@ -92,6 +93,19 @@ impl Simulation {
         };
         let summary = mets.summary(&world.medium);
         mets.written().map(|()| summary)
+    }
+}
+
+/// Gives points to a sink, if there is one.
+struct Sink<'a>(Option<&'a mut (dyn PointSink + Send)>);
+
+impl Watch for Sink<'_> {
+    fn sample(&mut self, _: &Sample) {}
+
+    fn point(&mut self, point: &Point<'_>) {
+        if let Some(sink) = &mut self.0 {
+            sink.point(point);
+        }
     }
 }
 
