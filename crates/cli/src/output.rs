@@ -49,25 +49,16 @@ pub fn print(text: &str) -> Outcome {
 /// # Errors
 /// The two, by whatever names.
 pub fn check_distinct(input: &Path, outputs: &[(&str, &Path)]) -> Result<(), Failure> {
-    // A file that does not exist yet has a folder that does.
-    let place = |path: &Path| {
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let in_folder = || {
-            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
-            Some(folder.join(path.file_name()?))
-        };
-        path.canonicalize().ok().or_else(in_folder)
-    };
-    for (at, (option, path)) in outputs.iter().enumerate() {
-        // A device or a pipe takes several.
-        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            continue;
-        }
-        let same = |other: &Path| place(other).is_some() && place(other) == place(path);
-        let other = outputs[..at].iter().find(|(_, other)| same(other));
-        let what = match other {
-            Some((other, _)) => format!("{other} and {option} name the same file"),
-            None if same(input) => format!("{option} names the input"),
+    let mut files = Files::new(identity(input));
+    for (option, path) in outputs {
+        // A device, a pipe or a folder takes several.
+        let is_other = path.metadata().is_ok_and(|meta| !meta.is_file());
+        let own = if is_other { None } else { identity(path) };
+        let what = match files.add(own) {
+            Some(Same::Output(other)) => {
+                format!("{} and {option} name the same file", outputs[other].0)
+            }
+            Some(Same::Input) => format!("{option} names the input"),
             None => continue,
         };
         return Err(Failure::Usage(format!(
@@ -149,22 +140,24 @@ pub fn unwritten(path: &Path, error: &io::Error) -> Failure {
 /// # Errors
 /// One cannot be written, or is given twice.
 pub fn check(input: Option<&Path>, outputs: &[&Path]) -> Outcome {
-    let input = input.and_then(|it| identity(it, "/dev/stdin"));
-    let mut before: Vec<(&Path, Identity)> = Vec::new();
+    let standard = |path, standard| match path == Path::new("-") {
+        true => identity(Path::new(standard)),
+        false => identity(path),
+    };
+    let mut files = Files::new(input.and_then(|it| standard(it, "/dev/stdin")));
     for &path in outputs {
-        let own = identity(path, "/dev/stdout");
         let name = path.display();
-        if own.is_some() && own == input {
-            let what = format!("{name}: this is the input, too: give another output");
-            return Err(Failure::Usage(what));
-        }
-        if let Some(own) = own {
-            if let Some((other, _)) = before.iter().find(|(_, it)| *it == own) {
-                let other = other.display();
+        match files.add(standard(path, "/dev/stdout")) {
+            Some(Same::Input) => {
+                let what = format!("{name}: this is the input, too: give another output");
+                return Err(Failure::Usage(what));
+            }
+            Some(Same::Output(other)) => {
+                let other = outputs[other].display();
                 let what = format!("{name} and {other} are one file: give each output its own");
                 return Err(Failure::Usage(what));
             }
-            before.push((path, own));
+            None => {}
         }
         if path != Path::new("-") {
             layercast_net::check_output(path)
@@ -172,6 +165,40 @@ pub fn check(input: Option<&Path>, outputs: &[&Path]) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// The input and the outputs of a command so far.
+struct Files {
+    input: Option<Identity>,
+    outputs: Vec<Option<Identity>>,
+}
+
+/// Which file an output is, too.
+enum Same {
+    /// The input.
+    Input,
+    /// The output of this number.
+    Output(usize),
+}
+
+impl Files {
+    fn new(input: Option<Identity>) -> Files {
+        Files {
+            input,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Adds an output. What has no identity is no other file.
+    fn add(&mut self, output: Option<Identity>) -> Option<Same> {
+        let same = |it: &Option<Identity>| output.is_some() && *it == output;
+        let found = match same(&self.input) {
+            true => Some(Same::Input),
+            false => self.outputs.iter().position(same).map(Same::Output),
+        };
+        self.outputs.push(output);
+        found
+    }
 }
 
 /// What two names of one file have in common.
@@ -183,12 +210,8 @@ enum Identity {
     New(PathBuf),
 }
 
-/// The identity of the file at `path`; `-` is the path `standard`. `None` of a device, a socket, or a file whose folder cannot be read.
-fn identity(path: &Path, standard: &str) -> Option<Identity> {
-    let path = match path == Path::new("-") {
-        true => Path::new(standard),
-        false => path,
-    };
+/// The identity of the file at `path`. `None` of a device, a socket, or a file whose folder cannot be read.
+fn identity(path: &Path) -> Option<Identity> {
     match path.metadata() {
         // All may write to /dev/null and to a terminal; a socket goes two ways.
         Ok(meta) if meta.file_type().is_char_device() || meta.file_type().is_socket() => None,
