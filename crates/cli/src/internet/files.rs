@@ -13,7 +13,6 @@ use crate::failure::{Failure, Outcome};
 pub struct SampleFile<'a> {
     sheet: Sheet,
     applications: Vec<&'a str>,
-    failed: Outcome,
 }
 
 impl<'a> SampleFile<'a> {
@@ -34,15 +33,11 @@ impl<'a> SampleFile<'a> {
         Ok(SampleFile {
             sheet: Sheet::create(folder.join("samples.parquet"), &columns)?,
             applications,
-            failed: Ok(()),
         })
     }
 
-    /// One more; after a failure nothing more is written.
+    /// One more.
     pub fn add(&mut self, sample: &Sample) {
-        if self.failed.is_err() {
-            return;
-        }
         let stream = match sample.record {
             Record::Stream {
                 sent,
@@ -54,7 +49,7 @@ impl<'a> SampleFile<'a> {
         };
         let application = self.applications.get(sample.application as usize);
         let [sent, received, overdue] = stream.map(Cell::Whole);
-        self.failed = self.sheet.row([
+        self.sheet.row([
             Cell::Real(Some(sample.at.as_secs_f64())),
             Cell::Text(application.copied().unwrap_or_default()),
             Cell::Whole(Some(u64::from(sample.site))),
@@ -69,7 +64,6 @@ impl<'a> SampleFile<'a> {
 
     /// Writes the rest.
     pub fn finish(self) -> Outcome {
-        self.failed?;
         self.sheet.finish()
     }
 }
@@ -99,7 +93,7 @@ fn table<'a, const N: usize>(
 ) -> Outcome {
     let mut sheet = Sheet::create(folder.join(name), &columns)?;
     for row in rows {
-        sheet.row(row)?;
+        sheet.row(row);
     }
     sheet.finish()
 }

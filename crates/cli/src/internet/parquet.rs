@@ -68,7 +68,7 @@ struct Group {
 const GROUP: usize = 1 << 16;
 const MAGIC: &[u8] = b"PAR1";
 
-/// A table being written.
+/// A table being written. After a failure nothing more is written; [`Sheet::finish`] tells of it.
 pub struct Sheet {
     path: PathBuf,
     out: BufWriter<File>,
@@ -76,6 +76,7 @@ pub struct Sheet {
     columns: Vec<Column>,
     rows: usize,
     groups: Vec<Group>,
+    failed: Outcome,
 }
 
 impl Sheet {
@@ -94,6 +95,7 @@ impl Sheet {
             offset: 0,
             rows: 0,
             groups: Vec::new(),
+            failed: Ok(()),
             path,
         };
         sheet.put(MAGIC)?;
@@ -107,15 +109,22 @@ impl Sheet {
     }
 
     /// Adds a row: for each column a value of its kind, or nothing if it is of another.
-    pub fn row<const N: usize>(&mut self, row: [Cell<'_>; N]) -> Outcome {
+    pub fn row<const N: usize>(&mut self, row: [Cell<'_>; N]) {
+        if self.is_failed() {
+            return;
+        }
         for (column, cell) in self.columns.iter_mut().zip(row) {
             column.push(cell);
         }
         self.rows += 1;
-        match self.rows < GROUP {
-            true => Ok(()),
-            false => self.flush(),
+        if self.rows >= GROUP {
+            self.failed = self.flush();
         }
+    }
+
+    /// Whether it cannot be written.
+    pub fn is_failed(&self) -> bool {
+        self.failed.is_err()
     }
 
     fn flush(&mut self) -> Outcome {
@@ -134,6 +143,7 @@ impl Sheet {
 
     /// Writes the rest.
     pub fn finish(mut self) -> Outcome {
+        std::mem::replace(&mut self.failed, Ok(()))?;
         if self.rows > 0 {
             self.flush()?;
         }

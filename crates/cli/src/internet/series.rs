@@ -10,10 +10,7 @@ use super::parquet::{Cell, Kind, Sheet};
 use crate::failure::{Failure, Outcome};
 
 /// The points of a run, one a row, as they are taken.
-pub struct SeriesFile {
-    sheet: Sheet,
-    failed: Outcome,
-}
+pub struct SeriesFile(Sheet);
 
 /// The file that `--series` names: in a folder it is `series.parquet`.
 fn file_in(path: &Path) -> Result<PathBuf, Failure> {
@@ -48,35 +45,27 @@ impl SeriesFile {
             ("marked", Kind::Whole),
             ("down", Kind::Whole),
         ];
-        Ok(SeriesFile {
-            sheet: Sheet::create(file_in(path)?, &columns)?,
-            failed: Ok(()),
-        })
+        Ok(SeriesFile(Sheet::create(file_in(path)?, &columns)?))
     }
 
     /// Whether it cannot be written, so that the run may end.
     pub fn is_failed(&self) -> bool {
-        self.failed.is_err()
+        self.0.is_failed()
     }
 
     /// Writes the rest.
     pub fn finish(self) -> Outcome {
-        self.failed?;
-        self.sheet.finish()
+        self.0.finish()
     }
 }
 
 impl PointSink for SeriesFile {
-    /// After a failure nothing more is written.
     fn point(&mut self, point: &Point<'_>) {
-        if self.failed.is_err() {
-            return;
-        }
         let (tcp, queue) = (&point.tcp, &point.queue);
         let of_tcp = |count: fn(&_) -> u64| Cell::Whole(tcp.as_ref().map(count));
         let of_queue = |count: fn(&_) -> u64| Cell::Whole(queue.as_ref().map(count));
         let srtt = tcp.and_then(|it| it.srtt).map(Span::as_secs_f64);
-        self.failed = self.sheet.row([
+        self.0.row([
             Cell::Real(Some(point.at.as_secs_f64())),
             Cell::Text(point.kind.name()),
             Cell::Text(point.name),
