@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use clap::builder::TypedValueParser;
-use layercast_core::quantity::{self, Quantity, QueueSize};
+use layercast_core::quantity::{self, Quantity, QueueSize, time_or_zero};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_fec::MatrixCode;
 use layercast_fec::SmpteConfig;
@@ -181,11 +181,7 @@ fn address(text: &str, with: impl Fn(u16) -> String) -> Result<SocketAddr, Strin
 
 /// Reads a time such as `15s`.
 pub fn span(text: &str) -> Result<Span, String> {
-    if text == "0" {
-        // Zero is the same in every unit.
-        return Ok(Span::ZERO);
-    }
-    quantity(text)
+    time_or_zero(text).map_err(|error| error.to_string())
 }
 
 /// Reads a time above 0.

@@ -1,4 +1,6 @@
-use layercast_core::quantity::{LONGEST, Least, Quantity, QuantityError, TIME, alternatives};
+use layercast_core::quantity::{
+    LONGEST, Least, Quantity, QuantityError, TIME, alternatives, time_or_zero,
+};
 use layercast_core::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -32,11 +34,7 @@ impl Outages {
     /// Reads `10s..12s`.
     fn interval(text: &str) -> Result<[Span; 2], QuantityError> {
         let wrong = |cause: String| QuantityError::new::<Outages>(cause);
-        let time = |text: &str| match text.trim() {
-            // Zero is the same in every unit.
-            "0" => Ok(Span::ZERO),
-            text => Span::parse(text).map_err(|error| wrong(error.cause)),
-        };
+        let time = |text: &str| time_or_zero(text.trim()).map_err(|error| wrong(error.cause));
         let ends = text.split_once("..");
         let (from, until) = ends.ok_or_else(|| wrong(format!("{text:?} is no interval")))?;
         let (from, until) = (time(from)?, time(until)?);

@@ -1,4 +1,4 @@
-use layercast_core::quantity::{Least, Quantity, QuantityError, TIME, alternatives};
+use layercast_core::quantity::{Least, Quantity, QuantityError, TIME, alternatives, time_or_zero};
 use layercast_core::{Rate, Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -73,11 +73,7 @@ impl RateStep {
                 "a step leaves between 0.1% and 10000% of the rate".into(),
             ));
         }
-        let after = match after.trim() {
-            // Zero is the same in every unit.
-            "0" => Span::ZERO,
-            after => Span::parse(after).map_err(|error| wrong(error.cause))?,
-        };
+        let after = time_or_zero(after.trim()).map_err(|error| wrong(error.cause))?;
         Ok(RateStep {
             after,
             permille: (percent * 10.0).round() as u32,

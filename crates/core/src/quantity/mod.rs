@@ -223,6 +223,14 @@ pub fn packets<T: Quantity>(text: &str, most: u32) -> Result<u32, QuantityError>
     Ok(packets as u32)
 }
 
+/// A time such as `"15s"`, or `"0"`: zero is the same in every unit.
+pub fn time_or_zero(text: &str) -> Result<Span, QuantityError> {
+    match text {
+        "0" => Ok(Span::ZERO),
+        text => Span::parse(text),
+    }
+}
+
 /// Whether the unit of `text` is one of `units`.
 pub fn is_in(text: &str, units: UnitTable) -> bool {
     units.has(number::unit_of(text))
