@@ -51,6 +51,21 @@ pub struct Point<'a> {
     pub queue: Option<QueueState>,
 }
 
+impl<'a> Point<'a> {
+    /// One of which nothing more is known.
+    pub(super) fn new(at: Time, kind: PointKind, name: &'a str, rate_bps: f64) -> Point<'a> {
+        Point {
+            at,
+            kind,
+            name,
+            rate_bps,
+            delivered: None,
+            tcp: None,
+            queue: None,
+        }
+    }
+}
+
 /// The sender of a connection of TCP.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TcpState {

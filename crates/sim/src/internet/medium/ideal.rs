@@ -5,10 +5,9 @@ use layercast_core::Span;
 use super::Medium;
 use super::ecmp::Conversation;
 use super::hop::Interface;
+use super::packet::TTL;
 use crate::internet::network::NodeIndex;
 
-/// Most nodes on a path: a longer one exceeds the time to live.
-const LONGEST: usize = 64;
 /// Bytes of the timestamps option in every segment.
 const TIMESTAMPS: u64 = 12;
 /// Bytes of the headers of IP and TCP without options.
@@ -53,7 +52,7 @@ impl Medium<'_> {
         let (mut first, mut slowest) = (Span::ZERO, Span::ZERO);
         let mut end = Span::ZERO;
         let mut at = src;
-        for _ in 0..LONGEST {
+        for _ in 0..TTL {
             let hop = self.routes.next(at, dst, flow)?;
             let Interface::Pipe(pipe) = hop.interface else {
                 return None;

@@ -158,8 +158,7 @@ impl<'a> Internet<'a> {
         {
             if (self.steps + 1).is_multiple_of(LOOK) {
                 self.medium.engine.now = at;
-                let packets = self.medium.packets.len() as u64;
-                let stopped = self.budget.judge(watch, self.progress(), packets);
+                let stopped = self.look(watch);
                 if stopped.is_some() {
                     return stopped;
                 }
@@ -174,6 +173,12 @@ impl<'a> Internet<'a> {
             backbone.passed(self.medium.engine.now);
         }
         None
+    }
+
+    /// The reason to stop now, if there is any.
+    fn look<W: Watch>(&self, watch: &mut W) -> Option<Stopped> {
+        let packets = self.medium.packets.len() as u64;
+        self.budget.judge(watch, self.progress(), packets)
     }
 
     /// No event has happened yet, neither packets nor machines are seen, and no packets come from outside.

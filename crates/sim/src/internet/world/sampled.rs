@@ -36,8 +36,7 @@ impl Internet<'_> {
             series.advance();
             // Between two points may be no event, after some of which the watcher is asked.
             if series.is_time_to_look() {
-                let packets = self.medium.packets.len() as u64;
-                let stopped = self.budget.judge(watch, self.progress(), packets);
+                let stopped = self.look(watch);
                 if stopped.is_some() {
                     return stopped;
                 }
@@ -58,13 +57,13 @@ impl Internet<'_> {
                 let grown = series.cells.grown(n, cells);
                 if cells > 0 || queue.waiting > 0 || queue.dropped > 0 {
                     watch.point(&Point {
-                        at,
-                        kind: PointKind::Cells,
-                        name: &series.cell_names[n],
-                        rate_bps: series.rate(grown * CELL),
-                        delivered: None,
-                        tcp: None,
                         queue: Some(queue),
+                        ..Point::new(
+                            at,
+                            PointKind::Cells,
+                            &series.cell_names[n],
+                            series.rate(grown * CELL),
+                        )
                     });
                 }
             }
@@ -80,13 +79,13 @@ impl Internet<'_> {
                 let grown = series.ports.grown(n, bytes);
                 if bytes > 0 || queue.waiting > 0 || queue.dropped > 0 {
                     watch.point(&Point {
-                        at,
-                        kind: PointKind::Port,
-                        name: &series.port_names[n],
-                        rate_bps: series.rate(grown),
-                        delivered: None,
-                        tcp: None,
                         queue: Some(queue),
+                        ..Point::new(
+                            at,
+                            PointKind::Port,
+                            &series.port_names[n],
+                            series.rate(grown),
+                        )
                     });
                 }
             }
@@ -99,13 +98,9 @@ impl Internet<'_> {
             let grown = series.flows.grown(n, got);
             if tcp.is_some() || grown > 0 {
                 watch.point(&Point {
-                    at,
-                    kind: PointKind::Flow,
-                    name,
-                    rate_bps: series.rate(grown),
                     delivered: Some(got),
                     tcp,
-                    queue: None,
+                    ..Point::new(at, PointKind::Flow, name, series.rate(grown))
                 });
             }
         }
@@ -118,13 +113,8 @@ impl Internet<'_> {
             // Text takes all that is written to it.
             let _ = write!(series.name, "{generator}#{}", n + 1);
             watch.point(&Point {
-                at,
-                kind: PointKind::Transfer,
-                name: &series.name,
-                rate_bps: series.rate(grown),
-                delivered: None,
                 tcp: Some(tcp),
-                queue: None,
+                ..Point::new(at, PointKind::Transfer, &series.name, series.rate(grown))
             });
         }
     }
@@ -140,13 +130,8 @@ impl Internet<'_> {
             let is_used = bytes > 0 || queue.bytes.is_some_and(|bytes| bytes > 0);
             if is_used || queue.dropped > 0 {
                 watch.point(&Point {
-                    at,
-                    kind: PointKind::Queue,
-                    name: pipe.name(),
-                    rate_bps: series.rate(grown),
-                    delivered: None,
-                    tcp: None,
                     queue: Some(queue),
+                    ..Point::new(at, PointKind::Queue, pipe.name(), series.rate(grown))
                 });
             }
         }
