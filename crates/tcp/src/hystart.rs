@@ -15,13 +15,32 @@ const CSS_ROUNDS: u32 = 5;
 /// Segments that an acknowledgement adds at most, of a sender that does not pace.
 const LIMIT: u8 = 8;
 
+/// Round trips as acknowledgements tell of them: one ends when what had been sent at its start is acknowledged.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Rounds {
+    /// Bytes acknowledged, and how many will be when the round ends.
+    acked: u64,
+    end: u64,
+}
+
+impl Rounds {
+    /// Takes an acknowledgement of data; tells whether a round begins with it.
+    pub(crate) fn begins(&mut self, acked: &Acked) -> bool {
+        self.acked += acked.bytes;
+        let begins = self.acked > self.end;
+        if begins {
+            // What is unacknowledged now ends the next round.
+            self.end = self.acked + acked.flight.saturating_sub(acked.bytes);
+        }
+        begins
+    }
+}
+
 /// HyStart++ (RFC 9406): when the least round trip of a round is above that of the round before, the window grows more slowly
 /// for some rounds, and slow start ends unless round trips become shorter again.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct HyStart {
-    /// Bytes acknowledged, and how many will be when the round ends.
-    acked: u64,
-    round_end: u64,
+    rounds: Rounds,
     samples: u32,
     /// Least round trip of this round, and of the one before.
     least: Option<Span>,
@@ -40,10 +59,7 @@ struct Conservative {
 impl HyStart {
     /// Takes an acknowledgement of slow start, before the window grows by it.
     pub(crate) fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
-        self.acked += acked.bytes;
-        if self.acked > self.round_end {
-            // What is unacknowledged now ends the next round.
-            self.round_end = self.acked + acked.flight.saturating_sub(acked.bytes);
+        if self.rounds.begins(acked) {
             (self.last, self.least, self.samples) = (self.least, None, 0);
             if let Some(css) = &mut self.conservative {
                 css.rounds += 1;

@@ -2,6 +2,7 @@ use layercast_core::{Span, Time};
 
 use super::control::{Acked, CongestionControl, Window};
 use super::cubic::{C, cubic};
+use super::hystart::Rounds;
 
 /// What a loss leaves of the window: 717 of 1024.
 const BETA: f64 = 717.0 / 1024.0;
@@ -128,9 +129,7 @@ impl CongestionControl for Linux {
 /// to come, or round trips grow.
 #[derive(Clone, Copy, Default, Debug)]
 struct HyStart {
-    /// Bytes acknowledged, and how many will be when the round ends.
-    acked: u64,
-    round_end: u64,
+    rounds: Rounds,
     round_start: Option<Time>,
     last: Time,
     samples: u32,
@@ -139,9 +138,7 @@ struct HyStart {
 
 impl HyStart {
     fn ends(&mut self, cwnd: u64, acked: &Acked, least_ever: Option<Span>) -> bool {
-        self.acked += acked.bytes;
-        if self.acked > self.round_end || self.round_start.is_none() {
-            self.round_end = self.acked + acked.flight.saturating_sub(acked.bytes);
+        if self.rounds.begins(acked) {
             self.round_start = Some(acked.now);
             (self.last, self.samples, self.least) = (acked.now, 0, None);
         }
