@@ -51,6 +51,13 @@ fn main() {
 
 /// The chains of `layercast ilp measure`, by the names of their types.
 const CHAINS: &[(&str, &[&str])] = &[
+    ("Moved", &["Copy"]),
+    ("Swapped", &["ByteSwap"]),
+    ("Pessed", &["Pes"]),
+    ("Safers", &["Safer"]),
+    ("Aes", &["AesCtr"]),
+    ("ChaCha", &["ChaCha20"]),
+    ("Poly", &["Poly1305"]),
     ("Aal5", &["Crc32Aal5"]),
     ("Sum", &["Checksum"]),
     ("Xor", &["Parity"]),

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::pipeline::{Chain, Executor, Pipeline, STRIP};
 use crate::profile::{COPY, StageTime};
-use crate::stage::{MAX_UNIT, Stage, load, store};
 use crate::stages::{
     AesCtr, ByteSwap, ChaCha20, Checksum, Copy, Crc32Aal5, Crc32c, Keys, Parity, Pes, Poly1305,
     Safer,
@@ -96,20 +95,19 @@ impl<'a> Bench<'a> {
     /// Times each stage of the library with warm buffers: in a loop of its own, and what it adds to a fused loop.
     pub fn stages(&mut self) -> Vec<StageTime> {
         let (from, mut to) = (vec![0x5A; STAGE_OCTETS], vec![0; STAGE_OCTETS]);
-        let keys = &keys();
         let mut found: Vec<StageTime> = Vec::new();
-        for (name, mut run) in loops(keys) {
-            let mut least = [f64::INFINITY; 2];
-            for at in 0..=self.runs {
-                for (way, least) in least.iter_mut().enumerate() {
-                    let start = (self.now_ns)();
-                    run(black_box(&from), black_box(&mut to), way == 0);
-                    let ns = ((self.now_ns)() - start) as f64 / STAGE_OCTETS as f64;
-                    // The first run warms up.
-                    *least = if at > 0 { least.min(ns) } else { *least };
+        for mut stage in alone(&keys()) {
+            let name = stage.shapes()[0].name;
+            let [alone, whole] = self.shortest(false, STAGE_OCTETS, |way| {
+                let (from, to) = (black_box(&from[..]), black_box(&mut to[..]));
+                stage.begin(0);
+                match way {
+                    0 if name == COPY => to.copy_from_slice(from),
+                    0 => stage.fwd_run(0, to),
+                    _ => stage.fwd_fused(from, to),
                 }
-            }
-            let [alone, whole] = least;
+                black_box(stage.finish(0));
+            });
             // The first one copies.
             let base = found.first().map_or(0.0, |copy| copy.fused);
             found.push(StageTime {
@@ -119,6 +117,38 @@ impl<'a> Bench<'a> {
             });
         }
         found
+    }
+
+    /// The shortest time of each of some ways over `octets` octets, in ns an octet. The runs of the ways alternate.
+    fn shortest<const WAYS: usize>(
+        &mut self,
+        cold: bool,
+        octets: usize,
+        mut run: impl FnMut(usize),
+    ) -> [f64; WAYS] {
+        // Pushing all out of the caches takes most of the time.
+        let runs = if cold {
+            self.runs.div_ceil(4)
+        } else {
+            self.runs
+        };
+        let mut least = [f64::INFINITY; WAYS];
+        for at in 0..=runs {
+            for (way, least) in least.iter_mut().enumerate() {
+                if cold {
+                    let lines = self.junk.iter().step_by(8);
+                    black_box(lines.fold(0_u64, |sum, it| sum.wrapping_add(*it)));
+                }
+                let start = (self.now_ns)();
+                run(way);
+                let ns = ((self.now_ns)() - start) as f64 / octets as f64;
+                // The first run warms up.
+                if at > 0 {
+                    *least = least.min(ns);
+                }
+            }
+        }
+        least
     }
 
     fn chain(
@@ -133,40 +163,21 @@ impl<'a> Bench<'a> {
         let mut called = called.expect("names of the library");
         let from: Vec<u8> = (0..octets).map(|at| (at * 7) as u8).collect();
         let mut to = vec![0; octets];
-        let mut least = [f64::INFINITY; 4];
         // A run over a small ADU is shorter than the clock can tell.
         let times = if cold { 1 } else { (16_384 / octets).max(1) };
-        // Pushing all out of the caches takes most of the time.
-        let runs = if cold {
-            self.runs.div_ceil(4)
-        } else {
-            self.runs
-        };
-        for run in 0..=runs {
-            for (way, least) in least.iter_mut().enumerate() {
-                if cold {
-                    let lines = self.junk.iter().step_by(8);
-                    black_box(lines.fold(0_u64, |sum, it| sum.wrapping_add(*it)));
-                }
-                let start = (self.now_ns)();
-                for _ in 0..times {
-                    let (from, to) = (black_box(&from[..]), black_box(&mut to[..]));
-                    match way {
-                        3 => {
-                            called.begin(0);
-                            called.fwd_fused(from, to);
-                        }
-                        way => once(way, compiled, from, to),
+        let least = self.shortest(cold, times * octets, |way| {
+            for _ in 0..times {
+                let (from, to) = (black_box(&from[..]), black_box(&mut to[..]));
+                match way {
+                    3 => {
+                        called.begin(0);
+                        called.fwd_fused(from, to);
                     }
-                    black_box(compiled.finish(0));
+                    way => once(way, compiled, from, to),
                 }
-                let ns = ((self.now_ns)() - start) as f64 / (times * octets) as f64;
-                // The first run warms up.
-                if run > 0 {
-                    *least = least.min(ns);
-                }
+                black_box(compiled.finish(0));
             }
-        }
+        });
         let [sequential_ns, fused_ns, strip_ns, calls_ns] = least;
         Measured {
             chain: name.to_owned(),
@@ -184,44 +195,20 @@ impl<'a> Bench<'a> {
 /// Octets of a run of one stage.
 const STAGE_OCTETS: usize = 1 << 14;
 
-/// A loop from one buffer to another: of the stage alone, or the fused loop of that stage.
-type Run = Box<dyn FnMut(&[u8], &mut [u8], bool)>;
-
-/// The loops of each stage of the library, of which the compiler knows the stage.
-fn loops(keys: &Keys) -> [(&'static str, Run); 11] {
-    fn of<S: Stage + 'static>(mut stage: S) -> (&'static str, Run) {
-        let run = move |from: &[u8], to: &mut [u8], alone: bool| {
-            Stage::begin(&mut stage, 0);
-            match alone {
-                true if S::NAME == COPY => to.copy_from_slice(from),
-                true => Stage::fwd_run(&mut stage, to),
-                false => {
-                    let mut unit = [0; MAX_UNIT];
-                    let unit = &mut unit[..S::WORDS];
-                    let places = to.chunks_exact_mut(4 * S::WORDS);
-                    for (octets, place) in from.chunks_exact(4 * S::WORDS).zip(places) {
-                        load(octets, unit);
-                        Stage::fwd(&mut stage, unit);
-                        store(unit, place);
-                    }
-                }
-            }
-            black_box(Stage::finish(&mut stage));
-        };
-        (S::NAME, Box::new(run))
-    }
+/// A pipeline of each stage of the library, of which the compiler knows the stage.
+fn alone(keys: &Keys) -> [Box<dyn Pipeline>; 11] {
     [
-        of(Copy),
-        of(ByteSwap),
-        of(Checksum::default()),
-        of(Crc32Aal5::default()),
-        of(Crc32c::default()),
-        of(Parity::default()),
-        of(Pes::default()),
-        of(Safer::new(keys.short(), 6)),
-        of(AesCtr::new(keys)),
-        of(ChaCha20::new(keys)),
-        of(Poly1305::new(keys)),
+        Box::new(chains::Moved::new(Copy)),
+        Box::new(chains::Swapped::new(ByteSwap)),
+        Box::new(chains::Sum::new(Checksum::default())),
+        Box::new(chains::Aal5::new(Crc32Aal5::default())),
+        Box::new(chains::Crc::new(Crc32c::default())),
+        Box::new(chains::Xor::new(Parity::default())),
+        Box::new(chains::Pessed::new(Pes::default())),
+        Box::new(chains::Safers::new(Safer::new(keys.short(), 6))),
+        Box::new(chains::Aes::new(AesCtr::new(keys))),
+        Box::new(chains::ChaCha::new(ChaCha20::new(keys))),
+        Box::new(chains::Poly::new(Poly1305::new(keys))),
     ]
 }
 
