@@ -10,7 +10,7 @@ use layercast_tcp::{ConnId, Ecn, Endpoint};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 
 use super::source::{FIRST_PORT, VIDEO, tcp};
-use super::{Jitter, MSS, PERIOD, Scheduling};
+use super::{Jitter, MSS, PERIOD, Path, Scheduling};
 use crate::line::Network;
 use crate::nic::Nic;
 
@@ -116,12 +116,14 @@ impl Receiver {
         }
     }
 
+    /// What a number of steps takes.
+    fn steps(&self, count: impl FnOnce(Path) -> u64) -> Span {
+        self.config.step.times(count(self.config.scheduling.path()))
+    }
+
     /// A packet is in the adapter.
     pub fn arrive(&mut self, now: Time, circuit: u32, packet: Bytes) {
-        let cost = self
-            .config
-            .step
-            .times(self.config.scheduling.path().in_interrupt);
+        let cost = self.steps(|path| path.in_interrupt);
         self.cpu
             .push(now, Level::Irq, cost, Job::Interrupt(circuit, packet, now));
     }
@@ -161,11 +163,7 @@ impl Receiver {
         let demand = Span::from_secs_f64(demand);
         match self.config.scheduling {
             Scheduling::Softirq | Scheduling::SoftirqPriority => {
-                let demand = demand
-                    + self
-                        .config
-                        .step
-                        .times(self.config.scheduling.path().in_softirq);
+                let demand = demand + self.steps(|path| path.in_softirq);
                 let line = usize::from(self.config.scheduling == Scheduling::Softirq || !is_video);
                 self.pending[line].push_back((client, demand, came));
                 self.handle_next(now);
@@ -187,10 +185,7 @@ impl Receiver {
         let Some((client, demand, came)) = next else {
             return;
         };
-        let entry = self
-            .config
-            .step
-            .times(self.config.scheduling.path().in_softirq);
+        let entry = self.steps(|path| path.in_softirq);
         self.latencies
             .push((now + entry).since(came).as_secs_f64() * 1e6);
         self.is_handling = true;

@@ -115,7 +115,8 @@ impl<J> Thread<J> {
         }
     }
 
-    /// When its rank changes by itself, or, while it runs, by its running.
+    /// When its rank changes next without a new job: its message becomes due, its budget is replenished, or, if it runs, its budget
+    /// is used up.
     pub fn next_change(&self, now: Time, runs: bool) -> Option<Time> {
         let job = self.queue.front()?;
         let budget = self.spec.budget.and_then(|it| match self.left {
