@@ -14,13 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogFormatter
-from rich.console import Console
 
 from layercast_lab import simulator, style
+from layercast_lab.commands import check_picture, complain, write_picture
 from layercast_lab.style import plt
-
-console = Console()
-errors = Console(stderr=True)
 
 CLASSES = {"S": "headers, tables, sound", "I": "I pictures", "P": "P pictures", "B": "B pictures, padding"}
 KINDS = "IPB"
@@ -89,9 +86,7 @@ def classes(
 
     layercast probe --classes clip.ts --json | layercast-lab classes - --out clip.svg
     """
-    if out.suffix not in (".png", ".svg"):
-        complain(f"error: {out}: give --out a name that ends with .png or .svg")
-        raise typer.Exit(2)
+    check_picture(out)
     try:
         report = parse(told(file), file)
     except OSError as error:
@@ -101,17 +96,7 @@ def classes(
     except ReportError as error:
         complain(f"error: {error}")
         raise typer.Exit(1) from None
-    try:
-        picture = Path(style.save(draw(report, file), out))
-    except OSError as error:
-        complain(f"error: {out}: {error.strerror}; give --out a file in a folder that exists")
-        raise typer.Exit(1) from None
-    console.print(f"{picture}\n{picture.with_suffix('.svg')}", highlight=False, markup=False, soft_wrap=True)
-
-
-def complain(text: str) -> None:
-    """A line on standard error, as it is."""
-    errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    write_picture(draw(report, file), out)
 
 
 def told(file: str) -> str:

@@ -10,13 +10,9 @@ from typing import Annotated
 import polars as pl
 import typer
 from matplotlib.figure import Figure
-from rich.console import Console
 
-from layercast_lab import style
+from layercast_lab.commands import check_picture, complain, write_picture
 from layercast_lab.style import plt
-
-console = Console()
-errors = Console(stderr=True)
 
 MOST = 8
 """Lines of a panel at most, if no name is given."""
@@ -76,9 +72,7 @@ def series(
 
     layercast-lab series run.parquet --name 'left*' --out run.svg
     """
-    if out.suffix not in (".png", ".svg"):
-        complain(f"error: {out}: give --out a name that ends with .png or .svg")
-        raise typer.Exit(2)
+    check_picture(out)
     try:
         points = read(run)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -89,17 +83,7 @@ def series(
         names = ", ".join(sorted(points["name"].unique())[:MOST])
         complain(f"error: {run}: no point of that name and time; names are {names or 'none'}")
         raise typer.Exit(1)
-    try:
-        picture = Path(style.save(draw(chosen), out))
-    except OSError as error:
-        complain(f"error: {out}: {error.strerror}; give --out a file in a folder that exists")
-        raise typer.Exit(1) from None
-    console.print(f"{picture}\n{picture.with_suffix('.svg')}", highlight=False, markup=False, soft_wrap=True)
-
-
-def complain(text: str) -> None:
-    """A line on standard error, as it is."""
-    errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    write_picture(draw(chosen), out)
 
 
 def read(run: Path) -> pl.DataFrame:

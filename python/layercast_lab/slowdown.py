@@ -8,13 +8,9 @@ from typing import Annotated
 import polars as pl
 import typer
 from matplotlib.figure import Figure
-from rich.console import Console
 
-from layercast_lab import style
+from layercast_lab.commands import check_picture, complain, write_picture
 from layercast_lab.style import plt
-
-console = Console()
-errors = Console(stderr=True)
 
 GROUPS = 20
 """Groups of transfers of similar length; each has as many transfers."""
@@ -37,9 +33,7 @@ def slowdown(
 
     layercast-lab slowdown web-search --out slowdown.svg
     """
-    if out.suffix not in (".png", ".svg"):
-        complain(f"error: {out}: give --out a name that ends with .png or .svg")
-        raise typer.Exit(2)
+    check_picture(out)
     curves = {}
     for run in runs:
         file = run / "transfers.parquet"
@@ -50,17 +44,7 @@ def slowdown(
                 f"error: {file}: {error}; layercast sim --out writes it if the scenario has [[generate]]"
             )
             raise typer.Exit(1) from None
-    try:
-        picture = Path(style.save(draw(curves), out))
-    except OSError as error:
-        complain(f"error: {out}: {error.strerror}; give --out a file in a folder that exists")
-        raise typer.Exit(1) from None
-    console.print(f"{picture}\n{picture.with_suffix('.svg')}", highlight=False, markup=False, soft_wrap=True)
-
-
-def complain(text: str) -> None:
-    """A line on standard error, as it is."""
-    errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    write_picture(draw(curves), out)
 
 
 def curve(transfers: pl.DataFrame) -> pl.DataFrame:
