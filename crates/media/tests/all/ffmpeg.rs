@@ -12,7 +12,7 @@ use layercast_media::{
     Clip, Container, FlowWriter, Frame, OutputForm, Received, StreamWriter, WriterStats,
 };
 
-use crate::common::file;
+use crate::common::{file, made, once};
 
 /// How the sources are encoded: name, ffmpeg arguments after the input.
 const SOURCES: [(&str, &str); 8] = [
@@ -64,14 +64,20 @@ fn encode(name: &str, options: &str) -> Bytes {
     Bytes::from(std::fs::read(&path).expect("ffmpeg wrote the clip"))
 }
 
-fn source(name: &str, options: &str, test: &str) -> Clip {
+/// The file of a source, which all tests share.
+fn source_file(name: &str) -> String {
     let extension = if name.starts_with("mpeg1") {
         "m1v"
     } else {
         "m2v"
     };
-    let data = encode(&format!("{test}-{name}.{extension}"), options);
-    let clip = Clip::parse(data).expect("a clip");
+    format!("source-{name}.{extension}")
+}
+
+fn source(name: &str, options: &str) -> Clip {
+    let file = source_file(name);
+    let data = once(&file, || encode(&file, options).into());
+    let clip = Clip::parse(Bytes::from(data)).expect("a clip");
     assert_eq!(clip.frames.len(), FRAMES);
     clip
 }
@@ -139,7 +145,7 @@ fn check(
         return;
     }
     for (name, options) in sources {
-        let clip = source(name, options, test);
+        let clip = source(name, options);
         let whole: Vec<u8> = clip
             .frames
             .iter()
@@ -189,14 +195,9 @@ fn a_whole_stream_comes_back_bit_by_bit() {
         return;
     }
     for (name, options) in SOURCES {
-        let clip = source(name, options, "whole");
+        let clip = source(name, options);
         let (out, stats) = receive(&clip, |_, _| true);
-        let extension = if name.starts_with("mpeg1") {
-            "m1v"
-        } else {
-            "m2v"
-        };
-        let original = std::fs::read(file(&format!("whole-{name}.{extension}"))).expect("it");
+        let original = std::fs::read(made(&source_file(name))).expect("it");
         assert_eq!(out[..out.len() - 4], original[..], "{name}");
         assert_eq!(stats.written, FRAMES as u64);
         assert_eq!(decode(&format!("whole-{name}.mpg"), &out).len(), FRAMES);
@@ -258,7 +259,7 @@ fn levels_change_at_gop_starts() {
         return;
     }
     for (name, options) in [SOURCES[0], SOURCES[1], SOURCES[4], SOURCES[7]] {
-        let clip = source(name, options, "levels-plan");
+        let clip = source(name, options);
         let levels = [2, 0, 2, 1, 0, 1, 2];
         let mut gop = 0;
         let wanted: Vec<bool> = clip
@@ -364,7 +365,7 @@ fn at_every_level_a_flow_that_ends_has_one_picture_for_each_of_the_source() {
         return;
     }
     for (name, options) in [SOURCES[0], SOURCES[4]] {
-        let clip = source(name, options, "ends");
+        let clip = source(name, options);
         let rate = clip.info.frame_rate;
         for (form, extension) in [(OutputForm::Native, "mpg"), (OutputForm::Transport, "ts")] {
             for level in [Level::BASE, Level::E1, Level::FULL] {
