@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import polars as pl
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -17,6 +19,20 @@ errors = Console(stderr=True)
 def complain(text: str) -> None:
     """A line on standard error, as it is."""
     errors.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def read_table(file: Path, schema: Mapping[str, pl.DataType], remedy: str) -> pl.DataFrame:
+    """The columns of `schema` of a Parquet file; ends the command if it has none like these."""
+    try:
+        found = pl.read_parquet_schema(file)
+        wrong = [name for name, kind in schema.items() if found.get(name) != kind]
+        if not wrong:
+            return pl.read_parquet(file)
+        error = f"no column {wrong[0]} of type {schema[wrong[0]]}"
+    except (OSError, pl.exceptions.PolarsError) as failed:
+        error = str(failed)
+    complain(f"error: {file}: {error}; {remedy}")
+    raise typer.Exit(1)
 
 
 def check_picture(out: Path) -> None:

@@ -11,13 +11,19 @@ import polars as pl
 import typer
 from matplotlib.figure import Figure
 
-from layercast_lab.commands import check_picture, complain, write_picture
+from layercast_lab.commands import check_picture, complain, read_table, write_picture
 from layercast_lab.style import plt
 
 MOST = 8
 """Lines of a panel at most, if no name is given."""
 MEANS = 200
 """Points of a line of rates at most."""
+COUNTS = "delivered cwnd ssthresh in_flight acknowledged retransmitted waiting dropped marked"
+COLUMNS: dict[str, pl.DataType] = {
+    **{name: pl.String() for name in ("kind", "name")},
+    **{name: pl.Float64() for name in ("at", "rate_bps", "srtt")},
+    **{name: pl.Int64() for name in COUNTS.split()},
+}
 SENDERS = ("flow", "transfer")
 QUEUES = ("queue", "cells", "port")
 
@@ -73,11 +79,7 @@ def series(
     layercast-lab series run.parquet --name 'left*' --out run.svg
     """
     check_picture(out)
-    try:
-        points = read(run)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        complain(f"error: {run}: {error}; layercast sim SCENARIO --series FILE writes one")
-        raise typer.Exit(1) from None
+    points = read(run)
     chosen = choose(points.filter(pl.col("at").is_between(begin, end or float("inf"))), name or [])
     if chosen.is_empty():
         names = ", ".join(sorted(points["name"].unique())[:MOST])
@@ -87,8 +89,9 @@ def series(
 
 
 def read(run: Path) -> pl.DataFrame:
-    """The points that `layercast sim --series` wrote to a file or folder, one a row."""
-    return pl.read_parquet(run / "series.parquet" if run.is_dir() else run)
+    """The points that `layercast sim --series` wrote, one a row; ends the command if there are none."""
+    file = run / "series.parquet" if run.is_dir() else run
+    return read_table(file, COLUMNS, "layercast sim SCENARIO --series FILE writes one")
 
 
 def choose(points: pl.DataFrame, names: list[str]) -> pl.DataFrame:

@@ -9,13 +9,14 @@ import polars as pl
 import typer
 from matplotlib.figure import Figure
 
-from layercast_lab.commands import check_picture, complain, write_picture
+from layercast_lab.commands import check_picture, complain, read_table, write_picture
 from layercast_lab.style import plt
 
 GROUPS = 20
 """Groups of transfers of similar length; each has as many transfers."""
 LEAST = 20
 """Transfers that a group has at least, so that its high percentiles mean something."""
+COLUMNS = {"bytes": pl.Int64(), "slowdown": pl.Float64()}
 PERCENTILES = {50: "-", 95: "--", 99: ":"}
 
 
@@ -37,13 +38,13 @@ def slowdown(
     curves = {}
     for run in runs:
         file = run / "transfers.parquet"
-        try:
-            curves[run.name or str(run)] = curve(pl.read_parquet(file, columns=["bytes", "slowdown"]))
-        except (OSError, pl.exceptions.PolarsError) as error:
-            complain(
-                f"error: {file}: {error}; layercast sim --out writes it if the scenario has [[generate]]"
-            )
-            raise typer.Exit(1) from None
+        transfers = read_table(
+            file, COLUMNS, "layercast sim --out writes it if the scenario has [[generate]]"
+        )
+        curves[run.name or str(run)] = curve(transfers.select(*COLUMNS))
+    if all(rows.is_empty() for rows in curves.values()):
+        complain("error: no transfer ended before the end of its run; give the run a longer `duration`")
+        raise typer.Exit(1)
     write_picture(draw(curves), out)
 
 

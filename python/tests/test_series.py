@@ -8,7 +8,7 @@ import polars as pl
 from typer.testing import CliRunner
 
 from layercast_lab.cli import app
-from layercast_lab.series import choose, draw, read
+from layercast_lab.series import COLUMNS, choose, draw, read
 
 RUNNER = CliRunner()
 
@@ -40,8 +40,7 @@ def points() -> pl.DataFrame:
         for name, k in (("busy", 1), ("empty", 0))
         for t in range(20)
     ]
-    empty = {"ssthresh": None, "srtt": None, "in_flight": None, "acknowledged": None}
-    return pl.DataFrame([{**empty, **row} for row in flow + queue], infer_schema_length=None)
+    return pl.DataFrame([dict.fromkeys(COLUMNS) | row for row in flow + queue], schema=COLUMNS)
 
 
 def test_the_largest_flows_and_the_longest_queues_are_chosen() -> None:
@@ -73,3 +72,13 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     assert RUNNER.invoke(app, ["series", str(tmp_path / "none.parquet")]).exit_code == 1
     found = RUNNER.invoke(app, ["series", str(tmp_path), "--name", "nobody"])
     assert found.exit_code == 1
+
+
+def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
+    points().drop("cwnd").write_parquet(tmp_path / "other.parquet")
+    found = RUNNER.invoke(app, ["series", str(tmp_path / "other.parquet")])
+    assert (found.exit_code, found.exception.__class__) == (1, SystemExit)
+    assert "no column cwnd of type Int64" in found.output
+    points().with_columns(pl.col("at").cast(pl.String)).write_parquet(tmp_path / "other.parquet")
+    found = RUNNER.invoke(app, ["series", str(tmp_path / "other.parquet")])
+    assert (found.exit_code, found.exception.__class__) == (1, SystemExit)

@@ -42,3 +42,14 @@ def test_a_picture_is_written(tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     assert RUNNER.invoke(app, ["slowdown", str(tmp_path), "--out", "x.pdf"]).exit_code == 2
     assert RUNNER.invoke(app, ["slowdown", str(tmp_path)]).exit_code == 1
+    pl.DataFrame({"bytes": ["a"], "slowdown": [1.0]}).write_parquet(tmp_path / "transfers.parquet")
+    found = RUNNER.invoke(app, ["slowdown", str(tmp_path)])
+    assert (found.exit_code, found.exception.__class__) == (1, SystemExit), found.output
+    # No transfer is complete.
+    none = pl.DataFrame(
+        {"bytes": [1], "slowdown": [None]}, schema={"bytes": pl.Int64, "slowdown": pl.Float64}
+    )
+    none.write_parquet(tmp_path / "transfers.parquet")
+    found = RUNNER.invoke(app, ["slowdown", str(tmp_path), "--out", str(tmp_path / "x.png")])
+    assert (found.exit_code, found.exception.__class__) == (1, SystemExit), found.output
+    assert "no transfer" in found.output

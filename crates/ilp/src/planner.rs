@@ -518,7 +518,15 @@ mod tests {
         let plan = planned("bswap,aes-ctr", &machine, Temperature::Warm);
         assert_eq!(plan.library_loops, ["aes-ctr"]);
         machine.stages[1].alone = f64::NAN;
-        assert_eq!(machine.check(), Err("stages.alone"));
+        let error = machine.check().expect_err("no number");
+        assert_eq!(error, "stages.alone must be from 0 to 1000000");
+        machine.stages[1].alone = 1e308;
+        machine.check().expect_err("absurd");
+        machine.stages[1] = machine.stages[0].clone();
+        assert_eq!(machine.check(), Err("stages has copy twice".to_owned()));
+        machine.stages.clear();
+        machine.name = "\u{1b}[31m".to_owned();
+        machine.check().expect_err("a sequence for terminals");
     }
 
     #[test]

@@ -1,12 +1,22 @@
 //! What a machine takes for loads, stores, loops and spilled words (specs/ilp-hazards.md 2.4).
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// The stage that a fused loop of measured stages begins with: loads and stores.
 pub(crate) const COPY: &str = "copy";
 
+/// Bytes of the name of a machine or stage at most.
+const LONGEST_NAME: usize = 64;
+/// The least of constants that divide.
+const LEAST: f64 = 1e-6;
+/// The most of any constant: sums of products of them are finite.
+const MOST: f64 = 1e6;
+
 /// Cycles that cold buffers add to each pass and word.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cold {
     /// Whatever the loop does.
     pub fixed: f64,
@@ -24,6 +34,7 @@ impl Cold {
 
 /// What out-of-order machines add to the model (specs/ilp-hazards.md 8).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Window {
     /// Instructions that a machine has in flight. The instructions of a block are one chain; as many chains run beside one
     /// another as blocks are in the window.
@@ -37,6 +48,7 @@ pub struct Window {
 
 /// What a stage of the library takes on a machine, measured with warm buffers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StageTime {
     /// Its name.
     pub name: String,
@@ -48,6 +60,7 @@ pub struct StageTime {
 
 /// Constants of a machine. Cycles are for a word of four octets.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Name of the machine.
     pub name: String,
@@ -160,40 +173,54 @@ impl Profile {
         }
     }
 
-    /// What is wrong with the constants.
+    /// Whether the constants can be those of a machine.
     ///
     /// # Errors
     ///
-    /// The field that is no number at or above 0, or above 0 where it divides.
-    pub fn check(&self) -> Result<(), &'static str> {
+    /// The field that is out of range, and its range; a stage that is listed twice; a name with control characters.
+    pub fn check(&self) -> Result<(), String> {
+        let names = self.stages.iter().map(|stage| &stage.name);
+        for name in std::iter::once(&self.name).chain(names.clone()) {
+            if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
+                return Err(format!(
+                    "name must have 1 to {LONGEST_NAME} bytes without control characters"
+                ));
+            }
+        }
+        let mut known = BTreeSet::new();
+        if let Some(twice) = names.into_iter().find(|name| !known.insert(name.as_str())) {
+            return Err(format!("stages has {twice} twice"));
+        }
         let window = self.window.unwrap_or(Window {
             instr: 1.0,
             at_once: 1.0,
             cold_spill: 0.0,
         });
         let fields = [
-            ("load", self.load),
-            ("store", self.store),
-            ("round", self.round),
-            ("cold_alone.fixed", self.cold_alone.fixed),
-            ("cold_alone.little", self.cold_alone.little),
-            ("cold_fused.fixed", self.cold_fused.fixed),
-            ("cold_fused.little", self.cold_fused.little),
-            ("residual", self.residual),
-            ("spill", self.spill),
-            ("window.cold_spill", window.cold_spill),
+            ("cycle_ns", self.cycle_ns, LEAST),
+            ("load", self.load, 0.0),
+            ("store", self.store, 0.0),
+            ("round", self.round, 0.0),
+            ("cold_alone.fixed", self.cold_alone.fixed, 0.0),
+            ("cold_alone.little", self.cold_alone.little, 0.0),
+            ("cold_fused.fixed", self.cold_fused.fixed, 0.0),
+            ("cold_fused.little", self.cold_fused.little, 0.0),
+            ("residual", self.residual, 0.0),
+            ("spill", self.spill, 0.0),
+            ("window.instr", window.instr, LEAST),
+            ("window.at_once", window.at_once, 1.0),
+            ("window.cold_spill", window.cold_spill, 0.0),
         ];
-        let bad = |value: f64| !(value.is_finite() && value >= 0.0);
-        if let Some((name, _)) = fields.into_iter().find(|(_, value)| bad(*value)) {
-            return Err(name);
-        }
-        match self.cycle_ns.is_finite() && self.cycle_ns > 0.0 {
-            false => Err("cycle_ns"),
-            true if bad(window.instr) || window.instr == 0.0 => Err("window.instr"),
-            true if bad(window.at_once - 1.0) => Err("window.at_once"),
-            true if self.stages.iter().any(|it| bad(it.alone)) => Err("stages.alone"),
-            true if self.stages.iter().any(|it| bad(it.fused)) => Err("stages.fused"),
-            true => Ok(()),
+        let stages = self.stages.iter().flat_map(|stage| {
+            [
+                ("stages.alone", stage.alone, 0.0),
+                ("stages.fused", stage.fused, 0.0),
+            ]
+        });
+        let out = |&(_, value, least): &(_, f64, f64)| !(least..=MOST).contains(&value);
+        match fields.into_iter().chain(stages).find(out) {
+            Some((name, _, least)) => Err(format!("{name} must be from {least} to {MOST}")),
+            None => Ok(()),
         }
     }
 

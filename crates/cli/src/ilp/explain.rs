@@ -98,8 +98,8 @@ fn profile(machine: &str) -> Result<Profile, Failure> {
     })?;
     let profile: Profile =
         toml::from_str(&text).map_err(|error| no_machine(path, error.message()))?;
-    let bad = |field: &str| no_machine(path, &format!("{field} must be a number, 0 at least"));
-    profile.check().map_err(bad)?;
+    let checked = profile.check();
+    checked.map_err(|what| no_machine(path, &what))?;
     Ok(profile)
 }
 
