@@ -125,8 +125,14 @@ def results(tmp_path_factory, request) -> dict[str, Future]:
 
 def run_page(name: str, found: list[Block], network: bool) -> dict[str, page.Result]:
     folder = LAYERCAST.parent.parent / "documents" / re.sub(r"\W+", "-", name)
-    page.prepare(folder, inputs(found))
-    return page.run(found, folder, page.environment(LAYERCAST, folder, LONG, network), HUNG)
+    files = inputs(found)
+    page.prepare(folder, files)
+    results = page.run(found, folder, page.environment(LAYERCAST, folder, LONG, network), HUNG)
+    # A hundred pages with three clips each are 5 GB. What a failure left is to be looked at.
+    if all(result.ended and not result.failures for result in results.values()):
+        for file in (name for name, content in files.items() if isinstance(content, Path)):
+            (folder / file).unlink(missing_ok=True)
+    return results
 
 
 def inputs(found: list[Block]) -> dict[str, Path | str]:
