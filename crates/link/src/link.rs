@@ -25,7 +25,7 @@ pub struct LinkStats {
     pub sent: u64,
     /// Items that arrived, duplicates included.
     pub delivered: u64,
-    /// Items lost at random.
+    /// Items lost at random, or because the link was down.
     pub lost: u64,
     /// Items that arrived twice.
     pub duplicated: u64,

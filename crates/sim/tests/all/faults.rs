@@ -1,8 +1,11 @@
 //! Nodes and links that fail, and come back.
 
+use std::ops::ControlFlow;
+
 use crate::common::{CHAIN, run, scenario};
-use layercast_core::Level;
-use layercast_sim::SimSummary;
+use layercast_core::{Cause, Level, Observer, Record, TraceEvent};
+use layercast_sim::{Outputs, SimSummary, Simulation};
+use proptest::prelude::*;
 
 fn with_faults(faults: &str) -> SimSummary {
     run(&scenario(&format!("{CHAIN}\n{faults}")))
@@ -157,5 +160,62 @@ fn a_link_that_comes_back_carries_the_flow_again() {
             silent.iter().all(|t| (6.0..11.0).contains(t)),
             "{name} {silent:?}"
         );
+    }
+}
+
+/// Counts what links lose, and of that what they lose while they are down.
+#[derive(Default)]
+struct Lost {
+    all: u64,
+    down: u64,
+}
+
+impl Observer for Lost {
+    fn record(&mut self, record: &Record<'_>) {
+        if let TraceEvent::Lost { count, cause, .. } = record.event
+            && record.subject.machine == "link"
+        {
+            self.all += u64::from(count);
+            self.down += u64::from(count) * u64::from(cause == Cause::LinkDown);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Each packet sent on a link arrives or is lost there, also while the link is down; the node takes each one that arrives.
+    #[test]
+    fn links_that_fail_lose_what_they_do_not_deliver(
+        which in 0..3_usize,
+        falls in 2_000..9_000_u32,
+        lasts in 1..4_000_u32,
+        loss in prop::sample::select(vec!["", ", loss = { bernoulli = 0.01 }"]),
+        cells in any::<bool>(),
+    ) {
+        let text = CHAIN.replace("24s", "14s").replace("21s", "10s");
+        let text = text.replace(r#"b = "two", rate"#, &format!(r#"b = "two"{loss}, rate"#));
+        let carriage = if cells { "cells" } else { "datagrams" };
+        let text = text.replace("datagrams", carriage);
+        let ends = [r#"["source", "one"]"#, r#"["one", "two"]"#, r#"["three", "far"]"#][which];
+        let faults = [(falls, "link_down"), (falls + lasts, "link_up")].map(|(at, kind)| {
+            format!("[[fault]]\nat = \"{at}ms\"\nkind = \"{kind}\"\nlink = {ends}\n")
+        });
+        let network = scenario(&format!("{text}\n{}", faults.concat())).validate().unwrap();
+        let mut seen = Lost::default();
+        let summary = Simulation::new(network)
+            .run(&mut seen, Outputs::default(), |_| ControlFlow::Continue(()))
+            .unwrap();
+        let links = summary.queues.iter().map(|it| it.link);
+        let [mut delivered, mut lost] = [0; 2];
+        for link in links {
+            // The source is silent for the last seconds.
+            prop_assert_eq!(link.sent, link.delivered + link.lost, "{:?}", link);
+            (delivered, lost) = (delivered + link.delivered, lost + link.lost);
+        }
+        prop_assert_eq!(lost, seen.all);
+        prop_assert!(seen.down > 0 && (loss.is_empty() == (seen.all == seen.down)), "{} {}", seen.all, seen.down);
+        let taken = if cells { summary.cell_hops } else { summary.packet_hops };
+        prop_assert_eq!(delivered, taken);
     }
 }

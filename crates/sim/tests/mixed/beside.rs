@@ -128,7 +128,8 @@ fn a_peering_that_is_down_carries_nothing_and_comes_back() {
         node: None,
         link: Some(ends.clone()),
     };
-    let whole = base(&run(&scenario), "canyon-at-viewer").0;
+    let without = run(&scenario);
+    let whole = base(&without, "canyon-at-viewer").0;
     let faults = &mut scenario.mets.as_mut().unwrap().faults;
     *faults = vec![fault(20, FaultKind::LinkDown), fault(30, FaultKind::LinkUp)];
     let report = run(&scenario);
@@ -139,6 +140,12 @@ fn a_peering_that_is_down_carries_nothing_and_comes_back() {
         played.abs_diff(expected) < whole / 20,
         "{played} of {whole}"
     );
+    // The network loses nothing; packets that come while the peering is down are lost there.
+    let [without, report] = [&without, &report].map(|it| &mets(it).peerings[0]);
+    let link = report.port.link;
+    assert_eq!(without.port.link.lost, 0);
+    assert!((20..2_000).contains(&link.lost), "{link:?}");
+    assert_eq!(link.sent, link.delivered + link.lost + report.under_way);
 }
 
 #[test]

@@ -319,6 +319,11 @@ impl Pipe {
         self.more.duplicated += 1;
     }
 
+    /// A packet that it delivers comes to its end while the nodes there find it down.
+    pub fn fell(&mut self) {
+        self.more.down += 1;
+    }
+
     /// What becomes of a packet whose last bit leaves then.
     fn fate(&mut self, ready: Time) -> Offered {
         let more = &mut *self.more;

@@ -14,12 +14,10 @@ use crate::internet::medium::peered::Peered;
 use crate::scenario::Network;
 
 impl Stations<'_> {
-    /// A PDU at the end of a link.
+    /// A PDU at the end of a link that is up.
     pub fn arrive(&mut self, medium: &mut Medium, wire: usize, datagram: Peered) {
-        let Wire {
-            to, to_port, link, ..
-        } = self.wires[wire];
-        if !self.links[link].up || self.nodes[to].station.is_none() {
+        let Wire { to, to_port, .. } = self.wires[wire];
+        if self.nodes[to].station.is_none() {
             return;
         }
         let mut next = self.unframe(medium, wire, datagram);

@@ -120,6 +120,17 @@ impl Line {
         medium.lands(pipe, self.ends, (at, bytes), body);
     }
 
+    /// A datagram comes to the end of it while the peering is down.
+    #[cold]
+    pub fn falls(&mut self, medium: &mut Medium) {
+        self.stats.lost += 1;
+        self.down += 1;
+        if let Way::Own(pipe) = self.way {
+            medium.pipes[pipe as usize].fell();
+            medium.lost_before(pipe, Cause::LinkDown);
+        }
+    }
+
     /// Datagrams whose first bit leaves the port by now enter the network.
     pub fn enter(&mut self, medium: &mut Medium) {
         let Way::Among { leaving, .. } = &mut self.way else {

@@ -160,7 +160,11 @@ impl<'a> Stations<'a> {
 
     /// What was sent on a wire has come to its end.
     pub fn comes(&mut self, medium: &mut Medium, wire: usize, datagram: Peered) {
-        self.wires[wire].data.stats.delivered += 1;
+        let Wire { data, link, .. } = &mut self.wires[wire];
+        if !self.links[*link].up {
+            return data.falls(medium);
+        }
+        data.stats.delivered += 1;
         self.arrive(medium, wire, datagram);
     }
 
