@@ -76,6 +76,9 @@ pub struct Quirks {
     /// however little of the window is used; half of the window, not of the flight, is left
     /// after a loss. Otherwise RFC 5681 and RFC 7661.
     pub count_acks: bool,
+    /// The least time-out bounds what back-off gives (`TCPT_RANGESET` of 4.4BSD-Lite), so that several time-outs in a row are
+    /// as long as the least one where round trips are much shorter. Otherwise back-off doubles it (RFC 6298, 2.4 and 5.5).
+    pub min_rto_last: bool,
     /// The time-out is of mean and deviation in whole ticks, of the latter one at least (RFC 6298: G): the least
     /// time-out, if round trips are shorter than a tick.
     /// In the fixed point of 4.4BSD-Lite the deviation stays at three quarters of a tick, and the time-out at three.
@@ -126,7 +129,7 @@ pub struct TcpConfig {
     pub max_cwnd: Option<u32>,
     /// Duplicate acknowledgements that mean a loss.
     pub dup_acks: u32,
-    /// New data for the duplicates before (RFC 3042).
+    /// New data for the duplicates before, two segments at most, except while a time-out is repaired (RFC 3042).
     pub limited_transmit: bool,
     /// Nagle's rule (RFC 896): no short segment while anything is unacknowledged.
     pub nagle: bool,
@@ -193,6 +196,7 @@ impl From<Profile> for TcpConfig {
                 lite_deflation: true,
                 extra_eighth: false,
                 count_acks: true,
+                min_rto_last: true,
                 whole_ticks: false,
                 ack_ticks: true,
             },
@@ -207,6 +211,8 @@ impl From<Profile> for TcpConfig {
             recv_buffer: 49_152,
             quirks: Quirks {
                 extra_eighth: true,
+                // specs/vbr-atm-lan.md 2.5: the least of two ticks is doubled.
+                min_rto_last: false,
                 whole_ticks: true,
                 ..bsd.quirks
             },

@@ -8,6 +8,8 @@ pub(crate) struct Rtt {
     rttvar: i32,
     /// Time-outs since the last sample.
     shift: u8,
+    /// Whether there was a sample: before it, the first time-out may be below the least one.
+    sampled: bool,
     /// The time-out now in force, in ticks.
     rto: u32,
 }
@@ -18,6 +20,7 @@ impl Rtt {
             srtt: 0,
             rttvar: config.unsampled_rto.unwrap_or(config.first_rto) as i32,
             shift: 0,
+            sampled: false,
             rto: config.first_rto,
         }
     }
@@ -44,7 +47,7 @@ impl Rtt {
             self.srtt = ticks << 3;
             self.rttvar = ticks << 1;
         }
-        self.shift = 0;
+        (self.shift, self.sampled) = (0, true);
         self.rto = self.base(config).clamp(config.min_rto, config.max_rto);
     }
 
@@ -55,7 +58,11 @@ impl Rtt {
         }
         self.shift += 1;
         let wanted = self.base(config).saturating_mul(self.multiplier());
-        self.rto = wanted.clamp(config.min_rto, config.max_rto);
+        let least = match config.quirks.min_rto_last {
+            true => config.min_rto,
+            false => 0,
+        };
+        self.rto = wanted.clamp(least, config.max_rto);
         if self.shift > config.max_retries / 4 {
             // The estimate is probably bogus: keep the time-out, start the mean again.
             self.rttvar += self.srtt >> 3;
@@ -82,12 +89,16 @@ impl Rtt {
         ticks
     }
 
+    /// What back-off multiplies: the least time-out is among it, once there was a sample (RFC 6298 2.4, 5.5).
     fn base(&self, config: &TcpConfig) -> u32 {
-        let mean = self.srtt >> 3;
-        match config.quirks.whole_ticks {
-            // Of round trips below a tick that is the least; longer ones are not taken for lost immediately.
-            true => ((mean + (self.rttvar & !3).max(1)) as u32).max(config.min_rto),
-            false => (mean + self.rttvar) as u32,
+        let deviation = match config.quirks.whole_ticks {
+            true => (self.rttvar & !3).max(1),
+            false => self.rttvar,
+        };
+        let base = ((self.srtt >> 3) + deviation) as u32;
+        match self.sampled && !config.quirks.min_rto_last {
+            true => base.max(config.min_rto),
+            false => base,
         }
     }
 
@@ -172,20 +183,55 @@ mod tests {
         assert_eq!(rtt.rto(), 60_000);
     }
 
-    #[test]
-    fn without_a_sample_the_first_time_out_is_doubled() {
-        // RFC 6298 5.5: 10 ms, then 20, 40, .., whatever the first one is.
-        let config = TcpConfig {
-            first_rto: 10,
-            min_rto: 10,
-            ..TcpConfig::from(Profile::Modern)
-        };
-        let mut rtt = Rtt::new(&config);
+    /// The time-out now, and after each of `count` in a row.
+    fn backs_off(mut rtt: Rtt, config: &TcpConfig, count: usize) -> Vec<u32> {
         let mut seen = vec![rtt.rto()];
-        for _ in 0..4 {
-            rtt.back_off(&config);
+        for _ in 0..count {
+            rtt.back_off(config);
             seen.push(rtt.rto());
         }
-        assert_eq!(seen, [10, 20, 40, 80, 160]);
+        seen
+    }
+
+    #[test]
+    fn without_a_sample_the_first_time_out_is_doubled() {
+        // RFC 6298 5.5: 10 ms, then 20, 40, .., whatever the first one and the least are.
+        for min_rto in [10, 200] {
+            let config = TcpConfig {
+                first_rto: 10,
+                min_rto,
+                ..TcpConfig::from(Profile::Modern)
+            };
+            let seen = backs_off(Rtt::new(&config), &config, 4);
+            assert_eq!(seen, [10, 20, 40, 80, 160]);
+        }
+    }
+
+    #[test]
+    fn the_least_time_out_is_doubled() {
+        let config = |profile, min_rto_last| {
+            let mut config = TcpConfig::from(profile);
+            config.quirks.min_rto_last = min_rto_last;
+            config
+        };
+        let seen = |config: &TcpConfig, ticks| {
+            let mut rtt = Rtt::new(config);
+            for _ in 0..100 {
+                rtt.sample(config, ticks);
+            }
+            backs_off(rtt, config, 9)
+        };
+        // RFC 6298 5.5, and Linux; also once the mean has started again, after four in a row.
+        let modern = config(Profile::Modern, false);
+        let doubled = [
+            200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 60_000,
+        ];
+        for ticks in [1, 2, 51, 151] {
+            assert_eq!(seen(&modern, ticks), doubled, "{ticks} ms");
+        }
+        // TCPT_RANGESET of 4.4BSD-Lite bounds the product: a base of 53 ms is 53, 106, 212, 424.
+        let late = config(Profile::Modern, true);
+        assert_eq!(seen(&late, 51)[..4], [200, 200, 212, 424]);
+        assert!(TcpConfig::from(Profile::Bsd44Lite).quirks.min_rto_last);
     }
 }

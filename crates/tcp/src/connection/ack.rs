@@ -9,6 +9,9 @@ use super::{Alarm, Connection, Host, State};
 use crate::control::Acked;
 use crate::{Echo, Variant};
 
+/// Segments beyond the window that duplicates may send (RFC 3042, 2).
+const LIMITED_TRANSMIT: u64 = 2;
+
 /// How a connection recovers from loss: several variants do so alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Recovery {
@@ -168,16 +171,30 @@ impl Connection {
         }
         let lost = self.dups == threshold
             || (recovery == Recovery::Sack && self.scoreboard.lost_hole(self.una).is_some());
-        // Duplicates of what a time-out sent again are no loss (RFC 6582 3.2: until more than `recover` is
-        // acknowledged; RFC 6675 5.1: until all of it is).
-        let guarded = match recovery {
-            // 4.4BSD-Lite knew no better.
-            Recovery::Reno if host.config.quirks.count_acks => false,
+        // 4.4BSD-Lite knew no better.
+        let knows = recovery != Recovery::Reno || !host.config.quirks.count_acks;
+        if lost && !(knows && self.is_guarded(recovery)) {
+            self.recover_fast(host, recovery);
+        }
+    }
+
+    /// Whether duplicates may be those of what was sent again, and so show no loss (RFC 6582 3.2: until more than
+    /// `recover` is acknowledged; RFC 6675 5.1: until all of it is).
+    fn is_guarded(&self, recovery: Recovery) -> bool {
+        match recovery {
             Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => self.una <= self.recover,
             Recovery::Sack => self.una < self.recover,
-        };
-        if lost && !guarded {
-            self.recover_fast(host, recovery);
+        }
+    }
+
+    /// Segments beyond the window for duplicates (RFC 3042): only before a recovery begins, and not while a time-out is
+    /// repaired, when duplicates can be of what had arrived before it.
+    pub(super) fn limited_transmit(&self, host: &Host) -> u64 {
+        let repairs = self.timed_out && self.is_guarded(self.recovery(host));
+        let before = self.dups < host.config.dup_acks && !self.recovering;
+        match host.config.limited_transmit && before && !repairs {
+            true => u64::from(self.dups).min(LIMITED_TRANSMIT),
+            false => 0,
         }
     }
 
@@ -193,6 +210,7 @@ impl Connection {
         self.marks.on_reduction(self.max);
         self.outcome().fast_retransmits += 1;
         self.timing = None;
+        self.timed_out = false;
         let rexmt = std::mem::take(&mut self.timers.rexmt);
         self.front = true;
         let threshold = self.congestion.ssthresh();

@@ -209,6 +209,8 @@ pub(crate) struct Connection {
     snd_scale: u8,
     fin_queued: bool,
     recovering: bool,
+    /// What was sent before a time-out may be sent again; a recovery after that ends it.
+    timed_out: bool,
     /// A partial acknowledgement came in this recovery (RFC 6582).
     partial: bool,
     rescued: bool,
@@ -283,6 +285,7 @@ impl Connection {
             dups: 0,
             recover: 0,
             recovering: false,
+            timed_out: false,
             partial: false,
             scoreboard: Scoreboard::default(),
             resent: 0,

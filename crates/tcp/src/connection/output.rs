@@ -95,7 +95,6 @@ impl Connection {
     }
 
     fn poll_data(&mut self, host: &Host, now: Time, out: &mut TcpSegment) -> bool {
-        let config = &host.config;
         if self.max == self.una && !self.idle_burst {
             self.idle_burst = true;
             let silent = host.slow.count(now) - host.slow.count(self.last_heard);
@@ -125,8 +124,8 @@ impl Connection {
         } else if self.rack.is_some() {
             // What arrived beyond a gap is not on its way.
             cwnd += self.scoreboard.held();
-        } else if config.limited_transmit && !self.recovering && self.dups < config.dup_acks {
-            cwnd += u64::from(self.dups) * self.mss;
+        } else if self.dups > 0 {
+            cwnd += self.limited_transmit(host) * self.mss;
         }
         let spare = selective && self.rack.is_none();
         self.poll_new(host, now, cwnd, out) || (spare && self.poll_spare(host, now, out))

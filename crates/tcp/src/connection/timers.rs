@@ -83,6 +83,7 @@ impl Connection {
         self.dups = 0;
         (self.recovering, self.front, self.prr) = (false, false, None);
         self.recover = self.max;
+        self.timed_out = self.state.is_synchronized();
         self.resent = self.una;
         self.scoreboard.clear();
         self.forget_times();

@@ -1,6 +1,6 @@
 //! What recovery sends again, over many patterns of loss: not what is on its way already, and not what a time-out had sent.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use layercast_core::{Span, Stream};
 use layercast_tcp::{Profile, TcpConfig, TcpPacket, TcpStats, Variant};
 use layercast_wire::Payload;
 
-use super::net::{Net, ms};
+use super::net::{Net, VARIANTS, ms};
 
 /// How often each data segment arrived, by its number in the stream.
 type Arrived = Rc<RefCell<BTreeMap<u32, u32>>>;
@@ -85,6 +85,78 @@ fn duplicates_after_a_time_out_are_no_loss_to_reno() {
     let (stats, _) = sends(config(false), 10, lost);
     assert!(stats.timeouts > 0, "{stats:?}");
     assert_eq!(stats.fast_retransmits, 0, "{stats:?}");
+}
+
+/// Of a window of four segments the first two are lost. The acknowledgements of the others come after the time-out, and before
+/// that of what it sends again. Gives how many segments had been sent before those acknowledgements, before that one, and after it.
+fn with_late_duplicates(variant: Variant, sack: bool) -> [u32; 3] {
+    let config = TcpConfig {
+        initial_window: 4,
+        sack,
+        ..modern(variant)
+    };
+    let sent = Rc::new(Cell::new(0));
+    let count = sent.clone();
+    let channel = move |host, packet: TcpPacket| {
+        if host == 0 && !packet.segment.payload.is_empty() {
+            count.set(count.get() + 1);
+            if count.get() <= 2 {
+                return Vec::new();
+            }
+        }
+        let is_late = host == 1 && (1..=4).contains(&count.get());
+        vec![(ms(if is_late { 200 } else { 20 }), packet)]
+    };
+    let mut net = Net::new([config.clone(), config], Box::new(channel));
+    let (near, far) = net.open();
+    net.sink = Some((1, far));
+    net.hosts[0].write(near, &Payload::Zeros(1 << 16)).unwrap();
+    // The time-out is after 200 ms.
+    [210, 20, 20].map(|span| {
+        net.run(ms(span));
+        sent.get()
+    })
+}
+
+/// Limited transmit is for the duplicates before a recovery (RFC 3042): those of what was sent before a time-out send nothing.
+#[test]
+fn late_duplicates_send_nothing_while_a_time_out_is_repaired() {
+    for variant in VARIANTS.into_iter().filter(|&it| it != Variant::Dctcp) {
+        for sack in [false, true] {
+            let sent = with_late_duplicates(variant, sack);
+            assert_eq!(sent[..2], [5, 5], "{variant:?}, SACK {sack}");
+            assert!(sent[2] > 5, "{variant:?}, SACK {sack}");
+        }
+    }
+}
+
+/// Duplicates send two segments beyond the window, however many of them there are before one is taken for lost (RFC 3042, 2).
+#[test]
+fn duplicates_send_two_segments() {
+    for sack in [false, true] {
+        let config = TcpConfig {
+            dup_acks: 20,
+            sack,
+            ..modern(Variant::NewReno)
+        };
+        let sent = Rc::new(Cell::new(0));
+        let count = sent.clone();
+        let channel = move |host, packet: TcpPacket| {
+            let has_data = host == 0 && !packet.segment.payload.is_empty();
+            count.set(count.get() + u32::from(has_data));
+            match has_data && count.get() == 1 {
+                true => Vec::new(),
+                false => vec![(ms(20), packet)],
+            }
+        };
+        let mut net = Net::new([config.clone(), config], Box::new(channel));
+        let (near, far) = net.open();
+        net.sink = Some((1, far));
+        net.hosts[0].write(near, &Payload::Zeros(1 << 16)).unwrap();
+        net.run(ms(190));
+        // The initial window, of which nine segments are answered by duplicates.
+        assert_eq!(sent.get(), 10 + 2, "SACK {sack}");
+    }
 }
 
 /// The windows in recovery, in segments sent, and the threshold.

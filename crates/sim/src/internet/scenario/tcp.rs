@@ -198,6 +198,9 @@ pub struct TcpSpec {
     /// taken for a loss, as in 4.4BSD-Lite; false: bytes acknowledged are counted (RFC 5681, RFC 3465, RFC 6582).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_acks: Option<bool>,
+    /// The least time-out bounds what back-off gives, as in 4.4BSD-Lite; false: back-off doubles it (RFC 6298).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_rto_last: Option<bool>,
     /// The time-out is computed from mean and deviation in whole ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_ticks: Option<bool>,
@@ -308,6 +311,7 @@ impl TcpSpec {
                 lite_deflation: self.lite_deflation.unwrap_or(base.quirks.lite_deflation),
                 extra_eighth: self.extra_eighth.unwrap_or(base.quirks.extra_eighth),
                 count_acks: self.count_acks.unwrap_or(base.quirks.count_acks),
+                min_rto_last: self.min_rto_last.unwrap_or(base.quirks.min_rto_last),
                 whole_ticks: self.whole_ticks.unwrap_or(base.quirks.whole_ticks),
                 ack_ticks: self.ack_ticks.unwrap_or(base.quirks.ack_ticks),
             },
