@@ -557,6 +557,10 @@ fn in_words(summary: &NodeSummary) -> String {
         }
         text += &format!("\n{}", table.render());
     }
+    for (name, count) in &summary.crowded_out {
+        let count = count_of(*count, "datagram");
+        text += &format!("\n{name} sent more than this host could process: {count} dropped\n");
+    }
     text
 }
 

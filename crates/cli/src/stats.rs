@@ -14,7 +14,7 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::live;
 use crate::node::runtime;
-use crate::output::{Table, print, print_json, terminal_width};
+use crate::output::{Table, count as count_of, print, print_json, terminal_width};
 use crate::reasons::HOST_STOPPED;
 use crate::signals;
 use crate::xtpd;
@@ -43,6 +43,7 @@ pub fn run(args: &args::Stats) -> Outcome {
     }
     if !links.is_empty() {
         print(&format!("\n{}", link_table(&links).fit(width)))?;
+        print(&crowd_notes(&links))?;
     }
     print(&flow_notes(&flows))
 }
@@ -195,6 +196,18 @@ fn link_table(links: &[LinkReport]) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Which neighbours send more than the node can process.
+fn crowd_notes(links: &[LinkReport]) -> String {
+    let crowds = links.iter().filter(|link| link.crowded_out > 0);
+    let lines = crowds.map(|link| {
+        let (name, count) = (&link.neighbour, count_of(link.crowded_out, "datagram"));
+        format!(
+            "{name} sends more than the node can process: {count} of it dropped, none of its other neighbours for that\n"
+        )
+    });
+    lines.collect()
 }
 
 /// The one-way delays of a link, and how far off they may be.

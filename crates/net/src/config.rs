@@ -206,6 +206,9 @@ pub struct NodeSummary {
     /// Links on which lost datagrams are repaired, by neighbour.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub repairs: BTreeMap<String, LinkRepairStats>,
+    /// Datagrams of neighbours that sent more than this host can process, and that were dropped for it, by neighbour.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub crowded_out: BTreeMap<String, u64>,
     /// Counters of its socket.
     pub udp: UdpStats,
     /// Datagrams of neighbours that do not decode.

@@ -34,6 +34,7 @@ mod frames;
 mod hello;
 mod host;
 mod identity;
+mod intake;
 mod join;
 mod live;
 mod local;

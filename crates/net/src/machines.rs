@@ -71,6 +71,16 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
         self.machines.ports.sources.lookup(addr)
     }
 
+    fn client(&self, from: SourceId) -> u32 {
+        from.client()
+    }
+
+    fn crowded_out(&mut self, from: SourceId, datagrams: u64) {
+        if let Some(port) = self.machines.ports.port_mut(from.port) {
+            port.crowded_out += datagrams;
+        }
+    }
+
     fn open<'a>(&mut self, from: SourceId, datagram: &'a mut [u8]) -> Result<&'a [u8], OpenError> {
         self.machines.ports.sources.open(from, datagram)
     }
@@ -431,6 +441,7 @@ impl Machines {
         let sources = self.flows.iter().zip(self.station.sources());
         let links = self.ports.iter();
         let repairs = self.ports.iter();
+        let crowded_out = self.ports.iter().filter(|(_, port)| port.crowded_out > 0);
         NodeSummary {
             node,
             switch: self.station.switch().map(Switch::stats).unwrap_or_default(),
@@ -442,6 +453,9 @@ impl Machines {
                 .collect(),
             repairs: repairs
                 .filter_map(|(_, port)| Some((port.name.clone(), port.egress.repair.stats()?)))
+                .collect(),
+            crowded_out: crowded_out
+                .map(|(_, port)| (port.name.clone(), port.crowded_out))
                 .collect(),
             udp,
             malformed: self.malformed + self.station.stats().malformed,

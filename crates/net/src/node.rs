@@ -17,6 +17,7 @@ use crate::error::NetError;
 use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
 use crate::hello::Hello;
 use crate::identity::own_or_new;
+use crate::intake::Intake;
 use crate::local::FAREWELL;
 use crate::machines::{Machines, Receiving};
 use crate::peer::Peers;
@@ -25,7 +26,7 @@ use crate::quic;
 use crate::rates::Rates;
 use crate::taken::Taken;
 use crate::timer::{Lateness, Timer};
-use crate::udp::{BATCHES_PER_ITERATION, Udp};
+use crate::udp::Udp;
 use crate::xtp::{XtpDoor, XtpNode};
 
 /// How long the node runs at most when it is asked to stop: its sources close their flows before.
@@ -225,6 +226,7 @@ impl Node {
             machines,
             hello,
             udp,
+            intake: Intake::new(),
             peers,
             reached: vec![false; config.upstreams.len()],
             connect: config.connect,
@@ -249,6 +251,7 @@ struct Runtime {
     /// How we greet callers.
     hello: Hello,
     udp: Udp,
+    intake: Intake,
     peers: Peers,
     /// Which upstream neighbours have answered so far.
     reached: Vec<bool>,
@@ -270,18 +273,12 @@ impl Actor for Runtime {
     }
 
     fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
-        for _ in 0..BATCHES_PER_ITERATION {
-            let mut receiving = Receiving {
-                machines: &mut self.machines,
-                now,
-                obs,
-            };
-            if !self.udp.receive(&mut receiving) {
-                return false;
-            }
-            self.machines.flush(&mut self.udp);
-        }
-        true
+        let (udp, machines) = (&mut self.udp, &mut self.machines);
+        let mut receiving = Receiving { machines, now, obs };
+        let receiving = &mut receiving;
+        self.intake.receive(now, udp, receiving, |receiving, udp| {
+            receiving.machines.flush(udp);
+        })
     }
 
     fn flush(&mut self) -> bool {

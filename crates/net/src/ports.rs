@@ -37,6 +37,8 @@ pub(crate) struct Port {
     /// Its rate follows from the reports of the neighbour.
     estimated: bool,
     group: bool,
+    /// Datagrams from there that were dropped because the neighbour had used up its share of the buffers.
+    pub crowded_out: u64,
 }
 
 /// One connected neighbour.
@@ -419,14 +421,22 @@ impl Ports {
         compare_paths(now, &mut self.trunks, estimated.into_iter(), obs);
     }
 
-    /// Sends a neighbour the counters of the links with repair.
+    /// Sends a neighbour the counters of the links with repair, and of those from which datagrams were dropped here.
     pub fn report_links(&self, now: Time, to: PeerId) {
         let reports = self.iter().filter_map(|(_, port)| {
             let repair = &port.egress.repair;
             let clock = repair.clock(now, 0).filter(|_| !port.group);
             let clock = clock.map(|clock| clock_report(now, &clock));
-            let stats = repair.stats()?;
-            Some(stats.report(&port.name, repair.estimate(), clock))
+            let stats = repair.stats();
+            if stats.is_none() && port.crowded_out == 0 {
+                return None;
+            }
+            Some(LinkReport {
+                crowded_out: port.crowded_out,
+                ..stats
+                    .unwrap_or_default()
+                    .report(&port.name, repair.estimate(), clock)
+            })
         });
         let reports: Vec<LinkReport> = reports.collect();
         for part in reports.chunks(LINKS_PER_MESSAGE) {

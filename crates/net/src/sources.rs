@@ -33,6 +33,11 @@ impl SourceId {
     pub fn member(self) -> MemberId {
         self.slot as MemberId
     }
+
+    /// What it is called as a client of the socket.
+    pub fn client(self) -> u32 {
+        self.slot as u32
+    }
 }
 
 impl Sources {

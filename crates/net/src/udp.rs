@@ -1,4 +1,5 @@
 use std::io::{self, IoSliceMut};
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
@@ -16,7 +17,7 @@ use crate::outbox::{Batch, Outbox};
 /// Asked of the kernel for each direction; specs/mets.md 3.3 wants it never to be the bottleneck.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Largest datagram, or batch of datagrams merged by the kernel, in bytes.
-const MAX_RECV: usize = 65_536;
+pub(crate) const MAX_RECV: usize = 65_536;
 /// Received datagrams are packed into arenas of this many bytes, so that a queued datagram does
 /// not keep a 64 KiB receive buffer alive.
 const ARENA: usize = 256 << 10;
@@ -28,6 +29,7 @@ pub struct Udp {
     socket: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
+    /// Where datagrams come that have no queue of their own; made for the first one.
     buffer: Vec<u8>,
     arena: BytesMut,
     stats: UdpStats,
@@ -45,6 +47,17 @@ pub trait Inbound {
     /// The owner of `addr`, checked before any other part of a datagram; datagrams of strangers are counted and
     /// dropped.
     fn known(&mut self, addr: SocketAddr) -> Option<Self::Key>;
+
+    /// The number of the client of an [`Intake`](crate::intake::Intake) that has datagrams from there.
+    fn client(&self, from: Self::Key) -> u32 {
+        let _ = from;
+        0
+    }
+
+    /// `datagrams` were dropped because `from` had used up its share of the buffers.
+    fn crowded_out(&mut self, from: Self::Key, datagrams: u64) {
+        let _ = (from, datagrams);
+    }
 
     /// Takes note that `from` knows this host by the address `here`, if the socket is bound to all addresses:
     /// answers from another one are not taken for answers.
@@ -73,6 +86,9 @@ pub struct UdpStats {
     pub forged: u64,
     /// Of these, datagrams received before, or so late that this is not known; dropped.
     pub replayed: u64,
+    /// Of these, datagrams dropped because their neighbour had more than its share of the buffers, which it filled faster than
+    /// this host processes them; datagrams of others were not.
+    pub crowded_out: u64,
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams that the kernel refused to send (unreachable, too large for the link, no buffer).
@@ -109,7 +125,7 @@ impl Udp {
         Ok(Udp {
             local: socket.local_addr()?,
             state,
-            buffer: vec![0; BATCH_SIZE * MAX_RECV],
+            buffer: Vec::new(),
             arena: BytesMut::with_capacity(ARENA),
             stats: UdpStats::default(),
             refusal: None,
@@ -163,53 +179,82 @@ impl Udp {
     /// Takes one batch of datagrams off the socket and gives them to `inbound`; `false` if there
     /// was none. Allocates nothing per datagram.
     pub fn receive<I: Inbound>(&mut self, inbound: &mut I) -> bool {
+        let mut buffer = mem::take(&mut self.buffer);
+        buffer.resize(BATCH_SIZE * MAX_RECV, 0);
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
         let mut slices = [const { None::<IoSliceMut<'_>> }; BATCH_SIZE];
-        for (slice, chunk) in slices.iter_mut().zip(self.buffer.chunks_mut(MAX_RECV)) {
+        for (slice, chunk) in slices.iter_mut().zip(buffer.chunks_mut(MAX_RECV)) {
             *slice = Some(IoSliceMut::new(chunk));
         }
+        let count = self.take(slices, &mut meta);
+        for (meta, chunk) in meta[..count].iter().zip(buffer.chunks_mut(MAX_RECV)) {
+            match inbound.known(meta.addr) {
+                Some(key) => self.hand_on(key, meta, &mut chunk[..meta.len], inbound),
+                None => self.count_unknown(meta),
+            }
+        }
+        self.buffer = buffer;
+        count > 0
+    }
+
+    /// Takes one batch off the socket into `slices`; gives how many came.
+    pub(crate) fn take(
+        &mut self,
+        slices: [Option<IoSliceMut<'_>>; BATCH_SIZE],
+        meta: &mut [RecvMeta; BATCH_SIZE],
+    ) -> usize {
         let mut slices = slices.map(|slice| slice.unwrap_or_else(|| IoSliceMut::new(&mut [])));
         let (socket, state) = (&self.socket, &self.state);
         let received = socket.try_io(Interest::READABLE, || {
-            state.recv(socket.into(), &mut slices, &mut meta)
+            state.recv(socket.into(), &mut slices, meta)
         });
-        let Ok(count) = received else {
-            // Nothing there, or an error another host caused (ICMP): neither ends the node.
-            return false;
-        };
-        for (meta, chunk) in meta[..count].iter().zip(self.buffer.chunks_mut(MAX_RECV)) {
-            let datagrams = meta.len.div_ceil(meta.stride.max(1)).max(1) as u64;
-            self.stats.received += datagrams;
-            let Some(key) = inbound.known(meta.addr) else {
-                self.stats.unknown += datagrams;
-                continue;
-            };
-            if let Some(here) = meta.dst_ip.filter(|_| self.local.ip().is_unspecified()) {
-                inbound.called_at(key, here);
-            }
-            let congestion = meta.ecn == Some(EcnCodepoint::Ce);
-            let mut rest = &mut chunk[..meta.len];
-            loop {
-                let len = meta.stride.clamp(1, MAX_RECV).min(rest.len());
-                let (datagram, after) = rest.split_at_mut(len);
-                match inbound.open(key, datagram) {
-                    Ok(datagram) => {
-                        if self.arena.capacity() < datagram.len() {
-                            self.arena.reserve(ARENA);
-                        }
-                        self.arena.extend_from_slice(datagram);
-                        inbound.deliver(key, self.arena.split().freeze(), congestion);
+        // Nothing there, or an error another host caused (ICMP): neither ends the node.
+        let count = received.unwrap_or(0);
+        self.stats.received += meta[..count].iter().map(datagrams).sum::<u64>();
+        count
+    }
+
+    /// Counts what came from a stranger.
+    pub(crate) fn count_unknown(&mut self, meta: &RecvMeta) {
+        self.stats.unknown += datagrams(meta);
+    }
+
+    /// Counts what came from a neighbour that had no buffer left.
+    pub(crate) fn count_crowded_out(&mut self, meta: &RecvMeta) {
+        self.stats.crowded_out += datagrams(meta);
+    }
+
+    /// Gives `inbound` one packet of the owner of an address, datagram by datagram.
+    pub(crate) fn hand_on<I: Inbound>(
+        &mut self,
+        key: I::Key,
+        meta: &RecvMeta,
+        mut rest: &mut [u8],
+        inbound: &mut I,
+    ) {
+        if let Some(here) = meta.dst_ip.filter(|_| self.local.ip().is_unspecified()) {
+            inbound.called_at(key, here);
+        }
+        let congestion = meta.ecn == Some(EcnCodepoint::Ce);
+        loop {
+            let len = meta.stride.clamp(1, MAX_RECV).min(rest.len());
+            let (datagram, after) = rest.split_at_mut(len);
+            match inbound.open(key, datagram) {
+                Ok(datagram) => {
+                    if self.arena.capacity() < datagram.len() {
+                        self.arena.reserve(ARENA);
                     }
-                    Err(OpenError::Replayed { .. }) => self.stats.replayed += 1,
-                    Err(_) => self.stats.forged += 1,
+                    self.arena.extend_from_slice(datagram);
+                    inbound.deliver(key, self.arena.split().freeze(), congestion);
                 }
-                rest = after;
-                if rest.is_empty() {
-                    break;
-                }
+                Err(OpenError::Replayed { .. }) => self.stats.replayed += 1,
+                Err(_) => self.stats.forged += 1,
+            }
+            rest = after;
+            if rest.is_empty() {
+                break;
             }
         }
-        true
     }
 
     /// Takes what is there, but not forever: [`BATCHES_PER_ITERATION`] batches at most; says whether there may be more.
@@ -326,6 +371,11 @@ impl Udp {
     }
 }
 
+/// Datagrams that the kernel merged to what `meta` describes.
+pub(crate) fn datagrams(meta: &RecvMeta) -> u64 {
+    meta.len.div_ceil(meta.stride.max(1)).max(1) as u64
+}
+
 impl UdpStats {
     /// Adds what another socket did.
     pub fn add(&mut self, other: &UdpStats) {
@@ -333,6 +383,7 @@ impl UdpStats {
         self.unknown += other.unknown;
         self.forged += other.forged;
         self.replayed += other.replayed;
+        self.crowded_out += other.crowded_out;
         self.sent += other.sent;
         self.send_failed += other.send_failed;
         self.host_lost += other.host_lost;

@@ -260,6 +260,22 @@ impl Buf {
         }
     }
 
+    /// The packet, if it is contiguous, to be changed.
+    pub fn data_mut(&mut self) -> Option<&mut [u8]> {
+        let len = self.cur_len();
+        self.is_contiguous()
+            .then(|| self.space_mut().get_mut(..len))
+            .flatten()
+    }
+
+    /// The space of its first region, whatever the length of the packet.
+    pub(crate) fn space_mut(&mut self) -> &mut [u8] {
+        match &mut self.storage_mut().regions[..] {
+            [region, ..] => region,
+            [] => &mut [],
+        }
+    }
+
     /// Makes it one region. It takes other memory; the packet is copied, if there is one. On an error nothing changes.
     pub fn make_contiguous(&mut self) -> Result<(), OutOfMemory> {
         if self.is_contiguous() {

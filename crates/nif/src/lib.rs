@@ -26,7 +26,7 @@ pub use clients::{
 pub use credit::max_min;
 pub use driver::{Driver, Hardware};
 pub use pool::Pool;
-pub use ring::{EtherType, Ring, RingDriver, classify};
+pub use ring::{EtherType, Ring, RingDriver, SlotDriver, classify};
 pub use shepherd::Shepherd;
 pub use stats::{ClientStats, DropReason, Drops, Stats};
 pub use transmit::Order;

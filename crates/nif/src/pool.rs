@@ -47,6 +47,11 @@ impl Pool {
         self.0.get_mut(at)
     }
 
+    /// All of them, to be filled or exchanged.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Buf> {
+        self.0.iter_mut()
+    }
+
     /// Takes all out.
     pub fn drain(&mut self) -> impl Iterator<Item = Buf> + '_ {
         self.0.drain(..)

@@ -1,3 +1,4 @@
+use std::marker::PhantomData;
 use std::mem;
 
 use layercast_core::Time;
@@ -16,7 +17,8 @@ pub struct EtherType(
 
 /// An adapter with one ring for all packets; the driver finds out for which client each is (late demultiplexing).
 #[derive(Debug)]
-pub struct Ring {
+pub struct Ring<T = EtherType> {
+    types: PhantomData<T>,
     slots: Pool,
     slot_len: usize,
     /// The first filled slot.
@@ -27,18 +29,22 @@ pub struct Ring {
 /// A driver of an Ethernet adapter (specs/network-interface-framework.md 2.5).
 pub type RingDriver<C> = Driver<Ring, C>;
 
+/// A driver of anything that fills slots, in any order, whose packets are distinguished by something beside them: a socket by the
+/// address of the sender.
+pub type SlotDriver<T, C> = Driver<Ring<T>, C>;
+
 /// Octets before the payload of a frame.
 const HEADER: usize = 14;
 /// Smaller numbers are lengths (IEEE 802.3), not types.
 const LEAST_TYPE: u16 = 0x0600;
 
-impl Hardware for Ring {
-    type Type = EtherType;
+impl<T: Copy + Ord> Hardware for Ring<T> {
+    type Type = T;
     const WRITES_TO_CLIENTS: bool = false;
 }
 
 impl Ring {
-    /// How this driver works by default: it takes a buffer in the interrupt, and copies what fills less than an eighth.
+    /// How such a driver works by default: it takes a buffer in the interrupt, and copies what fills less than an eighth.
     pub const CONFIG: Config = Config {
         refill: Refill::Lazy,
         order: Order::Fcfs,
@@ -56,14 +62,15 @@ pub fn classify(frame: &[u8]) -> Option<Type<EtherType>> {
     })
 }
 
-impl<C: Client> RingDriver<C> {
+impl<T: Copy + Ord, C: Client> SlotDriver<T, C> {
     /// A driver whose ring has `slots` slots of `slot_len` octets, in memory of its own and its clients.
     pub fn new(
         memory: Memory,
         (slots, slot_len): (usize, usize),
         config: Config,
-    ) -> Result<RingDriver<C>, OutOfMemory> {
+    ) -> Result<SlotDriver<T, C>, OutOfMemory> {
         let mut ring = Ring {
+            types: PhantomData,
             slots: Pool::new(),
             slot_len,
             first: 0,
@@ -80,70 +87,39 @@ impl<C: Client> RingDriver<C> {
         self.hardware.slots.len()
     }
 
-    /// Slots whose packets wait for the interrupt.
-    pub fn filled(&self) -> usize {
-        self.hardware.filled
+    /// The space of each slot, for something that fills them; those whose packets wait among them.
+    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.hardware.slots.iter_mut().map(Buf::space_mut)
     }
 
-    /// The adapter writes a frame to the ring. A reason if it cannot.
-    pub fn on_wire(&mut self, frame: &[u8]) -> Result<(), DropReason> {
+    /// The space of one slot.
+    pub fn slot_mut(&mut self, at: usize) -> Option<&mut [u8]> {
+        self.hardware.slots.get_mut(at).map(Buf::space_mut)
+    }
+
+    /// The packet of `ty` that was put into the slot `at` by [`slots_mut`](Self::slots_mut), `len` octets of it, goes to its client.
+    pub fn on_slot(&mut self, now: Time, at: usize, len: usize, ty: Type<T>) -> Outcome {
         self.clients.stats.received += 1;
-        let ring = &mut self.hardware;
-        let free = (ring.first + ring.filled) % ring.slots.len().max(1);
-        let is_full = ring.filled == ring.slots.len();
-        let slot = ring.slots.get_mut(free).filter(|_| !is_full);
-        let reason = match slot.map(|slot| slot.copy_in(frame)) {
-            None => DropReason::RingOverrun,
-            Some(Err(_)) => DropReason::BadFrame,
-            Some(Ok(())) => {
-                ring.filled += 1;
-                return Ok(());
-            }
-        };
-        self.clients.drop_packet(None, reason);
-        Err(reason)
-    }
-
-    /// The interrupt, one packet of it: takes the next packet out of the ring.
-    pub fn service(&mut self, now: Time) -> Option<Outcome> {
-        if self.hardware.filled == 0 {
-            return None;
-        }
-        let at = self.hardware.first;
-        let outcome = self.serve(now, at);
-        self.hardware.first = (at + 1) % self.hardware.slots.len();
-        self.hardware.filled -= 1;
-        Some(outcome)
-    }
-
-    /// [`on_wire`](Self::on_wire) and the interrupt for it, where no packet waits.
-    pub fn on_frame(&mut self, now: Time, frame: &[u8]) -> Outcome {
-        match self.on_wire(frame) {
-            Err(reason) => Outcome::Dropped {
-                client: None,
-                reason,
-            },
-            Ok(()) => loop {
-                let outcome = self.service(now);
-                if let (Some(outcome), 0) = (outcome, self.hardware.filled) {
-                    return outcome;
-                }
-            },
+        let slot = self.hardware.slots.get_mut(at);
+        match slot.map(|slot| slot.set_len(len)) {
+            None => self.clients.drop_packet(None, DropReason::RingOverrun),
+            Some(Err(_)) => self.clients.drop_packet(None, DropReason::BadFrame),
+            Some(Ok(())) => self.serve(now, at, Some(ty)),
         }
     }
 
-    fn serve(&mut self, now: Time, at: usize) -> Outcome {
+    fn serve(&mut self, now: Time, at: usize, ty: Option<Type<T>>) -> Outcome {
         let Driver {
             clients,
             hardware: Ring {
                 slots, slot_len, ..
             },
         } = self;
+        let Some(ty) = ty else {
+            return clients.drop_packet(None, DropReason::BadFrame);
+        };
         let Some(slot) = slots.get_mut(at) else {
             return clients.drop_packet(None, DropReason::RingOverrun);
-        };
-        let Some(ty) = slot.data().and_then(classify) else {
-            return clients.drop_packet(None, DropReason::BadFrame);
         };
         clients.show(now, ty, slot);
         let Some((id, policy)) = clients.owner(ty) else {
@@ -175,6 +151,62 @@ impl<C: Client> RingDriver<C> {
             return clients.drop_packet(Some(id), DropReason::TooSmall);
         }
         clients.deliver(now, id, Delivery::Owned(empty), true)
+    }
+}
+
+impl<C: Client> RingDriver<C> {
+    /// Slots whose packets wait for the interrupt.
+    pub fn filled(&self) -> usize {
+        self.hardware.filled
+    }
+
+    /// The adapter writes a frame to the ring. A reason if it cannot.
+    pub fn on_wire(&mut self, frame: &[u8]) -> Result<(), DropReason> {
+        self.clients.stats.received += 1;
+        let ring = &mut self.hardware;
+        let free = (ring.first + ring.filled) % ring.slots.len().max(1);
+        let is_full = ring.filled == ring.slots.len();
+        let slot = ring.slots.get_mut(free).filter(|_| !is_full);
+        let reason = match slot.map(|slot| slot.copy_in(frame)) {
+            None => DropReason::RingOverrun,
+            Some(Err(_)) => DropReason::BadFrame,
+            Some(Ok(())) => {
+                ring.filled += 1;
+                return Ok(());
+            }
+        };
+        self.clients.drop_packet(None, reason);
+        Err(reason)
+    }
+
+    /// The interrupt, one packet of it: takes the next packet out of the ring.
+    pub fn service(&mut self, now: Time) -> Option<Outcome> {
+        if self.hardware.filled == 0 {
+            return None;
+        }
+        let at = self.hardware.first;
+        let slot = self.hardware.slots.get(at);
+        let ty = slot.and_then(Buf::data).and_then(classify);
+        let outcome = self.serve(now, at, ty);
+        self.hardware.first = (at + 1) % self.hardware.slots.len();
+        self.hardware.filled -= 1;
+        Some(outcome)
+    }
+
+    /// [`on_wire`](Self::on_wire) and the interrupt for it, where no packet waits.
+    pub fn on_frame(&mut self, now: Time, frame: &[u8]) -> Outcome {
+        match self.on_wire(frame) {
+            Err(reason) => Outcome::Dropped {
+                client: None,
+                reason,
+            },
+            Ok(()) => loop {
+                let outcome = self.service(now);
+                if let (Some(outcome), 0) = (outcome, self.hardware.filled) {
+                    return outcome;
+                }
+            },
+        }
     }
 
     /// The packets in the ring that wait, the first one first.

@@ -28,6 +28,7 @@ export const WORDS = {
   "link.requested": ["datagrams asked for again", count],
   "link.spurious": ["repairs that were not needed", count],
   "link.rtt_us": ["round trip", (value) => (value ? us(value) : "not known")],
+  "link.crowded_out": ["datagrams from there, dropped since they came too fast", count],
   "link.path": ["path", () => ""],
   "link.path.rate_bps": ["rate of the path", rate],
   "link.path.competes": ["shares the path with others", yes],

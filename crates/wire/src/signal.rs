@@ -543,7 +543,7 @@ pub struct EndToEndMs {
     pub playout: f64,
 }
 
-/// The repair of lost datagrams on one link of a node, since the node started.
+/// The repair of lost datagrams on one link of a node, and what the node dropped of it, since the node started.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct LinkReport {
     /// The neighbour at the other end.
@@ -566,6 +566,9 @@ pub struct LinkReport {
     pub spurious: u64,
     /// Smoothed round trip in microseconds; 0: unknown.
     pub rtt_us: u64,
+    /// Datagrams of the neighbour that the node dropped because they came faster than it processes them: those of others were not.
+    #[serde(default)]
+    pub crowded_out: u64,
     /// What the port estimates of its path, where the rate of the port is `auto`.
     #[serde(default)]
     pub path: Option<PathReport>,

@@ -186,6 +186,7 @@ pub const GROUPS: &[Group] = &[
             counter("layercast_link_repaired_datagrams", &[LINK, &[Key("repaired"), LAYER]], "Datagrams of the neighbour that arrived as a repair"),
             counter("layercast_link_requested_datagrams", &[LINK, &[Key("requested")]], "Datagrams requested from the neighbour"),
             counter("layercast_link_spurious_repairs", &[LINK, &[Key("spurious")]], "Repairs of the neighbour whose content had arrived, or arrived later"),
+            counter("layercast_link_crowded_out_datagrams", &[LINK, &[Key("crowded_out")]], "Datagrams of the neighbour dropped because they came faster than this host processes them"),
             gauge("layercast_link_round_trip_seconds", &[LINK, &[Key("rtt_us")]], "Smoothed round trip; 0: not known").scaled(US),
             gauge("layercast_link_path_bytes_per_second", &[LINK, &[Key("path"), Key("rate_bps")]], "Estimated rate of the path, of ports with --rate auto; absent until the path has been full").scaled(BITS),
             gauge("layercast_link_path_queue_seconds", &[LINK, &[Key("path"), Key("queue_us")]], "Time that packets wait in queues of the path").scaled(US),

@@ -565,6 +565,7 @@ impl LinkRepairStats {
             requested: self.receiving.requested,
             spurious: self.receiving.spurious,
             rtt_us: self.sending.rtt_us,
+            crowded_out: 0,
             path: path.map(|path| PathReport {
                 rate_bps: path.rate.map(Rate::as_bps),
                 competes: path.competes,

@@ -56,6 +56,7 @@ impl Ports {
             configured: is_configured,
             estimated: link.port.estimated,
             group: group.is_some(),
+            crowded_out: 0,
         });
         self.by_name.insert(name.to_owned(), id);
         Ok((id, Some(link.port), removed))

@@ -250,6 +250,43 @@ async fn a_storm_of_hostile_datagrams_does_not_touch_the_base_layer() {
     server.stop().await;
 }
 
+/// A neighbour sends as fast as its processor can, far more than the node can process.
+#[real_time(tokio)]
+async fn a_neighbour_that_floods_is_the_only_one_whose_datagrams_are_dropped() {
+    let server = start(server(DATAGRAMS, 5)).await;
+    let chuff = start(switch("chuff", 2, DATAGRAMS, &[server.addr])).await;
+    let mut receiver = join(join_config(chuff.addr, sink("guest", 11, DATAGRAMS)));
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+
+    let enemy = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let channel = hello(chuff.addr, "enemy", enemy.local_addr().unwrap().port()).await;
+    sleep(Duration::from_millis(100)).await;
+    let to = chuff.addr;
+    let flood = std::thread::spawn(move || {
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut sent = 0;
+        while Instant::now() < end {
+            sent += u64::from(enemy.send_to(&[7; 900], to).is_ok());
+        }
+        sent
+    });
+    let summary = receiver.end().await.unwrap();
+    let sent = flood.join().unwrap();
+    drop(channel);
+
+    let told = format!("{:#?}", summary.receiver);
+    assert_eq!(summary.receiver.lost.base, 0, "{told}");
+    assert!(summary.receiver.frames.base > 10, "{told}");
+    let chuff = chuff.stop().await;
+    let told = format!("{chuff:#?}, sent {sent}");
+    let dropped = chuff.crowded_out.get("enemy").copied().unwrap_or(0);
+    assert!(dropped > 0, "{told}");
+    assert_eq!(chuff.udp.crowded_out, dropped, "{told}");
+    server.stop().await;
+}
+
 #[real_time(tokio)]
 async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
     let node = start(server(DATAGRAMS, 5)).await;

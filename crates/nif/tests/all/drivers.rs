@@ -3,7 +3,7 @@
 use layercast_core::Span;
 use layercast_nif::{
     Circuits, Client, DropReason, EtherType, Memory, Outcome, Policy, RegError, Ring, RingDriver,
-    Shepherd, Type, Vc, VcDriver, cpu,
+    Shepherd, SlotDriver, Type, Vc, VcDriver, cpu,
 };
 
 use crate::common::{ARP, IP, Probe, Then, frame, ms};
@@ -217,4 +217,54 @@ fn a_packet_takes_no_memory() {
     let info = allocation_counter::measure(|| (20..1_020).for_each(&mut pass));
     assert_eq!(info.count_total, 0, "{info:?}");
     assert_eq!(driver.client(id).unwrap().empties(), 16);
+}
+
+#[test]
+fn slots_that_something_else_fills_are_exchanged() {
+    let memory = Memory::new(1 << 20);
+    let mut driver =
+        SlotDriver::<u8, Shepherd>::new(memory.clone(), (2, SLOT), Ring::CONFIG).unwrap();
+    let thread =
+        cpu::Cpu::<()>::new(cpu::CpuConfig::default()).add_thread(cpu::ThreadSpec::default());
+    let client = |buffers| {
+        let pool = (buffers, SLOT);
+        Shepherd::new(&memory, Policy::SwapOrReturn, vec![thread], pool).unwrap()
+    };
+    let ids = [1, 3].map(|it| {
+        let registered = driver.register(ms(0), Type::Of(it as u8), client(it));
+        registered.unwrap().id
+    });
+    for round in 0..3_u8 {
+        for (at, slot) in driver.slots_mut().enumerate() {
+            assert_eq!(slot.len(), SLOT);
+            slot[..1_000].fill(10 * round + at as u8);
+        }
+        // Any slot, in any order.
+        for (at, ty) in [(1, 3), (0, 1)] {
+            let outcome = driver.on_slot(ms(0), at, 1_000, Type::Of(ty));
+            let is_delivered = matches!(outcome, Outcome::Delivered { .. });
+            assert_eq!(is_delivered, ty == 3 || round == 0, "{outcome:?}");
+        }
+    }
+    for (at, len, reason) in [
+        (2, 9, DropReason::RingOverrun),
+        (0, SLOT + 1, DropReason::BadFrame),
+    ] {
+        let client = None;
+        let outcome = driver.on_slot(ms(0), at, len, Type::Of(3));
+        assert_eq!(outcome, Outcome::Dropped { client, reason });
+    }
+    let drops = driver.client_stats(ids[0]).unwrap().drops;
+    assert_eq!((drops.no_buffer, drops.total()), (2, 2));
+    let stats = *driver.stats();
+    assert_eq!(stats.received, stats.delivered + stats.drops.total());
+    assert_eq!(stats.copied, 0);
+    let shepherd = driver.client_mut(ids[1]).unwrap();
+    for round in 0..3 {
+        let mut packet = shepherd.next_packet().unwrap();
+        assert_eq!(packet.data_mut().unwrap(), [10 * round + 1; 1_000]);
+        packet.free();
+    }
+    driver.shut_down();
+    assert_eq!((memory.alive(), memory.leaked()), (0, 0));
 }

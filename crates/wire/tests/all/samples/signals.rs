@@ -260,6 +260,7 @@ pub fn signals() -> Vec<Signal> {
                 requested: 4,
                 spurious: 5,
                 rtt_us: 40_000,
+                crowded_out: 6,
                 path: Some(PathReport {
                     rate_bps: Some(2_800_000),
                     competes: false,
