@@ -43,6 +43,7 @@ RUNS = {
         "nif jitter --network atm --scheduling deadline --program --frames 20 --json",
     ),
     "two hosts": ("nif-transfer", "nif transfer --duration 1s --json"),
+    "video beside transfers": ("nif-sockets", "nif sockets --frames 10 --period 10ms --service 1ms --json"),
     "two clients": ("nif-buffers", "nif buffers --hog --json"),
     "cells": ("prepacketize", "prepacketize fuzz/corpus/ts/mpeg2 {out}/a.cells --json"),
     "filter": ("filter", "filter --low-pass 10 {clip} -o {out}/soft.m1v --json"),

@@ -14,11 +14,13 @@
 //! | [`PartialOrderSender`], [`PartialOrderReceiver`] | flows with an order and tolerated loss, over UDP or QUIC datagrams |
 //! | [`PathSender`], [`PathReceiver`], [`RtpPath`] | the synchronicity index of a path |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
+//! | [`Beside`] | a video beside bulk transfers in one process, by the order of processing |
 //! | [`FecTunnel`] | one end of a tunnel of parities, for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
 //!
 //! Run each within a tokio runtime of one thread; several in one process are fine.
 
+mod beside;
 mod channel;
 mod clock;
 mod clocks;
@@ -72,6 +74,7 @@ mod udp;
 mod writing;
 mod xtp;
 
+pub use beside::{Beside, BesideReport, Order};
 pub use channel::{
     BytesIn, BytesOut, ChannelError, LineReceiver, LineSender, SignalChannel, SignalReceiver,
     SignalSender,

@@ -27,6 +27,7 @@ TITLES = {
     "x1": "A client that keeps its buffers",
     "x2": "Copies and buffers by policy and driver",
     "x3": "Schedulers beside a program that computes",
+    "x3-sockets": "Order of processing on sockets",
 }
 FITTED = "the costs of the stack are fitted to this"
 LIMITED = "the sender is what limits it"
@@ -443,3 +444,66 @@ def x3(context: Context) -> Report:
         axis.set_xlabel("file transfers")
     right.legend(fontsize="small")
     return Report(f"{SPEC}/x3", TITLES["x3"], rows, style.save(figure, context.path("nif-x3")))
+
+
+ORDERS = {"fcfs": "first come, first served", "priority": "priority", "deadline": "deadline/workahead"}
+
+
+@experiment(f"{SPEC}/x3-sockets", title=TITLES["x3-sockets"], paper=f"{OURS} 4 and 8")
+def x3_sockets(context: Context) -> Report:
+    """X3 on sockets: a video and three transfers in one process, in real time, by the order of processing."""
+    frames = str(round(10 * context.seconds)) if context.seconds else "200"
+
+    def run(transfers: int, order: str) -> dict[str, Any]:
+        return ask("sockets", "--transfers", str(transfers), "--order", order, "--frames", frames)
+
+    alone = run(0, "fcfs")
+    found = {order: run(3, order) for order in ORDERS}
+    rows = [
+        Row(
+            f"{title}, 3 transfers: variance, missed, transfers",
+            "-",
+            f"{found[order]['variance_ms2']:.1f} ms², {found[order]['missed']} frames, "
+            f"{found[order]['transfer_packets_per_s']:.0f} packets/s",
+            "-",
+            "open",
+        )
+        for order, title in ORDERS.items()
+    ]
+    rows.append(
+        Row(
+            "no transfer: variance as sent and as shown",
+            "-",
+            f"{alone['sent_variance_ms2']:.2f} and {alone['variance_ms2']:.2f} ms²",
+            "-",
+            "open",
+            "what the machine adds",
+        )
+    )
+    late = found["fcfs"]["variance_ms2"]
+    for order in ("priority", "deadline"):
+        rows.append(
+            Row(
+                f"{ORDERS[order]}: gain over first come, first served",
+                "as simulated: 10",
+                f"{late / found[order]['variance_ms2']:.1f}",
+                "at least 2: other programs of the machine add to both",
+                judge_shape(late >= 2 * found[order]["variance_ms2"]),
+            )
+        )
+        rows.append(
+            Row(
+                f"{ORDERS[order]}: packets of transfers",
+                "as first come, first served",
+                f"{found[order]['transfer_packets_per_s']:.0f} and "
+                f"{found['fcfs']['transfer_packets_per_s']:.0f} packets/s",
+                "10 %",
+                judge(
+                    abs(found[order]["transfer_packets_per_s"] / found["fcfs"]["transfer_packets_per_s"] - 1)
+                    <= 0.1
+                ),
+            )
+        )
+    dropped = sum(one["dropped"] for one in (alone, *found.values()))
+    rows.append(Row("packets dropped", "none", f"{dropped}", "equal", judge(dropped == 0)))
+    return Report(f"{SPEC}/x3-sockets", TITLES["x3-sockets"], rows)

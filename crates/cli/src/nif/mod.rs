@@ -1,7 +1,8 @@
-//! `layercast nif`: simulated hosts: network interface, processor, protocols.
+//! `layercast nif`: simulated hosts: network interface, processor, protocols; and one on sockets.
 
 mod buffers;
 mod jitter;
+mod sockets;
 mod transfer;
 
 use clap::{Args, Subcommand};
@@ -15,12 +16,13 @@ Much of the delay of a packet is spent inside the machine that receives it. Thes
 such a machine: an adapter and its driver, the processor with interrupts and threads, TCP, and
 applications. `jitter` says what file transfers do to a video, by the way the host schedules;
 `transfer` how fast a bulk transfer is with the costs of a stack; `buffers` which client loses
-packets if one keeps its buffers.
+packets if one keeps its buffers. `sockets` is `jitter` on sockets of this machine.
 
 Examples:
   layercast nif jitter --transfers 3
   layercast nif jitter --transfers 3 --network atm --scheduling preemptive
   layercast nif transfer --receiver x-kernel --message 1024
+  layercast nif sockets --transfers 3 --order priority
   layercast nif buffers --hog --pool 8")]
 pub struct Nif {
     /// What to simulate
@@ -35,6 +37,8 @@ pub enum NifCommand {
     Jitter(jitter::Args),
     /// A bulk transfer over TCP between two hosts on an Ethernet
     Transfer(transfer::Args),
+    /// A video beside bulk transfers in one process, on sockets of this machine, in real time
+    Sockets(sockets::Args),
     /// Two clients of one driver, one of which may keep its buffers
     Buffers(buffers::Args),
 }
@@ -44,6 +48,7 @@ pub fn run(args: &Nif) -> Outcome {
     match &args.command {
         NifCommand::Jitter(args) => jitter::run(args),
         NifCommand::Transfer(args) => transfer::run(args),
+        NifCommand::Sockets(args) => sockets::run(args),
         NifCommand::Buffers(args) => buffers::run(args),
     }
 }

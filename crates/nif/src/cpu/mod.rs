@@ -1,6 +1,7 @@
 //! The processor of a host (specs/network-interface-framework.md 2.10 to 2.12): interrupts before software interrupts before
 //! threads, and threads by deadline, priority, budget.
 
+mod dispatch;
 mod locks;
 mod run;
 mod thread;
@@ -10,6 +11,7 @@ use std::collections::VecDeque;
 use layercast_core::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+pub use self::dispatch::Dispatcher;
 use self::locks::Locks;
 use self::thread::{Job, Thread};
 
@@ -176,15 +178,7 @@ impl<J> Cpu<J> {
         self.advance(now);
         let seq = self.take_number();
         let came = self.now.max(now);
-        let job = Job {
-            left: demand,
-            seq,
-            is_started: false,
-            lock,
-            due: came,
-            deadline: Time::MAX,
-            job,
-        };
+        let job = Job::new(came, seq, demand, lock, job);
         match level {
             Level::Irq => self.irq.push_back(job),
             Level::Softirq => self.softirq.push_back(job),

@@ -17,6 +17,20 @@ pub(super) struct Job<J> {
     pub job: J,
 }
 
+impl<J> Job<J> {
+    pub fn new(came: Time, seq: u64, left: Span, lock: Option<u32>, job: J) -> Job<J> {
+        Job {
+            left,
+            seq,
+            is_started: false,
+            lock,
+            due: came,
+            deadline: Time::MAX,
+            job,
+        }
+    }
+}
+
 /// How urgent a thread is: the least runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Rank {
