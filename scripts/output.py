@@ -16,6 +16,8 @@ MARK = re.compile(r"<!-- schema: (\S+) -->\n.*?<!-- end of schema -->", re.DOTAL
 # An object with no more keys is described where it is used; with no more than LARGE, too, if it is used once.
 SMALL = 4
 LARGE = 12
+# An object that is used as often as this has a table of its own.
+MANY = 4
 # The enum of the lines that most commands print, and the reports that the output `line` describes once.
 LINE = "cli/src/line.rs: Line"
 COMMON = ("ready", "event")
@@ -195,7 +197,8 @@ class Tables:
                 return words(definition), None, ""
             place = definition["$comment"].split(";")[0] + ": " + reference
             size = len(definition.get("properties", {}))
-            most = LARGE if self.uses[reference] == 1 else SMALL
+            uses = self.uses[reference]
+            most = LARGE if uses == 1 else SMALL if uses < MANY else 0
             if "properties" in definition and place not in self.links and size <= most:
                 return "object", definition, ""
             if place not in self.links:

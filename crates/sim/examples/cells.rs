@@ -119,6 +119,7 @@ fn network(
         delay: Span::from_us(5),
         mtu: BYTES,
         down: Default::default(),
+        disciplines: Default::default(),
     };
     let bits = (u64::from(BYTES) + 8).div_ceil(48) * 53 * 8;
     let flow = |(n, &(from, to)): (usize, &(u32, u32))| Flow {

@@ -44,6 +44,7 @@ fn main() {
         delay: Span::from_ms(ms),
         mtu: 1_500,
         down: Default::default(),
+        disciplines: Default::default(),
     };
     let mut links = vec![link(0, 1, 100_000_000, 10, Limit::Packets(200))];
     links.extend((0..flows).map(|n| link(2 + n, 0, 1_000_000_000, 1, Limit::Unlimited)));

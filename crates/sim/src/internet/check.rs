@@ -38,8 +38,14 @@ pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
             return Err(value(&part, "both ends are the same node"));
         }
         medium(&part, link.mtu, link.ways.map(|way| way.rate))?;
-        for way in link.ways {
+        for (way, discipline) in link.ways.iter().zip(&link.disciplines) {
             queue(&part, &way.queue)?;
+            if discipline.is_some() && (way.queue.red.is_some() || way.queue.mark.is_some()) {
+                return Err(value(
+                    &part,
+                    "a queue with a discipline has neither RED nor a threshold of marks",
+                ));
+            }
             if let Err(error) = way.impair.over(link.delay).validate() {
                 return Err(value(&part, &format!("{}: {}", error.field, error.problem)));
             }

@@ -66,7 +66,7 @@ pub enum NetworkError {
     },
     /// A class queue where there can be none.
     #[error(
-        "peering of {from:?} and {to:?}: a class queue needs a link between them, without RED and with an MTU of {least} bytes or more",
+        "peering of {from:?} and {to:?}: a class queue needs a link between them, without RED or a discipline and with an MTU of {least} bytes or more",
         least = LEAST_MTU
     )]
     NoClass {

@@ -7,6 +7,7 @@
 mod atm;
 mod check;
 mod components;
+pub mod discipline;
 mod engine;
 mod error;
 mod generated;
@@ -32,8 +33,8 @@ pub use node::mets::Outputs;
 pub use parallel::{Division, Indivisible};
 pub use report::{
     AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ClassReport, ContractReport,
-    FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport, Progress, QueueReport,
-    ReceiverReport, Report, Sample, Stopped, Watch,
+    DisciplineReport, FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport, Progress,
+    QueueReport, ReceiverReport, Report, Sample, SojournReport, Stopped, Watch,
 };
 pub use series::{Point, PointKind, PointSink, QueueState, TcpState};
 pub use world::{Internet, Simulation};

@@ -10,6 +10,7 @@ use layercast_workload::Workload;
 use layercast_workload::dist::Distribution;
 use layercast_xtp::XtpConfig;
 
+use super::discipline::Discipline;
 use crate::ties::Ties;
 
 /// A node of an internetwork, by its place in [`Network::nodes`].
@@ -122,6 +123,8 @@ pub struct Link {
     pub mtu: u32,
     /// When a direction is down.
     pub down: [Outages; 2],
+    /// What decides which packet leaves next, and which ones are dropped; `None`: FIFO order.
+    pub disciplines: [Option<Discipline>; 2],
 }
 
 /// One direction of a link.

@@ -301,7 +301,7 @@ pub struct QueueReport {
     pub bytes: u64,
     /// Packets dropped because the queue was full.
     pub dropped_full: u64,
-    /// Packets dropped early (RED).
+    /// Packets dropped early: by RED, or by a queue discipline.
     pub dropped_red: u64,
     /// Packets lost on the link.
     pub lost: u64,
@@ -321,6 +321,33 @@ pub struct QueueReport {
     pub mean_wait: f64,
     /// Largest number of packets in the queue.
     pub max_waiting: u32,
+    /// The queue discipline; missing without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<DisciplineReport>,
+}
+
+/// A queue with a discipline, after the warm-up. Packets offered are those sent, dropped and waiting at the end.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DisciplineReport {
+    /// Name of the discipline, such as `codel`.
+    pub name: String,
+    /// Packets in the queue at the end.
+    pub waiting: u32,
+    /// Times from the arrival to the start of transmission.
+    pub sojourn: SojournReport,
+}
+
+/// Times in a queue of the packets sent, in seconds; `None` without any. Quantiles are within 1.6 %, or 1 us.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct SojournReport {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -112,6 +112,11 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
     let Some((found, expected)) = found.and_then(|rest| rest.split_once(", expected ")) else {
         return (path, message.to_owned());
     };
+    // An enum has the name of a form without its table.
+    if let ("unit variant", Some((parent, form))) = (found, path.rsplit_once('.')) {
+        let what = format!("it is a name alone; expected a table: {{ {form} = {{}} }}");
+        return (parent.to_owned(), what);
+    }
     let about = schema.and_then(|schema| about(&schema, &path));
     let about = about.unwrap_or_default();
     let expected = about.range.unwrap_or_else(|| plain(expected));

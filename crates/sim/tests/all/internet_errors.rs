@@ -832,6 +832,53 @@ fn topologies_say_what_they_need() {
 }
 
 #[test]
+fn disciplines_are_checked() {
+    // Beside RED, which the link has; without it.
+    let red = "red = { min = 5, max = 15 }";
+    refused(
+        red,
+        &format!("{red}\ndiscipline = {{ pie = {{}} }}"),
+        "discipline",
+        &["link[0].discipline: it is pie", "without red"],
+    );
+    for (discipline, parts) in [
+        ("{ cake = {} }", ["link[0].discipline", "{ fq_codel = .. }"]),
+        ("\"codel\"", ["link[0].discipline", "{ codel = {} }"]),
+        (
+            "{ codel = { targt = \"5ms\" } }",
+            ["codel.targt", "\"target\""],
+        ),
+        (
+            "{ codel = { target = \"0s\" } }",
+            ["codel.target", "1us to 100s"],
+        ),
+        (
+            "{ fq_codel = { flows = 0 } }",
+            ["fq_codel.flows", "1 to 65535"],
+        ),
+        (
+            "{ fq_codel = { quantum = 5 } }",
+            ["fq_codel.quantum", "68 to 1000000"],
+        ),
+        (
+            "{ pie = { update = \"1us\" } }",
+            ["pie.update", "100us to 100s"],
+        ),
+        (
+            "{ codel = {}, pie = {} }",
+            ["link[0].discipline", "expected { codel"],
+        ),
+    ] {
+        refused(
+            red,
+            &format!("discipline = {discipline}"),
+            "discipline",
+            &parts,
+        );
+    }
+}
+
+#[test]
 fn json_of_the_same_schema_has_the_same_errors() {
     let scenario = Scenario::from_toml(GOOD, Path::new("")).unwrap();
     let json = serde_json::to_string_pretty(&scenario).unwrap();

@@ -7,10 +7,11 @@ use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES, Quantity as _};
 use layercast_core::{Rate, Span};
 use layercast_link::Outages;
 use layercast_sim::internet::scenario::{
-    AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CpuSpec, DatagramSpec, EcnName, FlowSpec,
-    GenerateSpec, HostSpec, LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName,
-    RouterSpec, RunSpec, Scenario, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version,
-    Warning, WorkloadSpec, XtpSpec, is_internet,
+    AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CoDelSpec, CpuSpec, DatagramSpec,
+    DisciplineSpec, EcnName, FlowSpec, FqCoDelSpec, GenerateSpec, HostSpec, LanSpec, LinkSpec,
+    OrOff, PieSpec, ProfileName, RedSpec, RetransmissionName, RouterSpec, RunSpec, Scenario,
+    SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec, XtpSpec,
+    is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::{GilbertSpec, JitterSpec, Ties};
@@ -341,17 +342,28 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn discipline()(target in span(), interval in span(), ecn: bool, flows: u16, quantum: Option<u32>, which in 0..3)
+        -> DisciplineSpec {
+        match which {
+            0 => DisciplineSpec::CoDel(CoDelSpec { target, interval, ecn }),
+            1 => DisciplineSpec::FqCoDel(FqCoDelSpec { target, interval, ecn, flows, quantum }),
+            _ => DisciplineSpec::Pie(PieSpec { target, update: interval, burst: target, ecn }),
+        }
+    }
+}
+
+prop_compose! {
     fn back()(rate in prop::option::of(rate()), queue in prop::option::of(limit()),
         red in prop::option::of(red()), mark in prop::option::of(limit()), loss in prop::option::of(0.0..1.0_f64),
-        gilbert in prop::option::of(gilbert()), down in prop::option::of(outages()))
-        -> BackSpec { BackSpec { rate, queue, red, mark, loss, gilbert, down } }
+        gilbert in prop::option::of(gilbert()), down in prop::option::of(outages()), discipline in prop::option::of(discipline()))
+        -> BackSpec { BackSpec { rate, queue, red, mark, discipline, loss, gilbert, down } }
 }
 
 prop_compose! {
     fn link()(ends: [String; 2], rate in rate(), delay in span(), queue in limit(), red in prop::option::of(red()),
         mark in prop::option::of(limit()), loss in 0.0..1.0_f64, (gilbert, jitter, reorder, duplicate, down) in impaired(), mtu: u32,
-        back in prop::option::of(back()))
-        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, loss, gilbert, jitter, reorder, duplicate, down, mtu, back } }
+        back in prop::option::of(back()), discipline in prop::option::of(discipline()))
+        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, mark, discipline, loss, gilbert, jitter, reorder, duplicate, down, mtu, back } }
 }
 
 prop_compose! {

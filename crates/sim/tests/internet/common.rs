@@ -49,6 +49,7 @@ pub fn link(a: u32, b: u32, bps: u64, delay: Span, limit: Limit) -> Link {
         delay,
         mtu: 1_500,
         down: Default::default(),
+        disciplines: Default::default(),
     }
 }
 

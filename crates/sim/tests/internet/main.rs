@@ -6,6 +6,7 @@ mod capture;
 mod capture_cells;
 mod common;
 mod contract;
+mod discipline;
 mod ecmp;
 mod ecn;
 mod external;

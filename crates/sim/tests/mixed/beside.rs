@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use layercast_core::{Span, Time};
+use layercast_sim::internet::discipline::{CoDelConfig, Discipline, FqCoDelConfig};
 use layercast_sim::internet::scenario::PeeringRate;
 use layercast_sim::internet::{Internet, NodeIndex, Report};
 use layercast_sim::scenario::FaultKind;
@@ -44,6 +45,38 @@ fn a_foreign_link_does_not_keep_the_promise_of_the_ports() {
         let tcp: f64 = beside.flows.iter().map(|flow| flow.goodput_bps).sum();
         assert!((14e6..20e6).contains(&tcp), "{tcp}");
     }
+}
+
+/// A foreign queue that is kept short delays less and drops no less; flow queues give a peering the share of one flow.
+#[test]
+fn a_discipline_of_a_foreign_link_judges_datagrams_of_mets() {
+    let drop_tail = run(&ready_made("mets-beside-tcp"));
+    let with = |discipline: Discipline| {
+        let mut network = ready_made("mets-beside-tcp").resolve().unwrap();
+        let trunk = network
+            .links
+            .iter_mut()
+            .find(|link| link.delay == Span::from_ms(10));
+        trunk.unwrap().disciplines[0] = Some(discipline);
+        Internet::new(&network).unwrap().run(&mut ())
+    };
+    let codel = with(Discipline::CoDel(CoDelConfig::default()));
+    let flows = with(Discipline::FqCoDel(FqCoDelConfig::default()));
+    for report in [&codel, &flows] {
+        let peering = &mets(report).peerings[0];
+        let link = peering.port.link;
+        assert_eq!(link.sent, link.delivered + link.lost + peering.under_way);
+        assert!(link.lost > 100 && link.lost < drops(report, "left->right"));
+    }
+    let delay = |report: &Report| receiver(report, "canyon-at-viewer").delay_ms.p99;
+    assert!(delay(&codel) < delay(&drop_tail), "{}", delay(&codel));
+    let lost = |report: &Report| mets(report).peerings[0].port.link.lost;
+    assert!(
+        lost(&flows) > 2 * lost(&codel),
+        "{} {}",
+        lost(&flows),
+        lost(&codel)
+    );
 }
 
 #[test]

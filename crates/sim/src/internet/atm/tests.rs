@@ -274,6 +274,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
         delay: Span::from_ms(1),
         mtu: 4_000,
         down: Default::default(),
+        disciplines: Default::default(),
     };
     Network {
         nodes: nodes.collect(),

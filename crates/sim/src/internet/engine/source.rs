@@ -23,6 +23,8 @@ pub(crate) enum Source {
     Mets,
     /// A link with a class queue is free.
     Class(u32),
+    /// A link with a queue discipline is free.
+    Port(u32),
     /// Transfers of a generator begin.
     Generator(u32),
     /// The warm-up is over.
@@ -43,6 +45,7 @@ impl Source {
             Source::Conversation(_) => "conversation",
             Source::Mets => "mets",
             Source::Class(_) => "class",
+            Source::Port(_) => "port",
             Source::Generator(_) => "generate",
             Source::Warm => "warm-up",
         }

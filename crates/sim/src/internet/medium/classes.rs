@@ -133,7 +133,9 @@ impl Classes {
 
 /// Whether a link can have a class queue.
 pub(crate) fn can_have(link: &Link) -> bool {
-    link.mtu >= LEAST_MTU && link.ways.iter().all(|way| way.queue.red.is_none())
+    let has_discipline = link.disciplines.iter().any(Option::is_some);
+    let has_red = link.ways.iter().any(|way| way.queue.red.is_some());
+    link.mtu >= LEAST_MTU && !has_red && !has_discipline
 }
 
 impl ClassQueue {
@@ -149,8 +151,7 @@ impl ClassQueue {
 
 impl Medium<'_> {
     /// A packet comes to a link, which may have a class queue: whether that has taken the packet.
-    #[cold]
-    pub(crate) fn takes_class(&mut self, pipe: u32, id: PacketId, bytes: u32) -> bool {
+    pub(super) fn takes_class(&mut self, pipe: u32, id: PacketId, bytes: u32) -> bool {
         let wire = match self.packets.get(id).body {
             Body::Mets(_, wire) => Some(wire),
             _ => None,

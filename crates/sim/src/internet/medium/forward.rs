@@ -243,7 +243,7 @@ impl Medium<'_> {
 
     #[inline(always)]
     fn offer(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
-        if self.classes.is_none() || !self.takes_class(pipe, id, bytes) {
+        if !self.has_queues || !self.takes_packet(pipe, id, bytes) {
             self.enter(pipe, id, bytes, to);
         }
     }

@@ -74,6 +74,15 @@ impl Medium<'_> {
             // One packet on the medium, however many stations take it.
             // XTP knows no marks.
             let mut ecn = packet.ecn;
+            if self.ports.as_ref().is_some_and(|it| it.has(branch.pipe)) {
+                // A link has one other end.
+                for copy in branch.to.into_iter().map(copy) {
+                    let bytes = copy.bytes;
+                    let id = self.packets.add(copy);
+                    self.takes_packet(branch.pipe, id, bytes);
+                }
+                continue;
+            }
             let pipe = &mut self.pipes[branch.pipe as usize];
             let offered = pipe.offer(self.engine.now, packet.bytes, &mut ecn);
             let mut copies = branch.to.into_iter().map(copy);

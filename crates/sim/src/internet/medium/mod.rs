@@ -17,6 +17,7 @@ pub(super) mod packet;
 pub(super) mod paths;
 pub(super) mod peered;
 pub(super) mod pipe;
+pub(super) mod ports;
 pub(super) mod processor;
 pub(super) mod routes;
 mod table;
@@ -33,6 +34,7 @@ use self::outbox::Outbox;
 use self::packet::Packets;
 use self::paths::Paths;
 use self::pipe::Pipe;
+use self::ports::Ports;
 use self::processor::NodeCpu;
 use self::routes::{Addresses, Routes};
 use self::tap::Captured;
@@ -58,6 +60,10 @@ pub(crate) struct Medium<'a> {
     pub inboxes: Inboxes,
     /// Links with a class queue beside the ports of METS nodes.
     pub classes: Option<Box<Classes>>,
+    /// Links with a queue discipline.
+    pub ports: Option<Box<Ports>>,
+    /// Whether there are queues in front of the pipes of some links: of classes, or with a discipline.
+    pub has_queues: bool,
     pub backbone: Option<Box<Backbone>>,
     /// Largest packet on the backbone.
     pub atm_mtu: u32,
@@ -136,6 +142,8 @@ impl<'a> Medium<'a> {
             routes,
             paths: Paths::default(),
             classes: None,
+            ports: None,
+            has_queues: false,
             backbone: None,
             atm_mtu: 0,
             trees: BTreeMap::new(),

@@ -224,7 +224,8 @@ impl Medium<'_> {
             let Interface::Pipe(pipe) = hop.interface else {
                 return None;
             };
-            if self.classes.as_ref().is_some_and(|it| it.has(pipe)) {
+            let has_class = self.classes.as_ref().is_some_and(|it| it.has(pipe));
+            if has_class || self.ports.as_ref().is_some_and(|it| it.has(pipe)) {
                 return None;
             }
             self.paths.steps.push(Step {

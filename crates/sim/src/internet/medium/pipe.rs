@@ -461,6 +461,7 @@ impl Pipe {
                 sent => waited as f64 / sent as f64 / 1e12,
             },
             max_waiting: self.max_waiting,
+            discipline: None,
         }
     }
 }

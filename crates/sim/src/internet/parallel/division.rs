@@ -60,6 +60,8 @@ pub enum Indivisible {
     Mixed,
     /// The paths of packets are not known beforehand: routers have processors.
     Processors,
+    /// The paths of packets are not known beforehand: links have queue disciplines.
+    Disciplines,
     /// What must stay together is the whole of it, or nearly so.
     Whole,
 }
@@ -71,6 +73,9 @@ impl Display for Indivisible {
                 "only TCP and UDP flows can be divided, not applications, XTP, METS or ATM"
             }
             Indivisible::Processors => "the processors of its routers decide when packets continue",
+            Indivisible::Disciplines => {
+                "the queue disciplines of its links decide when packets continue"
+            }
             Indivisible::Whole => {
                 "no links with a delay part it evenly, or packets may be cut everywhere"
             }
@@ -83,6 +88,9 @@ impl Internet<'_> {
     pub fn divide(&self, network: &Network, parts: usize) -> Result<Division, Indivisible> {
         if !network.has_only_flows() {
             return Err(Indivisible::Mixed);
+        }
+        if self.medium.ports.is_some() {
+            return Err(Indivisible::Disciplines);
         }
         let load = Load::of(&self.medium, network).ok_or(Indivisible::Processors)?;
         let parts = parts.min(MOST);

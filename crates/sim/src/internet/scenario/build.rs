@@ -11,6 +11,7 @@ use super::check::{
     check_address, check_delay, check_mtu, check_name, check_probability, check_rate, check_span,
     kind, loss, unknown, way,
 };
+use super::discipline::discipline;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::MOST;
@@ -286,6 +287,7 @@ impl<'a> Builder<'a> {
         let mark = line.mark.map(|mark| mark.0);
         let queue = (line.queue.0, mark);
         let there = way(&at, line.rate.0, queue, line.red, impair)?;
+        let discipline_there = discipline(line.discipline, &at, &there.queue)?;
         let back = line.back.clone().unwrap_or_default();
         let at_back = |name: &str| at(&format!("back.{name}"));
         let impair = Impairments {
@@ -295,9 +297,13 @@ impl<'a> Builder<'a> {
             },
             ..impair
         };
-        let (red, mark) = match back.queue {
-            Some(_) => (back.red, back.mark),
-            None => (back.red.or(line.red), back.mark.or(line.mark)),
+        let (red, mark, discipline_back) = match back.queue {
+            Some(_) => (back.red, back.mark, back.discipline),
+            None => (
+                back.red.or(line.red),
+                back.mark.or(line.mark),
+                back.discipline.or(line.discipline),
+            ),
         };
         let outages = |it: Option<Text<Outages>>| it.map(|it| it.0).unwrap_or_default();
         let back_down = outages(back.down.or_else(|| line.down.clone()));
@@ -310,6 +316,10 @@ impl<'a> Builder<'a> {
             red,
             impair,
         )?;
+        let disciplines = [
+            discipline_there,
+            discipline(discipline_back, &at_back, &back.queue)?,
+        ];
         self.attach(a, place);
         self.attach(b, place);
         self.links.push(Link {
@@ -318,6 +328,7 @@ impl<'a> Builder<'a> {
             delay: line.delay.0,
             mtu: line.mtu,
             down,
+            disciplines,
         });
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::atm::AtmSpec;
 use super::attach::AttachSpec;
 use super::contract::ContractSpec;
 use super::contracts::HostContractSpec;
+use super::discipline::DisciplineSpec;
 use super::generate::GenerateSpec;
 use super::mets::MetsSpec;
 use super::quantity::Bytes;
@@ -239,6 +240,9 @@ pub struct LineSpec {
     /// Marks ECN-capable packets that find more than this in the queue, as DCTCP needs it: "65 packets" or "97 kB".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Text<Limit>>,
+    /// Queue discipline, in place of FIFO order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<DisciplineSpec>,
     /// Probability that a packet is lost.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
@@ -289,6 +293,9 @@ pub struct LinkSpec {
     /// Marks ECN-capable packets that find more than this in the queue, as DCTCP needs it: "65 packets" or "97 kB".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Text<Limit>>,
+    /// Queue discipline, in place of FIFO order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<DisciplineSpec>,
     /// Probability that a packet is lost.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
@@ -326,6 +333,7 @@ impl LinkSpec {
             queue: self.queue,
             red: self.red,
             mark: self.mark,
+            discipline: self.discipline,
             loss: self.loss,
             gilbert: self.gilbert,
             jitter: self.jitter,
@@ -338,7 +346,7 @@ impl LinkSpec {
     }
 }
 
-/// Properties of the reverse direction; with `queue`, `red` and `mark` are not inherited.
+/// Properties of the reverse direction; with `queue`, `red`, `mark` and `discipline` are not inherited.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackSpec {
@@ -354,6 +362,9 @@ pub struct BackSpec {
     /// Threshold above which ECN-capable packets are marked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<Text<Limit>>,
+    /// Queue discipline, in place of FIFO order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<DisciplineSpec>,
     /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]

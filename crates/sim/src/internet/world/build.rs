@@ -10,6 +10,7 @@ use crate::internet::atm;
 use crate::internet::engine::{Engine, Source};
 use crate::internet::error::NetworkError;
 use crate::internet::medium::classes::Classes;
+use crate::internet::medium::ports::Ports;
 use crate::internet::medium::processor::NodeCpu;
 use crate::internet::medium::{Medium, NodeState};
 use crate::internet::network::{CpuCost, Network, NodeIndex, Traffic};
@@ -46,6 +47,7 @@ impl<'a> Internet<'a> {
             steps: 0,
             others: 0,
         };
+        world.add_ports(network, &built.names);
         world.add_nodes(network, built.endpoints);
         world.add_flows(network);
         world.add_backbone(network)?;
@@ -72,6 +74,19 @@ impl<'a> Internet<'a> {
         let is_large = world.ahead.is_some();
         world.medium.lay_paths(network, conversations, is_large);
         Ok(world)
+    }
+
+    /// Builds the queues with a discipline.
+    fn add_ports(&mut self, network: &Network, names: &[String]) {
+        let medium = &mut self.medium;
+        let source = |n, name: &str| medium.engine.add(Source::Port(n), name);
+        let ports = Ports::new(network, names, source);
+        for pipe in ports.iter().flat_map(Ports::pipes) {
+            // What it takes is sent immediately.
+            medium.pipes[pipe as usize].take_all();
+        }
+        medium.has_queues = ports.is_some();
+        medium.ports = ports.map(Box::new);
     }
 
     fn add_nodes(&mut self, network: &Network, endpoints: Vec<(Endpoint, NodeIndex)>) {
@@ -165,6 +180,7 @@ impl<'a> Internet<'a> {
         let mets = Mets::new(network, nodes, medium)?;
         self.mets = Some(Box::new(mets));
         let classes = Classes::new(network, |n, name| medium.engine.add(Source::Class(n), name))?;
+        medium.has_queues |= classes.is_some();
         medium.classes = classes.map(Box::new);
         for pipe in medium.classes.iter().flat_map(|classes| classes.pipes()) {
             medium.pipes[pipe as usize].take_all();

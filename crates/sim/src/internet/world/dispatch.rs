@@ -74,6 +74,7 @@ impl Internet<'_> {
                 self.wake_mets();
                 self.medium.wake_class(n);
             }
+            Source::Port(n) => medium.serve_port(n),
             Source::Warm => {
                 medium.engine.kernel.schedule(source, None);
                 // All threads see it, and it is one event.

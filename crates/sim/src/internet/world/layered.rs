@@ -164,6 +164,7 @@ fn plan(net: scenario::Network) -> Network {
             mtu: MAX_MTU,
             // Faults of links are those of the stations.
             down: Default::default(),
+            disciplines: Default::default(),
         }
     });
     Network {

@@ -326,6 +326,9 @@ impl<'a> Internet<'a> {
         if let Some(classes) = &mut self.medium.classes {
             classes.restart();
         }
+        if let Some(ports) = &mut self.medium.ports {
+            ports.restart();
+        }
         if let Some(transfers) = &mut self.transfers {
             transfers.restart();
         }
@@ -346,12 +349,7 @@ impl<'a> Internet<'a> {
                 .transfers
                 .as_mut()
                 .map_or(Vec::new(), |it| it.report(since, &self.tcp, &self.medium)),
-            queues: self
-                .medium
-                .pipes
-                .iter()
-                .map(|it| it.report(self.medium.engine.now, since))
-                .collect(),
+            queues: self.medium.queue_reports(since).collect(),
             applications: self.apps.as_ref().map_or(Vec::new(), Apps::report),
             node_drops: self.medium.drops,
             atm: self

@@ -125,7 +125,10 @@ impl Internet<'_> {
         }
         let at = self.medium.engine.now;
         for (n, pipe) in self.medium.pipes.iter().enumerate() {
-            let (queue, bytes) = pipe.state(at);
+            let (mut queue, bytes) = pipe.state(at);
+            if let Some(ports) = &self.medium.ports {
+                ports.add_state(n as u32, &mut queue);
+            }
             let grown = series.queues.grown(n, bytes);
             let is_used = bytes > 0 || queue.bytes.is_some_and(|bytes| bytes > 0);
             if is_used || queue.dropped > 0 {

@@ -25,6 +25,8 @@ pub(super) struct Built {
     pub endpoints: Vec<(Endpoint, NodeIndex)>,
     /// The order of packets that arrive at one instant.
     pub lines: Lines,
+    /// Names of the directions of links, no two alike.
+    pub names: Vec<String>,
 }
 
 pub(super) fn build(network: &Network, turns: Turns) -> Result<Built, NetworkError> {
@@ -86,6 +88,7 @@ pub(super) fn build(network: &Network, turns: Turns) -> Result<Built, NetworkErr
         addresses: Addresses::new(network),
         endpoints: endpoints(network)?,
         lines,
+        names,
     })
 }
 
