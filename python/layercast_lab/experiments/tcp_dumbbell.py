@@ -116,6 +116,8 @@ def scenario(told: dict[str, Any]) -> dict[str, Any]:
     if told["red"]:
         red = {"min": told["red_min"], "max": told["red_max"], "max_p": told["red_max_p"]}
         trunk["red"] = red | {"weight": told["red_weight"], "gentle": True}
+    if "aqm" in told:
+        trunk["discipline"] = {told["aqm"]: {}}
     buffer = told["window"] * told["mss"]
     starts = enumerate(told["starts"].split(), 1)
     return {
@@ -154,7 +156,7 @@ def scenario(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours(told: dict[str, Any]) -> dict[str, Any]:
-    """Runs `layercast sim`; the goodputs as the programs of the peers print them."""
+    """Runs `layercast sim`; goodputs as the programs of the peers print them, and the wait at the trunk."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "dumbbell.toml")
         text = scenario(told)
@@ -163,7 +165,8 @@ def ours(told: dict[str, Any]) -> dict[str, Any]:
     if done.returncode:
         raise layercast.LayercastError(done.stderr.strip())
     summary = json.loads(done.stdout)
-    return {"goodputs": [flow["goodput_bps"] for flow in summary["flows"]]}
+    goodputs = [flow["goodput_bps"] for flow in summary["flows"]]
+    return {"goodputs": goodputs, "mean_wait": summary["queues"][0]["mean_wait"]}
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@
 #include "ns3/point-to-point-module.h"
 #include "ns3/traffic-control-module.h"
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <sstream>
+#include <vector>
 
 using namespace ns3;
 
@@ -21,6 +23,9 @@ namespace
 std::map<std::string, std::string> given;
 uint64_t hops = 0;
 uint64_t drops = 0;
+uint64_t marks = 0;
+/// Seconds in the queueing discipline of the trunk, after the warm-up.
+std::vector<double> sojourns;
 
 double
 Number(const std::string& name)
@@ -44,6 +49,21 @@ void
 CountDiscDrop(Ptr<const QueueDiscItem>)
 {
     ++drops;
+}
+
+void
+CountMark(Ptr<const QueueDiscItem>, const char*)
+{
+    ++marks;
+}
+
+void
+KeepSojourn(Time sojourn)
+{
+    if (Simulator::Now().GetSeconds() >= Number("warm_up"))
+    {
+        sojourns.push_back(sojourn.GetSeconds());
+    }
 }
 
 /// The header of PPP takes 2 bytes more than IP: with this rate a full packet takes as long as without.
@@ -97,8 +117,10 @@ main(int argc, char** argv)
     // With a queueing discipline above it the device keeps one packet waiting, which the
     // discipline does not see: limit and thresholds are one packet lower there.
     bool red = Number("red") != 0;
+    std::string aqm = given.count("aqm") ? given.at("aqm") : "";
+    bool disciplined = red || !aqm.empty();
     auto limit = static_cast<uint32_t>(Number("queue"));
-    trunk.SetQueue("ns3::DropTailQueue", "MaxSize", QueueSizeValue(QueueSize(PACKETS, red ? 1 : limit)));
+    trunk.SetQueue("ns3::DropTailQueue", "MaxSize", QueueSizeValue(QueueSize(PACKETS, disciplined ? 1 : limit)));
     NetDeviceContainer middle = trunk.Install(routers);
 
     PointToPointHelper access;
@@ -148,13 +170,42 @@ main(int argc, char** argv)
         QueueDiscContainer discs = disc.Install(middle);
         discs.Get(0)->TraceConnectWithoutContext("Drop", MakeCallback(&CountDiscDrop));
     }
+    else if (!aqm.empty())
+    {
+        TrafficControlHelper disc;
+        QueueSizeValue most(QueueSize(PACKETS, limit));
+        if (aqm == "pie")
+        {
+            disc.SetRootQueueDisc("ns3::PieQueueDisc",
+                                  "MaxSize", most,
+                                  "MeanPktSize", UintegerValue(mss + 40),
+                                  "QueueDelayReference", TimeValue(MilliSeconds(15)),
+                                  "Tupdate", TimeValue(MilliSeconds(15)),
+                                  "Supdate", TimeValue(MilliSeconds(0)),
+                                  "MaxBurstAllowance", TimeValue(MilliSeconds(150)),
+                                  "A", DoubleValue(0.125),
+                                  "B", DoubleValue(1.25));
+        }
+        else if (aqm == "codel")
+        {
+            disc.SetRootQueueDisc("ns3::CoDelQueueDisc", "MaxSize", most, "MinBytes", UintegerValue(1500));
+        }
+        else
+        {
+            disc.SetRootQueueDisc("ns3::FqCoDelQueueDisc", "MaxSize", most);
+        }
+        QueueDiscContainer discs = disc.Install(middle);
+        discs.Get(0)->TraceConnectWithoutContext("Drop", MakeCallback(&CountDiscDrop));
+        discs.Get(0)->TraceConnectWithoutContext("Mark", MakeCallback(&CountMark));
+        discs.Get(0)->TraceConnectWithoutContext("SojournTime", MakeCallback(&KeepSojourn));
+    }
     else
     {
         // A full device stops the layer above, which then drops.
         routers.Get(0)->GetObject<TrafficControlLayer>()->TraceConnectWithoutContext("TcDrop",
                                                                                      MakeCallback(&CountDrop));
     }
-    assign(middle, red);
+    assign(middle, disciplined);
     Count(middle.Get(0));
     Count(middle.Get(1));
 
@@ -194,7 +245,20 @@ main(int argc, char** argv)
     {
         std::cout << (n ? "," : "") << 8.0 * (sinks[n]->GetTotalRx() - before[n]) / over;
     }
-    std::cout << "], \"drops\": " << drops << ", \"hops\": " << hops << "}" << std::endl;
+    std::cout << "], \"drops\": " << drops << ", \"hops\": " << hops;
+    if (!sojourns.empty())
+    {
+        double sum = 0;
+        for (double one : sojourns)
+        {
+            sum += one;
+        }
+        std::sort(sojourns.begin(), sojourns.end());
+        auto quantile = [&](double q) { return sojourns[static_cast<std::size_t>(q * (sojourns.size() - 1))]; };
+        std::cout << ", \"mean_wait\": " << sum / sojourns.size() << ", \"p50\": " << quantile(0.5)
+                  << ", \"p95\": " << quantile(0.95) << ", \"marks\": " << marks;
+    }
+    std::cout << "}" << std::endl;
     Simulator::Destroy();
     return 0;
 }
