@@ -55,9 +55,15 @@ struct Host {
 }
 
 impl Host {
-    fn new() -> Host {
+    /// Nothing where the kernel keeps too few datagrams for a test that it may not drop one in.
+    fn new() -> Option<Host> {
+        let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+        if most.trim().parse::<u64>().unwrap() < 4 << 20 {
+            eprintln!("skipped: net.core.rmem_max is less than 4 MiB");
+            return None;
+        }
         let sockets = [0, 1].map(|_| UdpSocket::bind(LOCALHOST).unwrap());
-        Host {
+        Some(Host {
             udp: Udp::bind(LOCALHOST).unwrap(),
             intake: Intake::new(),
             two: Two {
@@ -68,7 +74,7 @@ impl Host {
             },
             sockets,
             sent: [0; 2],
-        }
+        })
     }
 
     fn send(&mut self, from: usize, count: u32, len: usize) {
@@ -113,7 +119,9 @@ impl Host {
 #[tokio::test]
 async fn a_neighbour_that_floods_loses_its_own_datagrams_only() {
     for is_forged in [false, true] {
-        let mut host = Host::new();
+        let Some(mut host) = Host::new() else {
+            return;
+        };
         host.two.is_forged = is_forged;
         for _ in 0..20 {
             host.send(1, 4, LEN);
@@ -137,7 +145,9 @@ async fn a_neighbour_that_floods_loses_its_own_datagrams_only() {
 /// What the kernel could keep while the host was held up is not dropped here.
 #[tokio::test]
 async fn a_burst_after_a_stall_is_whole() {
-    let mut host = Host::new();
+    let Some(mut host) = Host::new() else {
+        return;
+    };
     for _ in 0..3 {
         host.send(0, 1_200, LEN);
         host.send(1, 400, LEN);
@@ -153,7 +163,9 @@ async fn a_burst_after_a_stall_is_whole() {
 /// Neither with little traffic nor under a flood, once there are buffers.
 #[tokio::test]
 async fn a_datagram_takes_no_memory() {
-    let mut host = Host::new();
+    let Some(mut host) = Host::new() else {
+        return;
+    };
     host.two.processed = [0, 1].map(|_| Vec::with_capacity(100_000));
     for flood in [10, 600] {
         for turn in 0..20 {
@@ -174,7 +186,9 @@ async fn a_datagram_takes_no_memory() {
 /// Datagrams that no small buffer holds are queued as well, and those of each neighbour stay in order.
 #[tokio::test]
 async fn long_datagrams_share_what_there_is() {
-    let mut host = Host::new();
+    let Some(mut host) = Host::new() else {
+        return;
+    };
     for len in [9_000, 100, 2_048, 2_049] {
         host.send(0, 20, len);
         host.send(1, 60, len);
