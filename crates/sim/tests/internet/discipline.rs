@@ -157,7 +157,7 @@ fn flow_queues_share_evenly_among_unlike_round_trips() {
     assert!(one < 0.95 && each > 0.98, "{one} {each}");
 }
 
-/// Marks take the place of drops, and nothing is sent again.
+/// Marks take the place of drops, and nothing is sent again for them.
 #[test]
 fn disciplines_mark_ecn_capable_packets() {
     for name in ["codel", "fq_codel", "pie"] {
@@ -165,12 +165,14 @@ fn disciplines_mark_ecn_capable_packets() {
         let marking = dumbbell(4, 4, 50, 40, &trunk(true)) + "tcp = \"ecn\"\n";
         let marked = run(&marking);
         let queue = &marked.queues[0];
+        // What is sent again cannot be marked (RFC 3168 6.1.5), so that PIE may drop it.
         assert!(
-            queue.marked > 10 && queue.dropped_red == 0,
+            queue.marked > 10 && 20 * queue.dropped_red < queue.marked,
             "{name} {queue:?}"
         );
         let sum = |of: fn(&FlowReport) -> u64| marked.flows.iter().map(of).sum::<u64>();
-        assert_eq!(sum(|it| it.retransmitted), 0, "{name}");
+        let again = sum(|it| it.retransmitted);
+        assert!(again == 0 || queue.dropped_red > 0, "{name} {again}");
         assert!(sum(|it| it.ecn_reductions) > 5, "{name}");
         // A discipline that does not mark, or whose packets cannot be marked, drops.
         let dropped = run(&(dumbbell(4, 4, 50, 40, &trunk(false)) + "tcp = \"ecn\"\n"));
