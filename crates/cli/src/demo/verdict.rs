@@ -9,6 +9,8 @@ pub struct Promise {
     /// Base-layer frames lost by all receivers together, those sent while the session channel was down included; 0
     /// is promised.
     pub base_lost: u64,
+    /// Those among them that were sent while the session channel was down: a receiver does not count them as lost.
+    pub base_outage: u64,
     /// Base-layer frames that arrived after their deadline; 0 is promised.
     pub base_late: u64,
     /// Layer changes inside a GOP; 0 is promised.
@@ -60,6 +62,7 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
     let base_lost = lost + outage + missed.sum::<u64>();
     Promise {
         base_lost,
+        base_outage: outage,
         base_late,
         off_boundary,
         levels_match,
@@ -92,7 +95,14 @@ impl Promise {
         let count = |n: u64, what: &str| format!("  {} {n} {what}\n", mark(n == 0));
         let match_text = if self.levels_match { "equal" } else { "differ" };
         let mut text = format!("promise {}\n", if self.kept { "KEPT" } else { "BROKEN" });
-        text += &count(self.base_lost, "base-layer frames lost");
+        let of_outage = match self.base_outage {
+            0 => String::new(),
+            n => format!(", {n} of them while the session channel was down"),
+        };
+        text += &count(
+            self.base_lost,
+            &format!("base-layer frames lost{of_outage}"),
+        );
         text += &count(self.base_late, "base-layer frames late");
         text += &count(self.off_boundary, "layer changes off a GOP boundary");
         text += &format!(
@@ -189,6 +199,8 @@ mod tests {
         measured[0]["outage"] = json!({"BL": 2, "E1": 6, "E2": 16});
         let promise = judge(&measured, &measured, &wide(), END);
         assert_eq!((promise.base_lost, promise.kept), (2, false));
+        let text = "  FAIL 2 base-layer frames lost, 2 of them while the session channel was down\n";
+        assert!(promise.render().contains(text), "{}", promise.render());
     }
 
     #[test]

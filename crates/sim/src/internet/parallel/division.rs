@@ -56,7 +56,7 @@ impl Division {
 /// Why a network cannot be divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Indivisible {
-    /// It has more than TCP and UDP flows between two hosts each: applications, XTP, METS, ATM.
+    /// It has more than TCP and UDP flows between two hosts each: generators, applications, XTP, METS, ATM.
     Mixed,
     /// The paths of packets are not known beforehand: routers have processors.
     Processors,
@@ -70,7 +70,7 @@ impl Display for Indivisible {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Indivisible::Mixed => {
-                "only TCP and UDP flows can be divided, not applications, XTP, METS or ATM"
+                "only TCP and UDP flows can be divided, not generators, applications, XTP, METS or ATM"
             }
             Indivisible::Processors => "the processors of its routers decide when packets continue",
             Indivisible::Disciplines => {
