@@ -199,7 +199,8 @@ mod tests {
         measured[0]["outage"] = json!({"BL": 2, "E1": 6, "E2": 16});
         let promise = judge(&measured, &measured, &wide(), END);
         assert_eq!((promise.base_lost, promise.kept), (2, false));
-        let text = "  FAIL 2 base-layer frames lost, 2 of them while the session channel was down\n";
+        let text =
+            "  FAIL 2 base-layer frames lost, 2 of them while the session channel was down\n";
         assert!(promise.render().contains(text), "{}", promise.render());
     }
 
