@@ -11,6 +11,7 @@ pub mod discipline;
 mod engine;
 mod error;
 mod generated;
+mod limit;
 mod measure;
 mod medium;
 mod network;

@@ -11,6 +11,7 @@ use layercast_workload::dist::Distribution;
 use layercast_xtp::XtpConfig;
 
 use super::discipline::Discipline;
+pub use super::limit::Limit;
 use crate::ties::Ties;
 
 /// A node of an internetwork, by its place in [`Network::nodes`].
@@ -194,17 +195,6 @@ pub struct Queue {
     pub red: Option<Red>,
     /// Packets that find more than that waiting are marked, if they are ECN-capable.
     pub mark: Option<Limit>,
-}
-
-/// A bound of a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Limit {
-    /// None.
-    Unlimited,
-    /// This number of packets.
-    Packets(u32),
-    /// This number of bytes.
-    Bytes(u64),
 }
 
 /// Random early detection (Floyd and Jacobson 1993), gentle if asked for (Floyd 2000), in packets.

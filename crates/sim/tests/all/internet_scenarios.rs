@@ -243,6 +243,16 @@ fn warnings_name_what_will_surprise() {
         &marking("20 packets", "off")[..],
         [Warning::MarksNothing { link }] if link == "hub->host1"
     ));
+    for discipline in ["codel", "fq_codel", "pie"] {
+        let queue =
+            format!("queue = \"64 packets\", discipline = {{ {discipline} = {{ ecn = true }} }}");
+        let text = ready_made("star").replace("queue = \"64 packets\"", &queue);
+        let warned = |ecn: &str| {
+            let text = format!("{text}\n[tcp.default]\necn = \"{ecn}\"\n");
+            resolve(&text).warnings().len()
+        };
+        assert_eq!((warned("off"), warned("rfc3168")), (1, 0), "{discipline}");
+    }
 }
 
 #[test]

@@ -20,6 +20,9 @@ const ORDER: &[&str] = &[
     "summary",
     // Internetworks: what is to be simulated, and what is reported.
     "internet/error",
+    "internet/limit",
+    "internet/medium/ecmp",
+    "internet/discipline",
     "internet/network",
     "internet/generated",
     "internet/series",
@@ -29,7 +32,6 @@ const ORDER: &[&str] = &[
     "internet/engine",
     // What carries packets; the backbone is a part of it.
     "internet/medium/user",
-    "internet/medium/ecmp",
     "internet/medium/peered",
     "internet/medium/packet",
     "internet/medium/pipe",

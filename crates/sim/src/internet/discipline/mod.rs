@@ -80,8 +80,8 @@ pub use port::{DropCause, Port};
 
 pub(super) use port::Inside;
 
+use super::limit::Limit;
 use super::medium::ecmp::FlowMark;
-use super::network::Limit;
 
 /// A packet in a queue.
 ///
@@ -202,6 +202,16 @@ impl Discipline {
             Discipline::FqCoDel(_) => "fq_codel",
             Discipline::Pie(_) => "pie",
             Discipline::Own(factory) => factory.name(),
+        }
+    }
+
+    /// Whether it marks ECN-capable packets, as far as that is known.
+    pub(super) fn marks(&self) -> bool {
+        match self {
+            Discipline::CoDel(config) => config.ecn,
+            Discipline::FqCoDel(config) => config.codel.ecn,
+            Discipline::Pie(config) => config.ecn,
+            Discipline::Own(_) => false,
         }
     }
 

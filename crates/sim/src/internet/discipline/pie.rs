@@ -170,7 +170,7 @@ impl QueueDiscipline for Pie {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::internet::network::Limit;
+    use crate::internet::limit::Limit;
 
     /// In front of a link of 10 Mbit/s.
     fn pie(bytes: u64) -> Pie {

@@ -3,7 +3,7 @@
 use layercast_core::{Rate, Stream, Time};
 
 use super::Item;
-use crate::internet::network::Limit;
+use crate::internet::limit::Limit;
 
 /// Why a discipline drops a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

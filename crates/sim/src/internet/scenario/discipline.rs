@@ -39,10 +39,10 @@ impl DisciplineSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoDelSpec {
-    /// Delay above which a queue is too long if it stays there.
+    /// Delay above which a queue is too long if it stays there, from 1us on.
     #[schemars(extend("pattern" = above_zero_to(100)))]
     pub target: Text<Span>,
-    /// How long it stays above the target before the first drop: about the longest round trip.
+    /// How long it stays above the target before the first drop: about the longest round trip, from 1us on.
     #[schemars(extend("pattern" = above_zero_to(100)))]
     pub interval: Text<Span>,
     /// ECN-capable packets are marked instead of dropped.
@@ -69,10 +69,10 @@ impl Default for CoDelSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FqCoDelSpec {
-    /// Delay above which the queue of a flow is too long if it stays there.
+    /// Delay above which the queue of a flow is too long if it stays there, from 1us on.
     #[schemars(extend("pattern" = above_zero_to(100)))]
     pub target: Text<Span>,
-    /// How long it stays above the target before the first drop: about the longest round trip.
+    /// How long it stays above the target before the first drop: about the longest round trip, from 1us on.
     #[schemars(extend("pattern" = above_zero_to(100)))]
     pub interval: Text<Span>,
     /// ECN-capable packets are marked instead of dropped.
@@ -131,10 +131,10 @@ impl FqCoDelSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PieSpec {
-    /// The delay that it keeps.
+    /// The delay that it keeps, from 1us on.
     #[schemars(extend("pattern" = above_zero_to(100)))]
     pub target: Text<Span>,
-    /// How often the probability of drops is computed.
+    /// How often the probability of drops is computed, from 100us on.
     #[schemars(extend("pattern" = above_zero_to(100)))]
     pub update: Text<Span>,
     /// For how long a queue that was short may be long.

@@ -239,7 +239,7 @@ pub(super) fn network(
             let link = all.peering(place, network, &ends, sets)?;
             if peering.class_queue && !link.is_some_and(can_have) {
                 let accepted = format!(
-                    "false, or a link between the two nodes, without RED and with an MTU of {LEAST_MTU} bytes or more"
+                    "false, or a link between the two nodes, without RED or a discipline, and with an MTU of {LEAST_MTU} bytes or more"
                 );
                 let field = place.field("class_queue");
                 return Err(ScenarioError::value(field, true, accepted));

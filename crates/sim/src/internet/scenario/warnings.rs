@@ -4,6 +4,7 @@ use std::fmt;
 
 use layercast_tcp::EcnMode;
 
+use crate::internet::discipline::Discipline;
 use crate::internet::network::{AtmEnd, Limit, Network, NodeIndex, Queue, Role};
 
 /// A configuration that works, but not as its author may think.
@@ -141,7 +142,10 @@ impl Network {
                     let link = format!("{}->{}", name(from), name(to));
                     warnings.push(Warning::MarkAboveQueue { link });
                 }
-                let marks = queue.mark.is_some() || queue.red.is_some_and(|red| red.ecn);
+                let discipline = link.disciplines[way].as_ref();
+                let marks = queue.mark.is_some()
+                    || queue.red.is_some_and(|red| red.ecn)
+                    || discipline.is_some_and(Discipline::marks);
                 if marks && !has_ecn && !is_told {
                     is_told = true;
                     let link = format!("{}->{}", name(from), name(to));
