@@ -89,9 +89,11 @@ paste -d' ' <(sums 0) <(sums 1) <(awk '{ print $2 }' "$work/switches.sums") | aw
         if (changes < 14 || at[14] - at[1] > 20) { print changes " changes of the rendition"; exit 1 }
         print "switches: 650 pictures, each of a rendition; 14 changes in " at[14] - at[1] " s"
     }' || fail "switches: pictures"
+# A frame of sound is 21.3 ms, to which tsdemux adds what it estimates of the clock: 22.7 ms were seen where the stream has exact times. A
+# missing frame would make it 42.7 ms.
 grep -E '^[0-9]:[0-9:.]+ [0-9a-f]{40}$' "$work/switches.out" | awk -F'[: ]' '
     { at = 3600 * $1 + 60 * $2 + $3 }
-    NR > 1 && (at - last > 0.0225 || at <= last) { print "sound jumps from " last " to " at; exit 1 }
+    NR > 1 && (at - last > 0.032 || at <= last) { print "sound jumps from " last " to " at; exit 1 }
     { last = at }
     END { if (NR < 1200) { print NR " frames of sound"; exit 1 } print "switches: " NR " frames of sound without a gap" }
     ' || fail "switches: sound"
