@@ -15,6 +15,7 @@ mod pool;
 mod ring;
 mod shepherd;
 mod stats;
+pub mod study;
 mod transmit;
 mod vc;
 

@@ -4,9 +4,9 @@ use layercast_core::Span;
 use layercast_host::Network;
 use layercast_host::jitter::{Jitter, JitterReport, Scheduling};
 
-use super::named;
+use super::{Shown, named};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{print, print_json};
 use crate::units;
 
 const SCHEDULINGS: &str = "fcfs, softirq, softirq-priority, priority, preemptive, deadline";
@@ -92,29 +92,16 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn describe(report: &JitterReport) -> String {
-    let mut table = Table::new(&["", "value"]);
+    let shown = Shown {
+        frames: report.frames,
+        variance_ms2: report.variance_ms2,
+        periods_ms: [report.max_period_ms, report.min_period_ms],
+        before: ("at the network interface", report.network_variance_ms2),
+        missed: report.missed,
+        transfer_packets_per_s: report.transfer_packets_per_s,
+    };
+    let mut table = shown.table();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    row("frames shown", report.frames.to_string());
-    row(
-        "time between two frames, variance",
-        format!("{:.1} ms²", report.variance_ms2),
-    );
-    row(
-        "longest, shortest",
-        format!(
-            "{:.1} ms, {:.1} ms",
-            report.max_period_ms, report.min_period_ms
-        ),
-    );
-    row(
-        "variance at the network interface",
-        format!("{:.2} ms²", report.network_variance_ms2),
-    );
-    row("frames more than a period late", report.missed.to_string());
-    row(
-        "packets of transfers",
-        format!("{:.0}/s", report.transfer_packets_per_s),
-    );
     if let (Some(share), Some(starved)) = (report.program_share, report.program_starved_ms) {
         row(
             "processor for the program",

@@ -8,6 +8,7 @@ mod transfer;
 use clap::{Args, Subcommand};
 
 use crate::failure::Outcome;
+use crate::output::Table;
 
 /// `layercast nif`.
 #[derive(Debug, Args)]
@@ -50,6 +51,44 @@ pub fn run(args: &Nif) -> Outcome {
         NifCommand::Transfer(args) => transfer::run(args),
         NifCommand::Sockets(args) => sockets::run(args),
         NifCommand::Buffers(args) => buffers::run(args),
+    }
+}
+
+/// What a host did with a video and transfers beside it.
+struct Shown {
+    frames: u32,
+    variance_ms2: f64,
+    /// The longest and the shortest time between two frames.
+    periods_ms: [f64; 2],
+    /// Where the frames were observed before this host processed them, and the variance there.
+    before: (&'static str, f64),
+    missed: u32,
+    transfer_packets_per_s: f64,
+}
+
+impl Shown {
+    /// The table of it, for more rows.
+    fn table(&self) -> Table {
+        let mut table = Table::new(&["", "value"]);
+        let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+        let (Shown { frames, missed, .. }, [longest, shortest]) = (self, self.periods_ms);
+        row("frames shown", frames.to_string());
+        row(
+            "time between two frames, variance",
+            format!("{:.1} ms²", self.variance_ms2),
+        );
+        row(
+            "longest, shortest",
+            format!("{longest:.1} ms, {shortest:.1} ms"),
+        );
+        let (place, variance) = self.before;
+        row(&format!("variance {place}"), format!("{variance:.2} ms²"));
+        row("frames more than a period late", missed.to_string());
+        row(
+            "packets of transfers",
+            format!("{:.0}/s", self.transfer_packets_per_s),
+        );
+        table
     }
 }
 

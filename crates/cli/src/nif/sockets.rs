@@ -3,9 +3,9 @@
 use layercast_core::Span;
 use layercast_net::{Beside, BesideReport, Order};
 
-use super::named;
+use super::{Shown, named};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{print, print_json};
 use crate::units;
 
 /// `layercast nif sockets`.
@@ -80,29 +80,16 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn describe(report: &BesideReport) -> String {
-    let mut table = Table::new(&["", "value"]);
+    let shown = Shown {
+        frames: report.frames,
+        variance_ms2: report.variance_ms2,
+        periods_ms: [report.max_period_ms, report.min_period_ms],
+        before: ("as they were sent", report.sent_variance_ms2),
+        missed: report.missed,
+        transfer_packets_per_s: report.transfer_packets_per_s,
+    };
+    let mut table = shown.table();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    row("frames shown", report.frames.to_string());
-    row(
-        "time between two frames, variance",
-        format!("{:.1} ms²", report.variance_ms2),
-    );
-    row(
-        "longest, shortest",
-        format!(
-            "{:.1} ms, {:.1} ms",
-            report.max_period_ms, report.min_period_ms
-        ),
-    );
-    row(
-        "variance as they were sent",
-        format!("{:.2} ms²", report.sent_variance_ms2),
-    );
-    row("frames more than a period late", report.missed.to_string());
-    row(
-        "packets of transfers",
-        format!("{:.0}/s", report.transfer_packets_per_s),
-    );
     row(
         "longest wait of a transfer",
         format!("{:.0} ms", report.transfer_starved_ms),

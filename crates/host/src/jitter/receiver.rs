@@ -6,6 +6,7 @@ use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Stream, Time};
 use layercast_nif::ClientId;
 use layercast_nif::cpu::{Class, Cpu, CpuConfig, Level, ThreadId, ThreadSpec};
+use layercast_nif::study::ServiceTimes;
 use layercast_tcp::{ConnId, Ecn, Endpoint};
 use layercast_wire::{IpBody, Ipv4Packet, Payload};
 
@@ -41,7 +42,7 @@ pub(super) struct Receiver {
     pub cpu: Cpu<Job>,
     pub tcp: Endpoint,
     connections: Vec<ConnId>,
-    service: Stream,
+    service: ServiceTimes,
     program: Option<ThreadId>,
     /// Packets of video and others that the handler has not begun: what each costs, and when it came.
     pending: [VecDeque<(ClientId, Span, Time)>; 2],
@@ -108,7 +109,11 @@ impl Receiver {
             cpu,
             tcp,
             connections: Vec::new(),
-            service: Stream::new(config.seed, "host/service"),
+            service: ServiceTimes::new(
+                Stream::new(config.seed, "host/service"),
+                config.video_service,
+                config.service,
+            ),
             program,
             pending: [VecDeque::new(), VecDeque::new()],
             is_handling: false,
@@ -156,11 +161,7 @@ impl Receiver {
             return;
         };
         let is_video = circuit == VIDEO;
-        let demand = match is_video {
-            true => self.config.video_service.as_secs_f64() * (0.8 + 0.4 * self.service.unit()),
-            false => self.service.exponential(self.config.service.as_secs_f64()),
-        };
-        let demand = Span::from_secs_f64(demand);
+        let demand = self.service.draw(is_video);
         match self.config.scheduling {
             Scheduling::Softirq | Scheduling::SoftirqPriority => {
                 let demand = demand + self.steps(|path| path.in_softirq);

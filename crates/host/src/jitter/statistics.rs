@@ -35,14 +35,6 @@ pub struct JitterReport {
     pub dropped: u64,
 }
 
-/// Mean and variance of values.
-pub(super) fn moments(values: &[f64]) -> (f64, f64) {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|it| (it - mean).powi(2)).sum();
-    (mean, squares / count)
-}
-
 /// Times between values.
 pub(super) fn periods(times_ms: &[f64]) -> Vec<f64> {
     times_ms.windows(2).map(|it| it[1] - it[0]).collect()

@@ -1,10 +1,11 @@
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Stream, Time};
+use layercast_nif::study::moments;
 use layercast_wire::Ipv4Packet;
 
 use super::receiver::{Received, Receiver};
 use super::source::{Source, VIDEO};
-use super::statistics::{JitterReport, moments, periods};
+use super::statistics::{JitterReport, periods};
 use super::{Jitter, PERIOD};
 use crate::events::Events;
 use crate::line::Line;

@@ -6,6 +6,7 @@ use std::{hint, io};
 
 use layercast_core::{Span, Stream, Time};
 use layercast_nif::cpu::{Class, Dispatcher, ThreadId, ThreadSpec};
+use layercast_nif::study::{ServiceTimes, moments};
 use layercast_nif::{
     Action, Buf, Circuits, ClientId, Memory, Policy, Shepherd, Type, Vc, VcDriver,
 };
@@ -23,7 +24,7 @@ pub(super) struct Receiver {
     clients: Vec<ClientId>,
     threads: Vec<ThreadId>,
     ready: Dispatcher<()>,
-    service: Stream,
+    service: ServiceTimes,
     /// When each frame was sent and shown.
     frames: Vec<(Time, Time)>,
     packets: u64,
@@ -42,7 +43,11 @@ impl Receiver {
             clients: Vec::new(),
             threads: Vec::new(),
             ready: Dispatcher::new(),
-            service: Stream::new(config.seed, "beside/service"),
+            service: ServiceTimes::new(
+                Stream::new(config.seed, "beside/service"),
+                config.video_service,
+                config.service,
+            ),
             frames: Vec::with_capacity(config.frames as usize),
             packets: 0,
             since: None,
@@ -121,11 +126,7 @@ impl Receiver {
         let Some(packet) = client.and_then(Shepherd::next_packet) else {
             return;
         };
-        let demand = match at {
-            VIDEO => self.config.video_service.as_secs_f64() * (0.8 + 0.4 * self.service.unit()),
-            _ => self.service.exponential(self.config.service.as_secs_f64()),
-        };
-        let done = clock.now() + Span::from_secs_f64(demand);
+        let done = clock.now() + self.service.draw(at == VIDEO);
         let mut now = clock.now();
         while now < done {
             hint::spin_loop();
@@ -168,10 +169,10 @@ impl Receiver {
         let starved = transfers.map(|it| self.ready.thread_use(*it).starved_for);
         BesideReport {
             frames: self.frames.len() as u32,
-            variance_ms2: variance(&shown),
+            variance_ms2: moments(&shown).1,
             max_period_ms: shown.iter().copied().fold(0.0, f64::max),
             min_period_ms: shown.iter().copied().reduce(f64::min).unwrap_or(0.0),
-            sent_variance_ms2: variance(&sent),
+            sent_variance_ms2: moments(&sent).1,
             missed: self.frames.iter().filter(late).count() as u32,
             transfer_packets_per_s: match seconds > 0.0 {
                 true => (self.packets - before) as f64 / seconds,
@@ -182,10 +183,4 @@ impl Receiver {
             dropped: self.driver.stats().drops.total(),
         }
     }
-}
-
-fn variance(values: &[f64]) -> f64 {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    values.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / count
 }

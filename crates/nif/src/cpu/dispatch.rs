@@ -79,11 +79,4 @@ impl<J> Dispatcher<J> {
         let thread = self.threads.get(thread.0 as usize);
         thread.map_or_else(ThreadUse::default, |it| it.usage)
     }
-
-    /// Jobs that a thread has to do, without the one that is being done.
-    pub fn backlog(&self, thread: ThreadId) -> usize {
-        self.threads
-            .get(thread.0 as usize)
-            .map_or(0, |it| it.queue.len())
-    }
 }
