@@ -202,17 +202,19 @@ impl Intake {
         inbound: &mut I,
         mut flush: impl FnMut(&mut I, &mut Udp),
     ) -> bool {
-        let more = match (self.is_crowded(now), self.active.is_empty()) {
+        let is_behind = !self.active.is_empty() || self.unread >= BEHIND;
+        // The neighbours are looked through by a host that does not keep up, not by each.
+        let more = if is_behind && self.is_crowded(now) {
+            (0..READ_AHEAD).all(|_| self.fetch(now, udp, inbound, Intake::queue))
+        } else if !self.active.is_empty() {
             // What was queued comes first.
-            (false, false) => true,
-            (true, is_empty) if !is_empty || self.unread >= BEHIND => {
-                (0..READ_AHEAD).all(|_| self.fetch(now, udp, inbound, Intake::queue))
-            }
-            _ => (0..BATCHES_PER_ITERATION).all(|_| {
+            true
+        } else {
+            (0..BATCHES_PER_ITERATION).all(|_| {
                 let some = self.fetch(now, udp, inbound, Intake::pass);
                 flush(inbound, udp);
                 some
-            }),
+            })
         };
         let waits = !self.active.is_empty() && {
             let waits = self.process(udp, inbound);
