@@ -165,11 +165,13 @@ fn disciplines_mark_ecn_capable_packets() {
         let marking = dumbbell(4, 4, 50, 40, &trunk(true)) + "tcp = \"ecn\"\n";
         let marked = run(&marking);
         let queue = &marked.queues[0];
-        // What is sent again cannot be marked (RFC 3168 6.1.5), so that PIE may drop it.
-        assert!(
-            queue.marked > 10 && 20 * queue.dropped_red < queue.marked,
-            "{name} {queue:?}"
-        );
+        // In the scenario of PIE the repair of a time-out in slow start still sends again, after the warm-up, what has arrived: a fault of the
+        // sender, whose time-out forgets what SACK reported. What is sent again cannot be marked (RFC 3168 6.1.5) and may be dropped.
+        let is_few = match name {
+            "pie" => 20 * queue.dropped_red < queue.marked,
+            _ => queue.dropped_red == 0,
+        };
+        assert!(queue.marked > 10 && is_few, "{name} {queue:?}");
         let sum = |of: fn(&FlowReport) -> u64| marked.flows.iter().map(of).sum::<u64>();
         let again = sum(|it| it.retransmitted);
         assert!(again == 0 || queue.dropped_red > 0, "{name} {again}");
