@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -21,13 +21,15 @@ def complain(text: str) -> None:
     errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def read_table(file: Path, schema: Mapping[str, pl.DataType], remedy: str) -> pl.DataFrame:
-    """The columns of `schema` of a Parquet file; ends the command if it has none like these."""
+def read_table(
+    file: Path, schema: Mapping[str, pl.DataType], remedy: str, more: Collection[str] = ()
+) -> pl.DataFrame:
+    """The columns of `schema` of a Parquet file, and of `more` those it has; ends the command without."""
     try:
         found = pl.read_parquet_schema(file)
         wrong = [name for name, kind in schema.items() if found.get(name) != kind]
         if not wrong:
-            return pl.read_parquet(file)
+            return pl.read_parquet(file, columns=[name for name in found if name in schema or name in more])
         error = f"no column {wrong[0]} of type {schema[wrong[0]]}"
     except (OSError, pl.exceptions.PolarsError) as failed:
         error = str(failed)

@@ -91,7 +91,7 @@ def series(
 def read(run: Path) -> pl.DataFrame:
     """The points that `layercast sim --series` wrote, one a row; ends the command if there are none."""
     file = run / "series.parquet" if run.is_dir() else run
-    return read_table(file, COLUMNS, "layercast sim SCENARIO --series FILE writes one")
+    return read_table(file, COLUMNS, "layercast sim SCENARIO --series FILE writes one", more=("down",))
 
 
 def choose(points: pl.DataFrame, names: list[str]) -> pl.DataFrame:

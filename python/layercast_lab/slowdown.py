@@ -41,7 +41,7 @@ def slowdown(
         transfers = read_table(
             file, COLUMNS, "layercast sim --out writes it if the scenario has [[generate]]"
         )
-        curves[run.name or str(run)] = curve(transfers.select(*COLUMNS))
+        curves[run.name or str(run)] = curve(transfers)
     if all(rows.is_empty() for rows in curves.values()):
         complain("error: no transfer ended before the end of its run; give the run a longer `duration`")
         raise typer.Exit(1)
