@@ -97,6 +97,11 @@ grep -E '^[0-9]:[0-9:.]+ [0-9a-f]{40}$' "$work/switches.out" | awk -F'[: ]' '
     { last = at }
     END { if (NR < 1200) { print NR " frames of sound"; exit 1 } print "switches: " NR " frames of sound without a gap" }
     ' || fail "switches: sound"
+# Each frame of it is the next one of the stream.
+grep -oE '[0-9a-f]{40}$' "$work/switches.out" >"$work/switches.sound"
+ffmpeg -nostdin -v error -i "$film" -map 0:a -c copy -f framehash -hash sha160 - | awk -F', *' '!/^#/ { print $6 }' >"$work/stream.sound"
+first=$(grep -nxm1 "$(head -1 "$work/switches.sound")" "$work/stream.sound" | cut -d: -f1) || fail "switches: sound of another stream"
+cmp <(tail -n "+$first" "$work/stream.sound" | head -n "$(wc -l <"$work/switches.sound")") "$work/switches.sound" || fail "switches: other sound"
 film=$work/renditions.ts
 
 # What `layercast join` writes of the flow at @NAME.url until its end, decoded: the last pictures of a program.
