@@ -39,6 +39,8 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         | Signal::Flows { .. }
         | Signal::Stats { .. }
         | Signal::Links { .. }
+        | Signal::Ping
+        | Signal::Pong
         | Signal::NameInUse { .. }
         | Signal::Error { .. } => None,
     }

@@ -304,6 +304,7 @@ async fn become_neighbour(target: &Remote, socket: &UdpSocket) -> Result<(), Fai
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     };
     let (mut receiver, mut sender) = channel.split();
     sender.send(&[hello.signal()]).await?;

@@ -337,6 +337,7 @@ impl Neighbour {
             group_repair: None,
             prompt: false,
             clocks: false,
+            pings: false,
         };
         let (say, to_say) = mpsc::channel(16);
         let (told, heard) = std::sync::mpsc::channel();

@@ -72,6 +72,9 @@ pub enum ChannelError {
     /// The neighbour does not read what it is sent.
     #[error("does not read what it is sent")]
     Slow,
+    /// The neighbour does not answer, although the connection stands.
+    #[error("said nothing for {} s: it was stopped, or its host has no time for it", DEAD_AFTER.as_secs())]
+    Silent,
 }
 
 /// What the loss of a connection is called.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
 use crate::error::CallError;
 use crate::hello::Hello;
+use crate::pulse::Pulse;
 use crate::random::{link_key, random_number};
 use crate::remote::Renewed;
 
@@ -236,6 +237,7 @@ impl Connection {
         let peer = PeerId(self.next.fetch_add(1, Ordering::Relaxed));
         let (queue, mut outgoing) = mpsc::channel(MAX_OUTGOING);
         let cut = CancellationToken::new();
+        let pulse = Pulse::new(hello.pings);
         let opened = PeerEvent::Opened(Box::new(Newcomer {
             peer,
             addr,
@@ -256,12 +258,12 @@ impl Connection {
             biased;
             () = self.stop.cancelled() => Ok(()),
             () = cut.cancelled() => Err(ChannelError::Slow),
-            ended = self.write(&mut sender, &mut outgoing) => ended,
-            ended = self.read(peer, &mut receiver) => ended,
+            ended = self.write(&mut sender, &mut outgoing, &pulse) => ended,
+            ended = self.read(peer, &mut receiver, &pulse) => ended,
         };
         if outgoing.is_closed() {
             // Closing with unread input would reset the connection and lose our last words.
-            let _ = timeout(LINGER, self.read(peer, &mut receiver)).await;
+            let _ = timeout(LINGER, self.read(peer, &mut receiver, &pulse)).await;
         }
         if matches!(ended, Err(ChannelError::Slow)) {
             self.counters.slow.fetch_add(1, Ordering::Relaxed);
@@ -274,10 +276,18 @@ impl Connection {
         &self,
         sender: &mut S,
         outgoing: &mut mpsc::Receiver<Signal>,
+        pulse: &Pulse,
     ) -> Result<(), ChannelError> {
         let mut batch = Vec::new();
-        while outgoing.recv_many(&mut batch, 64).await > 0 {
-            sender.send(&batch).await?;
+        loop {
+            tokio::select! {
+                biased;
+                count = outgoing.recv_many(&mut batch, 64) => match count {
+                    0 => break,
+                    _ => sender.send(&batch).await?,
+                },
+                signal = pulse.due() => sender.send(&[signal]).await?,
+            }
             batch.clear();
         }
         sender.close().await;
@@ -288,14 +298,18 @@ impl Connection {
         &self,
         peer: PeerId,
         receiver: &mut R,
+        pulse: &Pulse,
     ) -> Result<(), ChannelError> {
         loop {
             let before = receiver.malformed();
-            let received = receiver.recv().await;
+            let received = pulse.hear(receiver.recv()).await;
             self.count_malformed(before, receiver.malformed());
             let Some(signal) = received? else {
                 return Ok(());
             };
+            if pulse.takes(&signal) {
+                continue;
+            }
             if self
                 .events
                 .send(PeerEvent::Signal { peer, signal })

@@ -33,6 +33,8 @@ pub struct Hello {
     pub prompt: bool,
     /// It reads what the clocks of sources show.
     pub clocks: bool,
+    /// It answers [`Signal::Ping`].
+    pub pings: bool,
 }
 
 impl Hello {
@@ -51,6 +53,7 @@ impl Hello {
             group_repair: self.group_repair,
             prompt: self.prompt,
             clocks: self.clocks,
+            pings: self.pings,
         }
     }
 
@@ -70,6 +73,7 @@ impl Hello {
                 group_repair,
                 prompt,
                 clocks,
+                pings,
             } if !node.is_empty() => {
                 let link_key = link_key.map(|key| key.0.parse()).transpose();
                 Ok(Hello {
@@ -84,6 +88,7 @@ impl Hello {
                     group_repair,
                     prompt,
                     clocks,
+                    pings,
                 })
             }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),

@@ -77,6 +77,7 @@ pub async fn run_join(
         group_repair: Some(0),
         prompt: false,
         clocks: true,
+        pings: true,
     };
     let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());

@@ -54,6 +54,7 @@ mod peer;
 mod places;
 mod ports;
 mod protection;
+mod pulse;
 mod query;
 mod quic;
 mod random;

@@ -169,6 +169,7 @@ impl Node {
             group_repair: Some(0),
             prompt: false,
             clocks: true,
+            pings: true,
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);

@@ -179,6 +179,7 @@ async fn converse<C: SignalChannel>(
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     };
     sender
         .send(&[vec![hello.signal()], questions.to_vec()].concat())

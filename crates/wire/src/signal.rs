@@ -67,6 +67,9 @@ pub enum Signal {
         /// It reads [`Signal::Clock`].
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         clocks: bool,
+        /// It answers [`Signal::Ping`].
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pings: bool,
     },
     /// The sender protects its datagrams with another key from soon on.
     LinkKey {
@@ -256,6 +259,10 @@ pub enum Signal {
         /// By the clock of the neighbour.
         clock: ClockReading,
     },
+    /// Asks whether the neighbour still runs: the kernel of its host keeps the connection of a process that is stopped.
+    Ping,
+    /// Answers [`Signal::Ping`].
+    Pong,
     /// The hello is refused: another neighbour of the node has that name.
     NameInUse {
         /// The node that refuses.
@@ -791,7 +798,9 @@ impl Signal {
             | Signal::Clock { .. }
             | Signal::Close { .. }
             | Signal::ListFlows
-            | Signal::GetStats { .. } => Ok(()),
+            | Signal::GetStats { .. }
+            | Signal::Ping
+            | Signal::Pong => Ok(()),
         }
     }
 }
@@ -961,6 +970,8 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "stats",
         "links",
         "clock",
+        "ping",
+        "pong",
         "name_in_use",
         "error",
     ];

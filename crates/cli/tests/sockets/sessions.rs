@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{
     Running, complaint, decode, ends_within, folder, free_port, have_ffmpeg, layercast, make_clip,
-    real_time, run,
+    real_time, run, signal,
 };
 use crate::trace;
 
@@ -105,6 +105,28 @@ fn receivers_have_names_of_their_own_and_a_name_is_free_when_its_receiver_has_en
         "{}",
         complaint(&back)
     );
+}
+
+#[real_time]
+fn a_receiver_that_is_stopped_loses_its_session_and_joins_again_by_itself() {
+    // Over TCP its kernel answers for it: only a question that its process answers shows that it is stopped.
+    let mut server = Running::start(&["serve", &trace("stopped"), "--loop", "--insecure"]);
+    let mut ann = join(&[&server.url, "--name", "ann", "--for", "9s"]);
+    server.wait_for_event("ann connected");
+    std::thread::sleep(Duration::from_secs(1));
+    let stopped = Instant::now();
+    signal(&ann, "-STOP");
+    let why = server.wait_for_event("ann disconnected");
+    assert!(why.contains("said nothing for 3 s"), "{why}");
+    let took = stopped.elapsed();
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    // Not even the base layer is sent from here on.
+    server.wait_for_event("ann was silent for three eras, given up");
+    let took = stopped.elapsed();
+    assert!(took < Duration::from_secs(9), "{took:?}");
+    signal(&ann, "-CONT");
+    server.wait_for_event("ann connected");
+    assert_eq!(ends_within(&mut ann, SOON), Some(0), "{}", said(&mut ann));
 }
 
 #[real_time]

@@ -82,6 +82,8 @@ impl Switch {
             | Signal::Stats { .. }
             | Signal::Links { .. }
             | Signal::Clock { .. }
+            | Signal::Ping
+            | Signal::Pong
             | Signal::NameInUse { .. }
             | Signal::Error { .. } => self.stats.rejected_signals.foreign += 1,
         }

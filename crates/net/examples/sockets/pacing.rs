@@ -115,6 +115,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     };
     session.write_all(&hello.to_line()?)?;
     let flow = loop {

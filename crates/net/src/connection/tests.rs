@@ -67,6 +67,7 @@ fn hello(udp_port: u16, link_key: Option<LinkKey>) -> Hello {
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     }
 }
 
@@ -293,6 +294,33 @@ async fn a_neighbour_that_hangs_up_before_its_hello_is_not_up_or_speaks_another_
         };
         assert!(is_right, "{ended:?}");
     }
+}
+
+#[tokio::test]
+async fn a_neighbour_that_answers_pings_is_kept_while_it_does() {
+    let mut bench = bench(false, None);
+    let theirs = Hello {
+        pings: true,
+        ..hello(9, None)
+    };
+    bench.greet(&theirs).await;
+    let _newcomer = bench.opened().await;
+    bench.say(&Signal::Ping.to_line().unwrap()).await;
+    assert_eq!(bench.heard().await, Some(Signal::Pong));
+    for _ in 0..3 {
+        assert_eq!(bench.heard().await, Some(Signal::Ping));
+        bench.say(&Signal::Pong.to_line().unwrap()).await;
+    }
+    // The node sees none of them. From here on nothing is answered.
+    let closed = bench.event().await;
+    let why = "said nothing for 3 s: it was stopped, or its host has no time for it";
+    assert!(
+        matches!(&closed, PeerEvent::Closed { reason, .. } if reason == why),
+        "{closed:?}"
+    );
+    assert_eq!(bench.heard().await, Some(Signal::Ping));
+    assert_eq!(bench.heard().await, Some(Signal::Ping));
+    assert_eq!(bench.heard().await, None);
 }
 
 /// A neighbour whose channel ends with an error, and that takes everything.

@@ -27,6 +27,7 @@ fn hello(node: &str) -> Hello {
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     }
 }
 

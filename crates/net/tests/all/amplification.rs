@@ -177,6 +177,7 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     };
     let join = Signal::Join {
         flow: FlowId(1),

@@ -206,6 +206,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

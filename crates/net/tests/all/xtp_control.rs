@@ -247,6 +247,7 @@ fn hello(name: &str) -> Vec<u8> {
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     };
     hello.to_line().unwrap()
 }
@@ -336,6 +337,7 @@ async fn callers_beyond_the_limit_are_turned_away() {
         group_repair: None,
         prompt: false,
         clocks: false,
+        pings: false,
     })
     .unwrap();
     sender.send(&[hello.signal()]).await.unwrap();

@@ -232,6 +232,7 @@ fn names_texts_and_figures_are_bounded() {
                 group_repair,
                 prompt,
                 clocks,
+                pings,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -248,6 +249,7 @@ fn names_texts_and_figures_are_bounded() {
                     group_repair,
                     prompt,
                     clocks,
+                    pings,
                 };
                 assert!(matches!(
                     long.to_line(),

@@ -184,6 +184,7 @@ impl Neighbour {
             group_repair: None,
             prompt: false,
             clocks: false,
+            pings: false,
         };
         let (mut receiver, mut sender) = channel.split();
         sender.send(&[hello.signal()]).await.unwrap();

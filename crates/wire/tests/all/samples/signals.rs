@@ -158,6 +158,7 @@ pub fn signals() -> Vec<Signal> {
             group_repair: Some(9),
             prompt: true,
             clocks: true,
+            pings: true,
         },
         Signal::Advertise {
             flow: Box::new(info.clone()),
@@ -288,6 +289,8 @@ pub fn signals() -> Vec<Signal> {
                 hops: 3,
             },
         },
+        Signal::Ping,
+        Signal::Pong,
         Signal::NameInUse {
             node: "rook".into(),
             name: "ann".into(),
