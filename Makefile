@@ -226,8 +226,8 @@ interop: tools peers lab ## Streams, captures and emulated networks against ffmp
 test-browser: tools clips ## Each level of H.264 and AV1, and renditions, in Chromium's WebCodecs against ffmpeg; the page of layercast web, from glass to glass (minutes)
 	scripts/install_tools.sh $(PY) chromium aom-dev openh264-dev
 	LAYERCAST_LONG=1 cargo test -p layercast-media --test all -- --ignored --nocapture --test-threads 1 browser::
-	cargo test -p layercast-web --test all -- --nocapture browser::
-	cargo test -p layercast-cli --test browser -- --ignored --nocapture
+	cargo test -p layercast-web --test all -- --include-ignored --nocapture browser::
+	cargo test -p layercast-cli --test browser -- --ignored --nocapture --test-threads 1
 
 .PHONY: gst
 gst: tools ## The GStreamer elements layercastsrc and layercastsink: built, and pipelines from files to decoded pictures

@@ -1,7 +1,9 @@
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use layercast_protect::{Fingerprint, Seed};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
@@ -99,16 +101,35 @@ impl Identity {
     /// # Errors
     /// A name cannot be in a certificate; the system has no randomness.
     pub fn generate_for(names: Vec<String>) -> Result<Identity, IdentityError> {
-        Ok(Identity::with_pem_for(names)?.0)
+        Ok(Identity::with_pem_for(names, None)?.0)
+    }
+
+    /// As [`generate_for`](Identity::generate_for), with a certificate that is valid in this time only: browsers take one by its
+    /// fingerprint if it is of 14 days at most (WebTransport, `serverCertificateHashes`).
+    ///
+    /// # Errors
+    /// A name cannot be in a certificate; the system has no randomness.
+    pub fn generate_between(
+        names: Vec<String>,
+        valid: Range<SystemTime>,
+    ) -> Result<Identity, IdentityError> {
+        Ok(Identity::with_pem_for(names, Some(valid))?.0)
     }
 
     fn generate_with_pem() -> Result<(Identity, String), IdentityError> {
-        Identity::with_pem_for(vec!["layercast".to_owned()])
+        Identity::with_pem_for(vec!["layercast".to_owned()], None)
     }
 
-    fn with_pem_for(names: Vec<String>) -> Result<(Identity, String), IdentityError> {
+    fn with_pem_for(
+        names: Vec<String>,
+        valid: Option<Range<SystemTime>>,
+    ) -> Result<(Identity, String), IdentityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(names)?;
+        if let Some(valid) = valid {
+            params.not_before = valid.start.into();
+            params.not_after = valid.end.into();
+        }
         params.distinguished_name = DistinguishedName::new();
         params
             .distinguished_name

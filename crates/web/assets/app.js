@@ -28,7 +28,7 @@ const dashboard = new Dashboard((text) => { notice.textContent = text; notice.hi
 let last = { shown: 0, at: performance.now() };
 /** Shows what the player does, once a second. */
 function showFigures() {
-  const { shown, firstMs, codec, size, skipped, errors, stalls, member } = player.figures;
+  const { shown, firstMs, codec, size, skipped, errors, stalls, member, transport, why } = player.figures;
   const now = performance.now();
   player.figures.rate = Math.round((shown - last.shown) * 1000 / (now - last.at));
   last = { shown, at: now };
@@ -40,6 +40,7 @@ function showFigures() {
     ["playout", own?.playout ? `${Math.round(own.playout)} ms` : null],
     ["first picture", firstMs === null ? null : `${firstMs} ms`], ["stalls", stalls],
     ["skipped here", skipped], ["decoding errors", errors], ["receiver", member],
+    ["transport", transport], ["why not WebTransport", why],
   ];
   figures.replaceChildren(...entries.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => {
     const [group, term, data] = [document.createElement("div"), document.createElement("dt"), document.createElement("dd")];

@@ -3,15 +3,21 @@
 
 export class Refused extends Error {}
 
-const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
+const fragment = new URLSearchParams(location.hash.slice(1));
+const token = fragment.get("token") ?? "";
+/** The transport that the URL asks for; null: the best one that works. */
+export const wanted = fragment.get("transport");
 
-/** @returns {Promise<string>} a ticket for one request */
-async function ticket() {
+/**
+ * A ticket for one request, and where WebTransport is to be had with it.
+ * @returns {Promise<{ ticket: string, transport: { port: number | null, fingerprints: string[], why: string | null } }>}
+ */
+export async function grant() {
   if (!token) throw new Refused("this page needs the token of viewers: open the whole URL that layercast web printed, with #token=...");
   const answer = await fetch("/api/ticket", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
   if (answer.status === 401) throw new Refused("the token of this page is wrong: open the URL that layercast web printed last");
   if (!answer.ok) throw new Error(await answer.text());
-  return (await answer.json()).ticket;
+  return answer.json();
 }
 
 /**
@@ -19,7 +25,7 @@ async function ticket() {
  * @param {string} path @param {Record<string, string>} [query]
  */
 export async function address(path, query = {}) {
-  return `${path}?${new URLSearchParams({ ...query, ticket: await ticket() })}`;
+  return `${path}?${new URLSearchParams({ ...query, ticket: (await grant()).ticket })}`;
 }
 
 /** @param {string} path @param {Record<string, string>} [query] */
@@ -30,7 +36,7 @@ export async function read(path, query) {
 }
 
 /** Whether a test asks the page what it does. */
-export const isAsked = new URLSearchParams(location.hash.slice(1)).has("report");
+export const isAsked = fragment.has("report");
 
 /** Posts what the page found out about itself, where a test asks for it. @param {object} what */
 export function report(what) {

@@ -11,6 +11,7 @@ export class Sound {
   /** @type {AudioDecoder | null} */ #decoder = null;
   /** Seconds from the time of a frame to that of the context. @type {number | null} */ #offset = null;
   #isOn = false;
+  /** Time of the last frame. */ #last = 0;
 
   /** @param {{ rate: number, channels: number }} info @param {(problem: string) => void} fail */
   configure(info, fail) {
@@ -33,7 +34,10 @@ export class Sound {
 
   /** @param {number} time @param {Uint8Array} data */
   decode(time, data) {
-    if (!this.#isOn || this.#decoder?.state !== "configured") return;
+    // In datagrams one may overtake another; a stream that begins again has other times.
+    const isOvertaken = time <= this.#last && time > this.#last - 1e6;
+    if (!this.#isOn || this.#decoder?.state !== "configured" || isOvertaken) return;
+    this.#last = time;
     this.#decoder.decode(new EncodedAudioChunk({ type: "key", timestamp: time, data }));
   }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue};
 use layercast::net::random_seed;
 use ring::digest::{SHA256, digest};
 
@@ -51,12 +51,22 @@ impl Access {
     /// Whether a request names this server as its host. Another name is that of a page which has its own name lead here (DNS rebinding).
     pub fn is_for_us(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(HOST).and_then(|it| it.to_str().ok());
-        host.is_some_and(|host| self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host)))
+        host.is_some_and(|host| self.is_host(host))
+    }
+
+    /// Whether this server is called so.
+    pub fn is_host(&self, host: &str) -> bool {
+        self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
     }
 
     /// Whether a request comes from a page of this server, or from no page.
     pub fn is_own_origin(&self, headers: &HeaderMap) -> bool {
-        let Some(origin) = headers.get(ORIGIN) else {
+        self.is_origin(headers.get(ORIGIN))
+    }
+
+    /// Whether it is a page of this server that asks, or no page.
+    pub fn is_origin(&self, origin: Option<&HeaderValue>) -> bool {
+        let Some(origin) = origin else {
             return true;
         };
         // A proxy may have added HTTPS.
@@ -64,7 +74,7 @@ impl Access {
         let host = origin
             .strip_prefix("http://")
             .or_else(|| origin.strip_prefix("https://"));
-        host.is_some_and(|host| self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host)))
+        host.is_some_and(|host| self.is_host(host))
     }
 
     /// A ticket for a request that shows the token.

@@ -6,6 +6,7 @@
 mod accept;
 mod access;
 mod board;
+mod certificates;
 mod error;
 mod feed;
 mod hub;
@@ -13,6 +14,8 @@ mod message;
 mod pages;
 mod queue;
 mod server;
+mod transport;
+mod watch;
 mod writer;
 
 pub use accept::{Caller, accept};

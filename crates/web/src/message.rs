@@ -2,12 +2,14 @@
 //!
 //! A binary message has a header of 12 octets, in network order: kind (1 picture, 2 sound), flags (1: key picture), two octets of zeros, and
 //! the time of presentation in microseconds as a signed number of 64 bits. An access unit follows, in Annex B form or with an ADTS header.
+//! Where texts have no messages of their own, they are those of kind 0.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
 /// Octets before the access unit.
 const HEADER: usize = 12;
+const TEXT: u8 = 0;
 const PICTURE: u8 = 1;
 const SOUND: u8 = 2;
 const KEY: u8 = 1;
@@ -50,6 +52,11 @@ impl Chunk {
         let time = self.message[4..HEADER].try_into();
         i64::from_be_bytes(time.expect("eight octets"))
     }
+}
+
+/// A text among binary messages.
+pub fn text(text: &str) -> Bytes {
+    message(TEXT, 0, 0, text.as_bytes())
 }
 
 fn message(kind: u8, flags: u8, time_us: i64, data: &[u8]) -> Bytes {

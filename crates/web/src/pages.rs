@@ -28,6 +28,8 @@ static FILES: &[(&str, &[u8], &str)] = &files![
     "/topology.js", "topology.js", SCRIPT;
     "/charts.js", "charts.js", SCRIPT;
     "/player.js", "player.js", SCRIPT;
+    "/codecs.js", "codecs.js", SCRIPT;
+    "/pipes.js", "pipes.js", SCRIPT;
     "/sound.js", "sound.js", SCRIPT;
     "/vendor/uplot.js", "vendor/uPlot.esm.js", SCRIPT;
     "/vendor/uplot.css", "vendor/uPlot.min.css", STYLE;

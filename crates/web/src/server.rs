@@ -1,11 +1,12 @@
 //! The HTTP server.
 
+use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -17,10 +18,10 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use futures_util::stream;
 use layercast::net::{Identity, outward};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::{interval, sleep};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -28,21 +29,19 @@ use crate::accept::{accept, serve};
 use crate::access::{self, Access};
 use crate::board::Board;
 use crate::error::WebError;
-use crate::feed::{Feed, Feeds, Flow, Wanted};
-use crate::hub;
-use crate::message::Text;
+use crate::feed::{Feeds, Flow};
 use crate::pages;
+use crate::transport::Transport;
+use crate::watch::{Asked, PATH, Refusal, watch};
 
 /// Least time between two states of the dashboard.
 const BOARD_EVERY: Duration = Duration::from_millis(200);
-/// Time between two statuses of a viewer.
-const STATUS_EVERY: Duration = Duration::from_secs(1);
-/// Time that a viewer has to take a message.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Least length of a token.
 const MIN_TOKEN: usize = 16;
 /// Dashboards at a time, for each viewer.
 const BOARDS_PER_VIEWER: usize = 4;
+/// Ports that are tried for one that is free for TCP and UDP.
+const TRIES: usize = 8;
 /// Connections beside those of viewers.
 const OTHERS: usize = 64;
 /// Longest report of a page.
@@ -78,13 +77,18 @@ pub struct Web {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    access: Access,
+/// What requests need.
+pub struct Shared {
+    pub access: Access,
     board: Board,
-    feeds: Arc<Feeds>,
-    viewers: Arc<Semaphore>,
+    pub feeds: Arc<Feeds>,
+    pub viewers: Arc<Semaphore>,
     boards: Arc<Semaphore>,
-    most: usize,
+    /// Viewers at a time.
+    pub most: usize,
+    /// WebTransport, or why there is none.
+    transport: Result<Transport, String>,
+    port: u16,
     policy: HeaderValue,
     reports: Option<mpsc::Sender<serde_json::Value>>,
 }
@@ -105,7 +109,7 @@ impl Web {
             address: config.listen,
             source,
         };
-        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+        let (listener, transport) = bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let port = address.port();
         let mut hosts = vec![SocketAddr::new(outward(address.ip()), port).to_string()];
@@ -129,6 +133,8 @@ impl Web {
             viewers: Arc::new(Semaphore::new(config.viewers)),
             boards: Arc::new(Semaphore::new(config.viewers * BOARDS_PER_VIEWER)),
             most: config.viewers,
+            transport,
+            port,
             policy,
             reports: config.reports,
         };
@@ -165,7 +171,7 @@ impl Web {
             .route("/api/ticket", post(ticket))
             .route("/api/flows", get(flows))
             .route("/api/board", get(board))
-            .route("/api/watch", get(watch));
+            .route(PATH, get(watch));
         if self.shared.reports.is_some() {
             routes = routes.route("/report", post(report));
         }
@@ -175,23 +181,51 @@ impl Web {
                 Arc::clone(&self.shared),
                 guard,
             ))
-            .with_state(self.shared);
+            .with_state(Arc::clone(&self.shared));
         let serving = accept(self.listener, most, |stream, caller| {
             serve(stream, self.acceptor.clone(), app.clone(), caller)
         });
         // Viewers stay connected as long as they like: they are not waited for.
+        let transport = async {
+            match &self.shared.transport {
+                Ok(transport) => transport.serve(most, &self.shared).await,
+                Err(_) => pending().await,
+            }
+        };
         tokio::select! {
             () = serving => {}
+            () = transport => {}
             () = stop.cancelled() => {}
+        }
+    }
+}
+
+/// Binds a TCP port, and the UDP port of the same number if it is free.
+async fn bind(listen: SocketAddr) -> io::Result<(TcpListener, Result<Transport, String>)> {
+    let mut tries = 0;
+    loop {
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        tries += 1;
+        match Transport::bind(address) {
+            // Any port will do: another one may be free for both.
+            Err(_) if listen.port() == 0 && tries < TRIES => {}
+            Err(error) => {
+                let why = format!("UDP port {} of the server: {error}", address.port());
+                return Ok((listener, Err(why)));
+            }
+            Ok(transport) => return Ok((listener, Ok(transport))),
         }
     }
 }
 
 /// What pages of this server may load and call.
 fn policy(hosts: &[String]) -> HeaderValue {
+    // WebTransport has HTTPS also where the page has not.
+    let schemes = ["ws", "wss", "https"];
     let sockets = hosts
         .iter()
-        .flat_map(|host| [format!("ws://{host}"), format!("wss://{host}")]);
+        .flat_map(|host| schemes.map(|scheme| format!("{scheme}://{host}")));
     let sockets: Vec<String> = sockets.collect();
     let sockets = sockets.join(" ");
     let text = format!(
@@ -225,34 +259,47 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
+/// A ticket, and where WebTransport is to be had with it.
+#[derive(Serialize)]
+struct Ticket<'a> {
+    ticket: String,
+    transport: TransportInfo<'a>,
+}
+
+#[derive(Serialize)]
+struct TransportInfo<'a> {
+    /// The UDP port.
+    port: Option<u16>,
+    /// SHA-256 of its certificates.
+    fingerprints: Vec<String>,
+    /// Why there is none.
+    why: Option<&'a str>,
+}
+
 /// A ticket for a request with the token.
 async fn ticket(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     match shared.access.ticket(&headers, Instant::now()) {
-        Some(ticket) => Json(serde_json::json!({ "ticket": ticket })).into_response(),
+        Some(ticket) => {
+            let transport = match &shared.transport {
+                Ok(transport) => TransportInfo {
+                    port: Some(shared.port),
+                    fingerprints: transport.fingerprints().into(),
+                    why: None,
+                },
+                Err(why) => TransportInfo {
+                    port: None,
+                    fingerprints: Vec::new(),
+                    why: Some(why),
+                },
+            };
+            Json(Ticket { ticket, transport }).into_response()
+        }
         None => (
             StatusCode::UNAUTHORIZED,
             "the token of this page is wrong: open the URL that layercast web printed last\n",
         )
             .into_response(),
     }
-}
-
-/// A ticket, and what is wanted with it.
-#[derive(Deserialize)]
-struct Asked {
-    #[serde(default)]
-    ticket: String,
-    #[serde(default)]
-    flow: usize,
-    level: Option<String>,
-}
-
-fn refused() -> Response {
-    (
-        StatusCode::UNAUTHORIZED,
-        "the ticket is used up or too old\n",
-    )
-        .into_response()
 }
 
 /// A flow as pages see it.
@@ -264,7 +311,7 @@ struct FlowName<'a> {
 /// The flows that can be watched.
 async fn flows(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) -> Response {
     if !shared.access.takes(&asked.ticket, Instant::now()) {
-        return refused();
+        return Refusal::Ticket.into_response();
     }
     let flows = shared.feeds.flows().iter();
     let flows: Vec<FlowName> = flows.map(|it| FlowName { name: &it.name }).collect();
@@ -274,10 +321,10 @@ async fn flows(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) ->
 /// The states of the dashboard, as they come.
 async fn board(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) -> Response {
     if !shared.access.takes(&asked.ticket, Instant::now()) {
-        return refused();
+        return Refusal::Ticket.into_response();
     }
     let Ok(place) = Arc::clone(&shared.boards).try_acquire_owned() else {
-        return full(shared.most * BOARDS_PER_VIEWER, "dashboards");
+        return Refusal::Full(shared.most * BOARDS_PER_VIEWER, "dashboards").into_response();
     };
     let mut states = shared.board.watch();
     states.mark_changed();
@@ -293,11 +340,6 @@ async fn board(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) ->
         .into_response()
 }
 
-fn full(most: usize, of: &str) -> Response {
-    let text = format!("there are {most} {of} already (layercast web --viewers)\n");
-    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
-}
-
 /// What a page found out about itself.
 async fn report(State(shared): State<Arc<Shared>>, body: String) -> StatusCode {
     let report = serde_json::from_str(&body)
@@ -311,96 +353,4 @@ async fn report(State(shared): State<Arc<Shared>>, body: String) -> StatusCode {
         }
         _ => StatusCode::BAD_REQUEST,
     }
-}
-
-/// The media of a flow.
-async fn watch(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<Asked>,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    if !shared.access.takes(&asked.ticket, Instant::now()) {
-        return refused();
-    }
-    let Some(wanted) = Wanted::parse(asked.level.as_deref().unwrap_or("auto")) else {
-        return (StatusCode::BAD_REQUEST, "level is auto, base, e1 or e2\n").into_response();
-    };
-    let Ok(place) = Arc::clone(&shared.viewers).try_acquire_owned() else {
-        return full(shared.most, "viewers");
-    };
-    match shared.feeds.get(asked.flow, wanted) {
-        Some(feed) => upgrade.on_upgrade(move |socket| view(socket, feed, place)),
-        None => (StatusCode::NOT_FOUND, "there is no such flow\n").into_response(),
-    }
-}
-
-/// Sends a viewer the media until it leaves.
-async fn view(mut socket: WebSocket, feed: Arc<Feed>, place: OwnedSemaphorePermit) {
-    let (queue, mut state) = feed.hub.watch();
-    state.mark_changed();
-    let mut status = interval(STATUS_EVERY);
-    let mut told = hub::State::default();
-    loop {
-        let sent = tokio::select! {
-            biased;
-            heard = socket.recv() => match heard {
-                // A viewer says nothing but that it is there.
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                _ => break,
-            },
-            changed = state.changed() => match changed {
-                Ok(()) => tell(&mut socket, &feed, &mut state, &mut told, queue.skipped()).await,
-                Err(_) => break,
-            },
-            _ = status.tick() => tell_status(&mut socket, &feed, &told, queue.skipped()).await,
-            chunk = queue.next() => send(&mut socket, Message::Binary(chunk.message.clone())).await,
-        };
-        if !sent {
-            break;
-        }
-    }
-    drop(place);
-}
-
-/// Tells a viewer what is new of its stream.
-async fn tell(
-    socket: &mut WebSocket,
-    feed: &Feed,
-    state: &mut watch::Receiver<hub::State>,
-    told: &mut hub::State,
-    skipped: u64,
-) -> bool {
-    let now = state.borrow_and_update().clone();
-    let before = std::mem::replace(told, now);
-    if let Some(stream) = told
-        .stream
-        .as_deref()
-        .filter(|_| told.stream != before.stream)
-        && !send_text(socket, &Text::Stream(stream)).await
-    {
-        return false;
-    }
-    tell_status(socket, feed, told, skipped).await
-}
-
-async fn tell_status(socket: &mut WebSocket, feed: &Feed, told: &hub::State, skipped: u64) -> bool {
-    let status = Text::Status {
-        problem: told.problem.as_deref(),
-        member: &feed.member,
-        skipped,
-    };
-    send_text(socket, &status).await
-}
-
-async fn send_text(socket: &mut WebSocket, text: &Text<'_>) -> bool {
-    match serde_json::to_string(text) {
-        Ok(text) => send(socket, Message::Text(text.into())).await,
-        Err(_) => false,
-    }
-}
-
-/// Sends a message; `false` if the viewer is gone, or takes nothing.
-async fn send(socket: &mut WebSocket, message: Message) -> bool {
-    let sent = tokio::time::timeout(PATIENCE, socket.send(message)).await;
-    matches!(sent, Ok(Ok(())))
 }

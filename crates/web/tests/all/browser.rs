@@ -63,27 +63,38 @@ async fn report(site: &mut Site, what: &str, wanted: impl Fn(&Value) -> bool) ->
     soon(what, found).await
 }
 
-#[real_time(tokio)]
-async fn the_page_plays_and_shows_who_gets_what_and_why() {
-    let Some(mut site) = Site::with_film(60, 4).await else {
-        return;
-    };
-    let Some(_chromium) = Chromium::open(&site.url) else {
-        return;
-    };
+/// What the page says of itself when it plays.
+async fn playing(site: &mut Site) -> Value {
     let is_playing = |it: &Value| it["type"] == "player" && it["shown"].as_u64() >= Some(40);
-    let player = report(&mut site, "playing", is_playing).await;
+    let player = report(site, "playing", is_playing).await;
     assert_eq!(
-        (&player["errors"], &player["message"]),
-        (&0.into(), &"".into()),
+        (&player["errors"], &player["message"], &player["stalls"]),
+        (&0.into(), &"".into(), &0.into()),
         "{player}"
     );
     assert!(
         player["brightness"].as_f64() > Some(20.0),
         "the picture is black: {player}"
     );
+    assert!(player["decoded"].as_u64() >= Some(40), "{player}");
     assert_eq!(player["size"], "320 × 180");
     assert!(player["firstMs"].as_u64() < Some(2_000), "{player}");
+    player
+}
+
+#[real_time(tokio)]
+async fn the_page_plays_over_webtransport_and_shows_who_gets_what_and_why() {
+    let Some(mut site) = Site::with_film(60, 4).await else {
+        return;
+    };
+    let Some(_chromium) = Chromium::open(&site.url) else {
+        return;
+    };
+    let player = playing(&mut site).await;
+    assert_eq!(
+        (&player["transport"], &player["why"]),
+        (&"WebTransport".into(), &"".into())
+    );
     let why = "level 1: the link to rook has 1.2 Mbit/s left, E2 needs 1.9";
     site.show(1, why, "green");
     let is_shown = |it: &Value| it["type"] == "dashboard" && it["members"][0]["name"] == "phone";
@@ -98,6 +109,40 @@ async fn the_page_plays_and_shows_who_gets_what_and_why() {
     site.show(1, why, "red");
     let is_red = |it: &Value| it["members"][0]["zone"] == "red";
     report(&mut site, "red", is_red).await;
+}
+
+/// The page with the transport that the fragment of its URL asks for.
+async fn plays_over(transport: &str, name: &str) {
+    let Some(mut site) = Site::with_film(60, 4).await else {
+        return;
+    };
+    let Some(_chromium) = Chromium::open(&format!("{}&transport={transport}", site.url)) else {
+        return;
+    };
+    assert_eq!(playing(&mut site).await["transport"], name);
+}
+
+#[real_time(tokio)]
+#[ignore = "make test-browser: another Chromium"]
+async fn the_page_plays_over_a_websocket() {
+    plays_over("websocket", "WebSocket").await;
+}
+
+#[real_time(tokio)]
+#[ignore = "make test-browser: another Chromium"]
+async fn without_a_udp_port_the_page_plays_over_a_websocket_and_says_why() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let Some(mut site) = Site::with_film_at(port, 60, 4).await else {
+        return;
+    };
+    let Some(_chromium) = Chromium::open(&site.url) else {
+        return;
+    };
+    let player = playing(&mut site).await;
+    assert_eq!(player["transport"], "WebSocket");
+    let why = player["why"].as_str().unwrap_or_default();
+    assert!(why.starts_with(&format!("UDP port {port}")), "{why}");
 }
 
 #[real_time(tokio)]

@@ -10,7 +10,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::site::{Site, soon};
 
-async fn watch(site: &Site, query: &str) -> Result<WebSocketStream<TcpStream>, u16> {
+/// A viewer, or the status of the refusal.
+pub async fn watch(site: &Site, query: &str) -> Result<WebSocketStream<TcpStream>, u16> {
     let ticket = site.ticket().await;
     let url = format!("ws://{}/api/watch?ticket={ticket}{query}", site.address);
     let stream = TcpStream::connect(&site.address)

@@ -60,9 +60,14 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 impl Site {
     /// Pages for these flows.
     pub async fn of(flows: Vec<Flow>, viewers: usize) -> Site {
+        Site::at(0, flows, viewers).await
+    }
+
+    /// As [`of`](Site::of), at a port.
+    async fn at(port: u16, flows: Vec<Flow>, viewers: usize) -> Site {
         let (to, reports) = mpsc::channel(64);
         let config = WebConfig {
-            listen: ([127, 0, 0, 1], 0).into(),
+            listen: ([127, 0, 0, 1], port).into(),
             names: Vec::new(),
             token: Some(TOKEN.to_owned()),
             flows,
@@ -87,6 +92,11 @@ impl Site {
 
     /// Pages for a film of `seconds`, which is served at its pace.
     pub async fn with_film(seconds: u32, viewers: usize) -> Option<Site> {
+        Site::with_film_at(0, seconds, viewers).await
+    }
+
+    /// As [`with_film`](Site::with_film), at a port.
+    pub async fn with_film_at(port: u16, seconds: u32, viewers: usize) -> Option<Site> {
         let film = film(seconds)?;
         let identity = Identity::generate().expect("an identity");
         let server = Server::bind_live("127.0.0.1:0", identity)
@@ -100,7 +110,7 @@ impl Site {
             name: "film".to_owned(),
             url: stream.url(),
         };
-        let site = Site::of(vec![flow], viewers).await;
+        let site = Site::at(port, vec![flow], viewers).await;
         Some(Site {
             _flow: Some((server, stream)),
             ..site
@@ -125,14 +135,21 @@ impl Site {
 
     /// A ticket.
     pub async fn ticket(&self) -> String {
+        self.grant().await["ticket"]
+            .as_str()
+            .expect("a ticket")
+            .to_owned()
+    }
+
+    /// A ticket, and where WebTransport is to be had.
+    pub async fn grant(&self) -> Value {
         let head = format!(
             "Host: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 0\r\n",
             self.address
         );
         let (head, body) = self.ask("POST /api/ticket", &head).await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        let answer: Value = serde_json::from_str(&body).expect("JSON");
-        answer["ticket"].as_str().expect("a ticket").to_owned()
+        serde_json::from_str(&body).expect("JSON")
     }
 
     /// A state of the dashboard with one receiver.

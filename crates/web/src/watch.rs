@@ -1,0 +1,198 @@
+//! Viewers: their admission, and what each gets.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{interval, timeout};
+
+use crate::feed::{Feed, Wanted};
+use crate::hub;
+use crate::message::Text;
+use crate::server::Shared;
+
+/// Where media are.
+pub const PATH: &str = "/api/watch";
+/// Time between two statuses of a viewer.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// Time that a viewer has to take a message.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A ticket, and what is wanted with it.
+#[derive(Deserialize)]
+pub struct Asked {
+    #[serde(default)]
+    pub ticket: String,
+    #[serde(default)]
+    flow: usize,
+    level: Option<String>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug)]
+pub enum Refusal {
+    /// Its ticket is used up or too old.
+    Ticket,
+    /// There is no such level.
+    Level,
+    /// There is no such flow.
+    Flow,
+    /// There is this number of them already.
+    Full(usize, &'static str),
+}
+
+impl Refusal {
+    /// The status of the answer.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Refusal::Ticket => StatusCode::UNAUTHORIZED,
+            Refusal::Level => StatusCode::BAD_REQUEST,
+            Refusal::Flow => StatusCode::NOT_FOUND,
+            Refusal::Full(..) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let text = match self {
+            Refusal::Ticket => "the ticket is used up or too old\n".to_owned(),
+            Refusal::Level => "level is auto, base, e1 or e2\n".to_owned(),
+            Refusal::Flow => "there is no such flow\n".to_owned(),
+            Refusal::Full(most, of) => {
+                format!("there are {most} {of} already (layercast web --viewers)\n")
+            }
+        };
+        (self.status(), text).into_response()
+    }
+}
+
+/// A viewer that has a place.
+pub struct Admitted {
+    feed: Arc<Feed>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Shared {
+    /// A place for a viewer, whatever its transport.
+    pub fn admit(&self, asked: &Asked) -> Result<Admitted, Refusal> {
+        if !self.access.takes(&asked.ticket, Instant::now()) {
+            return Err(Refusal::Ticket);
+        }
+        let level = asked.level.as_deref().unwrap_or("auto");
+        let wanted = Wanted::parse(level).ok_or(Refusal::Level)?;
+        let place = Arc::clone(&self.viewers).try_acquire_owned();
+        let place = place.map_err(|_| Refusal::Full(self.most, "viewers"))?;
+        let feed = self.feeds.get(asked.flow, wanted).ok_or(Refusal::Flow)?;
+        Ok(Admitted {
+            feed,
+            _place: place,
+        })
+    }
+}
+
+/// The connection of a viewer.
+pub trait Pipe: Send {
+    /// Sends a text; `false` if the viewer is gone, or takes nothing.
+    fn text(&mut self, text: String) -> impl Future<Output = bool> + Send;
+    /// Sends a picture or a frame of sound; `false` as above.
+    fn media(&mut self, message: Bytes, is_sound: bool) -> impl Future<Output = bool> + Send;
+    /// Waits until the viewer is gone.
+    fn gone(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+impl Pipe for WebSocket {
+    async fn text(&mut self, text: String) -> bool {
+        send(self, Message::Text(text.into())).await
+    }
+
+    async fn media(&mut self, message: Bytes, _: bool) -> bool {
+        send(self, Message::Binary(message)).await
+    }
+
+    async fn gone(&mut self) {
+        // A viewer says nothing but that it is there.
+        while let Some(Ok(Message::Ping(_) | Message::Pong(_))) = self.recv().await {}
+    }
+}
+
+async fn send(socket: &mut WebSocket, message: Message) -> bool {
+    matches!(timeout(PATIENCE, socket.send(message)).await, Ok(Ok(())))
+}
+
+/// The media of a flow over a WebSocket.
+pub async fn watch(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Asked>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    match shared.admit(&asked) {
+        Ok(admitted) => upgrade.on_upgrade(move |socket| view(socket, admitted)),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Sends a viewer the media until it leaves.
+pub async fn view(mut pipe: impl Pipe, admitted: Admitted) {
+    let feed = &*admitted.feed;
+    let (queue, mut state) = feed.hub.watch();
+    state.mark_changed();
+    let mut status = interval(STATUS_EVERY);
+    let mut told = hub::State::default();
+    loop {
+        let sent = tokio::select! {
+            biased;
+            () = pipe.gone() => break,
+            changed = state.changed() => match changed {
+                Ok(()) => tell(&mut pipe, feed, &mut state, &mut told, queue.skipped()).await,
+                Err(_) => break,
+            },
+            _ = status.tick() => tell_status(&mut pipe, feed, &told, queue.skipped()).await,
+            chunk = queue.next() => pipe.media(chunk.message.clone(), !chunk.is_picture).await,
+        };
+        if !sent {
+            break;
+        }
+    }
+}
+
+/// Tells a viewer what is new of its stream.
+async fn tell(
+    pipe: &mut impl Pipe,
+    feed: &Feed,
+    state: &mut watch::Receiver<hub::State>,
+    told: &mut hub::State,
+    skipped: u64,
+) -> bool {
+    let now = state.borrow_and_update().clone();
+    let before = std::mem::replace(told, now);
+    let stream = told.stream.as_deref();
+    if let Some(stream) = stream.filter(|_| told.stream != before.stream)
+        && !tell_text(pipe, &Text::Stream(stream)).await
+    {
+        return false;
+    }
+    tell_status(pipe, feed, told, skipped).await
+}
+
+async fn tell_status(pipe: &mut impl Pipe, feed: &Feed, told: &hub::State, skipped: u64) -> bool {
+    let status = Text::Status {
+        problem: told.problem.as_deref(),
+        member: &feed.member,
+        skipped,
+    };
+    tell_text(pipe, &status).await
+}
+
+async fn tell_text(pipe: &mut impl Pipe, text: &Text<'_>) -> bool {
+    match serde_json::to_string(text) {
+        Ok(text) => pipe.text(text).await,
+        Err(_) => false,
+    }
+}
