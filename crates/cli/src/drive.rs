@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use layercast_core::{Level, PerLayer, Time};
+use layercast_core::{Level, Time};
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::SwitchEvent;
 use layercast_net::{
@@ -26,6 +26,7 @@ use crate::output::{Lines, Table, count as count_of};
 use crate::repeats::Repeats;
 use crate::reporter::Reporter;
 use crate::trace::Trace;
+use crate::unsent::{NotRun, Unsent};
 use crate::web;
 
 /// A node about to run.
@@ -140,6 +141,11 @@ impl Drive {
         let mut failures = Failures::default();
         let mut rates = Rates::default();
         let mut unsent = Unsent::default();
+        let mut not_run = NotRun::of(if self.flow.is_some() {
+            "serve"
+        } else {
+            "the switch"
+        });
         // Frames that receivers of a flow reported late, as of the last report.
         let mut told_late = BTreeMap::new();
         let mut second = interval(Duration::from_secs(1));
@@ -147,8 +153,14 @@ impl Drive {
             tokio::select! {
                 summary = &mut running => break summary.map_err(Failure::net)?,
                 Some(event) = heard.recv() => {
-                    let t_s = clock.now().since(self.epoch).as_secs_f64();
+                    let now = clock.now();
+                    let t_s = now.since(self.epoch).as_secs_f64();
                     count(&mut status, &event);
+                    if let Some(text) = not_run.note(now, &event)
+                        && repeats.prints(now, "times in which this machine did not run it")
+                    {
+                        reporter.event(t_s, &text)?;
+                    }
                     if let NodeEvent::Target { flow, rate, share } = &event
                         && guided.target.is_some()
                     {
@@ -158,7 +170,7 @@ impl Drive {
                     let heard = affects_receivers(&event, &mut told_late)
                         && failures.is_news(&event)
                         && rates.is_news(&event);
-                    let more = offered.note(&event).unwrap_or_default();
+                    let more = offered.note(&event).unwrap_or_default() + &not_run.makes_late(now, &event);
                     if let Some(text) = describe(&event).filter(|_| heard) {
                         reporter.event(t_s, &(text + &more))?;
                     }
@@ -198,7 +210,7 @@ impl Drive {
                     if let Some(text) = offered.second() {
                         reporter.event(status.t_s, &text)?;
                     }
-                    for text in unsent.take() {
+                    for text in unsent.take(not_run.cause(now)) {
                         if repeats.prints(now, "frames that the source drops") {
                             reporter.event(status.t_s, &text)?;
                         }
@@ -372,40 +384,6 @@ impl Rates {
     }
 }
 
-/// Frames of flows that the pacing of the source dropped since the last report.
-#[derive(Default)]
-struct Unsent(BTreeMap<String, PerLayer<u64>>);
-
-impl Unsent {
-    fn push(&mut self, event: &NodeEvent) {
-        let NodeEvent::Source {
-            flow,
-            event: SourceEvent::Dropped { frames },
-        } = event
-        else {
-            return;
-        };
-        *self.0.entry(flow.clone()).or_default() += *frames;
-    }
-
-    /// What to report of them.
-    fn take(&mut self) -> Vec<String> {
-        let flows = std::mem::take(&mut self.0).into_iter();
-        let text = |(flow, frames): (String, PerLayer<u64>)| {
-            format!(
-                "{flow}: {} dropped before they were sent ({} BL, {} E1, {} E2): the busiest GOPs of the clip take longer \
-                 to leave than --pacing lets them wait; let the encoder limit its rate (-maxrate and -bufsize: layercast \
-                 probe suggests values), or use serve --pacing off where the links carry the peaks",
-                count_of(frames.total(), "frame"),
-                frames.base,
-                frames.e1,
-                frames.e2
-            )
-        };
-        flows.map(text).collect()
-    }
-}
-
 /// What a person wants to know of what the switch did for `neighbour`.
 fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
     match event {
@@ -474,7 +452,7 @@ fn describe(event: &NodeEvent) -> Option<String> {
         NodeEvent::Path { neighbour, rate } => {
             format!("the path to {neighbour} carries about {rate}")
         }
-        NodeEvent::Target { .. } => return None,
+        NodeEvent::Target { .. } | NodeEvent::NotRun { .. } => return None,
         NodeEvent::Switch { event, neighbour } => {
             describe_switch(event, neighbour.as_deref().unwrap_or("itself"))
         }
@@ -566,7 +544,7 @@ fn in_words(summary: &NodeSummary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, Layer};
+    use layercast_core::CellRate;
 
     use super::*;
 
@@ -626,26 +604,6 @@ mod tests {
         };
         count(&mut status, &gone);
         assert!(status.paths_bps.is_empty());
-    }
-
-    #[test]
-    fn frames_that_the_pacing_drops_are_told_in_one_message() {
-        let mut unsent = Unsent::default();
-        for layer in [Layer::E1, Layer::E2, Layer::E2] {
-            let mut frames = PerLayer::default();
-            frames[layer] = 1;
-            unsent.push(&NodeEvent::Source {
-                flow: "film".into(),
-                event: SourceEvent::Dropped { frames },
-            });
-        }
-        let told = unsent.take();
-        assert_eq!(told.len(), 1);
-        assert!(
-            told[0].starts_with("film: 3 frames dropped before they were sent (0 BL, 1 E1, 2 E2)"),
-            "{told:?}"
-        );
-        assert!(unsent.take().is_empty());
     }
 
     #[test]

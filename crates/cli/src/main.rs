@@ -63,6 +63,7 @@ mod table;
 mod token;
 mod trace;
 mod units;
+mod unsent;
 mod web;
 mod workload;
 mod xtpd;

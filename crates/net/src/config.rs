@@ -176,6 +176,12 @@ pub enum NodeEvent {
         /// The share of its full rate that this is; 1 at most.
         share: f64,
     },
+    /// This host did not run the node when it should have, for this time in all. Reported when it is much, once a
+    /// second at most.
+    NotRun {
+        /// In all since the last report, or within a second.
+        time: Span,
+    },
     /// The switch machine says.
     Switch {
         /// What.

@@ -53,6 +53,9 @@ pub(crate) trait Actor {
     /// What was sent at `since` or later was handed to the kernel by `now`: the host was held up in between.
     fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O);
 
+    /// This host ran the loop `late` after a timer was due, or for this time did not continue an iteration.
+    fn late(&mut self, now: Time, late: Span);
+
     /// This host did not run the loop from `since` until `now`, although a timer was due: what came meanwhile is read from now on.
     fn stopped(&mut self, since: Time, now: Time);
 
@@ -128,6 +131,9 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
     loop {
         let now = clock.now();
         let late = timer.served(now);
+        if late > LATE {
+            actor.late(now, late);
+        }
         if late > STOPPED {
             actor.stopped(ran, now);
         }
@@ -166,6 +172,7 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
         ran = clock.now();
         if ran.since(now) > STOPPED {
             // In the midst of an iteration: no timer shows it.
+            actor.late(ran, ran.since(now));
             actor.stopped(now, ran);
         }
         if more || served >= INPUTS_PER_ITERATION {
@@ -237,6 +244,11 @@ mod tests {
             self.calls.push((self.iterations, "held up"));
         }
 
+        fn late(&mut self, _: Time, late: Span) {
+            assert!(late > LATE);
+            self.calls.push((self.iterations, "late"));
+        }
+
         fn stopped(&mut self, since: Time, now: Time) {
             assert!(now.since(since) > STOPPED);
             self.calls.push((self.iterations, "stopped"));
@@ -278,9 +290,17 @@ mod tests {
             calls.map(|call| call.1).collect::<Vec<_>>()
         };
         assert_eq!(calls(0)[..2], ["sockets", "timers"]);
-        let second = ["stopped", "sockets", "read late", "timers", "held up"];
+        let second = [
+            "late",
+            "stopped",
+            "sockets",
+            "read late",
+            "timers",
+            "held up",
+        ];
         assert_eq!(calls(1), second);
         // In the midst of the third iteration, and while it waits after that.
-        assert_eq!(calls(3)[..3], ["stopped", "stopped", "sockets"]);
+        let fourth = ["late", "stopped", "late", "stopped", "sockets"];
+        assert_eq!(calls(3)[..5], fourth);
     }
 }

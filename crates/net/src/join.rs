@@ -215,6 +215,9 @@ impl Actor for Runtime {
         self.receiver.held_up(since, now, obs);
     }
 
+    /// What matters to a receiver is what could not be played meanwhile.
+    fn late(&mut self, _: Time, _: Span) {}
+
     fn stopped(&mut self, since: Time, now: Time) {
         self.receiver.stopped(since, now);
     }

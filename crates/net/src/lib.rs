@@ -46,6 +46,7 @@ mod monitors;
 mod multicast;
 mod names;
 mod node;
+mod not_run;
 mod outbox;
 mod output;
 mod outward;

@@ -20,6 +20,7 @@ use crate::identity::own_or_new;
 use crate::intake::Intake;
 use crate::local::FAREWELL;
 use crate::machines::{Machines, Receiving};
+use crate::not_run::NotRun;
 use crate::peer::Peers;
 use crate::ports::Ports;
 use crate::quic;
@@ -233,6 +234,7 @@ impl Node {
             connect: config.connect,
             until_finished: config.until_finished,
             stop_at: None,
+            not_run: NotRun::default(),
         };
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
         let mut inbox = Inbox {
@@ -259,6 +261,7 @@ struct Runtime {
     connect: Connect,
     until_finished: bool,
     stop_at: Option<Time>,
+    not_run: NotRun,
 }
 
 impl Actor for Runtime {
@@ -292,6 +295,13 @@ impl Actor for Runtime {
 
     fn held_up<O: Observer>(&mut self, since: Time, now: Time, obs: &mut O) {
         self.machines.held_up(since, now, obs);
+    }
+
+    fn late(&mut self, now: Time, late: Span) {
+        self.not_run.add(now, late);
+        if let Some(time) = self.not_run.poll(now) {
+            self.machines.tell(NodeEvent::NotRun { time });
+        }
     }
 
     /// A node plays nothing.

@@ -52,7 +52,7 @@ pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
 pub use rate_probe::RateProbe;
 pub use scheduler::{FlowScheduler, LiveTime, Released, SchedulerConfig, SchedulerEvent};
 pub use shaper::{
-    BucketError, BucketParams, PEAK_FACTOR, SerialHead, SerialPacer, SerialQueue, Shaper,
+    BucketError, BucketParams, CATCH_UP, PEAK_FACTOR, SerialHead, SerialPacer, SerialQueue, Shaper,
     ShaperConfig, ShaperError, ShaperStats, queue_bound,
 };
 pub use timestamp::{SignedSpan, SourceTime, TimestampUnwrapper};

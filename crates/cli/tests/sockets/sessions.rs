@@ -130,6 +130,47 @@ fn a_receiver_that_is_stopped_loses_its_session_and_joins_again_by_itself() {
 }
 
 #[real_time]
+fn a_server_that_was_stopped_names_its_machine_and_sends_in_time_again() {
+    let mut server = Running::start(&["serve", &trace("held"), "--loop"]);
+    let url = server.url.clone();
+    let joined = std::thread::spawn(move || run(&["join", &url, "--for", "9s", "--json"]));
+    server.wait_for_event("gets BL+E1+E2");
+    std::thread::sleep(Duration::from_secs(2));
+    // A busy machine: the few milliseconds between have to do for all that was due before.
+    for _ in 0..50 {
+        signal(&server.child, "-STOP");
+        std::thread::sleep(Duration::from_millis(30));
+        signal(&server.child, "-CONT");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    signal(&server.child, "-STOP");
+    std::thread::sleep(Duration::from_millis(1_900));
+    signal(&server.child, "-CONT");
+    // All that it says in between: none of it names the encoder.
+    let seconds = |text: &str| -> Option<f64> {
+        let (_, rest) = text.split_once("this machine did not run serve for ")?;
+        rest.split_once(" s:")?.0.parse().ok()
+    };
+    loop {
+        let text = server.wait_for_event("");
+        assert!(!text.contains("the encoder"), "{text}");
+        if seconds(&text).is_some_and(|seconds| seconds >= 1.8) {
+            break;
+        }
+    }
+    let joined = joined.join().unwrap();
+    assert_eq!(joined.status.code(), Some(0), "{}", complaint(&joined));
+    signal(&server.child, "-INT");
+    let summary = server.last_line();
+    let dropped = &summary["sources"]["held"]["dropped"];
+    assert_eq!(
+        dropped.to_string(),
+        r#"{"BL":0,"E1":0,"E2":0}"#,
+        "{summary}"
+    );
+}
+
+#[real_time]
 fn a_server_with_another_certificate_is_found_by_its_url_in_a_file_or_named() {
     if !have_ffmpeg() {
         return;

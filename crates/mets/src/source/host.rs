@@ -63,7 +63,7 @@ impl HostPacer {
                 }
                 place += 1;
             });
-            self.waiting = first.is_some();
+            let waited = std::mem::replace(&mut self.waiting, first.is_some());
             let Some((chosen, _)) = first.filter(|_| self.pacer.may_send(now)) else {
                 return moved;
             };
@@ -72,7 +72,7 @@ impl HostPacer {
             each(&mut |source| {
                 if place == chosen {
                     let cost = source.release_head(now, obs);
-                    self.pacer.sent(now, cost, rate);
+                    self.pacer.sent(now, cost, rate, waited);
                 }
                 place += 1;
             });

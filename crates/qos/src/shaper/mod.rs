@@ -13,6 +13,11 @@ pub use serial::{SerialHead, SerialPacer, SerialQueue};
 use bucket::Bucket;
 use queue::FlowQueue;
 
+/// Time of a host that did not run which is made good: what should have left in it leaves in one burst. A host that runs many programs
+/// runs each some tens of milliseconds late, again and again; what it misses then must not be lost. What it missed before is, so
+/// that the burst after a long stall is bounded.
+pub const CATCH_UP: Span = Span::from_ms(50);
+
 /// How a [`Shaper`] runs (specs/mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShaperConfig {
@@ -216,16 +221,19 @@ impl<T> Shaper<T> {
 
     /// Runs the ticks up to `now`: refreshes buckets and releases items to [`pop`](Shaper::pop).
     ///
-    /// Ticks that were missed refresh too, but only one tick's budget is sent: no burst after a
-    /// stall. Calling it early does nothing.
+    /// Ticks that were missed are run late, each with its budget, but no more of them than fit into [`CATCH_UP`]: of those before, the
+    /// refreshes count and the budgets do not. Calling it early does nothing.
     pub fn on_tick(&mut self, now: Time) {
         let tick = self.tick_at(now);
         let Some(expected) = self.next.filter(|&next| next <= tick) else {
             return;
         };
         self.missed += tick - expected;
-        self.advance(tick);
-        self.serve();
+        let late = (CATCH_UP.as_ps() / self.config.tick.as_ps()).max(1);
+        for tick in expected.max((tick + 1).saturating_sub(late))..=tick {
+            self.advance(tick);
+            self.serve();
+        }
         self.plan();
     }
 

@@ -1,11 +1,10 @@
 use layercast_core::{CellRate, FlowId, Layer, PerLayer, Span, Time};
 
-use super::ShaperError;
 use super::queue::FlowQueue;
+use super::{CATCH_UP, ShaperError};
 
-/// Lateness of a wake-up that is made good by sending more immediately, and no more than that: one tick
-/// of the paper's shaper.
-const CATCH_UP: Span = Span::from_ms(1);
+/// What may leave in one burst after a pause: one tick of the paper's shaper.
+const BURST: Span = Span::from_ms(1);
 
 /// The item at the head of a [`SerialQueue`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,11 +103,11 @@ impl SerialPacer {
         now >= self.free_at
     }
 
-    /// Notes that `cost` credits left at `now`, to be followed at `rate`.
-    ///
-    /// A late wake-up is made good up to one tick of a millisecond: no burst after a stall.
-    pub fn sent(&mut self, now: Time, cost: u32, rate: CellRate) {
-        let from = self.free_at.max(now.saturating_sub(CATCH_UP));
+    /// Notes that `cost` credits left at `now`, to be followed at `rate`. Something `waited` if it could have left before: a late
+    /// wake-up is made good by sending more immediately, up to [`CATCH_UP`].
+    pub fn sent(&mut self, now: Time, cost: u32, rate: CellRate, waited: bool) {
+        let most = if waited { CATCH_UP } else { BURST };
+        let from = self.free_at.max(now.saturating_sub(most));
         let each = Span::from_secs(1).mul_div(u64::from(cost), u64::from(rate.0.max(1)));
         self.free_at = from.saturating_add(each);
     }
@@ -142,22 +141,25 @@ mod tests {
     }
 
     #[test]
-    fn credits_leave_at_the_rate_and_a_stall_makes_no_burst() {
+    fn credits_leave_at_the_rate_and_the_burst_after_a_stall_is_bounded() {
         let rate = CellRate(10_000);
         let mut pacer = SerialPacer::default();
-        let mut sent_at = |now: Time| {
+        let mut sent_at = |now: Time, waited| {
             let mut sent = 0;
             while pacer.may_send(now) {
-                pacer.sent(now, 1, rate);
+                pacer.sent(now, 1, rate, waited);
                 sent += 1;
             }
             (sent, pacer.free_at())
         };
-        assert_eq!(sent_at(us(5_000)), (11, us(5_100)));
-        assert_eq!(sent_at(us(5_099)), (0, us(5_100)));
-        assert_eq!(sent_at(us(5_100)), (1, us(5_200)));
-        // Ten are a tick; after a second away no more leave than that.
-        assert_eq!(sent_at(us(1_000_000)), (11, us(1_000_100)));
+        assert_eq!(sent_at(us(5_000), false), (11, us(5_100)));
+        assert_eq!(sent_at(us(5_099), true), (0, us(5_100)));
+        assert_eq!(sent_at(us(5_100), true), (1, us(5_200)));
+        // A wake-up that is 30 ms late costs nothing.
+        assert_eq!(sent_at(us(35_200), true), (301, us(35_300)));
+        // Ten are a tick; after a pause no more leave than that, and after a long stall what 50 ms hold.
+        assert_eq!(sent_at(us(1_000_000), false), (11, us(1_000_100)));
+        assert_eq!(sent_at(us(2_000_000), true), (501, us(2_000_100)));
     }
 
     #[test]
