@@ -60,5 +60,5 @@ pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
 pub use refusal::{MeasuredLink, Refusal, Resource};
 pub use rng::Stream;
-pub use serial::Serial;
+pub use serial::{Newest, Numbered, Serial};
 pub use time::{Span, Time};

@@ -33,6 +33,10 @@ mod source;
 mod station;
 pub mod switch;
 
+/// By how much the era of an ADAPT may differ from that of the last one without a second one that confirms it: after three eras of
+/// silence any era is taken, and a source sends some ADAPTs in an era.
+const ERAS_AHEAD: u32 = 64;
+
 pub use control::ControlError;
 pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};

@@ -13,6 +13,8 @@ pub(crate) const MAX_GAP: u64 = 4_096;
 /// A counter farther ahead than this is believed when a second one near it follows. A nearer one leaves a gap that datagrams
 /// still fill, so that one forged counter costs nothing.
 const MAX_JUMP: u64 = MAX_GAP;
+/// No link carries datagrams faster than one in this time: no more of them can have been lost in a silence.
+const LEAST_US: u64 = 1;
 
 /// The reorder window: how long a datagram may be overtaken before it counts as lost. It is learned from those that arrive
 /// late, and forgotten slowly.
@@ -70,6 +72,8 @@ pub(crate) struct Belief {
     stray: Option<u64>,
     /// The last counter far behind, and how many have come in a row.
     behind: Option<(u64, u32)>,
+    /// When one was believed last.
+    at: Time,
 }
 
 /// A counter that is believed.
@@ -82,8 +86,16 @@ pub(crate) enum Place {
 }
 
 impl Belief {
-    /// The counter, if it is believed where `next` is the next one.
-    pub fn place(&mut self, counter: u64, next: u64) -> Option<Place> {
+    /// The counter, if it is believed at `now`, where `next` is the next one.
+    pub fn place(&mut self, now: Time, counter: u64, next: u64) -> Option<Place> {
+        let place = self.judge(now, counter, next);
+        if place.is_some() {
+            self.at = now;
+        }
+        place
+    }
+
+    fn judge(&mut self, now: Time, counter: u64, next: u64) -> Option<Place> {
         if counter.saturating_add(BEHIND) < next {
             let is_remembered = counter.saturating_add(SPAN) >= next;
             let follows = |last: u64| counter > last && counter - last < MAX_GAP;
@@ -102,6 +114,11 @@ impl Belief {
             (self.stray, self.behind) = (None, None);
             return Some(Place::At(counter));
         }
+        let possible = now.since(self.at).as_us() / LEAST_US;
+        if counter - next > MAX_JUMP.saturating_add(possible) {
+            // Not even a second one makes it believable.
+            return None;
+        }
         let confirmed = self
             .stray
             .is_some_and(|stray| counter > stray && counter - stray < MAX_GAP);
@@ -117,19 +134,39 @@ mod tests {
     #[test]
     fn counters_far_behind_are_believed_when_many_come_in_a_row_and_none_near() {
         let mut belief = Belief::default();
-        let next = 1 << 40;
+        let (at, next) = (Time::ZERO, 1 << 40);
         for k in 0..u64::from(BACK) - 1 {
-            assert_eq!(belief.place(100 + 2 * k, next), None);
+            assert_eq!(belief.place(at, 100 + 2 * k, next), None);
         }
         // One that is near: nothing was wrong.
-        assert_eq!(belief.place(next, next), Some(Place::At(next)));
+        assert_eq!(belief.place(at, next, next), Some(Place::At(next)));
         let all: Vec<_> = (0..u64::from(BACK))
-            .map(|k| belief.place(200 + k, next))
+            .map(|k| belief.place(at, 200 + k, next))
             .collect();
-        let at = 200 + u64::from(BACK) - 1;
-        assert_eq!(all.last(), Some(&Some(Place::Back(at))));
+        let last = 200 + u64::from(BACK) - 1;
+        assert_eq!(all.last(), Some(&Some(Place::Back(last))));
         assert!(all[..all.len() - 1].iter().all(Option::is_none));
         // The same one again and again is no row.
-        assert!((0..100).all(|_| belief.place(300, next).is_none()));
+        assert!((0..100).all(|_| belief.place(at, 300, next).is_none()));
+    }
+
+    #[test]
+    fn a_jump_is_believed_if_a_second_one_follows_and_the_time_of_the_silence_was_enough() {
+        let ms = |n| Time::ZERO + Span::from_ms(n);
+        let mut belief = Belief::default();
+        let next = 1 << 40;
+        assert_eq!(belief.place(ms(1_000), next, next), Some(Place::At(next)));
+        // 20 that nothing can have sent since: no second one confirms them.
+        for k in 0..20 {
+            assert_eq!(belief.place(ms(1_001), next + (1 << 30) + k, next), None);
+        }
+        assert_eq!(belief.place(ms(1_001), next, next), Some(Place::At(next)));
+        // Half a second without any: this number can be lost.
+        let far = next + 300_000;
+        assert_eq!(belief.place(ms(1_501), far, next), None);
+        assert_eq!(
+            belief.place(ms(1_501), far + 1, next),
+            Some(Place::At(far + 1))
+        );
     }
 }

@@ -1,3 +1,5 @@
+use layercast_core::Time;
+
 use crate::arrivals::{Belief, Place};
 use crate::seen::{SPAN, Seen};
 
@@ -31,8 +33,8 @@ impl Counters {
     }
 
     /// The counter, if it is believed, and whether all begins again there: nothing is known of those below.
-    pub fn place(&mut self, counter: u64) -> Option<(u64, bool)> {
-        match self.belief.place(counter, self.next)? {
+    pub fn place(&mut self, now: Time, counter: u64) -> Option<(u64, bool)> {
+        match self.belief.place(now, counter, self.next)? {
             Place::At(counter) => Some((counter, false)),
             Place::Back(counter) => {
                 *self = Counters::new(counter);

@@ -1,4 +1,4 @@
-use layercast_core::{Serial, Span, Time};
+use layercast_core::{Newest, Numbered, Serial, Span, Time};
 
 use crate::calm::ROUND;
 use crate::clock::ClockEstimator;
@@ -9,6 +9,9 @@ use crate::message::{Arrival, Feedback, expand};
 const FIRST_BUDGET: Span = Span::from_ms(500);
 /// The period of feedback before the first one, and at least.
 const FIRST_PERIOD: Span = Span::from_ms(15);
+/// By how much the clock of the other end may show more than has passed since the last feedback: a queue on the way back became shorter.
+/// One that shows more is held until a second one follows.
+const SHORTER: Span = Span::from_secs(5);
 /// After this silence any feedback is newer: its 32-bit clock wraps, and says nothing about long pauses.
 const SILENCE: Span = Span::from_secs(60);
 /// Feedback that is used: one in this time on average, and this many in a row.
@@ -26,8 +29,10 @@ pub(crate) struct Hearing {
     pub window: Span,
     /// Between two of its reports.
     pub period: Span,
-    /// When the newest feedback was sent, and when it came.
-    heard: Option<(Serial, Time)>,
+    /// When the newest feedback came.
+    heard: Option<Time>,
+    /// When it, and some before it, were sent.
+    sent: Newest,
     /// When feedback is next used without drawing on the burst.
     due: Time,
     /// Zero of one-way delays.
@@ -49,6 +54,7 @@ impl Hearing {
             window: Span::ZERO,
             period: FIRST_PERIOD,
             heard: None,
+            sent: Newest::default(),
             due: Time::ZERO,
             zero: None,
         }
@@ -64,13 +70,20 @@ impl Hearing {
     ) -> Option<u64> {
         let hi =
             expand(feedback.hi, next).filter(|hi| *hi < next && feedback.session == session)?;
-        let newer = self
-            .heard
-            .is_none_or(|(tx, heard)| feedback.tx_us.is_after(tx) || now.since(heard) > SILENCE);
-        if !(newer && self.may_hear(now)) {
+        let passed = self.heard.map(|heard| now.since(heard));
+        if passed.is_none_or(|passed| passed > SILENCE) {
+            self.sent = Newest::default();
+        }
+        let most = passed.unwrap_or(Span::ZERO).min(SILENCE) + SHORTER;
+        let mut sent = self.sent;
+        let judged = sent.judge(feedback.tx_us, most.as_us() as u32);
+        if judged == Numbered::Stray {
+            self.sent = sent;
+        }
+        if judged != Numbered::Next || !self.may_hear(now) {
             return None;
         }
-        self.heard = Some((feedback.tx_us, now));
+        (self.heard, self.sent) = (Some(now), sent);
         if let Some(ms) = feedback.budget_ms {
             self.budget = Span::from_ms(ms.into());
         }
@@ -81,7 +94,7 @@ impl Hearing {
 
     /// When the newest feedback came.
     pub fn heard(&self) -> Option<Time> {
-        self.heard.map(|(_, heard)| heard)
+        self.heard
     }
 
     /// Whether feedback is used at `now`: a flood of it costs no more than its look-up.
@@ -143,5 +156,46 @@ impl Hearing {
             .wrapping_add(usual as u32);
         let passed = feedback.tx_us.diff(Serial(due)).max(0);
         sent < now && Span::from_us(passed as u64).as_ps() > patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feedback(tx_us: u32) -> Feedback {
+        Feedback {
+            session: 7,
+            tx_us: Serial(tx_us),
+            hi: Serial(3),
+            known: 1,
+            window_us: 0,
+            budget_ms: None,
+            next_ms: 15,
+            missing: Vec::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn feedback_that_says_it_was_sent_far_ahead_keeps_none_out() {
+        let mut hearing = Hearing::new();
+        let mut hear = |ms: u64, tx_us: u32| {
+            let now = Time::ZERO + Span::from_ms(ms);
+            hearing.hear(now, &feedback(tx_us), (7, 4)).is_some()
+        };
+        assert!(hear(100, 100_000));
+        assert!(!(0..20).any(|_| hear(101, 1_800_000_000)));
+        assert!(hear(115, 115_000));
+        // The same one, and one that was overtaken.
+        assert!(!hear(116, 115_000) && !hear(116, 110_000));
+        // Some that follow one another are believed, and soon those of the other end again.
+        assert!(!hear(120, 1_800_000_000) && hear(121, 1_800_000_100));
+        assert!(!hear(130, 130_000));
+        assert!(hear(145, 145_000) && hear(160, 160_000));
+        // A way back whose queue ends.
+        assert!(hear(200, 4_000_000));
+        // After a long silence any is news.
+        assert!(hear(70_000, 5));
     }
 }

@@ -190,7 +190,7 @@ impl<T: Clone> Requester<T> {
             _ => (false, None),
         };
         let counter = counter.filter(|_| known);
-        let Some(counter) = counter.and_then(|counter| self.place(counter)) else {
+        let Some(counter) = counter.and_then(|counter| self.place(now, counter)) else {
             self.stats.strays += 1;
             return;
         };
@@ -303,7 +303,7 @@ impl<T: Clone> Requester<T> {
             return;
         };
         let hi = expand(hi, self.counters.next).filter(|_| session == self.session);
-        match hi.and_then(|hi| self.place(hi)) {
+        match hi.and_then(|hi| self.place(now, hi)) {
             Some(counter) => {
                 if rtt_us > 0 {
                     self.rtt = Some(Span::from_us(rtt_us.into()));
@@ -322,8 +322,8 @@ impl<T: Clone> Requester<T> {
     }
 
     /// The counter, if it is believed.
-    fn place(&mut self, counter: u64) -> Option<u64> {
-        let (counter, again) = self.counters.place(counter)?;
+    fn place(&mut self, now: Time, counter: u64) -> Option<u64> {
+        let (counter, again) = self.counters.place(now, counter)?;
         if again {
             self.restore.clear();
             self.gaps.clear();

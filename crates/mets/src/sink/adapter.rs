@@ -1,6 +1,6 @@
 use layercast_core::{
-    AdaptMode, CellRate, Contract, FlowSpec, Level, LevelSet, NodeId, OnPlenty, OnScarce, Quality,
-    Serial, Span, Stream, Time, earliest,
+    AdaptMode, CellRate, Contract, FlowSpec, Level, LevelSet, Newest, NodeId, Numbered, OnPlenty,
+    OnScarce, Quality, Serial, Span, Stream, Time, earliest,
 };
 use layercast_qos::{
     Advice, Cause, DemandProbe, LevelPair, Load, ProbeConfig, RateProbe, Seen, Verdict, ZoneRule,
@@ -8,6 +8,7 @@ use layercast_qos::{
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
 
 use super::SinkConfig;
+use crate::ERAS_AHEAD;
 
 /// The receiver's end of the QoS adapter: RES each era, levels by ADAPT (specs/mets.md 2.11).
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ pub(super) struct SinkAdapter {
     next_era: Time,
     /// How long after a first RES that was sent immediately the next era begins.
     phase: Option<Span>,
-    newest_adapt: Option<Serial>,
+    eras: Newest,
     /// When silence counts from; `None` once it was reported.
     heard: Option<Time>,
     top: Level,
@@ -118,7 +119,7 @@ impl SinkAdapter {
                 false => now.saturating_add(first),
             },
             phase: config.asks_at_once.then_some(first),
-            newest_adapt: None,
+            eras: Newest::default(),
             heard: Some(now),
             top,
             drain: config.drain,
@@ -168,7 +169,7 @@ impl SinkAdapter {
 
     /// A new path: ADAPT may start counting again.
     pub fn on_rejoin(&mut self, now: Time) {
-        self.newest_adapt = None;
+        self.eras = Newest::default();
         self.heard = Some(now);
     }
 
@@ -314,13 +315,9 @@ impl SinkAdapter {
     }
 
     pub fn on_adapt(&mut self, now: Time, message: &AdapterMsg) -> Adapted {
-        if self
-            .newest_adapt
-            .is_some_and(|newest| newest.is_after(message.era))
-        {
+        if let Numbered::Behind | Numbered::Stray = self.eras.judge(message.era, ERAS_AHEAD) {
             return Adapted::Stale;
         }
-        self.newest_adapt = Some(message.era);
         self.heard = Some(now);
         if message.max != self.level {
             self.level_since = now;
@@ -336,7 +333,7 @@ impl SinkAdapter {
         self.silence().filter(|&at| now >= at)?;
         self.heard = None;
         // The source may have started again, and its count with it.
-        self.newest_adapt = None;
+        self.eras = Newest::default();
         Some(self.drop_level())
     }
 

@@ -1,9 +1,11 @@
 use layercast_core::{
-    CellRate, FlowId, Level, LevelSet, NodeId, Observer, PortId, Serial, Time, TraceEvent, earliest,
+    CellRate, FlowId, Level, LevelSet, Newest, NodeId, Numbered, Observer, PortId, Serial, Time,
+    TraceEvent, earliest,
 };
 use layercast_qos::{Demand, LevelPair, Merge, Want, fair_share};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 
+use crate::ERAS_AHEAD;
 use crate::switch::flow::{Branch, Flow, MAX_ORIGINS, Request, UpstreamGrant, Wish};
 use crate::switch::{Switch, SwitchEvent, subject};
 
@@ -111,14 +113,15 @@ impl Switch {
             return;
         }
         // After three eras of silence any era is news: the source may have started again.
-        if let Some((era, at)) = flow.adapted
-            && era.is_after(message.era)
-            && now.since(at) <= life
-        {
+        let heard = flow.adapted.filter(|(_, at)| now.since(*at) <= life);
+        let (mut eras, at) = heard.unwrap_or((Newest::default(), now));
+        let judged = eras.judge(message.era, ERAS_AHEAD);
+        if let Numbered::Behind | Numbered::Stray = judged {
+            flow.adapted = Some((eras, at));
             self.stats.rejected_pdus.stale += 1;
             return;
         }
-        flow.adapted = Some((message.era, now));
+        flow.adapted = Some((eras, now));
         flow.forwarded_era = message.era;
         flow.upstream_grant = UpstreamGrant {
             min: message.min,

@@ -1,7 +1,7 @@
 use std::iter;
 
 use layercast_core::{
-    AdaptMode, CellRate, FlowId, FlowSpec, Level, LevelSet, NodeId, PortId, Serial, Time,
+    AdaptMode, CellRate, FlowId, FlowSpec, Level, LevelSet, Newest, NodeId, PortId, Serial, Time,
 };
 use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
@@ -132,8 +132,8 @@ pub(crate) struct Flow {
     pub branches: Vec<Branch>,
     /// The running GOP.
     pub recent: Recent,
-    /// Era of the last ADAPT, and when it came; older ones are ignored.
-    pub adapted: Option<(Serial, Time)>,
+    /// Eras of the ADAPTs, and when the last one came that was believed; older ones are ignored.
+    pub adapted: Option<(Newest, Time)>,
     /// Its contents.
     pub upstream_grant: UpstreamGrant,
     /// Era of the last ADAPT that was passed on: what we say ourselves must not be older.

@@ -127,6 +127,26 @@ fn an_adapt_of_an_older_era_is_ignored() {
 }
 
 #[test]
+fn forged_adapts_of_a_far_era_lower_nothing_and_keep_none_of_the_source_out() {
+    let mut world = World::perfect(Carriage::Datagrams, 4);
+    world.up = Box::new(|_, _| vec![]);
+    world.run_until(ms(500));
+    world.input(adapt(5, Level::FULL));
+    for _ in 0..20 {
+        world.input(adapt(1 << 30, Level::BASE));
+    }
+    world.input(adapt(6, Level::E1));
+    // Some that count on are believed, as a source that started again would be, and then the source is.
+    world.input(adapt(1 << 29, Level::BASE));
+    world.input(adapt(1 << 29 | 1, Level::BASE));
+    world.input(adapt(7, Level::FULL));
+    world.input(adapt(8, Level::FULL));
+    let levels: Vec<_> = world.levels().into_iter().map(|entry| entry.1).collect();
+    assert_eq!(levels, [Level::FULL, Level::E1, Level::BASE, Level::FULL]);
+    assert_eq!(world.sink.stats().adapt_stale, 22);
+}
+
+#[test]
 fn congestion_lowers_the_wish_and_the_level() {
     let mut world = World::perfect(Carriage::Datagrams, 40);
     world.run_until(ms(5_000));

@@ -73,6 +73,22 @@ fn adapt_of_an_older_era_is_ignored_across_the_wrap() {
 }
 
 #[test]
+fn forged_adapts_of_a_far_era_lower_nothing_and_keep_none_of_the_source_out() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.join(A, 1);
+    bench.adapter(A, AdapterKind::Res, 0, 1, 2);
+    bench.run(ms(300));
+    bench.adapter(UP, AdapterKind::Adapt, 1, 9, 2);
+    for _ in 0..20 {
+        bench.adapter(UP, AdapterKind::Adapt, 1 << 30, 9, 0);
+        assert_eq!(bench.level(A), Some(2));
+    }
+    bench.adapter(UP, AdapterKind::Adapt, 2, 9, 1);
+    assert_eq!(bench.level(A), Some(1));
+    assert_eq!(bench.switch.stats().rejected_pdus.stale, 20);
+}
+
+#[test]
 fn messages_from_the_wrong_side_are_counted_and_dropped() {
     let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
     bench.join(A, 1);

@@ -198,7 +198,7 @@ impl<T: Clone> GroupRequester<T> {
     ) -> Option<u64> {
         let counter =
             expand(counter, self.counters.next).filter(|_| session == self.config.session);
-        let Some(counter) = counter.and_then(|it| self.place(it)) else {
+        let Some(counter) = counter.and_then(|it| self.place(now, it)) else {
             self.stats.strays += 1;
             return None;
         };
@@ -280,7 +280,7 @@ impl<T: Clone> GroupRequester<T> {
     fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
         let hi =
             expand(beacon.hi, self.counters.next).filter(|_| beacon.session == self.config.session);
-        let Some(hi) = hi.and_then(|hi| self.place(hi)) else {
+        let Some(hi) = hi.and_then(|hi| self.place(now, hi)) else {
             self.stats.strays += 1;
             return;
         };
@@ -300,8 +300,8 @@ impl<T: Clone> GroupRequester<T> {
     }
 
     /// The counter, if it is believed.
-    fn place(&mut self, counter: u64) -> Option<u64> {
-        let (counter, again) = self.counters.place(counter)?;
+    fn place(&mut self, now: Time, counter: u64) -> Option<u64> {
+        let (counter, again) = self.counters.place(now, counter)?;
         if again {
             self.holes = Holes::default();
             self.restore.clear();
