@@ -131,6 +131,8 @@ pub struct TcpConfig {
     pub dup_acks: u32,
     /// New data for the duplicates before, two segments at most, except while a time-out is repaired (RFC 3042).
     pub limited_transmit: bool,
+    /// A time-out is repaired when it is clear that it is not spurious (F-RTO, RFC 5682), with a peer that acknowledges selectively.
+    pub frto: bool,
     /// Nagle's rule (RFC 896): no short segment while anything is unacknowledged.
     pub nagle: bool,
     /// Offer window scaling (RFC 7323 2).
@@ -186,6 +188,7 @@ impl From<Profile> for TcpConfig {
             max_cwnd: Some(65_535),
             dup_acks: 3,
             limited_transmit: false,
+            frto: false,
             nagle: true,
             window_scaling: false,
             timestamps: false,
@@ -247,6 +250,7 @@ impl From<Profile> for TcpConfig {
                 initial_window: 10,
                 max_cwnd: None,
                 limited_transmit: true,
+                frto: true,
                 window_scaling: true,
                 timestamps: true,
                 sack: true,

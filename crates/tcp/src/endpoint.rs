@@ -537,6 +537,7 @@ impl Endpoint {
         let timeouts = u64::from(outcome.timeouts);
         self.rare.stats.retransmitted += retransmitted;
         self.rare.stats.timeouts += timeouts;
+        self.rare.stats.spurious_timeouts += u64::from(outcome.spurious_timeouts);
         connection.counts.retransmitted += retransmitted;
         let fast_retransmits = u64::from(outcome.fast_retransmits);
         self.rare.stats.fast_retransmits += fast_retransmits;

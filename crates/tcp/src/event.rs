@@ -104,6 +104,8 @@ pub struct TcpStats {
     pub retransmitted: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
+    /// Of these, time-outs that F-RTO found to be spurious (RFC 5682).
+    pub spurious_timeouts: u64,
     /// Fast retransmits.
     pub fast_retransmits: u64,
     /// Reductions of a window for marks (ECN).

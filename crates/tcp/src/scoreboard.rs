@@ -48,7 +48,7 @@ impl Scoreboard {
         self.sacked.remove_below(at);
     }
 
-    /// Forgets everything: after a time-out the peer may have, too (RFC 2018 8).
+    /// Forgets everything: the peer has, too (RFC 2018 8).
     pub(crate) fn clear(&mut self) {
         *self = Scoreboard::default();
     }
@@ -86,6 +86,21 @@ impl Scoreboard {
     /// Everything below that is lost that was not acknowledged.
     pub(crate) fn lost_below(&self) -> u64 {
         self.lost_below
+    }
+
+    /// Whether nothing is acknowledged selectively.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sacked.is_empty()
+    }
+
+    /// Bytes of `from..to` that are acknowledged selectively.
+    pub(crate) fn covered(&self, from: u64, to: u64) -> u64 {
+        self.sacked.covered(from, to)
+    }
+
+    /// The end of the last range; 0 if there is none.
+    pub(crate) fn top(&self) -> u64 {
+        self.sacked.iter().next_back().map_or(0, |(_, to)| to)
     }
 
     /// Bytes that are acknowledged selectively.

@@ -134,6 +134,7 @@ def scenario(told: dict[str, Any]) -> dict[str, Any]:
                 "variant": told["variant"],
                 "sack": told["variant"] == "sack",
                 "timestamps": False,
+                "frto": False,
                 "mss": told["mss"],
                 "initial_window": told["initial_window"],
                 "fast_tick": "40ms" if told["delayed_acks"] else "off",

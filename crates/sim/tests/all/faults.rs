@@ -214,7 +214,9 @@ proptest! {
             (delivered, lost) = (delivered + link.delivered, lost + link.lost);
         }
         prop_assert_eq!(lost, seen.all);
-        prop_assert!(seen.down > 0 && (loss.is_empty() == (seen.all == seen.down)), "{} {}", seen.all, seen.down);
+        // A short outage can fall between two packets.
+        prop_assert!(seen.down > 0 || lasts < 200, "{} {}", seen.all, seen.down);
+        prop_assert_eq!(loss.is_empty(), seen.all == seen.down, "{} {}", seen.all, seen.down);
         let taken = if cells { summary.cell_hops } else { summary.packet_hops };
         prop_assert_eq!(delivered, taken);
     }

@@ -86,11 +86,12 @@ fn shares_as_max_min(k: usize, rate: u64, seconds: f64) {
     let to = permutation(hosts, &mut random);
     let draws = (0..8).map(|_| max_min(&random_ways(k, &to, &mut random)));
     let expected = draws.sum::<f64>() / 8.0;
+    // All flows begin simultaneously: the queues are in balance after the first second.
     let mut text = format!(
         r#"
         schema = "internet/1"
         name = "permutation"
-        run = {{ duration = "{seconds}s", warm_up = "500ms" }}
+        run = {{ duration = "{seconds}s", warm_up = "1s" }}
         tcp.default = {{ min_rto = "20ms" }}
         [topology]
         kind = "fat-tree"
@@ -123,18 +124,18 @@ fn shares_as_max_min(k: usize, rate: u64, seconds: f64) {
     assert!((1..=half * half).all(used_core));
     let goodput: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
     let mean = goodput / hosts as f64 / (rate as f64 * 1e6) * 1_500.0 / 1_448.0;
-    // .483 and .481 with k = 8, .451 and .429 with k = 16.
+    // .482 and .481 with k = 8, .454 and .429 with k = 16.
     assert!((mean / expected - 1.0).abs() < 0.1, "{mean} {expected}");
 }
 
 #[test]
 fn a_permutation_of_a_fat_tree_gets_what_max_min_fairness_gives() {
-    shares_as_max_min(8, 20, 2.0);
+    shares_as_max_min(8, 20, 2.5);
 }
 
 #[test]
 fn a_larger_permutation_gets_it_too() {
-    shares_as_max_min(16, 10, 1.2);
+    shares_as_max_min(16, 10, 1.7);
 }
 
 /// Connections of the same two hosts differ by their ports alone, and take different ways.

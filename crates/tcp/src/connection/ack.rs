@@ -66,12 +66,29 @@ impl Connection {
         if self.rack.is_some() {
             self.detect(host, now, is_duplicate);
         }
+        if self.trial.is_some() {
+            let is_duplicate = ack.pure && ack.window == self.wnd;
+            self.judge_timeout(self.una > una, news, is_duplicate);
+        }
         if self.prr.is_some() {
             let delivered = self.delivered().saturating_sub(before);
             let makes_progress = self.una > una && self.losses() <= lost_before;
             self.reduce(delivered, makes_progress);
         }
         true
+    }
+
+    /// What the peer acknowledged selectively holds beyond a time-out (RFC 6675 5.1 with erratum 1610; Linux), so that it is not
+    /// sent again, unless the peer has forgotten it (RFC 2018 8): it would otherwise have acknowledged what continues at `una`.
+    pub(super) fn find_reneging(&mut self) -> bool {
+        let reneges = self.scoreboard.holding(self.una).is_some();
+        if reneges {
+            self.scoreboard.clear();
+            if let Some(rack) = &mut self.rack {
+                rack.on_reneging();
+            }
+        }
+        reneges
     }
 
     /// Bytes that have arrived, as far as is known.
@@ -128,8 +145,9 @@ impl Connection {
             acked: at,
             sent: self.nxt.max(at),
         });
-        // As long as CWR waits for new data, the echo is still the one that the window was reduced for.
-        let is_news = at > self.marks.reduced && !self.marks.tells;
+        // As long as CWR waits for new data, the echo is still the one that the window was reduced for; that of a segment with CWR
+        // that a time-out sends again, too, until the time-out turns out to be spurious.
+        let is_news = at > self.marks.reduced && !self.marks.tells && self.trial.is_none();
         if is_marked && !self.recovering && is_news {
             let cwnd = self.congestion.cwnd();
             let (usable, flight) = (self.wnd.min(cwnd), (self.max - self.una).min(cwnd));
@@ -173,7 +191,7 @@ impl Connection {
             || (recovery == Recovery::Sack && self.scoreboard.lost_hole(self.una).is_some());
         // 4.4BSD-Lite knew no better.
         let knows = recovery != Recovery::Reno || !host.config.quirks.count_acks;
-        if lost && !(knows && self.is_guarded(recovery)) {
+        if lost && self.trial.is_none() && !(knows && self.is_guarded(recovery)) {
             self.recover_fast(host, recovery);
         }
     }
@@ -254,7 +272,7 @@ impl Connection {
             self.on_acked_by_time(host, now, at, segment);
         }
         let first = self.una == 0;
-        let mut grows = !self.recovering;
+        let mut grows = !self.recovering && self.trial.is_none();
         if self.marks.in_use && !first {
             grows &= !self.hear_echo(at, segment);
         }
@@ -308,6 +326,9 @@ impl Connection {
             "SND.NXT is at most one past all that was sent"
         );
         self.scoreboard.remove_below(at);
+        if self.timed_out && self.find_reneging() {
+            self.nxt = at;
+        }
         if self.rack.is_some() {
             self.plan_probe(host, now);
         }

@@ -101,7 +101,7 @@ impl Connection {
         rack.waits_for(next.map(|_| Due::Losses));
         self.timers.rack = next.map_or(Alarm::OFF, Alarm::at);
         // What a time-out has sent again is no new loss (RFC 6675 5.1).
-        if is_lost && !recovering && una >= self.recover {
+        if is_lost && !recovering && self.trial.is_none() && una >= self.recover {
             self.recover_fast(host, Recovery::Sack);
         }
         self.plan_probe(host, now);
@@ -110,7 +110,7 @@ impl Connection {
     /// Plans a probe for the loss of the last segments, or none (section 7.2).
     pub(super) fn plan_probe(&mut self, host: &Host, now: Time) {
         let (srtt, rto) = (self.srtt(host), self.timers.rexmt.time());
-        let recovering = self.recovering || self.una < self.recover;
+        let recovering = self.recovering || self.trial.is_some() || self.una < self.recover;
         let Some(rack) = &mut self.rack else {
             return;
         };
@@ -168,6 +168,15 @@ impl Connection {
                 self.plan_probe(host, now);
             }
         }
+    }
+
+    /// No probe leaves until an acknowledgement comes.
+    pub(super) fn stop_probes(&mut self) {
+        if let Some(rack) = &mut self.rack {
+            rack.waits_for(None);
+            rack.probes = false;
+        }
+        self.timers.rack = Alarm::OFF;
     }
 
     /// After a time-out.

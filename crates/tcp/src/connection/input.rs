@@ -26,6 +26,7 @@ pub(crate) struct Outcome {
     pub(crate) reset: Option<Box<TcpSegment>>,
     pub(crate) retransmitted: u32,
     pub(crate) timeouts: u32,
+    pub(crate) spurious_timeouts: u32,
     pub(crate) fast_retransmits: u32,
     pub(crate) ecn_reductions: u32,
 }
@@ -72,7 +73,8 @@ impl Connection {
         if len == 0 {
             let acked = segment.ack.diff(self.seq(self.una));
             let is_new = acked > 0 && acked as u64 <= self.max - self.una;
-            let is_plain = segment.options.sack.is_empty() && self.prr.is_none();
+            let is_plain =
+                segment.options.sack.is_empty() && self.prr.is_none() && self.trial.is_none();
             return is_new && is_plain && !self.looks_closely();
         }
         let all_is_acked = self.max == self.una && segment.ack == self.seq(self.una);

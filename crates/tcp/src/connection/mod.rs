@@ -12,6 +12,7 @@ mod probe;
 mod prr;
 mod rack;
 mod timers;
+mod trial;
 
 use core::net::SocketAddrV4;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) use input::{Outcome, reset_for};
 pub(crate) use probe::Measured;
 use prr::Prr;
 use rack::Rack;
+use trial::Trial;
 
 /// What all connections of a host share.
 #[derive(Debug)]
@@ -245,6 +247,8 @@ pub(crate) struct Connection {
     prr: Option<Prr>,
     /// When segments were sent, with RACK-TLP.
     rack: Option<Box<Rack>>,
+    /// Of a time-out that may be spurious.
+    trial: Option<Box<Trial>>,
 }
 
 impl Connection {
@@ -292,6 +296,7 @@ impl Connection {
             marks: Marks::new(config.ecn),
             prr: None,
             rack: None,
+            trial: None,
             rescued: false,
             irs: Serial(0),
             rcv: Chain::new(1),

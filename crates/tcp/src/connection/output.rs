@@ -59,7 +59,13 @@ impl Connection {
     fn is_held_back(&self) -> bool {
         let in_flight = self.nxt - self.una;
         let plain = in_flight > 0 && self.nxt == self.max && self.dups == 0 && !self.recovering;
-        if !plain || self.is_due() || self.timers.rexmt.is_off() || !self.reassembly.is_empty() {
+        if !plain
+            || self.trial.is_some()
+            || !self.scoreboard.is_empty()
+            || self.is_due()
+            || self.timers.rexmt.is_off()
+            || !self.reassembly.is_empty()
+        {
             return false;
         }
         let usable = self.wnd.min(self.congestion.cwnd());
@@ -106,6 +112,10 @@ impl Connection {
             self.resend(host, now, (self.una, self.max), out);
             return true;
         }
+        if let Some(trial) = &self.trial {
+            let limit = trial.limit(self.mss).unwrap_or(self.nxt);
+            return self.poll_new(host, now, limit - self.una, out);
+        }
         if self.owes_probe() && self.poll_probe(host, now, out) {
             return true;
         }
@@ -121,9 +131,10 @@ impl Connection {
             }
             // The window counts from una; what is between there and the edge is not all in flight.
             cwnd = (self.nxt - self.una) + cwnd.saturating_sub(pipe);
-        } else if self.rack.is_some() {
+        } else if self.rack.is_some() || self.repairs_timeout() {
             // What arrived beyond a gap is not on its way.
-            cwnd += self.scoreboard.held();
+            self.skip_sacked();
+            cwnd += self.scoreboard.covered(self.una, self.nxt);
         } else if self.dups > 0 {
             cwnd += self.limited_transmit(host) * self.mss;
         }
@@ -177,10 +188,13 @@ impl Connection {
         }
         let full = self.room(host);
         len = len.min(full);
-        if self.nxt < self.max
-            && let Some(known) = self.scoreboard.next_above(self.nxt)
-        {
-            len = len.min(known - self.nxt);
+        if self.nxt < self.max {
+            if let Some(known) = self.scoreboard.next_above(self.nxt) {
+                len = len.min(known - self.nxt);
+            }
+            if self.repairs_timeout() && self.nxt < self.recover {
+                len = len.min(self.recover - self.nxt);
+            }
         }
         let last = self.nxt + len == end;
         let fin = self.fin_queued && last && !probe;
@@ -309,12 +323,15 @@ impl Connection {
         }
     }
 
-    /// After a time-out everything is sent again, except ranges that the peer has selectively acknowledged.
+    /// After a time-out everything is sent again that was sent before it, except ranges that the peer has selectively acknowledged.
     fn skip_sacked(&mut self) {
-        if self.nxt < self.max
-            && let Some((_, to)) = self.scoreboard.holding(self.nxt)
-        {
-            self.nxt = to;
+        if self.nxt < self.max {
+            if let Some((_, to)) = self.scoreboard.holding(self.nxt) {
+                self.nxt = to;
+            }
+            if self.repairs_timeout() && self.nxt >= self.recover {
+                self.nxt = self.max;
+            }
         }
     }
 
@@ -464,6 +481,8 @@ impl Connection {
     fn blocks(&self, host: &Host) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         for &(from, to) in self.islands(host) {
+            // FIN has a place in the sequence, too.
+            let to = to + u64::from(self.fin_at == Some(to));
             blocks.push(self.irs.plus(from as u32), self.irs.plus(to as u32));
         }
         blocks

@@ -343,12 +343,19 @@ impl Rack {
         size_of::<Rack>() + self.records.capacity() * size_of::<Sent>()
     }
 
-    /// A time-out: the peer may have forgotten what it acknowledged selectively.
-    pub(super) fn on_timeout(&mut self) {
+    /// The peer has forgotten what it acknowledged selectively.
+    pub(super) fn on_reneging(&mut self) {
         for record in &mut self.records {
-            (record.lost, record.sacked) = (false, false);
+            record.sacked = false;
         }
         (self.sacked, self.highest) = (0, 0);
+    }
+
+    /// A time-out: all that has not arrived is sent again.
+    pub(super) fn on_timeout(&mut self) {
+        for record in &mut self.records {
+            record.lost = false;
+        }
         (self.probe, self.due, self.probes) = (None, None, false);
     }
 }

@@ -60,32 +60,51 @@ impl Connection {
             }
             return;
         }
+        self.timing = None;
         // 4.4BSD-Lite halves the threshold for a lost SYN, too.
         let quirk = host.config.quirks.count_acks;
-        if self.state.is_synchronized() || quirk {
-            // Held for what the timer sends again and again (RFC 5681 3.1).
-            if quirk || !again {
-                // What a recovery did not mend is still outstanding, and can be more than the path holds: half
-                // of that would overshoot again, as would half of a window inflated by duplicates.
-                let cwnd = match self.recovering && !quirk {
-                    true => self.congestion.cwnd().min(self.congestion.ssthresh()),
-                    false => self.congestion.cwnd(),
-                };
-                let window = self.wnd.min(cwnd);
-                let flight = (self.max - self.una).min(cwnd);
-                self.congestion.on_loss(window, flight);
-            }
-            self.congestion.on_timeout();
-            self.marks.on_reduction(self.max);
+        // What a recovery did not mend is still outstanding, and can be more than the path holds: half of that would overshoot
+        // again, as would half of a window inflated by duplicates.
+        let cwnd = match self.recovering && !quirk {
+            true => self.congestion.cwnd().min(self.congestion.ssthresh()),
+            false => self.congestion.cwnd(),
+        };
+        let load = (self.wnd.min(cwnd), (self.max - self.una).min(cwnd));
+        let trial = self.trial.take().map(|trial| trial.load());
+        if trial.is_none() && !again && self.try_timeout(host, load) {
+            return;
         }
+        // Held for what the timer sends again and again (RFC 5681 3.1).
+        let load = trial.or((quirk || !again).then_some(load));
+        if self.state.is_synchronized() || quirk {
+            self.reduce_for_timeout(load);
+        }
+        self.repair_from(self.max);
+    }
+
+    /// The window falls to a segment; the threshold also, if what was usable and outstanding is given.
+    pub(super) fn reduce_for_timeout(&mut self, load: Option<(u64, u64)>) {
+        if let Some((window, flight)) = load {
+            self.congestion.on_loss(window, flight);
+        }
+        self.congestion.on_timeout();
+        self.marks.on_reduction(self.max);
+    }
+
+    /// Whether what was sent before a time-out is sent again.
+    pub(super) fn repairs_timeout(&self) -> bool {
+        self.timed_out && self.una < self.recover
+    }
+
+    /// What was sent below `end` and has not arrived is sent again, from the first unacknowledged byte on.
+    pub(super) fn repair_from(&mut self, end: u64) {
         self.nxt = self.una;
-        self.timing = None;
         self.dups = 0;
         (self.recovering, self.front, self.prr) = (false, false, None);
-        self.recover = self.max;
+        self.recover = end;
         self.timed_out = self.state.is_synchronized();
         self.resent = self.una;
-        self.scoreboard.clear();
+        self.find_reneging();
         self.forget_times();
     }
 

@@ -164,6 +164,9 @@ pub struct TcpSpec {
     /// Limited transmit (RFC 3042).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
+    /// A time-out is repaired when it is clear that it is not spurious (F-RTO, RFC 5682), with selective acknowledgements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frto: Option<bool>,
     /// No short segment while anything is unacknowledged (RFC 896).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nagle: Option<bool>,
@@ -294,6 +297,7 @@ impl TcpSpec {
             },
             dup_acks: self.dup_acks.unwrap_or(base.dup_acks),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
+            frto: self.frto.unwrap_or(base.frto),
             nagle: self.nagle.unwrap_or(base.nagle),
             window_scaling: self.window_scaling.unwrap_or(base.window_scaling),
             timestamps: self.timestamps.unwrap_or(base.timestamps),
