@@ -60,6 +60,19 @@ fn reordering_is_no_loss() {
     assert!(new.goodput_bps > 1.3 * old.goodput_bps, "{new:?} {old:?}");
 }
 
+/// Reordering beyond a quarter of the round trip: duplicates that the receiver reports make the window wider (RFC 8985 6.2, step 4).
+#[test]
+fn reordering_beyond_the_window_makes_it_wider() {
+    for timestamps in [true, false] {
+        let scenario = REORDERS.replace("4ms", "16ms");
+        let scenario = format!("{scenario}\n    timestamps = {timestamps}\n");
+        let [old, new] = beside(&scenario, "recovery = \"rack\"").map(|it| it.flows[0].clone());
+        assert_eq!((new.retransmitted, new.timeouts), (0, 0), "{new:?}");
+        assert!(new.goodput_bps > 15e6, "{new:?}");
+        assert!(old.goodput_bps < 3e6, "{old:?}");
+    }
+}
+
 /// A single connection over a path with a queue of twice what it holds.
 const OVERSHOOTS: &str = r#"
     schema = "internet/1"

@@ -1,6 +1,6 @@
 //! Acknowledgements: loss recovery of each variant, round trips, the window, the end.
 
-use layercast_core::Time;
+use layercast_core::{Serial, Time};
 use layercast_wire::{TcpFlags, TcpSegment};
 
 use super::input::Ack;
@@ -41,7 +41,8 @@ impl Connection {
             _ => 0,
         };
         let lost_before = self.losses();
-        let news = self.take_blocks(now, segment);
+        let came_twice = self.reports_duplicate(ack, segment);
+        let news = self.take_blocks(now, segment, came_twice);
         if news {
             self.scoreboard.find_losses(host.config.dup_acks, self.mss);
         }
@@ -55,7 +56,7 @@ impl Connection {
             Ok(at) if at == self.una && self.is_duplicate(ack, news) => self.on_duplicate(host),
             // Of what came twice: it shows no gap.
             Ok(at) if at == self.una => {
-                is_duplicate = ack.pure && segment.options.sack.is_empty();
+                is_duplicate = ack.pure && (came_twice || segment.options.sack.is_empty());
                 if host.config.quirks.count_acks {
                     self.dups = 0;
                 }
@@ -113,14 +114,38 @@ impl Connection {
         waiting && if self.sack { news } else { silent }
     }
 
-    /// Takes the SACK blocks (RFC 2018); `true` if they contained anything new.
-    fn take_blocks(&mut self, now: Time, segment: &TcpSegment) -> bool {
+    /// A block in our offsets.
+    fn block(&self, (from, to): (Serial, Serial)) -> (i64, i64) {
+        let offset = |at: Serial| self.una as i64 + i64::from(at.diff(self.seq(self.una)));
+        (offset(from), offset(to))
+    }
+
+    /// Whether the first block is of what came twice (RFC 2883 5): it is acknowledged, or part of the second.
+    fn reports_duplicate(&mut self, ack: &Ack, segment: &TcpSegment) -> bool {
+        let blocks = segment.options.sack.as_slice();
+        let Some(&first) = blocks.first().filter(|_| self.sack) else {
+            return false;
+        };
+        let (from, to) = self.block(first);
+        let within = |&second: &(Serial, Serial)| {
+            let (start, end) = self.block(second);
+            start <= from && to <= end
+        };
+        let came_twice = from < to && (to <= ack.ack || blocks.get(1).is_some_and(within));
+        if came_twice {
+            self.on_report_of_duplicate();
+        }
+        came_twice
+    }
+
+    /// Takes the SACK blocks (RFC 2018), except the first if it is of a duplicate; `true` if they contained anything new.
+    fn take_blocks(&mut self, now: Time, segment: &TcpSegment, came_twice: bool) -> bool {
         let mut news = false;
         if self.sack && self.state.is_synchronized() {
-            for &(from, to) in segment.options.sack.as_slice() {
-                let from = self.una as i64 + i64::from(from.diff(self.seq(self.una)));
-                let to = self.una as i64 + i64::from(to.diff(self.seq(self.una)));
-                // Duplicates below una (RFC 2883) and lies are left alone.
+            let blocks = segment.options.sack.as_slice();
+            for &block in &blocks[usize::from(came_twice)..] {
+                let (from, to) = self.block(block);
+                // What is acknowledged, and lies, are left alone.
                 if from >= self.una as i64 && from < to && to <= self.max as i64 {
                     let is_new = self.scoreboard.insert(from as u64, to as u64);
                     if is_new {
@@ -291,6 +316,7 @@ impl Connection {
             Recovery::NewReno if self.recovering => restarts = self.on_recovery_ack(at, bytes),
             Recovery::Sack if self.recovering && at >= self.recover => {
                 self.recovering = false;
+                self.on_recovered();
                 if self.prr.take().is_some() {
                     self.congestion.set_cwnd(self.congestion.ssthresh());
                 }
@@ -319,8 +345,12 @@ impl Connection {
         }
         self.snd.drop_to(at);
         debug_assert!(self.una < at && at <= self.max);
+        let repaired = self.repairs_timeout() && at >= self.recover;
         self.una = at;
         self.nxt = self.nxt.max(at);
+        if repaired {
+            self.on_recovered();
+        }
         debug_assert!(
             self.nxt <= self.max,
             "SND.NXT is at most one past all that was sent"

@@ -61,6 +61,22 @@ impl Connection {
         }
     }
 
+    /// The peer reports that something came twice.
+    pub(super) fn on_report_of_duplicate(&mut self) {
+        // The first segment of a time-out that was spurious shows no reordering.
+        let is_of_timeout = self.trial.is_some() || self.repairs_timeout();
+        if let Some(rack) = &mut self.rack {
+            rack.came_twice(self.una, self.max, is_of_timeout);
+        }
+    }
+
+    /// A recovery ends.
+    pub(super) fn on_recovered(&mut self) {
+        if let Some(rack) = &mut self.rack {
+            rack.recovered();
+        }
+    }
+
     /// Everything up to `at` is acknowledged, more than was before.
     pub(super) fn on_acked_by_time(
         &mut self,

@@ -271,6 +271,9 @@ impl Connection {
             let known = next - *seq;
             if len + i64::from(*fin) > 0 || known == 1 {
                 self.ack_now = true;
+                if *seq > 0 && len > 0 {
+                    self.note_duplicate(*seq as u64, (*seq + len.min(known)) as u64);
+                }
                 if *fin && self.state == State::TimeWait {
                     // Our last acknowledgement was lost.
                     self.wait(host, now);
@@ -358,6 +361,10 @@ impl Connection {
         }
         self.rcv_mss = self.rcv_mss.max(payload.len() as u64).min(self.mss);
         if seq > self.rcv_nxt {
+            let (end, islands) = (seq + payload.len() as u64, self.reassembly.reports());
+            if islands.iter().any(|&(from, to)| from <= seq && end <= to) {
+                self.note_duplicate(seq, end);
+            }
             let budget = 2 * host.config.recv_buffer as usize;
             self.reassembly.insert(seq, &payload, budget);
             self.ack_now = true;
@@ -381,6 +388,13 @@ impl Connection {
                 }
             }
             _ => self.ack_now = true,
+        }
+    }
+
+    /// `from..to` came twice: the next acknowledgement reports it (RFC 2883 4).
+    fn note_duplicate(&mut self, from: u64, to: u64) {
+        if self.sack {
+            self.duplicate = Some((from, to));
         }
     }
 

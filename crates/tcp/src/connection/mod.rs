@@ -174,6 +174,8 @@ pub(crate) struct Connection {
     rcv_mss: u64,
     fin_at: Option<u64>,
     reassembly: Reassembly,
+    /// What came twice, and is to be reported (RFC 2883).
+    duplicate: Option<(u64, u64)>,
 
     // Both ways.
     /// Next offset expected: the end of `rcv`, or one more after FIN.
@@ -306,6 +308,7 @@ impl Connection {
             rcv_scale: wanted_scale,
             rcv_mss: 0,
             reassembly: Reassembly::default(),
+            duplicate: None,
             fin_at: None,
             last_heard: now,
             last_challenge: None,

@@ -417,6 +417,7 @@ impl Connection {
         out.window = self.offer(host, if syn { 0 } else { self.rcv_scale });
         out.urgent = 0;
         out.options = self.options(host, now, syn);
+        self.duplicate = None;
         out.payload = payload;
         self.rcv_acked = self.rcv_nxt;
         self.ack_now = false;
@@ -462,7 +463,7 @@ impl Connection {
 
     /// Bytes of data a segment has room for beside the SACK blocks it will carry.
     fn room(&self, host: &Host) -> u64 {
-        let blocks = self.islands(host).len() as u64;
+        let blocks = self.islands(host).len() as u64 + u64::from(self.duplicate.is_some());
         let sack = if blocks > 0 { 4 + 8 * blocks } else { 0 };
         self.mss.saturating_sub(sack).max(1)
     }
@@ -474,12 +475,16 @@ impl Connection {
             true => 4,
             false => 0,
         };
+        let most = most - usize::from(self.duplicate.is_some());
         let reports = self.reassembly.reports();
         &reports[..most.min(reports.len())]
     }
 
     fn blocks(&self, host: &Host) -> SackBlocks {
         let mut blocks = SackBlocks::default();
+        if let Some((from, to)) = self.duplicate {
+            blocks.push(self.irs.plus(from as u32), self.irs.plus(to as u32));
+        }
         for &(from, to) in self.islands(host) {
             // FIN has a place in the sequence, too.
             let to = to + u64::from(self.fin_at == Some(to));

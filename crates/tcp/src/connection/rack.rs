@@ -1,7 +1,7 @@
 //! RACK-TLP (RFC 8985): losses are found by the times at which segments were sent, and probes find the loss of the last ones.
 //!
-//! The peer's duplicates (D-SACK) are not known here, so the reordering window does not grow beyond a quarter of the least round
-//! trip. That an original arrived although it was sent again is seen by the timestamp that is echoed.
+//! That an original arrived although it was sent again is seen by the timestamp that is echoed, or by the peer's report of the
+//! duplicate (D-SACK, RFC 2883).
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,12 @@ use layercast_core::{Span, Time};
 
 use crate::scoreboard::Scoreboard;
 
-/// Part of the least round trip that a segment may come late.
+/// Part of the least round trip that a segment may come late, at first.
 const WINDOW: u64 = 4;
+/// Quarters beyond which the smoothed round trip limits the window in any case.
+const MAX_WIDER: u32 = 1 << 10;
+/// Recoveries for which the reordering window stays as wide as duplicates have made it.
+const PERSISTENCE: u32 = 16;
 /// Probe time-out without a round trip.
 const FIRST_PROBE: Span = Span::from_secs(1);
 /// What the receiver may delay the acknowledgement of a single segment by.
@@ -73,6 +77,11 @@ pub(super) struct Rack {
     /// The highest end that arrived.
     highest: u64,
     is_reordered: bool,
+    /// What the reordering window is more than a quarter of the least round trip, in such quarters, and for how many recoveries.
+    wider: u32,
+    persists: u32,
+    /// A duplicate was reported before this was acknowledged: another one tells nothing more.
+    round: Option<u64>,
     /// Segments that the peer has beyond a gap, and those sent again that are not acknowledged.
     sacked: u32,
     again: u32,
@@ -209,8 +218,31 @@ impl Rack {
         if !self.is_reordered && (recovering || self.sacked >= dup_acks) {
             return Span::ZERO;
         }
-        let quarter = self.least.unwrap_or(Span::ZERO).mul_div(1, WINDOW);
-        quarter.min(srtt)
+        let quarters = u64::from(self.wider) + 1;
+        let window = self.least.unwrap_or(Span::ZERO).mul_div(quarters, WINDOW);
+        window.min(srtt)
+    }
+
+    /// A duplicate was reported: the window is a quarter wider, once for each round trip (section 6.2, step 4).
+    pub(super) fn came_twice(&mut self, una: u64, max: u64, is_of_timeout: bool) {
+        // A probe that was in vain, and a spurious time-out, show no reordering.
+        if is_of_timeout || self.probe.is_some() {
+            return;
+        }
+        self.is_reordered = true;
+        if self.round.is_none_or(|end| una >= end) {
+            self.round = Some(max);
+            self.wider = (self.wider + 1).min(MAX_WIDER);
+            self.persists = PERSISTENCE;
+        }
+    }
+
+    /// A recovery has ended.
+    pub(super) fn recovered(&mut self) {
+        self.persists = self.persists.saturating_sub(1);
+        if self.persists == 0 {
+            self.wider = 0;
+        }
     }
 
     /// Finds what counts as lost now (section 6.2, step 5); gives when more may, if nothing arrives before.

@@ -68,7 +68,7 @@ fn nothing_arrives_twice_where_nothing_is_reordered() {
 }
 
 /// Every second segment of a slow start that overshoots is lost, and of what is sent again, so that a time-out repairs the rest:
-/// it sends again what was lost, and nothing that the receiver has told of, however many gaps there are.
+/// it sends again what was lost, and nothing that the receiver has reported, however many gaps there are.
 #[test]
 fn a_time_out_sends_nothing_again_that_has_arrived() {
     for variant in [Variant::Sack, Variant::Cubic, Variant::Linux] {
@@ -80,6 +80,47 @@ fn a_time_out_sends_nothing_again_that_has_arrived() {
         assert_eq!(twice, 0, "{variant:?} {stats:?}");
         assert_eq!(stats.spurious_timeouts, 0, "{variant:?} {stats:?}");
         assert!(arrived.len() > 1_000, "{variant:?} {}", arrived.len());
+    }
+}
+
+/// A segment that comes twice is reported once, in the first block (RFC 2883 4): below the acknowledgement, or within the second.
+#[test]
+fn what_comes_twice_is_reported() {
+    for has_gap in [false, true] {
+        let reports = Rc::new(RefCell::new(Vec::new()));
+        let seen = reports.clone();
+        let mut count = 0;
+        let channel = move |host, packet: TcpPacket| {
+            let segment = &packet.segment;
+            if host == 1 {
+                let blocks = segment.options.sack.as_slice();
+                if let Some(&(from, to)) = blocks.first() {
+                    let within = blocks
+                        .get(1)
+                        .is_some_and(|it| it.0.diff(from) <= 0 && it.1.diff(to) >= 0);
+                    if segment.ack.diff(to) >= 0 || within {
+                        seen.borrow_mut().push((to.diff(from), within));
+                    }
+                }
+                return vec![(ms(20), packet)];
+            }
+            count += u32::from(!segment.payload.is_empty());
+            match count {
+                2 if has_gap => Vec::new(),
+                4 if !segment.payload.is_empty() => {
+                    vec![(ms(20), packet.clone()), (ms(21), packet)]
+                }
+                _ => vec![(ms(20), packet)],
+            }
+        };
+        let config = modern(Variant::Sack);
+        let mut net = Net::new([config.clone(), config], Box::new(channel));
+        let (near, far) = net.open();
+        net.sink = Some((1, far));
+        net.hosts[0].write(near, &Payload::Zeros(8_000)).unwrap();
+        net.run(Span::from_secs(2));
+        assert_eq!(*reports.borrow(), [(1_448, has_gap)]);
+        assert_eq!(net.sunk, 8_000);
     }
 }
 
@@ -148,7 +189,7 @@ fn a_spurious_time_out_sends_one_segment_again() {
 }
 
 /// A receiver tells of a segment that it does not have, or has no more (RFC 2018, 8). That the acknowledgement ends at it shows
-/// this after the time-out, so that it is sent again at once.
+/// this after the time-out, so that it is sent again immediately.
 #[test]
 fn what_a_receiver_has_forgotten_is_sent_again() {
     for variant in [Variant::Sack, Variant::Linux] {
