@@ -35,7 +35,7 @@ impl Trial {
 }
 
 impl Connection {
-    /// The timer expired: sends the first segment again, and waits with everything else, if what comes can show that the time-out
+    /// The timer expired: sends the first segment again, and waits with everything else, if acknowledgements can show that the time-out
     /// is spurious. Unlike RFC 5682 also in fast recovery, whose retransmissions may wait in a queue that has grown: what step
     /// 3b acknowledges left before the timer expired in this case, too.
     pub(super) fn try_timeout(&mut self, host: &Host, (window, flight): (u64, u64)) -> bool {
