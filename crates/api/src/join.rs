@@ -167,8 +167,8 @@ impl Join {
         Ok((media, control, ManagementSocket::of_sink(session)))
     }
 
-    /// Joins, and writes the media to `writer` as one MPEG transport stream, as `layercast join --out -` does: pictures that
-    /// refer to a missing one are left out, and it stays legal when the level changes. The writer is dropped at the end
+    /// Joins, and writes the media to `writer` as one MPEG transport stream, AV1, VP8 and VP9 in IVF, as `layercast join --out -` does:
+    /// pictures that refer to a missing one are left out, and it stays legal when the level changes. The writer is dropped at the end
     /// of the flow; the flow is left when both sockets are gone. A writer that does not take its data loses frames.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Join {
         self,
         writer: impl Write + Send + 'static,
     ) -> Result<(ControlSocket, ManagementSocket)> {
-        let output = Output::Stream(StreamOut::new(writer, true, OutputForm::Transport));
+        let output = Output::Stream(StreamOut::new(writer, true, OutputForm::Container));
         let session = self.start(output).await?;
         let control = ControlSocket {
             session: Arc::clone(&session),

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn lc_join_group(
 }
 
 /// Joins the flow at `url` as lc_join_group() does, and writes its media to the file descriptor `fd` as one MPEG transport
-/// stream, frame by frame when they are due. `fd` is the library's from then on, also where the call fails: it is closed at the
+/// stream (AV1, VP8 and VP9 in IVF), frame by frame when they are due. `fd` is the library's from then on, also where the call fails: it is closed at the
 /// end of the flow. If they are not read in time, frames are left out. A reader that closes its end of a pipe raises SIGPIPE in this
 /// process, and one of a socket, such as socketpair() makes, raises nothing. The flow is left once `management` and `control` are
 /// closed; one of them may be null.

@@ -36,8 +36,8 @@ const VIEWERS: usize = 32;
 #[command(after_help = "\
 Joins the flows as a receiver of its own and serves a page with a player and a dashboard: the
 nodes, their receivers with the reason why each gets no more, and the links. Open the URL that it
-prints; the part behind # is the token of viewers, which no other host sees. The page plays H.264
-and H.265 as the browser decodes them, with sound in AAC. docs/src/how-to/web.md
+prints; the part behind # is the token of viewers, which no other host sees. The page plays H.264,
+H.265 and AV1 as the browser decodes them, with sound in AAC. docs/src/how-to/web.md
 
 Examples:
   layercast web @server.url
@@ -47,7 +47,7 @@ pub struct WebArgs {
     /// URL of a node, @FILE that holds it, or HOST:PORT/FLOW: several nodes are shown side by side. Without /FLOW all its flows
     #[arg(required = true)]
     pub url: Vec<String>,
-    /// Address where browsers connect; a port alone is one of 127.0.0.1, and 0 is a free one. HTTPS is spoken on other addresses than those of this host alone
+    /// Address where browsers connect, by TCP and, for WebTransport, by UDP; a port alone is one of 127.0.0.1, and 0 is a free one. HTTPS is spoken on other addresses than those of this host alone
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8400", value_parser = crate::metrics::address)]
     pub listen: SocketAddr,
     /// A name by which browsers call this host, such as that of a proxy; requests for other names are refused

@@ -66,12 +66,15 @@ fn film(mut to: ChildStdin) {
     }
 }
 
-/// An encoder without delay, with key pictures every 240 ms; its transport stream is in the pipe.
-fn camera() -> (Helper, std::process::ChildStdout) {
+/// An encoder without delay, with key pictures every 240 ms; its transport stream is in the pipe. With B pictures the flow has three layers.
+fn camera(b_pictures: &str) -> (Helper, std::process::ChildStdout) {
     let mut encoder = Command::new("ffmpeg")
         .args(["-v", "error", "-f", "rawvideo", "-pix_fmt", "yuv420p"])
         .args(["-s", &format!("{WIDTH}x{HEIGHT}"), "-r", "25", "-i", "-"])
-        .args("-c:v libx264 -preset ultrafast -tune zerolatency -g 6 -b:v 2M".split(' '))
+        .args("-c:v libx264 -preset ultrafast -tune zerolatency -g 6 -b_strategy 0".split(' '))
+        .args([
+            "-b:v", "2M", "-maxrate", "2M", "-bufsize", "500k", "-bf", b_pictures,
+        ])
         .args("-f mpegts -flush_packets 1 -muxdelay 0 -".split(' '))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -110,23 +113,36 @@ fn from_glass_to_glass_over_a_websocket() {
     from_glass_to_glass("websocket", 250.0);
 }
 
-/// Measures over one switch: 95 % of the pictures within `bound` ms.
-fn from_glass_to_glass(transport: &str, bound: f64) {
-    if !have_ffmpeg() {
-        return;
-    }
-    let (_camera, stream) = camera();
+#[test]
+#[ignore = "needs Chromium and a machine that does nothing else: make test-browser"]
+fn from_glass_to_glass_in_fragmented_mp4() {
+    from_glass_to_glass("mse", 700.0);
+}
+
+/// What the page reports for `measured` after its first picture. Its media come over one switch, to which `port` adds a limit.
+fn watched(
+    b_pictures: &str,
+    port: Option<&str>,
+    transport: &str,
+    measured: Duration,
+) -> Vec<(Instant, Value)> {
+    let (_camera, stream) = camera(b_pictures);
     let server = Running::start_with(
         &["serve", "-", "--flow", "cam", "--measure", "2s"],
         stream.into(),
     );
-    let switch = Running::start(&["switch", "--upstream", &server.url]);
+    let limits = port.into_iter().flat_map(|port| ["--port", port]);
+    let args: Vec<&str> = ["switch", "--upstream", &server.url]
+        .into_iter()
+        .chain(limits)
+        .collect();
+    let switch = Running::start(&args);
     let mut url: JoinUrl = switch.url.parse().expect("a URL");
     url.flow = Some("cam".to_owned());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let reports = runtime.expect("a runtime").block_on(async {
+    runtime.expect("a runtime").block_on(async {
         let (to, mut reports) = mpsc::channel(1_024);
         let flow = Flow {
             name: "cam".to_owned(),
@@ -152,7 +168,7 @@ fn from_glass_to_glass(transport: &str, bound: f64) {
             while until.is_none_or(|until| Instant::now() < until) {
                 let report = reports.recv().await.expect("reports");
                 if report["type"] == "stamp" {
-                    until = until.or(Some(Instant::now() + MEASURED));
+                    until = until.or(Some(Instant::now() + measured));
                 }
                 heard.push((Instant::now(), report));
             }
@@ -162,7 +178,21 @@ fn from_glass_to_glass(transport: &str, bound: f64) {
             within = tokio::time::timeout(Duration::from_secs(90), listening) => within.expect("pictures within 90 s"),
         }
         heard
-    });
+    })
+}
+
+/// The last figures of the player.
+fn figures(reports: &[(Instant, Value)]) -> &Value {
+    let player = reports.iter().rev().find(|(_, it)| it["type"] == "player");
+    &player.expect("figures of the player").1
+}
+
+/// Measures over one switch: 95 % of the pictures within `bound` ms.
+fn from_glass_to_glass(transport: &str, bound: f64) {
+    if !have_ffmpeg() {
+        return;
+    }
+    let reports = watched("0", None, transport, MEASURED);
     let stamps = reports.iter().filter(|(_, it)| it["type"] == "stamp");
     let stamps: Vec<(Instant, f64)> = stamps.map(|(at, it)| (*at, delay(it))).collect();
     let first = stamps.first().expect("pictures").0;
@@ -170,8 +200,7 @@ fn from_glass_to_glass(transport: &str, bound: f64) {
     let mut delays: Vec<f64> = settled.map(|(_, delay)| *delay).collect();
     delays.sort_by(f64::total_cmp);
     let share = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
-    let player = reports.iter().rev().find(|(_, it)| it["type"] == "player");
-    let player = &player.expect("figures of the player").1;
+    let player = figures(&reports);
     println!(
         "glass to glass, {}, one switch, {} pictures: median {:.0} ms, 95 % {:.0} ms, largest {:.0} ms; first picture \
          after {} ms; {} stalls",
@@ -190,6 +219,38 @@ fn from_glass_to_glass(transport: &str, bound: f64) {
         "{player}"
     );
     assert!(player["firstMs"].as_f64() <= Some(500.0), "{player}");
+}
+
+#[test]
+#[ignore = "needs Chromium and a machine that does nothing else: make test-browser"]
+fn a_link_that_falls_to_60_percent_takes_layers_and_no_picture_stands_still() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for transport in ["webtransport", "websocket", "mse"] {
+        // The flow needs about 2 Mbit/s; times count from the start of the switch.
+        let port = "web-0=3Mbit/s,queue=500ms,schedule=20s:60%";
+        let reports = watched("2", Some(port), transport, Duration::from_secs(32));
+        let rates = reports.iter().filter(|(_, it)| it["type"] == "player");
+        let rates: Vec<u64> = rates.filter_map(|(_, it)| it["rate"].as_u64()).collect();
+        let player = figures(&reports);
+        println!(
+            "{}: pictures/s {rates:?}; {} stalls, {} skipped",
+            player["transport"], player["stalls"], player["skipped"]
+        );
+        let middle = |rates: &[u64]| {
+            let mut sorted = rates.to_vec();
+            sorted.sort_unstable();
+            sorted[sorted.len() / 2]
+        };
+        let (before, after) = (middle(&rates[2..9]), middle(&rates[rates.len() - 7..]));
+        assert!(before >= 23 && (3..20).contains(&after), "{rates:?}");
+        assert_eq!(
+            (&player["stalls"], &player["errors"]),
+            (&0.into(), &0.into()),
+            "{player}"
+        );
+    }
 }
 
 /// The age of a picture when it was drawn, in milliseconds.

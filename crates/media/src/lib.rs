@@ -43,6 +43,7 @@ mod vpx;
 mod writer;
 
 pub use advice::{Advice, advice};
+pub use av1::{Av1Config, av1_sample};
 pub use classes::{
     ClassCensus, ClassReport, ClassShare, ClassStats, ClassifierConfig, GopStructure,
     PictureSequence, PictureSizes, TsClassifier, TsHeaders, TsSyncLost, VideoPictures,
@@ -55,6 +56,7 @@ pub use filter::{
 };
 pub use foreign::{Foreign, Remedy, Way, identify};
 pub use h264::H264Writer;
+pub use ivf::IvfUnits;
 pub use levels::LevelSummary;
 pub use live::{
     BreakCause, Estimate, GopWatch, Ingest, IngestStats, InputLoss, LONG_GOP, LiveClock, LiveLoad,
@@ -75,6 +77,6 @@ pub use synthetic::Synthetic;
 pub use ts::{
     AccessUnit, AccessUnits, Rendition, RenditionId, RenditionNote, Renditions, StreamChange,
     StreamState, TS_PACKET, TsMux, TsSplitter, TsStats, TsWriter, UnitKind, VideoCodec,
-    codec_parameter, has_aac, video_programs,
+    codec_parameter, has_aac, nal_units, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

@@ -9,15 +9,16 @@ const [notice, message, flow, level, sound, figures] = ["notice", "message", "fl
 
 const player = new Player(
   element("picture"),
+  /** @type {any} */ (element("film")),
   (text) => { message.textContent = text; },
   ({ has, why }) => {
     sound.toggleAttribute("disabled", !has);
-    sound.textContent = has ? "turn sound on" : why;
+    const other = player.isSoundOn ? "turn sound off" : "turn sound on";
+    sound.textContent = has ? other : why;
   },
 );
 sound.addEventListener("click", async () => {
-  await player.sound.toggle();
-  sound.textContent = player.sound.isOn ? "turn sound off" : "turn sound on";
+  sound.textContent = (await player.toggleSound()) ? "turn sound off" : "turn sound on";
 });
 const open = () => player.open(/** @type {any} */ (flow).value, /** @type {any} */ (level).value);
 flow.addEventListener("change", open);

@@ -27,6 +27,10 @@ export class Codecs {
     [this.sound, this.figures, this.say] = [sound, figures, say];
   }
 
+  get element() { return this.canvas; }
+  get isSoundOn() { return this.sound.isOn; }
+  toggleSound() { return this.sound.toggle(); }
+
   /** A connection begins. */
   begin() {
     this.#waitsForKey = true;

@@ -2,6 +2,7 @@
 // The player: the way by which media come, what is shown of them, and its figures.
 
 import { Codecs } from "./codecs.js";
+import { Mse } from "./mse.js";
 import { webSocket, webTransport } from "./pipes.js";
 import { Refused, grant, isAsked, report, wanted } from "./session.js";
 import { Sound } from "./sound.js";
@@ -12,10 +13,14 @@ const AGAIN = 1000;
 /** WebTransport that did not get through is tried again after this time, in milliseconds. */
 const WITHOUT = 60_000;
 
-/** Ways to get media, by the name that the fragment of the URL may have. @type {Record<string, { name: string, open: typeof webSocket }>} */
+/**
+ * Ways to get media, by the name that the fragment of the URL may have.
+ * @type {Record<string, { name: string, open: typeof webSocket, query: Record<string, string> }>}
+ */
 const WAYS = {
-  webtransport: { name: "WebTransport", open: webTransport },
-  websocket: { name: "WebSocket", open: webSocket },
+  webtransport: { name: "WebTransport", open: webTransport, query: {} },
+  websocket: { name: "WebSocket", open: webSocket, query: {} },
+  mse: { name: "WebSocket, fragmented MP4", open: webSocket, query: { form: "mp4" } },
 };
 
 export class Player {
@@ -29,21 +34,33 @@ export class Player {
   #begun = 0;
   /** WebTransport is not tried before this time. */ #without = 0;
   #sound = new Sound();
+  /** @type {{ codecs: Codecs, mse: Mse }} */ #screens;
   figures = {
     decoded: 0, shown: 0, skipped: 0, errors: 0, stalls: 0, firstMs: /** @type {number | null} */ (null), member: "", codec: "", size: "", rate: 0,
     transport: "", why: "",
   };
 
-  /** @param {HTMLCanvasElement} canvas @param {(text: string) => void} say @param {(state: { has: boolean, why: string }) => void} onSound */
-  constructor(canvas, say, onSound) {
+  /** What shows the media. @type {Codecs | Mse} */ screen;
+
+  /** @param {HTMLCanvasElement} canvas @param {HTMLVideoElement} video @param {(text: string) => void} say @param {(state: { has: boolean, why: string }) => void} onSound */
+  constructor(canvas, video, say, onSound) {
     this.say = say;
     this.onSound = onSound;
-    this.screen = new Codecs(canvas, this.#sound, this.figures, say);
+    const codecs = new Codecs(canvas, this.#sound, this.figures, say);
+    const mse = new Mse(video, this.figures, say);
+    this.#screens = { codecs, mse };
+    this.screen = codecs;
     const draw = () => { this.#draw(); requestAnimationFrame(draw); };
     requestAnimationFrame(draw);
   }
 
-  get sound() { return this.#sound; }
+  get isSoundOn() { return this.screen.isSoundOn; }
+
+  /** Browsers play sound after a click only. @returns {Promise<boolean>} whether it is on now */
+  async toggleSound() {
+    await this.screen.toggleSound();
+    return this.isSoundOn;
+  }
 
   /** Plays a flow at a level, until another one is opened. @param {string} flow @param {string} level */
   async open(flow, level) {
@@ -53,8 +70,8 @@ export class Player {
     this.#begun = performance.now();
     this.figures.firstMs = null;
     [this.#lastShown, this.#between, this.#isStalled, this.#isKnown] = [0, 0, false, false];
-    if (typeof VideoDecoder === "undefined") {
-      return this.say("this browser has no WebCodecs here: use a newer one, and call this page by 127.0.0.1, localhost or HTTPS");
+    if (typeof VideoDecoder === "undefined" && typeof MediaSource === "undefined") {
+      return this.say("this browser has neither WebCodecs nor Media Source Extensions: use a newer one, and call this page by 127.0.0.1, localhost or HTTPS");
     }
     while (turn === this.#turn) {
       try {
@@ -71,6 +88,10 @@ export class Player {
   /** Names of the ways that are tried, best first. */
   #ways() {
     if (wanted && wanted in WAYS) return [wanted];
+    if (typeof VideoDecoder === "undefined") {
+      this.figures.why = isSecureContext ? "this browser has no WebCodecs" : "the page needs HTTPS for it, or 127.0.0.1";
+      return ["mse"];
+    }
     return performance.now() < this.#without ? ["websocket"] : ["webtransport", "websocket"];
   }
 
@@ -83,11 +104,11 @@ export class Player {
     const ways = this.#ways();
     for (const way of ways) {
       const granted = await grant();
-      this.screen.begin();
+      this.#show(way === "mse" ? this.#screens.mse : this.#screens.codecs);
       const shown = this.figures.shown;
       let pipe;
       try {
-        pipe = await WAYS[way].open(granted, { flow, level }, sink);
+        pipe = await WAYS[way].open(granted, { flow, level, ...WAYS[way].query }, sink);
       } catch (error) {
         this.#fails(way, error instanceof Error ? error.message : String(error));
         if (way === ways.at(-1)) throw error;
@@ -101,6 +122,14 @@ export class Player {
       if (turn === this.#turn && this.figures.shown === shown) this.#fails(way, "it ended without a picture");
       return;
     }
+  }
+
+  /** A connection begins whose media this shows. @param {Codecs | Mse} screen */
+  #show(screen) {
+    if (screen !== this.screen) this.screen.end();
+    this.screen = screen;
+    for (const other of Object.values(this.#screens)) other.element.hidden = other !== screen;
+    screen.begin();
   }
 
   /** @param {string} way @param {string} why */
@@ -124,7 +153,9 @@ export class Player {
       this.figures.codec = text.video.codec;
       this.figures.size = text.video.size ? text.video.size.join(" × ") : "";
       this.screen.configure(text);
-      if (text.sound) this.#sound.configure(text.sound, (problem) => this.onSound({ has: false, why: problem }));
+      if (text.sound && this.screen !== this.#screens.mse) {
+        this.#sound.configure(text.sound, (problem) => this.onSound({ has: false, why: problem }));
+      }
       this.onSound({ has: Boolean(text.sound), why: text.other_sound ? "sound is not AAC" : "no sound" });
     }
   }

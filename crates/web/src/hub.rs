@@ -130,17 +130,17 @@ mod tests {
     async fn a_viewer_who_comes_gets_the_running_group_of_pictures() {
         let hub = Hub::default();
         for (is_key, time) in [(false, 0), (true, 1), (false, 2), (true, 3), (false, 4)] {
-            hub.push(Chunk::picture(is_key, time, &[0; 10]));
+            hub.push(Chunk::picture(is_key, (time, time), &[0; 10]));
         }
         let (queue, _state) = hub.watch();
         assert_eq!(hub.viewers(), 1);
-        hub.push(Chunk::picture(false, 5, &[0; 10]));
+        hub.push(Chunk::picture(false, (5, 5), &[0; 10]));
         for time in [3, 4, 5] {
-            assert_eq!(queue.next().await.time_us(), time);
+            assert_eq!(queue.next().await.time_us, time);
         }
         drop(queue);
         assert_eq!(hub.viewers(), 0);
-        hub.push(Chunk::picture(false, 6, &[0; 10]));
+        hub.push(Chunk::picture(false, (6, 6), &[0; 10]));
         assert!(hub.lock().viewers.is_empty());
     }
 }

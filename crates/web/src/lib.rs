@@ -11,6 +11,7 @@ mod error;
 mod feed;
 mod hub;
 mod message;
+mod mp4;
 mod pages;
 mod queue;
 mod server;

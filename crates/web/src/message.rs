@@ -2,7 +2,8 @@
 //!
 //! A binary message has a header of 12 octets, in network order: kind (1 picture, 2 sound), flags (1: key picture), two octets of zeros, and
 //! the time of presentation in microseconds as a signed number of 64 bits. An access unit follows, in Annex B form or with an ADTS header.
-//! Where texts have no messages of their own, they are those of kind 0.
+//! In fragmented MP4 a segment follows instead, the time is that of decoding in its time line, and the flag 2 is that of the segment before
+//! the fragments. Where texts have no messages of their own, they are those of kind 0.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
@@ -13,6 +14,7 @@ const TEXT: u8 = 0;
 const PICTURE: u8 = 1;
 const SOUND: u8 = 2;
 const KEY: u8 = 1;
+const START: u8 = 2;
 
 /// A picture or a frame of sound, as it is sent.
 #[derive(Clone, Debug)]
@@ -23,15 +25,21 @@ pub struct Chunk {
     pub is_picture: bool,
     /// Whether a decoder can start with it.
     pub is_key: bool,
+    /// When it is presented, in microseconds.
+    pub time_us: i64,
+    /// When it is decoded.
+    pub decode_us: i64,
 }
 
 impl Chunk {
     /// A picture.
-    pub fn picture(is_key: bool, time_us: i64, data: &[u8]) -> Chunk {
+    pub fn picture(is_key: bool, (time_us, decode_us): (i64, i64), data: &[u8]) -> Chunk {
         Chunk {
             message: message(PICTURE, u8::from(is_key) * KEY, time_us, data),
             is_picture: true,
             is_key,
+            time_us,
+            decode_us,
         }
     }
 
@@ -41,16 +49,21 @@ impl Chunk {
             message: message(SOUND, KEY, time_us, data),
             is_picture: false,
             is_key: true,
+            time_us,
+            decode_us: time_us,
         }
     }
-}
 
-#[cfg(test)]
-impl Chunk {
-    /// When it is presented, in microseconds.
-    pub fn time_us(&self) -> i64 {
-        let time = self.message[4..HEADER].try_into();
-        i64::from_be_bytes(time.expect("eight octets"))
+    /// Its access unit.
+    pub fn unit(&self) -> &[u8] {
+        &self.message[HEADER..]
+    }
+
+    /// The message with a fragment that holds it and is decoded at `time_us`, or with what has to come before the first of them.
+    pub fn fragment(&self, is_start: bool, time_us: i64, data: &[u8]) -> Bytes {
+        let kind = if self.is_picture { PICTURE } else { SOUND };
+        let flags = (u8::from(self.is_key) * KEY) | (u8::from(is_start) * START);
+        message(kind, flags, time_us, data)
     }
 }
 

@@ -29,6 +29,7 @@ static FILES: &[(&str, &[u8], &str)] = &files![
     "/charts.js", "charts.js", SCRIPT;
     "/player.js", "player.js", SCRIPT;
     "/codecs.js", "codecs.js", SCRIPT;
+    "/mse.js", "mse.js", SCRIPT;
     "/pipes.js", "pipes.js", SCRIPT;
     "/sound.js", "sound.js", SCRIPT;
     "/vendor/uplot.js", "vendor/uPlot.esm.js", SCRIPT;

@@ -91,11 +91,11 @@ mod tests {
     use super::*;
 
     fn picture(is_key: bool, number: i64) -> Arc<Chunk> {
-        Arc::new(Chunk::picture(is_key, number, &[0; 100]))
+        Arc::new(Chunk::picture(is_key, (number, number), &[0; 100]))
     }
 
     async fn next(queue: &Queue) -> i64 {
-        queue.next().await.time_us()
+        queue.next().await.time_us
     }
 
     #[tokio::test]

@@ -14,7 +14,8 @@ use tokio::time::{interval, timeout};
 
 use crate::feed::{Feed, Wanted};
 use crate::hub;
-use crate::message::Text;
+use crate::message::{Chunk, Text};
+use crate::mp4::Mp4;
 use crate::server::Shared;
 
 /// Where media are.
@@ -32,6 +33,8 @@ pub struct Asked {
     #[serde(default)]
     flow: usize,
     level: Option<String>,
+    /// `mp4`: fragmented MP4 instead of access units.
+    form: Option<String>,
 }
 
 /// Why a request is refused.
@@ -41,6 +44,8 @@ pub enum Refusal {
     Ticket,
     /// There is no such level.
     Level,
+    /// There is no such form.
+    Form,
     /// There is no such flow.
     Flow,
     /// There is this number of them already.
@@ -52,7 +57,7 @@ impl Refusal {
     pub fn status(self) -> StatusCode {
         match self {
             Refusal::Ticket => StatusCode::UNAUTHORIZED,
-            Refusal::Level => StatusCode::BAD_REQUEST,
+            Refusal::Level | Refusal::Form => StatusCode::BAD_REQUEST,
             Refusal::Flow => StatusCode::NOT_FOUND,
             Refusal::Full(..) => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -64,6 +69,7 @@ impl IntoResponse for Refusal {
         let text = match self {
             Refusal::Ticket => "the ticket is used up or too old\n".to_owned(),
             Refusal::Level => "level is auto, base, e1 or e2\n".to_owned(),
+            Refusal::Form => "form is mp4, or is left out\n".to_owned(),
             Refusal::Flow => "there is no such flow\n".to_owned(),
             Refusal::Full(most, of) => {
                 format!("there are {most} {of} already (layercast web --viewers)\n")
@@ -76,6 +82,7 @@ impl IntoResponse for Refusal {
 /// A viewer that has a place.
 pub struct Admitted {
     feed: Arc<Feed>,
+    is_mp4: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -87,11 +94,17 @@ impl Shared {
         }
         let level = asked.level.as_deref().unwrap_or("auto");
         let wanted = Wanted::parse(level).ok_or(Refusal::Level)?;
+        let is_mp4 = match asked.form.as_deref() {
+            None => false,
+            Some("mp4") => true,
+            Some(_) => return Err(Refusal::Form),
+        };
         let place = Arc::clone(&self.viewers).try_acquire_owned();
         let place = place.map_err(|_| Refusal::Full(self.most, "viewers"))?;
         let feed = self.feeds.get(asked.flow, wanted).ok_or(Refusal::Flow)?;
         Ok(Admitted {
             feed,
+            is_mp4,
             _place: place,
         })
     }
@@ -145,6 +158,7 @@ pub async fn view(mut pipe: impl Pipe, admitted: Admitted) {
     state.mark_changed();
     let mut status = interval(STATUS_EVERY);
     let mut told = hub::State::default();
+    let mut mp4 = admitted.is_mp4.then(Mp4::default);
     loop {
         let sent = tokio::select! {
             biased;
@@ -154,12 +168,29 @@ pub async fn view(mut pipe: impl Pipe, admitted: Admitted) {
                 Err(_) => break,
             },
             _ = status.tick() => tell_status(&mut pipe, feed, &told, queue.skipped()).await,
-            chunk = queue.next() => pipe.media(chunk.message.clone(), !chunk.is_picture).await,
+            chunk = queue.next() => match &mut mp4 {
+                None => pipe.media(chunk.message.clone(), !chunk.is_picture).await,
+                Some(mp4) => {
+                    let stream = told.stream.as_deref();
+                    let messages = stream.map(|it| mp4.messages(&chunk, &it.video));
+                    fragments(&mut pipe, messages.unwrap_or_default(), &chunk).await
+                }
+            },
         };
         if !sent {
             break;
         }
     }
+}
+
+/// Sends what a chunk is in fragmented MP4.
+async fn fragments(pipe: &mut impl Pipe, messages: Vec<Bytes>, chunk: &Chunk) -> bool {
+    for message in messages {
+        if !pipe.media(message, !chunk.is_picture).await {
+            return false;
+        }
+    }
+    true
 }
 
 /// Tells a viewer what is new of its stream.

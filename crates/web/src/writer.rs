@@ -1,9 +1,9 @@
-//! From the transport stream that a receiver writes to what players get.
+//! From the transport stream, or the pictures in IVF, that a receiver writes to what players get.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use layercast_media::{AccessUnit, AccessUnits, UnitKind, codec_parameter};
+use layercast_media::{AccessUnit, AccessUnits, IvfUnits, UnitKind, codec_parameter};
 
 use crate::hub::Hub;
 use crate::message::{Chunk, SoundInfo, StreamInfo, VideoInfo};
@@ -14,10 +14,12 @@ const ENCODE: &str = "serve H.264, such as ffmpeg -re -i INPUT -c:v libx264 -g 2
 /// Ticks after which the 33 bits of a time stamp begin again.
 const WRAP: i64 = 1 << 33;
 
-/// Takes the transport stream of a receiver, frame by frame, and gives its hub access units.
+/// Takes the stream of a receiver, frame by frame, and gives its hub access units.
 pub struct HubWriter {
     hub: Arc<Hub>,
     units: AccessUnits,
+    /// A stream in IVF.
+    pictures: Option<IvfUnits>,
     ready: Vec<AccessUnit>,
     info: Option<StreamInfo>,
     sound: Option<SoundInfo>,
@@ -32,6 +34,7 @@ impl HubWriter {
         HubWriter {
             hub,
             units: AccessUnits::default(),
+            pictures: None,
             ready: Vec::new(),
             info: None,
             sound: None,
@@ -61,8 +64,10 @@ impl HubWriter {
                     self.tell(codec_parameter(codec, &unit.data), codec.name());
                 }
                 if self.info.is_some() {
+                    let ahead = (unit.pts as i64 - unit.dts as i64).rem_euclid(WRAP) * 100 / 9;
+                    let times = (time_us, time_us - ahead);
                     self.hub
-                        .push(Chunk::picture(unit.is_key, time_us, &unit.data));
+                        .push(Chunk::picture(unit.is_key, times, &unit.data));
                 }
             }
             UnitKind::Sound { rate, channels } => {
@@ -78,14 +83,17 @@ impl HubWriter {
     /// Tells viewers what the stream is, at a key picture.
     fn tell(&mut self, codec: Option<String>, name: &str) {
         let Some(codec) = codec.or_else(|| self.info.take().map(|it| it.video.codec)) else {
-            let problem = format!("browsers do not decode {name}: {ENCODE}");
+            let problem = format!("{name} is not played here: {ENCODE}");
             self.hub.problem(Some(&problem));
             return;
         };
         let info = StreamInfo {
             video: VideoInfo {
                 codec,
-                size: self.units.size(),
+                size: match &self.pictures {
+                    Some(pictures) => pictures.size(),
+                    None => self.units.size(),
+                },
             },
             sound: self.sound,
             other_sound: self.units.has_unused_sound(),
@@ -98,12 +106,14 @@ impl HubWriter {
 
 impl Write for HubWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What cannot be in a transport stream comes in IVF.
-        if bytes.starts_with(b"DKIF") {
-            let problem = format!("AV1, VP8 and VP9 are not played here: {ENCODE}");
-            self.hub.problem(Some(&problem));
+        // What cannot be in a transport stream comes in IVF, from its beginning on.
+        if IvfUnits::begins(bytes) && self.pictures.is_none() {
+            self.pictures = Some(IvfUnits::default());
         }
-        self.units.push(bytes, &mut self.ready);
+        match &mut self.pictures {
+            Some(pictures) => pictures.push(bytes, &mut self.ready),
+            None => self.units.push(bytes, &mut self.ready),
+        }
         Ok(bytes.len())
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Sequence {
     pub tier: u8,
     /// Temporal layers of the first operating point, if it names any.
     pub temporal_layers: Option<u8>,
+    /// How samples are coded; `None` if the header ends before that.
+    pub color: Option<Color>,
     reduced: bool,
     equal_interval: bool,
     model: Option<Model>,
@@ -28,6 +30,58 @@ pub(crate) struct Sequence {
     screen_content: u8,
     integer_mv: u8,
     order_bits: u32,
+}
+
+/// What is needed of `color_config` (5.5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Color {
+    /// Bits of a sample.
+    pub depth: u8,
+    pub is_monochrome: bool,
+    /// In columns, and in lines.
+    pub subsampling: (bool, bool),
+    pub sample_position: u8,
+}
+
+impl Color {
+    fn read(bits: &mut BitReader, profile: u8) -> Option<Color> {
+        /// BT.709, sRGB and the identity: RGB.
+        const RGB: (u32, u32, u32) = (1, 13, 0);
+        let is_high = bits.flag()?;
+        let depth = match is_high {
+            true if profile == 2 && bits.flag()? => 12,
+            true => 10,
+            false => 8,
+        };
+        let is_monochrome = profile != 1 && bits.flag()?;
+        let mut described = (2, 2, 2);
+        if bits.flag()? {
+            described = (bits.take(8)?, bits.take(8)?, bits.take(8)?);
+        }
+        let is_rgb = described == RGB && !is_monochrome;
+        if !is_rgb {
+            bits.skip(1)?;
+        }
+        let subsampling = match profile {
+            _ if is_monochrome => (true, true),
+            _ if is_rgb => (false, false),
+            0 => (true, true),
+            1 => (false, false),
+            _ if depth < 12 => (true, false),
+            _ => {
+                let columns = bits.flag()?;
+                (columns, columns && bits.flag()?)
+            }
+        };
+        let has_position = subsampling == (true, true) && !is_monochrome;
+        let sample_position = if has_position { bits.take(2)? as u8 } else { 0 };
+        Some(Color {
+            depth,
+            is_monochrome,
+            subsampling,
+            sample_position,
+        })
+    }
 }
 
 /// `decoder_model_info` (5.5.4).
@@ -62,6 +116,12 @@ pub(crate) struct State {
     keys: u8,
 }
 
+/// Reads on behind `enable_superres`, `enable_cdef` and `enable_restoration`.
+fn color_of(bits: &mut BitReader, profile: u8) -> Option<Color> {
+    bits.skip(3)?;
+    Color::read(bits, profile)
+}
+
 impl Sequence {
     pub fn read(payload: &[u8]) -> Option<Sequence> {
         let bits = &mut BitReader::new(payload, 0);
@@ -85,6 +145,7 @@ impl Sequence {
         bits.skip(3)?;
         (sequence.screen_content, sequence.integer_mv) = (BY_FRAME, BY_FRAME);
         if sequence.reduced {
+            sequence.color = color_of(bits, sequence.profile);
             return Some(sequence);
         }
         bits.skip(4)?;
@@ -103,6 +164,7 @@ impl Sequence {
         if has_order {
             sequence.order_bits = bits.take(3)? + 1;
         }
+        sequence.color = color_of(bits, sequence.profile);
         Some(sequence)
     }
 

@@ -5,12 +5,14 @@ mod disorder;
 mod frames;
 mod reader;
 mod resync;
+mod units;
 mod writer;
 
 use layercast_core::FrameRate;
 
 pub(crate) use clip::{DAMAGED, codec_of, damaged, parse, parse_obus};
 pub(crate) use reader::IvfReader;
+pub use units::IvfUnits;
 pub(crate) use writer::PictureWriter;
 
 const MAGIC: &[u8; 4] = b"DKIF";

@@ -6,7 +6,7 @@ use super::pes::PesHeader;
 use super::tables::Tables;
 use super::video::VideoInspector;
 use crate::h264::nals;
-use crate::{Map, h265};
+use crate::{Av1Config, Map, h265};
 
 /// Most octets that are gathered for a picture or a PES packet of sound.
 const MAX_GATHERED: usize = 1 << 24;
@@ -30,7 +30,7 @@ pub struct AccessUnit {
     pub dts: u64,
     /// Whether a decoder can start here; of H.264 at IDR pictures, since decoders of browsers start nowhere else.
     pub is_key: bool,
-    /// Its octets: with start codes (H.264 and H.265 Annex B, MPEG), or with an ADTS header.
+    /// Its octets: with start codes (H.264 and H.265 Annex B, MPEG), the OBUs of a temporal unit (AV1), or with an ADTS header.
     pub data: Vec<u8>,
 }
 
@@ -291,7 +291,7 @@ impl Adts {
 }
 
 /// What RFC 6381 calls the codec of a key picture in Annex B form, such as `avc1.64001F` (RFC 6381, 3.3) or `hev1.1.6.L93.B0`
-/// (ISO/IEC 14496-15, Annex E). `None` if it has no parameter sets, or is of another codec.
+/// (ISO/IEC 14496-15, Annex E), or of a temporal unit of AV1, such as `av01.0.04M.08`. `None` if it has no parameter sets, or is of another codec.
 pub fn codec_parameter(codec: VideoCodec, unit: &[u8]) -> Option<String> {
     match codec {
         VideoCodec::H264 => nals(unit).find_map(|(_, nal)| match nal {
@@ -301,8 +301,14 @@ pub fn codec_parameter(codec: VideoCodec, unit: &[u8]) -> Option<String> {
             _ => None,
         }),
         VideoCodec::H265 => h265::codec_parameter(unit),
+        VideoCodec::Av1 => Some(Av1Config::of(unit)?.codec()),
         _ => None,
     }
+}
+
+/// The NAL units of an access unit in Annex B form, without their start codes.
+pub fn nal_units(unit: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
+    nals(unit).map(|(_, nal)| nal)
 }
 
 /// Whether a unit of H.264 is an IDR picture (7.4.1.2.4).

@@ -25,7 +25,7 @@ mod units;
 mod video;
 mod writer;
 
-pub use access::{AccessUnit, AccessUnits, UnitKind, codec_parameter};
+pub use access::{AccessUnit, AccessUnits, UnitKind, codec_parameter, nal_units};
 pub use codec::VideoCodec;
 pub use contents::DataStream;
 pub use mux::TsMux;

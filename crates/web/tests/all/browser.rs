@@ -6,7 +6,7 @@ use flaky_test::flaky_test as real_time;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::site::{Site, TOKEN, soon};
+use crate::site::{Site, TOKEN, av1, soon};
 
 /// Chromium without a window, with a profile of its own.
 struct Chromium {
@@ -126,6 +126,27 @@ async fn plays_over(transport: &str, name: &str) {
 #[ignore = "make test-browser: another Chromium"]
 async fn the_page_plays_over_a_websocket() {
     plays_over("websocket", "WebSocket").await;
+}
+
+#[real_time(tokio)]
+#[ignore = "make test-browser: another Chromium"]
+async fn the_page_plays_fragmented_mp4() {
+    plays_over("mse", "WebSocket, fragmented MP4").await;
+}
+
+#[real_time(tokio)]
+#[ignore = "make test-browser: another Chromium"]
+async fn the_page_plays_av1_with_and_without_webcodecs() {
+    for transport in ["webtransport", "mse"] {
+        let Some(film) = av1(60) else { return };
+        let mut site = Site::with_media(0, film, 4).await;
+        let Some(_chromium) = Chromium::open(&format!("{}&transport={transport}", site.url)) else {
+            return;
+        };
+        let player = playing(&mut site).await;
+        let codec = player["codec"].as_str().unwrap_or_default();
+        assert!(codec.starts_with("av01.0.00M.08"), "{player}");
+    }
 }
 
 #[real_time(tokio)]

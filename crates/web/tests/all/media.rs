@@ -101,6 +101,7 @@ async fn viewers_have_places_levels_and_flows() {
     };
     assert_eq!(watch(&site, "&flow=9").await.err(), Some(404));
     assert_eq!(watch(&site, "&level=e7").await.err(), Some(400));
+    assert_eq!(watch(&site, "&form=avi").await.err(), Some(400));
     let mut socket = watch(&site, "&level=base").await.expect("a viewer");
     assert_eq!(watch(&site, "").await.err(), Some(503));
     // The base layer has no B pictures, of which two are between references: it has 5 of 12 pictures, most of them 120 ms apart.

@@ -30,16 +30,15 @@ pub fn is_required() -> bool {
     std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1")
 }
 
-/// A film of `seconds` with sound as a transport stream; `None` without ffmpeg.
-pub fn film(seconds: u32) -> Option<Vec<u8>> {
+/// What ffmpeg makes of a test picture of `seconds` with these arguments; `None` without ffmpeg.
+pub fn made(seconds: u32, args: &str) -> Option<Vec<u8>> {
     let picture = format!("testsrc2=size=320x180:rate=25:duration={seconds}");
     let sound = format!("sine=frequency=440:sample_rate=48000:duration={seconds}");
     let made = Command::new("ffmpeg")
         .args(["-v", "error", "-nostdin", "-f", "lavfi", "-i", &picture])
         .args(["-f", "lavfi", "-i", &sound])
-        .args("-c:v libx264 -preset veryfast -pix_fmt yuv420p -g 12 -bf 2".split(' '))
-        .args(["-x264-params", "scenecut=0:b-adapt=0:b-pyramid=none"])
-        .args("-c:a aac -f mpegts pipe:1".split(' '))
+        .args(args.split(' '))
+        .arg("pipe:1")
         .output();
     assert!(made.is_ok() || !is_required(), "ffmpeg is missing");
     let made = made.ok()?;
@@ -49,6 +48,20 @@ pub fn film(seconds: u32) -> Option<Vec<u8>> {
         String::from_utf8_lossy(&made.stderr)
     );
     Some(made.stdout)
+}
+
+/// A film of `seconds` with sound as a transport stream; `None` without ffmpeg.
+pub fn film(seconds: u32) -> Option<Vec<u8>> {
+    let encoder = "-c:v libx264 -preset veryfast -pix_fmt yuv420p -g 12 -bf 2 \
+                   -x264-params scenecut=0:b-adapt=0:b-pyramid=none -c:a aac -f mpegts";
+    made(seconds, encoder)
+}
+
+/// A film of `seconds` in AV1, without sound.
+pub fn av1(seconds: u32) -> Option<Vec<u8>> {
+    let encoder =
+        "-map 0:v -c:v libaom-av1 -cpu-used 8 -usage realtime -pix_fmt yuv420p -g 12 -f ivf";
+    made(seconds, encoder)
 }
 
 /// Waits for something that has to happen within a minute.
@@ -97,7 +110,11 @@ impl Site {
 
     /// As [`with_film`](Site::with_film), at a port.
     pub async fn with_film_at(port: u16, seconds: u32, viewers: usize) -> Option<Site> {
-        let film = film(seconds)?;
+        Some(Site::with_media(port, film(seconds)?, viewers).await)
+    }
+
+    /// As [`with_film_at`](Site::with_film_at), of any media.
+    pub async fn with_media(port: u16, film: Vec<u8>, viewers: usize) -> Site {
         let identity = Identity::generate().expect("an identity");
         let server = Server::bind_live("127.0.0.1:0", identity)
             .await
@@ -111,10 +128,10 @@ impl Site {
             url: stream.url(),
         };
         let site = Site::at(port, vec![flow], viewers).await;
-        Some(Site {
+        Site {
             _flow: Some((server, stream)),
             ..site
-        })
+        }
     }
 
     /// Sends a request, with further lines in its head; gives head and body of the answer.
