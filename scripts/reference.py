@@ -420,7 +420,7 @@ STATISTICS = {
         ("wire/src/signal.rs", "MemberReport", "the report of a receiver to its source: `stats`"),
     ],
     "Sockets": [
-        ("net/src/udp.rs", "UdpStats", "the UDP socket of a node: `udp`"),
+        ("wire/src/node_report.rs", "UdpStats", "the UDP socket of a node: `udp`"),
         ("net/src/relay/mod.rs", "RelayStats", "`layercast emulate --to`"),
     ],
     "Input media": [

@@ -5,7 +5,9 @@ use std::io::stdout;
 use layercast_core::{Contract, FlowId, Level, Media, Parameter, PerLayer, Quality, Rate, Zone};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
-use layercast_wire::{ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats};
+use layercast_wire::{
+    ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats, NodeReport,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,12 +30,12 @@ pub fn run(args: &args::Stats) -> Outcome {
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
     let url = address::parse(&args.address)?;
-    let (flows, members, links) = runtime()?.block_on(async {
+    let (flows, members, links, counted) = runtime()?.block_on(async {
         let node = address::resolve(&url, args.ca.as_deref()).await?;
         ask(node).await
     })?;
     if args.json {
-        return print_json(&node_flows(&flows, &members, &links));
+        return print_json(&node_flows(&flows, &members, &links, counted.as_ref()));
     }
     let width = terminal_width(stdout());
     print(&flow_table(&flows, width))?;
@@ -45,27 +47,36 @@ pub fn run(args: &args::Stats) -> Outcome {
         print(&format!("\n{}", link_table(&links).fit(width)))?;
         print(&crowd_notes(&links))?;
     }
+    print(&counted.as_ref().map(node_notes).unwrap_or_default())?;
     print(&flow_notes(&flows))
 }
 
-/// What a node says of its flows, their members and its links.
-async fn ask(node: Remote) -> Result<(Vec<FlowInfo>, Vec<MemberStats>, Vec<LinkReport>), Failure> {
+/// What a node says: its flows, their members, its links, and what it counted itself.
+type Said = (
+    Vec<FlowInfo>,
+    Vec<MemberStats>,
+    Vec<LinkReport>,
+    Option<NodeReport>,
+);
+
+async fn ask(node: Remote) -> Result<Said, Failure> {
     let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
-    let (members, links) = get_node_stats(node, None).await.map_err(Failure::net)?;
-    Ok((flows, members, links))
+    let (members, links, counted) = get_node_stats(node, None).await.map_err(Failure::net)?;
+    Ok((flows, members, links, counted))
 }
 
 /// What `layercast stats --json` prints of a node.
 pub async fn of_node(node: Remote) -> Result<Value, Failure> {
-    let (flows, members, links) = ask(node).await?;
-    serde_json::to_value(node_flows(&flows, &members, &links)).map_err(Failure::new)
+    let (flows, members, links, counted) = ask(node).await?;
+    serde_json::to_value(node_flows(&flows, &members, &links, counted.as_ref()))
+        .map_err(Failure::new)
 }
 
 /// Runs `join --list`.
 pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(Failure::net)?;
     match json {
-        true => print_json(&node_flows(&flows, &[], &[])),
+        true => print_json(&node_flows(&flows, &[], &[], None)),
         false => {
             let table = flow_table(&flows, terminal_width(stdout()));
             print(&format!("{table}{}", flow_notes(&flows)))
@@ -80,6 +91,8 @@ struct NodeFlows<'a> {
     flows: Vec<FlowStats<'a>>,
     /// Links with repair of lost packets; empty with `join --list`.
     links: &'a [LinkReport],
+    /// What the node counted since it started; `null` with `join --list`, and of a node of an older version.
+    node: Option<&'a NodeReport>,
 }
 
 /// A flow and its members.
@@ -128,6 +141,7 @@ fn node_flows<'a>(
     flows: &'a [FlowInfo],
     members: &'a [MemberStats],
     links: &'a [LinkReport],
+    node: Option<&'a NodeReport>,
 ) -> NodeFlows<'a> {
     let flows = flows.iter().map(|flow| FlowStats {
         name: &flow.name,
@@ -155,6 +169,7 @@ fn node_flows<'a>(
     NodeFlows {
         flows: flows.collect(),
         links,
+        node,
     }
 }
 
@@ -208,6 +223,30 @@ fn crowd_notes(links: &[LinkReport]) -> String {
         )
     });
     lines.collect()
+}
+
+/// What a node dropped for which its host, or a stranger, is the cause.
+fn node_notes(node: &NodeReport) -> String {
+    let udp = &node.udp;
+    let mut text = String::new();
+    if udp.host_lost > 0 {
+        text += &format!(
+            "the kernel of this host dropped {} before the node read them: the host is overloaded, or its receive buffer too small \
+             (net.core.rmem_max)\n",
+            count_of(udp.host_lost, "datagram")
+        );
+    }
+    let strange = udp.unknown + udp.forged + udp.replayed;
+    if strange > 0 {
+        text += &format!(
+            "{} dropped that no neighbour sent ({} from strangers, {} forged, {} repeated)\n",
+            count_of(strange, "datagram"),
+            udp.unknown,
+            udp.forged,
+            udp.replayed
+        );
+    }
+    text
 }
 
 /// The one-way delays of a link, and how far off they may be.
@@ -934,7 +973,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("note on film"), "{text}");
-        let [camera, film] = &node_flows(&flows, &[], &[]).flows[..] else {
+        let [camera, film] = &node_flows(&flows, &[], &[], None).flows[..] else {
             panic!("two flows");
         };
         assert_eq!((camera.media_ms_per_s, camera.advice.len()), (Some(851), 2));

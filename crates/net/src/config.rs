@@ -16,20 +16,18 @@ use layercast_monitor::Signal as ZoneSignal;
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_qos::Cause;
 use layercast_repair::Means;
-use layercast_wire::{FlowInfo, Refusal, SourceClockReport};
+use layercast_wire::{ChannelStats, FlowInfo, Refusal, SourceClockReport, UdpStats};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::clock::wall_clock;
 use crate::command::{JoinCommand, NodeCommand};
-use crate::connection::ChannelStats;
 use crate::frames::Frames;
 use crate::host::{EmulatedStats, HostEmulation};
 use crate::identity::Identity;
 use crate::output::{Output, OutputStats};
 use crate::remote::Remote;
 use crate::timer::Lateness;
-use crate::udp::UdpStats;
 
 /// A node that sends media on: a switch, a host with sources, or both.
 pub struct NodeConfig {

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use layercast_protect::{Fingerprint, LinkKey};
-use layercast_wire::Signal;
-use serde::Serialize;
+use layercast_wire::{ChannelStats, Signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -81,19 +80,6 @@ pub(crate) struct Proven {
 pub(crate) struct PeerSender {
     queue: mpsc::Sender<Signal>,
     cut: CancellationToken,
-}
-
-/// What went wrong on the connections of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct ChannelStats {
-    /// Connections accepted.
-    pub accepted: u64,
-    /// Connections refused: no valid hello in time, wrong version, or too many connections.
-    pub rejected: u64,
-    /// Messages that do not decode.
-    pub malformed: u64,
-    /// Neighbours disconnected because they did not read.
-    pub slow: u64,
 }
 
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::connection::PeerEvent;
 use crate::error::NetError;
-use crate::timer::Timer;
+use crate::timer::{Lateness, Timer};
 
 /// Signals and commands served before the next look at the sockets.
 const INPUTS_PER_ITERATION: usize = 64;
@@ -30,11 +30,12 @@ pub(crate) trait Actor {
     /// Runs every timer that is due.
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O);
 
-    /// Takes what a neighbour says; an error ends the run.
+    /// Takes what a neighbour says, with how late the timers ran so far; an error ends the run.
     fn on_peer<O: Observer>(
         &mut self,
         now: Time,
         event: PeerEvent,
+        timers: &Lateness,
         obs: &mut O,
     ) -> Result<(), NetError>;
 
@@ -151,7 +152,7 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
         let mut served = 0;
         while let Some(said) = next.take().or_else(|| inbox.try_next()) {
             match said {
-                Said::Peer(event) => actor.on_peer(now, event, obs)?,
+                Said::Peer(event) => actor.on_peer(now, event, timer.lateness(), obs)?,
                 Said::User(command) => actor.on_command(now, command, obs),
             }
             served += 1;
@@ -214,6 +215,7 @@ mod tests {
             &mut self,
             _: Time,
             _: PeerEvent,
+            _: &Lateness,
             _: &mut O,
         ) -> Result<(), NetError> {
             Ok(())

@@ -117,7 +117,7 @@ pub async fn run_join(
     };
     let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
     // Also after an error the output is complete, and the neighbour learns that the receiver is gone.
-    let summary = runtime.finish(inbox.peers, timer.lateness()).await;
+    let summary = runtime.finish(inbox.peers, *timer.lateness()).await;
     ended.map(|()| summary)
 }
 
@@ -287,6 +287,7 @@ impl Actor for Runtime {
         &mut self,
         now: Time,
         event: PeerEvent,
+        _: &Lateness,
         obs: &mut O,
     ) -> Result<(), NetError> {
         match event {

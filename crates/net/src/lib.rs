@@ -87,7 +87,6 @@ pub use config::{
     Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,
     NodeEvent, NodeSummary, Progress,
 };
-pub use connection::ChannelStats;
 pub use error::{CallError, NetError};
 pub use file_out::{check_output, lock_output, open_fifo};
 pub use frames::{Frames, LiveFrame};
@@ -136,7 +135,8 @@ pub use timer::Lateness;
 pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::{CancellationToken, DropGuard};
 pub use tunnel::{FecTunnel, FecTunnelConfig, FecTunnelError, FecTunnelStats};
-pub use udp::UdpStats;
+
+pub use layercast_wire::{ChannelStats, UdpStats};
 pub use xtp::{
     XtpAssociation, XtpCallError, XtpChannel, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHalf,
     XtpHost, XtpListener, XtpNode, XtpPlace, XtpPlaceError, XtpRegistered,

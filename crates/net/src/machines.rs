@@ -15,13 +15,13 @@ use layercast_mets::{Source, SourceEvent};
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{OpenError, WallClock};
 use layercast_repair::Needs;
-use layercast_wire::decode_datagram;
+use layercast_wire::{ChannelStats, NodeReport, UdpStats, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
 use crate::clocks::Clocks;
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
-use crate::connection::ChannelStats;
+use crate::connection::PeerId;
 use crate::error::NetError;
 use crate::host::{EmulatedHost, HostEmulation};
 use crate::local::Running;
@@ -29,7 +29,7 @@ use crate::ports::Ports;
 use crate::rates::Rates;
 use crate::sources::SourceId;
 use crate::timer::Lateness;
-use crate::udp::{Inbound, Udp, UdpStats};
+use crate::udp::{Inbound, Udp};
 use targets::Targets;
 
 /// What the pacer of the sources may send in one burst: timers cost more than a short queue.
@@ -430,6 +430,28 @@ impl Machines {
         self.ports.hang_up();
     }
 
+    /// Tells a neighbour what the node counted so far, and its links.
+    pub fn report(
+        &self,
+        now: Time,
+        to: PeerId,
+        (udp, channels, timers): (UdpStats, ChannelStats, &Lateness),
+    ) {
+        let switch = self.station.switch().map(|switch| switch.stats().report());
+        let node = NodeReport {
+            udp,
+            malformed: self.malformed(),
+            channels,
+            timers: timers.report(),
+            switch: switch.unwrap_or_default(),
+        };
+        self.ports.report_links(now, to, node);
+    }
+
+    fn malformed(&self) -> u64 {
+        self.malformed + self.station.stats().malformed
+    }
+
     /// What the node did, as far as the machines know.
     pub fn summary(
         &self,
@@ -458,7 +480,7 @@ impl Machines {
                 .map(|(_, port)| (port.name.clone(), port.crowded_out))
                 .collect(),
             udp,
-            malformed: self.malformed + self.station.stats().malformed,
+            malformed: self.malformed(),
             channels,
             timers,
             host: self.host.as_ref().map(|host| host.stats(&self.station)),

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_protect::Control;
+use layercast_wire::Signal;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -243,7 +244,7 @@ impl Node {
         };
         let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
         // Also after an error: neighbours learn immediately that the node is gone.
-        let summary = runtime.finish(inbox.peers, timer.lateness()).await;
+        let summary = runtime.finish(inbox.peers, *timer.lateness()).await;
         ended.map(|()| summary)
     }
 }
@@ -349,6 +350,7 @@ impl Actor for Runtime {
         &mut self,
         now: Time,
         event: PeerEvent,
+        timers: &Lateness,
         obs: &mut O,
     ) -> Result<(), NetError> {
         match event {
@@ -359,7 +361,13 @@ impl Actor for Runtime {
                 }
                 self.machines.attach(now, *newcomer, &self.hello, obs);
             }
-            PeerEvent::Signal { peer, signal } => self.machines.on_signal(now, peer, signal, obs),
+            PeerEvent::Signal { peer, signal } => {
+                if let Signal::GetStats { .. } = signal {
+                    let (udp, channels) = (self.udp.stats(), self.peers.stats());
+                    self.machines.report(now, peer, (udp, channels, timers));
+                }
+                self.machines.on_signal(now, peer, signal, obs);
+            }
             PeerEvent::Closed { peer, reason } => self.machines.detach(now, peer, reason, obs),
             PeerEvent::Failed {
                 addr,

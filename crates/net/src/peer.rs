@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use layercast_wire::Signal;
+use layercast_wire::{ChannelStats, Signal};
 use quinn::{Endpoint, Incoming, VarInt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -12,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::channel::{SignalChannel, SignalReceiver, SignalSender};
-use crate::connection::{
-    ChannelStats, Connection, Counters, Greeted, HELLO_WITHIN, LINGER, PeerEvent, no_hello,
-};
+use crate::connection::{Connection, Counters, Greeted, HELLO_WITHIN, LINGER, PeerEvent, no_hello};
 use crate::error::CallError;
 use crate::hello::Hello;
 use crate::identity::Identity;
@@ -76,6 +74,11 @@ impl Peers {
             next: Arc::default(),
         };
         (peers, queue)
+    }
+
+    /// What went wrong so far.
+    pub fn stats(&self) -> ChannelStats {
+        self.counters.read()
     }
 
     /// Takes callers in the clear, at most `max` at a time. They have to say hello first, and then

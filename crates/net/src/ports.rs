@@ -11,7 +11,7 @@ use layercast_link::{
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
 use layercast_repair::{Means, Needs, Trunks};
-use layercast_wire::{Carriage, ClockReading, LinkReport, Secret, Signal};
+use layercast_wire::{Carriage, ClockReading, LinkReport, NodeReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
 use crate::connection::{PeerId, PeerSender, Proven};
@@ -421,8 +421,8 @@ impl Ports {
         compare_paths(now, &mut self.trunks, estimated.into_iter(), obs);
     }
 
-    /// Sends a neighbour the counters of the links with repair, and of those from which datagrams were dropped here.
-    pub fn report_links(&self, now: Time, to: PeerId) {
+    /// Sends a neighbour the counters of the node, of the links with repair, and of those from which datagrams were dropped here.
+    pub fn report_links(&self, now: Time, to: PeerId, node: NodeReport) {
         let reports = self.iter().filter_map(|(_, port)| {
             let repair = &port.egress.repair;
             let clock = repair.clock(now, 0).filter(|_| !port.group);
@@ -439,9 +439,14 @@ impl Ports {
             })
         });
         let reports: Vec<LinkReport> = reports.collect();
-        for part in reports.chunks(LINKS_PER_MESSAGE) {
-            let links = part.to_vec();
-            self.signal_peer(to, Signal::Links { links });
+        let mut parts = reports.chunks(LINKS_PER_MESSAGE).map(<[_]>::to_vec);
+        let first = Signal::Links {
+            links: parts.next().unwrap_or_default(),
+            node: Some(Box::new(node)),
+        };
+        self.signal_peer(to, first);
+        for links in parts {
+            self.signal_peer(to, Signal::Links { links, node: None });
         }
     }
 

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use layercast_core::{FlowId, NodeId};
-use layercast_wire::{Carriage, FlowInfo, LinkReport, MemberStats, Signal};
+use layercast_wire::{Carriage, FlowInfo, LinkReport, MemberStats, NodeReport, Signal};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
@@ -98,22 +98,26 @@ pub async fn get_stats(
     Ok(get_node_stats(remote, flow).await?.0)
 }
 
-/// Asks the node `remote` for the members of `flow`, or of all flows, and for its links with repair.
+/// Asks the node `remote` for the members of `flow`, or of all flows, for its links with repair, and for what it counted itself,
+/// which nodes of older versions do not say.
 ///
 /// # Errors
 /// It cannot be reached, or does not answer.
 pub async fn get_node_stats(
     remote: impl Into<Remote>,
     flow: Option<FlowId>,
-) -> Result<(Vec<MemberStats>, Vec<LinkReport>), NetError> {
-    let (mut all, mut repaired) = (Vec::new(), Vec::new());
+) -> Result<(Vec<MemberStats>, Vec<LinkReport>, Option<NodeReport>), NetError> {
+    let (mut all, mut repaired, mut counted) = (Vec::new(), Vec::new(), None);
     ask(
         &remote.into(),
         [Signal::GetStats { flow }, Signal::ListFlows],
         |signal| {
             match signal {
                 Signal::Stats { members } => all.extend(members),
-                Signal::Links { links } => repaired.extend(links),
+                Signal::Links { links, node } => {
+                    repaired.extend(links);
+                    counted = counted.or(node.map(|node| *node));
+                }
                 Signal::Flows { .. } => return true,
                 _ => {}
             }
@@ -121,7 +125,7 @@ pub async fn get_node_stats(
         },
     )
     .await?;
-    Ok((all, repaired))
+    Ok((all, repaired, counted))
 }
 
 /// Sends two queries and passes the messages received to `heard`, until it returns that they are complete.

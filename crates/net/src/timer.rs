@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 
 use layercast_core::{Span, Time};
+use layercast_wire::TimerReport;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -120,8 +121,8 @@ impl Timer {
     }
 
     /// How late the timers ran so far.
-    pub fn lateness(&self) -> Lateness {
-        self.lateness
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
     }
 }
 
@@ -138,6 +139,15 @@ impl Lateness {
         );
         self.worst_us = self.worst_us.max(us);
         self.missed_ticks += late.as_ps() / TICK.as_ps();
+    }
+
+    /// The same without the histogram.
+    pub fn report(&self) -> TimerReport {
+        TimerReport {
+            fired: self.fired,
+            worst_us: self.worst_us,
+            missed_ticks: self.missed_ticks,
+        }
     }
 
     /// The upper edge, in microseconds, of the bucket that holds the quantile `q` in 0..=1.

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use layercast_protect::OpenError;
+use layercast_wire::UdpStats;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
-use serde::Serialize;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -73,28 +73,6 @@ pub trait Inbound {
 
     /// Takes what was in a datagram; `congestion` is its ECN mark.
     fn deliver(&mut self, from: Self::Key, datagram: Bytes, congestion: bool);
-}
-
-/// What a socket moved and lost.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct UdpStats {
-    /// Datagrams received.
-    pub received: u64,
-    /// Of these, datagrams from an address of no neighbour; dropped unread.
-    pub unknown: u64,
-    /// Of these, datagrams whose authentication failed; dropped.
-    pub forged: u64,
-    /// Of these, datagrams received before, or so late that this is not known; dropped.
-    pub replayed: u64,
-    /// Of these, datagrams dropped because their neighbour had more than its share of the buffers, which it filled faster than
-    /// this host processes them; datagrams of others were not.
-    pub crowded_out: u64,
-    /// Datagrams sent.
-    pub sent: u64,
-    /// Datagrams that the kernel refused to send (unreachable, too large for the link, no buffer).
-    pub send_failed: u64,
-    /// Datagrams that the kernel dropped before they were read: loss of this host, not of the network.
-    pub host_lost: u64,
 }
 
 impl Udp {
@@ -374,20 +352,6 @@ impl Udp {
 /// Datagrams that the kernel merged to what `meta` describes.
 pub(crate) fn datagrams(meta: &RecvMeta) -> u64 {
     meta.len.div_ceil(meta.stride.max(1)).max(1) as u64
-}
-
-impl UdpStats {
-    /// Adds what another socket did.
-    pub fn add(&mut self, other: &UdpStats) {
-        self.received += other.received;
-        self.unknown += other.unknown;
-        self.forged += other.forged;
-        self.replayed += other.replayed;
-        self.crowded_out += other.crowded_out;
-        self.sent += other.sent;
-        self.send_failed += other.send_failed;
-        self.host_lost += other.host_lost;
-    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod ip;
 mod link;
 mod mets;
 pub mod multicast;
+mod node_report;
 mod one_cell;
 mod parity;
 mod passing;
@@ -67,6 +68,9 @@ pub use link::{
 };
 pub use mets::{
     Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Sound, Waited,
+};
+pub use node_report::{
+    ChannelStats, NodeReport, RejectedPdus, RejectedSignals, SwitchReport, TimerReport, UdpStats,
 };
 pub use one_cell::{ONE_CELL, OneCell};
 pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};

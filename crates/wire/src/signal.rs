@@ -10,7 +10,8 @@ use thiserror::Error;
 
 use crate::{
     BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Downward, Epoch, Identity,
-    MAX_PROOF, Mark, Opaque, Refusal, Secret, SourceClockReport, Upward, changes_direction,
+    MAX_PROOF, Mark, NodeReport, Opaque, Refusal, Secret, SourceClockReport, Upward,
+    changes_direction,
 };
 
 /// Longest line of the session protocol in bytes, newline included.
@@ -247,10 +248,13 @@ pub enum Signal {
         /// One entry for each member of each flow.
         members: Vec<MemberStats>,
     },
-    /// Precedes [`Signal::Stats`] in the answer to [`Signal::GetStats`] of a node that repairs losses on links.
+    /// Precedes [`Signal::Stats`] in the answer to [`Signal::GetStats`].
     Links {
-        /// One entry for each link with repair.
+        /// One entry for each link with repair, or of which the node dropped datagrams.
         links: Vec<LinkReport>,
+        /// What the node counted itself, in the first message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<Box<NodeReport>>,
     },
     /// What the clock of the source of a flow shows; from the node that sends the flow to the neighbour.
     Clock {
@@ -786,7 +790,7 @@ impl Signal {
             }
             Signal::Flows { flows } => flows.iter().try_for_each(FlowInfo::check),
             Signal::Stats { members } => members.iter().try_for_each(MemberStats::check),
-            Signal::Links { links } => links
+            Signal::Links { links, .. } => links
                 .iter()
                 .try_for_each(|link| name("neighbour", &link.neighbour)),
             Signal::NameInUse { node, name: taken } => {

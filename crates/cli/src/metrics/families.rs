@@ -91,6 +91,10 @@ const LAYER: Step = Keys("layer");
 const LEVELS: Step = Items("level", &["BL", "BL+E1", "BL+E1+E2"]);
 const NODE: &[Step] = &[Key("node")];
 const INPUT: &[Step] = &[Key("node"), Key("input")];
+const UDP: &[Step] = &[Key("stats"), Key("node"), Key("udp")];
+const CHANNELS: &[Step] = &[Key("stats"), Key("node"), Key("channels")];
+const TIMERS: &[Step] = &[Key("stats"), Key("node"), Key("timers")];
+const SWITCH: &[Step] = &[Key("stats"), Key("node"), Key("switch")];
 const RECEIVER: &[Step] = &[Key("receiver")];
 const REPAIR: &[Step] = &[Key("receiver"), Key("link_repair"), Key("receiving")];
 const EDGE_SENT: &[Step] = &[Key("edge"), Key("sent")];
@@ -118,6 +122,32 @@ pub const GROUPS: &[Group] = &[
         families: &[
             gauge("layercast_node_neighbours", &[NODE, &[Key("neighbours")]], "Neighbours with a session channel"),
             gauge("layercast_node_branches", &[NODE, &[Key("branches")]], "Branches to which media are sent"),
+            counter("layercast_node_received_datagrams", &[UDP, &[Key("received")]], "Datagrams received, those that were dropped included"),
+            counter("layercast_node_unknown_datagrams", &[UDP, &[Key("unknown")]], "Datagrams from an address of no neighbour, dropped"),
+            counter("layercast_node_forged_datagrams", &[UDP, &[Key("forged")]], "Datagrams whose authentication failed, dropped"),
+            counter("layercast_node_replayed_datagrams", &[UDP, &[Key("replayed")]], "Datagrams received before, or so late that this is not known, dropped"),
+            counter("layercast_node_crowded_out_datagrams", &[UDP, &[Key("crowded_out")]], "Datagrams dropped because their neighbour sends faster than this host processes them"),
+            counter("layercast_node_host_lost_datagrams", &[UDP, &[Key("host_lost")]], "Datagrams that the kernel dropped before they were read"),
+            counter("layercast_node_sent_datagrams", &[UDP, &[Key("sent")]], "Datagrams sent"),
+            counter("layercast_node_unsent_datagrams", &[UDP, &[Key("send_failed")]], "Datagrams that the kernel refused to send"),
+            counter("layercast_node_malformed_datagrams", &[&[Key("stats"), Key("node"), Key("malformed")]], "Datagrams that do not decode"),
+            counter("layercast_node_accepted_connections", &[CHANNELS, &[Key("accepted")]], "Session channels accepted"),
+            counter("layercast_node_rejected_connections", &[CHANNELS, &[Key("rejected")]], "Session channels refused: no valid hello in time, wrong version, or too many"),
+            counter("layercast_node_malformed_messages", &[CHANNELS, &[Key("malformed")]], "Messages of session channels that do not decode"),
+            counter("layercast_node_slow_neighbours", &[CHANNELS, &[Key("slow")]], "Neighbours disconnected because they did not read"),
+            counter("layercast_node_timers", &[TIMERS, &[Key("fired")]], "Timers that ran"),
+            counter("layercast_node_missed_ticks", &[TIMERS, &[Key("missed_ticks")]], "Milliseconds by which timers ran late, in all: this host did not run the node"),
+            gauge("layercast_node_worst_timer_seconds", &[TIMERS, &[Key("worst_us")]], "Largest lateness of a timer").scaled(US),
+            counter("layercast_node_rejected_signals", &[SWITCH, &[Key("rejected_signals"), Keys("cause")]], "Signals refused, by cause"),
+            counter("layercast_node_rejected_pdus", &[SWITCH, &[Key("rejected_pdus"), Keys("cause")]], "PDUs not forwarded, by cause"),
+            counter("layercast_node_unknown_frames", &[SWITCH, &[Key("unknown_types")]], "Frames of an unknown type, which are treated as base layer"),
+            counter("layercast_node_copied_units", &[SWITCH, &[Key("copies")]], "Copies of data units towards ports"),
+            counter("layercast_node_unwanted_units", &[SWITCH, &[Key("unwanted")]], "Data units without a member behind this node"),
+            counter("layercast_node_resyncs", &[SWITCH, &[Key("resyncs")]], "Starts of a frame without the end of the frame before"),
+            counter("layercast_node_fast_starts", &[SWITCH, &[Key("fast_starts")]], "Receivers that got the running GOP when they joined"),
+            counter("layercast_node_fast_starts_skipped", &[SWITCH, &[Key("fast_starts_skipped")]], "Receivers that joined between two GOP starts and begin with the next one"),
+            counter("layercast_node_fast_start_units", &[SWITCH, &[Key("fast_start_units")]], "Data units sent for fast starts"),
+            counter("layercast_node_fast_start_bytes", &[SWITCH, &[Key("fast_start_bytes")]], "Bytes sent for fast starts, link headers included"),
         ],
     },
     Group {

@@ -223,3 +223,65 @@ fn a_transfer_and_a_daemon_count_what_they_do() {
     assert_eq!(samples["layercast_xtpd_malformed_packets_total"], 0.0);
     drop(daemon);
 }
+
+/// Each counter of `summary`, with its path, as far as it is one of the whole node.
+fn counters(path: &str, summary: &Value, all: &mut Vec<(String, u64)>) {
+    match summary {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                counters(&format!("{path}/{name}"), value, all);
+            }
+        }
+        Value::Number(number) => all.extend(number.as_u64().map(|count| (path.to_owned(), count))),
+        _ => {}
+    }
+}
+
+#[real_time]
+fn what_a_node_counts_until_its_end_is_in_stats_and_metrics_all_the_time() {
+    let clip = crate::trace("counted");
+    let metrics = format!("127.0.0.1:{}", free_port());
+    let args = [
+        "serve",
+        &clip,
+        "--loop",
+        "--insecure",
+        "--metrics",
+        &metrics,
+    ];
+    let mut server = Running::start(&args);
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..7 {
+        stranger.send_to(b"a stranger", &server.address).unwrap();
+    }
+    let joined = run(&["join", &server.url, "--for", "2s"]);
+    assert_eq!(joined.status.code(), Some(0), "{}", complaint(&joined));
+    let stats = json(&run(&["stats", &server.url, "--json"]));
+    let told = complaint(&run(&["stats", &server.url]));
+    let samples = samples(&metrics);
+    signal(&server.child, "-INT");
+    let summary = server.last_line();
+    // Those of single ports, sources and links have a place of their own; the histogram of timers is in the summary alone.
+    let mut all = Vec::new();
+    for part in ["udp", "malformed", "channels", "timers", "switch"] {
+        counters(&format!("/{part}"), &summary[part], &mut all);
+    }
+    let apart = ["/switch/ports/", "/switch/filters/", "/switch/admission/"];
+    all.retain(|(path, _)| !apart.iter().any(|part| path.starts_with(part)));
+    assert!(all.len() > 30, "{all:?}");
+    for (path, at_the_end) in all {
+        let now = stats["node"].pointer(&path).and_then(Value::as_u64);
+        let now = now.unwrap_or_else(|| panic!("no {path} in {}", stats["node"]));
+        assert!(now <= at_the_end, "{path}: {now} of {at_the_end}");
+    }
+    assert_eq!(stats["node"]["udp"]["unknown"], 7, "{told}");
+    assert_eq!(samples["layercast_node_unknown_datagrams_total"], 7.0);
+    let refused = r#"layercast_node_rejected_pdus_total{cause="stale"}"#;
+    assert_eq!(samples[refused], 0.0);
+    for name in ["forged", "replayed", "host_lost", "malformed"] {
+        assert_eq!(
+            samples[&format!("layercast_node_{name}_datagrams_total")],
+            0.0
+        );
+    }
+}

@@ -34,7 +34,8 @@ pub use config::{Lowering, PortConfig, ReceiverLimits, SwitchConfig};
 pub use core_switch::choose_core;
 pub use fast_start::MAX_RECENT;
 pub use filter::FilterPlace;
-pub use stats::{FilterStats, RejectedPdus, RejectedSignals, SwitchStats};
+pub use layercast_wire::{RejectedPdus, RejectedSignals};
+pub use stats::{FilterStats, SwitchStats};
 
 use std::collections::VecDeque;
 

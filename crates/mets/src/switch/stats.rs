@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use layercast_core::PerLayer;
 use layercast_link::{MeasuredStats, PortStats};
 use layercast_media::{FilterRule, FlowFilterStats};
+use layercast_wire::{RejectedPdus, RejectedSignals, SwitchReport};
 use serde::{Deserialize, Serialize};
 
 /// What a switch counted since it started.
@@ -58,52 +59,23 @@ pub struct FilterStats {
     pub broken: u64,
 }
 
-/// Signals that were not served, by cause.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct RejectedSignals {
-    /// Signals from a port that does not exist or is down.
-    pub port: u64,
-    /// Signals about an unknown flow, branch or member.
-    pub unknown: u64,
-    /// End-to-end signals for an unknown member, in the name of a member behind another port, or beyond the limit
-    /// of members.
-    pub member: u64,
-    /// Joins without a valid token.
-    pub token: u64,
-    /// Advertisements of a flow from a second place, or beyond the limit of flows.
-    pub advertise: u64,
-    /// Answers without a request, or with a circuit that is in use.
-    pub answer: u64,
-    /// Signals that are not for a switch.
-    pub foreign: u64,
-    /// Joins for another instance of a flow.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub life: u64,
-}
-
-/// PDUs that were not served, by cause.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct RejectedPdus {
-    /// PDUs from a port that does not exist.
-    pub port: u64,
-    /// PDUs of an unknown flow, group or circuit, or from the wrong side.
-    pub unknown: u64,
-    /// RES or ADAPT that does not decode, and cells where datagrams are expected.
-    pub malformed: u64,
-    /// ADAPT older than the last one.
-    pub stale: u64,
-    /// RES from more origins than a branch may have.
-    pub origins: u64,
-    /// Media of another instance of a flow.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub life: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 impl SwitchStats {
+    /// What it counted, without what is counted for each port, filter and measured link.
+    pub fn report(&self) -> SwitchReport {
+        SwitchReport {
+            copies: self.copies,
+            unwanted: self.unwanted,
+            rejected_signals: self.rejected_signals,
+            rejected_pdus: self.rejected_pdus,
+            unknown_types: self.unknown_types,
+            resyncs: self.resyncs,
+            fast_starts: self.fast_starts,
+            fast_starts_skipped: self.fast_starts_skipped,
+            fast_start_units: self.fast_start_units,
+            fast_start_bytes: self.fast_start_bytes,
+        }
+    }
+
     /// Takes note of what a filter did that is gone, or is asked.
     pub(crate) fn filtered(&mut self, flow: &str, to: &str, stats: FilterStats) {
         self.filters.insert(format!("{flow}/{to}"), stats);

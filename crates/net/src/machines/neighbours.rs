@@ -187,9 +187,6 @@ impl Machines {
                 }
                 // It is counted as one that is not for this node.
             }
-            if let Signal::GetStats { .. } = signal {
-                self.ports.report_links(now, peer);
-            }
             self.input(now, StationInput::Signal { port, signal }, obs);
         }
     }

@@ -7,7 +7,8 @@ use layercast_core::{
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Control, Downward, EndToEndMs,
     Epoch, FlowEnd, FlowInfo, Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats,
-    PathReport, Refusal, Resource, Secret, Signal, SourceClockReport, Upward, Via,
+    NodeReport, PathReport, Refusal, Resource, Secret, Signal, SourceClockReport, UdpStats, Upward,
+    Via,
 };
 
 /// One of each session message.
@@ -277,6 +278,15 @@ pub fn signals() -> Vec<Signal> {
                     delay_back_us: 21_300,
                 }),
             }],
+            node: Some(Box::new(NodeReport {
+                udp: UdpStats {
+                    received: 9,
+                    host_lost: 2,
+                    ..UdpStats::default()
+                },
+                malformed: 3,
+                ..NodeReport::default()
+            })),
         },
         Signal::Clock {
             flow,
