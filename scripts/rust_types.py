@@ -244,6 +244,10 @@ class Types:
     def find(self, name: str, file: str) -> Item:
         """The type that `name` means in `file`."""
         crate, wanted = self.uses.get(file, {}).get(name, ("crate", name))
+        if not crate.startswith("layercast_"):
+            # What the root of the crate passes on of another one.
+            root = self.uses.get(f"{file.split('/')[0]}/src/lib.rs", {})
+            crate, wanted = root.get(wanted, (crate, wanted))
         # A path that does not start with one of our crates starts with a module of this crate.
         is_ours = crate.startswith("layercast_")
         crate = crate.removeprefix("layercast_").replace("_", "-") if is_ours else "crate"

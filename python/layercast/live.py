@@ -249,6 +249,14 @@ class Management:
         """Answer a MAY_RAISE upcall: a higher level is welcome."""
         await self._raw.allow_raise()
 
+    async def set_profile(self, profile: str | None) -> None:
+        """Want something else of the network than before, as `profile` of `join` does; None: nothing more.
+
+        The upcall "AGREED" tells when another contract is in force. Raises AdmissionError if it is not
+        offered: then everything is as it was; InvalidError.
+        """
+        await self._raw.set_profile(profile)
+
     async def leave(self, reason: str = "user") -> None:
         """Leave the group (leaveGroup); `reason` is "user", "policy" or "failure"."""
         await self._raw.leave(reason)
@@ -429,6 +437,7 @@ async def join(
     level: int = 2,
     spec: Mapping[str, Any] | None = None,
     policy: Mapping[str, Any] | None = None,
+    profile: str | None = None,
     playout: float | None = None,
     sync: float | None = None,
     authorities: str | None = None,
@@ -441,7 +450,9 @@ async def join(
     Frames are played `playout` seconds after they were sent, at most 3600, if it is given; or `sync` seconds
     after their time at the source, at the same moment at all members with the same value, on any host. While
     the name of the host has no address, no node answers there, or the flow is missing, it tries for `within`
-    seconds, at most 115 days. `authorities` is a PEM file to believe where the address has no fingerprint.
+    seconds, at most 115 days. `profile` is what the user wants of the network: the name of a profile of the
+    program, such as "conferencing", or the path of a file; the upcall "AGREED" tells what is agreed.
+    `authorities` is a PEM file to believe where the address has no fingerprint.
     Raises AdmissionError with the node, the resource and what there is, InvalidError, NetworkError.
     """
     options = {
@@ -449,6 +460,7 @@ async def join(
         "level": _level("level", level),
         "spec": spec,
         "policy": policy,
+        "profile": profile,
         "playout": None if playout is None else _seconds("playout", playout, MOST_DELAY),
         "sync": None if sync is None else _seconds("sync", sync, MOST_DELAY),
         "authorities": authorities,

@@ -171,6 +171,27 @@ def test_alternative_layers_are_received_one_level_at_a_time(learned):
     run(main)
 
 
+def test_a_member_with_a_profile_hears_what_its_flow_is_held_to():
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            group = await server.open_group("film", spec=SPEC)
+            async with await layercast.join(group.url, name="eye", profile="conferencing") as (
+                _,
+                _,
+                management,
+            ):
+                agreed = (await event(management, "AGREED")).data
+                assert agreed["committed"] is False, "the source promises nothing"
+                assert agreed["contract"]["jitter"]["agreed"] == 0.04
+                await management.set_profile("playback")
+                assert (await event(management, "AGREED")).data["contract"] != agreed["contract"]
+                with pytest.raises(layercast.InvalidError, match="profile"):
+                    await management.set_profile("no such profile")
+                await management.set_profile(None)
+
+    run(main)
+
+
 def test_a_composition_that_does_not_exist_is_refused():
     async def main() -> None:
         async with layercast.Server("127.0.0.1:0") as server:
@@ -209,6 +230,8 @@ def test_what_goes_wrong_has_a_type_and_a_code():
     async def main() -> None:
         with pytest.raises(layercast.InvalidError):
             await layercast.join("http://nowhere")
+        with pytest.raises(layercast.InvalidError, match="profile"):
+            await layercast.join("127.0.0.1:1/film", profile="no such profile")
         for url in ("127.0.0.1:1/film", f"layercasts://127.0.0.1:1?fp={'A' * 43}", "nowhere.invalid:1/film"):
             begun = time.monotonic()
             with pytest.raises(layercast.NetworkError) as error:

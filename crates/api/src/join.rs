@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
+use layercast_core::{Contract, FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
 use layercast_media::OutputForm;
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
 use layercast_net::{
     Authorities, Bearer, CancellationToken, Clock, DropGuard, JoinCommand, JoinConfig, JoinEvent,
     Output, Remote, StreamOut, Trust, await_flows, run_join, sink_protection,
 };
+use layercast_profile::Profile;
 use layercast_protect::{Expect, JoinUrl};
 use layercast_wire::Carriage;
 use tokio::net::lookup_host;
@@ -55,6 +56,7 @@ pub struct Join {
     level: Level,
     policy: Option<QosPolicy>,
     spec: Option<FlowSpec>,
+    profile: Option<String>,
     playout: Option<Span>,
     sync: Option<Span>,
     authorities: Option<PathBuf>,
@@ -84,6 +86,7 @@ impl Join {
             level: Level::FULL,
             policy: None,
             spec: None,
+            profile: None,
             playout: None,
             sync: None,
             authorities: None,
@@ -113,6 +116,14 @@ impl Join {
     /// Bounds of delay, jitter and loss of one's own; layers without a rate in it are not wanted.
     pub fn spec(mut self, spec: FlowSpec) -> Join {
         self.spec = Some(spec);
+        self
+    }
+
+    /// What the user wants of the network: the name of a profile of the program, such as "conferencing", or the path of a file
+    /// (docs/src/reference/profiles.md). The member accepts what a source with a profile offers, counters with a value within the
+    /// offer, or does not join; [`QosEvent::Agreed`] tells what is agreed.
+    pub fn profile(mut self, profile: impl Into<String>) -> Join {
+        self.profile = Some(profile.into());
         self
     }
 
@@ -152,8 +163,8 @@ impl Join {
     /// Joins: when this returns the base layer is reserved on the whole way.
     ///
     /// # Errors
-    /// `EADMIT` with the node, the resource and what is available if the base layer does not fit, `EINVAL` for
-    /// an address that is none or a flow that is not there in time, `ENET` without an answer in time.
+    /// `EADMIT` with the node, the resource and what is available if the base layer does not fit, or what is offered if the profile
+    /// wants more, `EINVAL` for a profile or an address that is none or a flow that is not there in time, `ENET` without an answer in time.
     pub async fn connect(self) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
         let (played, frames) = mpsc::channel(FRAMES);
         let session = self.start(Output::Channel(played)).await?;
@@ -189,6 +200,7 @@ impl Join {
     async fn start(self, output: Output) -> Result<Arc<Session>> {
         let until = Instant::now() + duration(self.flow_within);
         let url: JoinUrl = self.url.parse()?;
+        let wishes = self.profile.as_deref().map(wishes).transpose()?;
         let protection =
             sink_protection(&url).map_err(|error| Error::invalid("token", error.to_string()))?;
         let upstream = Remote::new(
@@ -206,6 +218,7 @@ impl Join {
         sink.level = self.level;
         sink.seed = u64::from(id.0);
         sink.spec = self.spec;
+        sink.wishes = wishes;
         sink.registered = self.registered;
         sink.playout = PlayoutConfig {
             delay: self.sync.or(self.playout),
@@ -369,6 +382,21 @@ async fn resolve(host: &str, until: Instant) -> Result<SocketAddr> {
         last = Some(source);
         sleep_until(until.min(Instant::now() + RESOLVE_AGAIN)).await;
     }
+}
+
+/// What the profile of a name, or in a file, wants of the network.
+pub(crate) fn wishes(what: &str) -> Result<Contract> {
+    let profile = match Profile::preset(what) {
+        Some(preset) => preset,
+        None => {
+            let text = std::fs::read_to_string(what)
+                .map_err(|error| Error::invalid("profile", format!("{what}: {error}")))?;
+            Profile::from_toml(&text)
+                .map_err(|error| Error::invalid("profile", format!("{what}: {error}")))?
+        }
+    };
+    let contract = profile.contract();
+    contract.map_err(|error| Error::invalid("profile", format!("{what}: {error}")))
 }
 
 fn duration(span: Span) -> Duration {

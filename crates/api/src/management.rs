@@ -11,7 +11,7 @@ use layercast_wire::MemberStats;
 use crate::control::ask_for;
 use crate::error::{Error, Result};
 use crate::group::{OpenGroup, Shared};
-use crate::join::Session;
+use crate::join::{Session, wishes};
 use crate::media::MediaHandle;
 use crate::upcall::{QosSignal, Upcalls};
 
@@ -166,6 +166,30 @@ impl ManagementSocket {
                 sent.map_err(|_| Status::Closed.into())
             }
             Inner::Source(_) => Err(Error::invalid("role", "a source is asked, it does not ask")),
+        }
+    }
+
+    /// Wants something else of the network than before, as [`Join::profile`](crate::Join::profile) does at the start; `None`: nothing any
+    /// more. The contract in force counts until [`QosEvent::Agreed`](crate::QosEvent::Agreed) tells of another one.
+    ///
+    /// # Errors
+    /// `EADMIT` with what is wanted and what is offered: then everything is as it was; `EINVAL` for a profile that is none, or at a
+    /// source.
+    pub async fn set_profile(&self, profile: Option<&str>) -> Result<()> {
+        let Inner::Sink(session) = &self.inner else {
+            return Err(Error::invalid(
+                "role",
+                "a source offers, it does not answer",
+            ));
+        };
+        let wishes = profile.map(wishes).transpose()?.map(Box::new);
+        let ask = |reply| JoinCommand::Wishes { wishes, reply };
+        match ask_for(&session.commands, ask)
+            .await
+            .unwrap_or(Status::Closed)
+        {
+            Status::Ok => Ok(()),
+            status => Err(status.into()),
         }
     }
 

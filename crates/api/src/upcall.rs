@@ -3,7 +3,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use layercast_core::{
-    Alarm, CellRate, FilterKind, FlowSpec, Layer, Level, PerLayer, Rate, Refusal, Span,
+    Alarm, Answered, CellRate, Contract, FilterKind, FlowSpec, Layer, Level, PerLayer, Rate,
+    Refusal, Span,
 };
 use layercast_mets::{SinkEvent, SourceEvent};
 use layercast_qos::{QosMetric, SignedSpan};
@@ -124,6 +125,24 @@ pub enum QosEvent {
         /// The refusing node and the reason.
         refusal: Refusal,
     },
+    /// Sink with a profile: the contract in force, agreed in the join or later.
+    Agreed {
+        /// Whether the offer was accepted or countered.
+        answer: Answered,
+        /// What the flow is held to.
+        contract: Box<Contract>,
+        /// The highest level that it allows.
+        level: Level,
+        /// Whether the source takes part; if not, the sink goes by its own answer.
+        committed: bool,
+    },
+    /// Source: a member does not join, since the offer is not what its profile wants.
+    MemberDeclined {
+        /// The member.
+        member: Member,
+        /// The parameter, with what is wanted and what is offered.
+        refusal: Refusal,
+    },
     /// Source: somebody joined.
     MemberJoined {
         /// The member.
@@ -207,6 +226,8 @@ impl QosEvent {
             QosEvent::Resync { .. } => "RESYNC",
             QosEvent::Playout { .. } => "PLAYOUT",
             QosEvent::Synchronised { .. } => "SYNCHRONISED",
+            QosEvent::Agreed { .. } => "AGREED",
+            QosEvent::MemberDeclined { .. } => "MEMBER_DECLINED",
             QosEvent::Renegotiated { .. } => "RENEGOTIATED",
             QosEvent::Disconnected => "DISCONNECTED",
         }
@@ -249,6 +270,10 @@ impl fmt::Display for QosEvent {
                 write!(f, "{name}: {} -> {} ms", from.as_ms_f64(), to.as_ms_f64())
             }
             QosEvent::Synchronised { by } => write!(f, "{name}: {} ms", by.as_ms_f64()),
+            QosEvent::Agreed { answer, level, .. } => {
+                write!(f, "{name}: {}, up to level {level}", answer.name())
+            }
+            QosEvent::MemberDeclined { refusal, .. } => write!(f, "{name}: {refusal}"),
             QosEvent::ResumeRate
             | QosEvent::SendBaseOnly
             | QosEvent::Degraded
@@ -283,6 +308,17 @@ pub(crate) fn of_sink(event: SinkEvent) -> Option<QosSignal> {
         SinkEvent::AdapterSilent => QosEvent::AdapterSilent,
         SinkEvent::Disconnected => QosEvent::Disconnected,
         SinkEvent::FilterChanged(filters) => QosEvent::FilterChanged { filters },
+        SinkEvent::Agreed {
+            answer,
+            contract,
+            level,
+            committed,
+        } => QosEvent::Agreed {
+            answer,
+            contract,
+            level,
+            committed,
+        },
         SinkEvent::Renegotiated { flow } => QosEvent::Renegotiated {
             spec: Box::new(flow.spec),
         },
@@ -306,6 +342,9 @@ pub(crate) fn of_source(event: SourceEvent) -> Option<QosSignal> {
         SourceEvent::AdapterSilent => QosEvent::AdapterSilent,
         SourceEvent::MemberJoined(member) => QosEvent::MemberJoined { member },
         SourceEvent::MemberLeft(member) => QosEvent::MemberLeft { member },
+        SourceEvent::MemberDeclined { member, refusal } => {
+            QosEvent::MemberDeclined { member, refusal }
+        }
         SourceEvent::MemberStale(member) => QosEvent::MemberStale { member },
         SourceEvent::MissedDeadline { missed, window, .. } => {
             QosEvent::MissedDeadline { missed, window }

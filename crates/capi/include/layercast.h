@@ -244,6 +244,9 @@ typedef struct {
   uint32_t sync_ms;
   // How long the join may take while no node answers or the flow is missing, ms; 0: 10 s.
   uint32_t flow_within_ms;
+  // What the user wants of the network: the name of a profile of the library, such as "conferencing", or the path of a file; null:
+  // what the flow offers. AGREED tells what is agreed.
+  const char *profile;
 } lc_join_options;
 
 // A frame that is due.
@@ -408,6 +411,14 @@ int32_t lc_get_group_stats(lc_socket management_socket,
 
 // The answer to a MAY_RAISE upcall: a higher level is welcome.
 int32_t lc_allow_raise(lc_socket management_socket);
+
+// Wants something else of the network than before: the name of a profile of the library or the path of a file; null: nothing any more.
+// AGREED tells when another contract is in force; LC_EADMIT: it is not offered, and everything is as it was.
+//
+// # Safety
+// `profile` is null or a text.
+int32_t lc_set_profile(lc_socket management_socket,
+                       const char *profile);
 
 // Leaves the group (leaveGroup): 0 because the user had enough, 1 because of its policy, 2 because its
 // host fails. The branch is pruned and its reservations are released when it returns.

@@ -1,3 +1,4 @@
+use std::ffi::c_char;
 use std::sync::Arc;
 
 use layercast::{GroupState, Layer, LeaveReason, ManagementSocket, QosEvent, QosOption, QosSignal};
@@ -218,6 +219,25 @@ pub extern "C" fn lc_allow_raise(management_socket: lc_socket) -> i32 {
     guard(|| {
         let management = management(management_socket)?;
         Ok(runtime()?.block_on(management.socket.allow_raise())?)
+    })
+}
+
+/// Wants something else of the network than before: the name of a profile of the library or the path of a file; null: nothing any more.
+/// AGREED tells when another contract is in force; LC_EADMIT: it is not offered, and everything is as it was.
+///
+/// # Safety
+/// `profile` is null or a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lc_set_profile(
+    management_socket: lc_socket,
+    profile: *const c_char,
+) -> i32 {
+    guard(|| {
+        let management = management(management_socket)?;
+        // SAFETY: as the caller promises.
+        let profile = unsafe { memory::optional_text(profile, "profile") }?;
+        let set = management.socket.set_profile(profile);
+        Ok(runtime()?.block_on(set)?)
     })
 }
 

@@ -39,6 +39,7 @@ const DEFAULT: lc_join_options = lc_join_options {
     playout_ms: 0,
     sync_ms: 0,
     flow_within_ms: 0,
+    profile: std::ptr::null(),
 };
 
 /// Joins the flow at `url` (joinGroup): when it returns the base layer is reserved on the whole way.
@@ -137,6 +138,10 @@ unsafe fn joined(
     let pem = unsafe { memory::optional_text(options.authorities, "authorities") }?;
     if let Some(pem) = pem {
         join = join.authorities(pem);
+    }
+    // SAFETY: as the caller promises.
+    if let Some(profile) = unsafe { memory::optional_text(options.profile, "profile") }? {
+        join = join.profile(profile);
     }
     if options.playout_ms != 0 {
         join = join.playout(Span::from_ms(options.playout_ms.into()));

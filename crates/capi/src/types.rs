@@ -259,6 +259,9 @@ pub struct lc_join_options {
     pub sync_ms: u32,
     /// How long the join may take while no node answers or the flow is missing, ms; 0: 10 s.
     pub flow_within_ms: u32,
+    /// What the user wants of the network: the name of a profile of the library, such as "conferencing", or the path of a file; null:
+    /// what the flow offers. AGREED tells what is agreed.
+    pub profile: *const c_char,
 }
 
 /// An upcall of a management socket.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use layercast_core::quantity::QueueSize;
-use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_core::{AdaptMode, Contract, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_fec::SmpteConfig;
 use layercast_link::{Jitter, RateSchedule};
 use layercast_media::Map;
@@ -417,6 +417,15 @@ pub struct Serve {
     /// a file; `layercast explain PROFILE` says what it is
     #[arg(long, value_name = "PROFILE", conflicts_with = "delay_max", value_parser = crate::explain::promise)]
     pub profile: Option<Promise>,
+    /// With --profile: each receiver agrees to a contract of its own, or all have one, the least of what they take
+    #[arg(
+        long,
+        value_name = "per-member|single-rate",
+        default_value = "per-member",
+        hide_possible_values = true,
+        requires = "profile"
+    )]
+    pub group: GroupContract,
     /// Core switch, through which all receivers join; auto is this node [default: none]
     #[arg(long, value_name = "NODE", value_parser = units::Name)]
     pub core: Option<String>,
@@ -651,6 +660,16 @@ pub enum Undecodable {
     Mark,
 }
 
+/// Values of `serve --group`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
+pub enum GroupContract {
+    /// Each receiver has a contract of its own
+    #[default]
+    PerMember,
+    /// All have the same: the least of what they take
+    SingleRate,
+}
+
 /// Values of `--fast-start`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum FastStart {
@@ -875,6 +894,10 @@ pub struct Join {
     /// answers or the node does not have the flow; or later, e.g. after the server died. --list does not wait. The file of @FILE is waited for 15 s, and 60 s for the URL in it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     pub patience: Span,
+    /// What the user wants of the network, as `layercast explain PROFILE` shows it: the receiver accepts what a flow of serve
+    /// --profile offers, counters with a value within the offer, or refuses; broadcasting, playback, conferencing, or a file
+    #[arg(long, value_name = "PROFILE", value_parser = crate::explain::wishes)]
+    pub profile: Option<Box<Contract>>,
     /// Fixed playout delay after sending, e.g. 120ms, the same at all receivers that share a clock [default: the
     /// smallest at which less than one frame in a thousand is late, at most what the flow promises]. At most 60s: the
     /// receiver keeps the frames until then
@@ -899,7 +922,7 @@ pub struct Join {
     /// List the offered flows and exit
     #[arg(long, conflicts_with_all = ["out", "leave_after", "sdp", "undecodable", "fast_start", "on_scarce", "on_plenty",
           "playout", "sync", "repair", "drain", "multicast", "interface", "trace", "explain", "level", "name", "patience",
-          "identity"])]
+          "identity", "profile"])]
     pub list: bool,
     /// Print one JSON object per second and a summary at the end (on standard error with --out -)
     #[arg(long)]

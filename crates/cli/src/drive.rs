@@ -459,6 +459,10 @@ fn describe(event: &NodeEvent) -> Option<String> {
         NodeEvent::Source { flow, event } => match event {
             SourceEvent::MemberJoined(member) => format!("{} joined {flow}", member.name),
             SourceEvent::MemberLeft(member) => format!("{} left {flow}", member.name),
+            SourceEvent::MemberDeclined { member, refusal } => {
+                let name = &member.name;
+                format!("{name} does not join {flow}, whose offer is not what it wants: {refusal}")
+            }
             SourceEvent::MemberStale(member) => format!("nothing heard of {}", member.name),
             SourceEvent::RateChanged { from, to, rate } => {
                 let rate = format!(", {}", rate.rate());

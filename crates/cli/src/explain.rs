@@ -184,16 +184,19 @@ pub struct Promise {
     pub contract: Contract,
 }
 
+/// What the profile of a name or in a file wants of the network, for `join --profile`.
+pub fn wishes(what: &str) -> Result<Box<Contract>, String> {
+    promise(what).map(|it| Box::new(it.contract))
+}
+
 /// What the profile of a name or in a file promises, for `serve --profile`.
 pub fn promise(what: &str) -> Result<Promise, String> {
     let profile = profile(what).map_err(|failure| failure.to_string())?;
     // What cannot be kept is not promised.
-    let levels = profile.explain(&Tables::default(), Unit::datagram(1_500));
-    let levels = levels.map_err(|error| format!("{what}: {error}"))?;
-    let promised = profile.picture_delay_ms().zip(profile.promise(&levels));
-    let (bound, contract) = promised.ok_or_else(|| {
-        format!("{what}: no pictures come to the user: name one with a stream of video, or use --delay-max")
-    })?;
+    let contract = profile
+        .contract()
+        .map_err(|error| format!("{what}: {error}"))?;
+    let bound = profile.picture_delay_ms().unwrap_or_default();
     Ok(Promise {
         bound: Span::from_us((bound * 1e3).round() as u64),
         contract,

@@ -119,6 +119,7 @@ pub fn run(args: &args::Join) -> Outcome {
         let mut sink = SinkConfig::new(&name, id, &flow, Carriage::Datagrams);
         sink.drain = args.drain.map(Rate::cells).unwrap_or_default();
         sink.level = args.level;
+        sink.wishes = args.profile.as_deref().copied();
         sink.asks_at_once = true;
         sink.seed = u64::from(id.0);
         sink.protection = Some(protection);
@@ -783,7 +784,17 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
         JoinEvent::Disconnected { reason } => format!("not connected: {reason}; calling again"),
         JoinEvent::Renewed { upstream } => format!("the file has another URL: calling {upstream}"),
         JoinEvent::Joined(_) => "joined".to_owned(),
+        // The member itself refuses what is offered.
+        JoinEvent::Refused(refusal) if refusal.resource.parameter().is_some() => {
+            format!("refuses the flow: {refusal}")
+        }
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
+        JoinEvent::Sink(SinkEvent::Agreed {
+            answer,
+            contract,
+            level,
+            committed,
+        }) => zones::agreed(*answer, contract, *level, *committed),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
         JoinEvent::Closed { .. } => "the flow is over".to_owned(),
         JoinEvent::GaveUp { away, silent } => {
@@ -1042,6 +1053,11 @@ fn explain(
         }
         NetError::Refused(refusal) if refusal.resource == Resource::NameInUse => {
             "choose another --name; a name is free again three seconds after its owner is gone"
+                .to_owned()
+        }
+        NetError::Refused(refusal) if refusal.resource.parameter().is_some() => {
+            "the receiver itself refuses what the flow offers: take a --profile that accepts it, or serve the flow with \
+             another one (layercast explain PROFILE shows both)"
                 .to_owned()
         }
         NetError::OtherGroup { .. } => return Failure::wrong_use(error),

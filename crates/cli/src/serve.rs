@@ -6,7 +6,9 @@ use std::path::Path;
 use std::pin::pin;
 
 use layercast_core::quantity::QueueSize;
-use layercast_core::{CELL_SIZE, FlowSpec, Layer, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_core::{
+    CELL_SIZE, FlowSpec, Layer, Level, Mediation, NodeId, QosPolicy, Rate, Span, Time,
+};
 use layercast_link::{LatePromise, LinkConfig, Loss, QueueConfig};
 use layercast_media::{Advice, Clip, advice};
 use layercast_mets::switch::{PortConfig, SwitchConfig};
@@ -652,6 +654,10 @@ fn source(
         policy,
         spec,
         contract: promise.map(|it| it.contract),
+        mediation: promise.map(|_| match args.group {
+            args::GroupContract::PerMember => Mediation::PerMember,
+            args::GroupContract::SingleRate => Mediation::SingleRate,
+        }),
         clock: clock_name(),
         epoch: flow_epoch(),
         core: args.core.as_ref().map(|core| match core.as_str() {

@@ -2,7 +2,9 @@
 
 use std::io::stdout;
 
-use layercast_core::{Contract, FlowId, Level, Media, Parameter, PerLayer, Quality, Rate, Zone};
+use layercast_core::{
+    Answered, Contract, FlowId, Level, Media, Parameter, PerLayer, Quality, Rate, Zone,
+};
 use layercast_media::{TOO_SLOW, advice};
 use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
 use layercast_wire::{
@@ -358,6 +360,15 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
                 "it asks for {level} only, after congestion: a queue on its path filled up{before}"
             )
         }
+        (Limit::Demand { level }, None)
+            if member
+                .report
+                .is_some_and(|it| it.answer == Some(Answered::Counter)) =>
+        {
+            format!(
+                "it asks for {level} only: its contract allows no more (join --profile), or its zone was red"
+            )
+        }
         (Limit::Demand { level }, None) => {
             format!(
                 "it asks for {level} only: by join --level, or after a red zone on its path (its own messages tell)"
@@ -414,6 +425,9 @@ const WORTH: u64 = 20;
 
 /// What keeps a member from getting all of its flow, in words.
 fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> String {
+    if let Some(refusal) = &member.refused {
+        return format!("it does not join, the offer is not what its profile wants: {refusal}");
+    }
     if member.gone {
         let age = member.report_age_ms.unwrap_or_default() / 1_000;
         return format!(
@@ -568,7 +582,10 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
             member.member.name.clone(),
             flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
             member.node.clone(),
-            member.level.to_string(),
+            match member.refused {
+                Some(_) => "-".to_owned(),
+                None => member.level.to_string(),
+            },
             figure(|r| r.quality.unwrap_or_default().zone.name().to_owned()),
             // What follows is of that moment, and the level of now.
             member
@@ -634,6 +651,7 @@ mod tests {
                     upstream: None,
                     next: None,
                     gone: false,
+                    refused: None,
                 })
                 .collect();
             let flows = std::slice::from_ref(&flow);
@@ -770,6 +788,7 @@ mod tests {
             upstream: None,
             next: None,
             gone: false,
+            refused: None,
         };
         let hangs = MemberStats {
             gone: true,
@@ -872,6 +891,7 @@ mod tests {
             upstream: upstream.map(str::to_owned),
             next: next.map(str::to_owned),
             gone: false,
+            refused: None,
         };
         whys(&member, None, &[])
     }

@@ -1,6 +1,6 @@
 //! What a monitor says of what was agreed, in words.
 
-use layercast_core::{Judged, Parameter, Quality, Rate, Zone};
+use layercast_core::{Answered, Contract, Judged, Level, Parameter, Quality, Rate, Zone};
 use layercast_net::ZoneSignal;
 
 /// A value of a parameter.
@@ -60,6 +60,34 @@ pub fn changed(signal: &ZoneSignal) -> String {
     let (from, to) = (signal.zone_from.name(), signal.zone_to.name());
     let said = compared(signal.parameter, signal.measured, signal.contract);
     format!("{from} -> {to}: {said}")
+}
+
+/// What a receiver with a profile and its source agreed.
+pub fn agreed(answer: Answered, contract: &Contract, level: Level, committed: bool) -> String {
+    let terms: Vec<String> = Parameter::ALL
+        .into_iter()
+        .filter_map(|parameter| {
+            let term = contract.term(parameter)?;
+            let least = value(parameter, term.agreed);
+            Some(match (parameter, term.target) {
+                (Parameter::Throughput, Some(most)) => {
+                    let most = value(parameter, most);
+                    format!("throughput {least} at least and {most} at most")
+                }
+                // Nothing is too little of a rate that varies.
+                (Parameter::Throughput, None) if term.agreed == 0.0 => return None,
+                (Parameter::Throughput, None) => format!("throughput {least} at least"),
+                _ => format!("{} {least} at most", subject(parameter)),
+            })
+        })
+        .collect();
+    let how = match (answer, committed) {
+        (Answered::Accept, true) => "accepts what is offered",
+        (Answered::Counter, true) => "counters the offer, agreed",
+        (_, false) => "goes by its own profile, of which the source does not know",
+    };
+    let terms = terms.join(", ");
+    format!("{how}: up to level {level}; {terms}")
 }
 
 #[cfg(test)]

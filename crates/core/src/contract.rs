@@ -108,6 +108,36 @@ pub struct Contract {
     pub error_rate: Option<Term>,
 }
 
+/// How the answers of the members of a flow make a contract (specs/user-to-user-qos.md 2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mediation {
+    /// Each member has a contract of its own: layers beyond it are not sent to it.
+    PerMember,
+    /// All members have one: the least of what they take.
+    SingleRate,
+}
+
+/// How a member answered an offer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answered {
+    /// It takes what is offered.
+    Accept,
+    /// It named other values, within the offer.
+    Counter,
+}
+
+impl Answered {
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Answered::Accept => "accept",
+            Answered::Counter => "counter",
+        }
+    }
+}
+
 /// Greatest throughput: that of the fastest link that can be named.
 const MOST_BPS: f64 = FASTEST.as_bps() as f64;
 /// Greatest delay and jitter, in seconds.

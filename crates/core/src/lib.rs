@@ -35,7 +35,9 @@ mod time;
 
 pub use amplification::{AMPLIFICATION_FACTOR, AddressBudget, AddressBudgets};
 pub use cells::{AAL5_TRAILER, CELL_BITS, CELL_PAYLOAD, CELL_SIZE, aal5_cells};
-pub use contract::{Contract, ContractError, Judged, Parameter, Quality, Term, Zone};
+pub use contract::{
+    Answered, Contract, ContractError, Judged, Mediation, Parameter, Quality, Term, Zone,
+};
 pub use data_class::DataClass;
 pub use flow::{
     Commitment, Composition, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId,

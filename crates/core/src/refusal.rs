@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CellRate, Rate};
+use crate::{CellRate, Parameter, Rate};
 
 /// Why a node refuses a flow or a member; says what is missing (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -98,6 +98,42 @@ pub enum Resource {
     Timeout,
     /// The flow comes in cells and the link carries datagrams, or the other way round.
     Carriage,
+    /// The least throughput that the profile of the member accepts, bit/s (specs/user-to-user-qos.md 2.4).
+    WantedThroughput,
+    /// The longest delay that it accepts, microseconds.
+    WantedDelay,
+    /// The most jitter that it accepts, microseconds.
+    WantedJitter,
+    /// The largest share of lost bits that it accepts, parts per million million.
+    WantedErrorRate,
+}
+
+impl Resource {
+    /// What a member lacks whose profile and the offer of the source have no value of this parameter in common.
+    pub fn wanted(parameter: Parameter) -> Resource {
+        match parameter {
+            Parameter::Throughput => Resource::WantedThroughput,
+            Parameter::Delay => Resource::WantedDelay,
+            Parameter::Jitter => Resource::WantedJitter,
+            Parameter::ErrorRate => Resource::WantedErrorRate,
+        }
+    }
+
+    /// Units of the resource in one of the parameter: bit/s, microseconds in a second, parts of a share.
+    pub fn scale(parameter: Parameter) -> f64 {
+        match parameter {
+            Parameter::Throughput => 1.0,
+            Parameter::Delay | Parameter::Jitter => 1e6,
+            Parameter::ErrorRate => 1e12,
+        }
+    }
+
+    /// The parameter that the profile of the member and the offer have no value in common of, if that is why it is refused.
+    pub fn parameter(self) -> Option<Parameter> {
+        Parameter::ALL
+            .into_iter()
+            .find(|it| Resource::wanted(*it) == self)
+    }
 }
 
 impl Refusal {
@@ -122,6 +158,42 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// The parameter with what is wanted and what is offered of it.
+    fn contradiction(&self, f: &mut fmt::Formatter<'_>, parameter: Parameter) -> fmt::Result {
+        let Refusal {
+            node,
+            needed,
+            available,
+            ..
+        } = self;
+        match parameter {
+            Parameter::Throughput => write!(
+                f,
+                "{node}: throughput: {} at least is wanted, {} at most is offered",
+                Rate::from_bps(*needed),
+                Rate::from_bps(*available)
+            ),
+            Parameter::Delay | Parameter::Jitter => write!(
+                f,
+                "{node}: {}: {} ms at most is wanted, {} ms at best is offered",
+                parameter.name(),
+                millis(*needed),
+                millis(*available)
+            ),
+            Parameter::ErrorRate => {
+                let share = |parts: u64| parts as f64 / Resource::scale(parameter);
+                write!(
+                    f,
+                    "{node}: error rate: {} at most is wanted, {} at best is offered",
+                    share(*needed),
+                    share(*available)
+                )
+            }
+        }
+    }
+}
+
 /// Microseconds as milliseconds, to a tenth.
 fn millis(us: u64) -> f64 {
     (us as f64 / 100.0).round() / 10.0
@@ -135,6 +207,9 @@ impl fmt::Display for Refusal {
             available,
             ..
         } = self;
+        if let Some(parameter) = self.resource.parameter() {
+            return self.contradiction(f, parameter);
+        }
         let (what, unit) = match self.resource {
             Resource::Link => return self.rates(f, "bandwidth for the base layer"),
             Resource::SwitchCpu => ("switch CPU", "permille"),
@@ -180,6 +255,10 @@ impl fmt::Display for Refusal {
             Resource::Carriage => {
                 return write!(f, "{node}: cells and datagrams cannot be mixed in one flow");
             }
+            Resource::WantedThroughput => ("throughput", "bit/s"),
+            Resource::WantedDelay => ("delay", "us"),
+            Resource::WantedJitter => ("jitter", "us"),
+            Resource::WantedErrorRate => ("error rate", "parts per 10^12"),
         };
         let short = needed.saturating_sub(*available);
         write!(

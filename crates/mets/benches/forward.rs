@@ -60,6 +60,7 @@ fn prepare(carriage: Carriage, branches: u16) -> (Switch, Vec<(Time, LinkPdu)>) 
                     level,
                     proof: None,
                     again: false,
+                    answer: None,
                 },
             ),
             signal(
@@ -68,6 +69,7 @@ fn prepare(carriage: Carriage, branches: u16) -> (Switch, Vec<(Time, LinkPdu)>) 
                     flow,
                     vci: 101,
                     level,
+                    agreed: None,
                 },
             ),
             adapter(AdapterKind::Res, port),

@@ -25,6 +25,7 @@ mod identity;
 mod log;
 mod manage;
 mod measure;
+mod negotiation;
 mod octets;
 mod played_stream;
 mod route;
@@ -42,7 +43,7 @@ pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};
 pub use heard_clock::HeardClock;
 pub use host::{HostConfig, SentCells, circuit};
-pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
+pub use log::{AdapterEntry, AgreedEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
 pub use played_stream::{PlayedStream, StreamKind};
 pub use sink::{
     Awaited, CutStarts, DropStats, Explanation, Fate, LateMs, LevelReason, PlayoutConfig,

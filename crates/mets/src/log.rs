@@ -1,4 +1,6 @@
-use layercast_core::{CellRate, Layer, Level, PerLayer, Span, Time, aal5_cells};
+use layercast_core::{
+    Answered, CellRate, Contract, Layer, Level, PerLayer, Span, Time, aal5_cells,
+};
 use layercast_qos::DelayHistogram;
 use layercast_wire::{AdapterKind, EndToEndMs, METS_HEADER};
 use serde::Serialize;
@@ -34,6 +36,9 @@ pub struct ReceiverSummary {
     pub series: Vec<Sample>,
     /// RES and ADAPT messages.
     pub adapter: Vec<AdapterEntry>,
+    /// What was agreed last, of a receiver with a profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreed: Option<AgreedEntry>,
     /// Why the last join was refused.
     pub refused: Option<String>,
     /// Times at which the network released the flow, in seconds, and the reasons.
@@ -92,6 +97,21 @@ pub struct AdapterEntry {
     pub max: Level,
     /// Cells/s above the base layer, requested or granted.
     pub rate: CellRate,
+}
+
+/// What a receiver with a profile and its source agreed.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct AgreedEntry {
+    /// Time in seconds.
+    pub t: f64,
+    /// What the receiver answered to the offer.
+    pub answer: Answered,
+    /// The highest level that the contract allows.
+    pub level: Level,
+    /// Whether the source takes part; if not, the receiver goes by its own answer.
+    pub committed: bool,
+    /// What the receiver's flow is held to.
+    pub contract: Contract,
 }
 
 /// Entries kept of each list: a day of one RES and one ADAPT per second, and a bound.
@@ -163,6 +183,7 @@ impl FlowLog {
                 delay_ms: DelayQuantiles::default(),
                 series: Vec::new(),
                 adapter: Vec::new(),
+                agreed: None,
                 refused: None,
                 released: Vec::new(),
                 psnr_db: None,
@@ -221,6 +242,20 @@ impl FlowLog {
             SinkEvent::Released { reason } => {
                 let t = self.seconds(now);
                 push(&mut self.summary.released, (t, reason.clone()));
+            }
+            SinkEvent::Agreed {
+                answer,
+                contract,
+                level,
+                committed,
+            } => {
+                self.summary.agreed = Some(AgreedEntry {
+                    t: self.seconds(now),
+                    answer: *answer,
+                    level: *level,
+                    committed: *committed,
+                    contract: **contract,
+                });
             }
             SinkEvent::Refused(refusal) => self.summary.refused = Some(refusal.to_string()),
             SinkEvent::Res(message) | SinkEvent::Adapt(message) => {

@@ -25,6 +25,7 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         | Signal::Report { flow, .. }
         | Signal::JoinAck { flow, .. }
         | Signal::JoinNak { flow, .. }
+        | Signal::Decline { flow, .. }
         | Signal::Withdraw { flow, .. }
         | Signal::ChangeAck { flow, .. }
         | Signal::ChangeNak { flow, .. }

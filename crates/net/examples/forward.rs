@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use layercast_core::{FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, Off, QosPolicy, Serial};
+use layercast_core::{FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, Off, Serial};
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_net::{
     Bearer, CancellationToken, Control, Hello, Identity, Node, NodeConfig, QuicChannel, Remote,
@@ -23,8 +23,8 @@ use layercast_net::{
 };
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_wire::{
-    Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Passing, Payload,
-    Signal, Sound, Waited,
+    Carriage, Flags, FlowInfo, FrameType, Member, MetsHeader, MetsPacket, Passing, Payload, Signal,
+    Sound, Waited,
 };
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -268,12 +268,14 @@ fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
         level: Level::BASE,
         proof: None,
         again: false,
+        answer: None,
     })?;
     upstream.wait_for(|signal| matches!(signal, Signal::Join { .. }))?;
     upstream.say(&Signal::JoinAck {
         flow: FlowId(1),
         vci: 64,
         level: Level::BASE,
+        agreed: None,
     })?;
     downstream.wait_for(|signal| matches!(signal, Signal::JoinAck { .. }))?;
     flood(source, media_addr, upstream.sealer.take(), sink)?;
@@ -291,26 +293,10 @@ fn flow() -> FlowInfo {
         ..LayerRate::default()
     };
     FlowInfo {
-        id: FlowId(1),
-        name: "flood".into(),
-        epoch: layercast_wire::Epoch::default(),
         group: GroupId(1),
         spec,
-        policy: QosPolicy::default(),
-        source: "generator".into(),
         clock: clock_name(),
-        aal5_mark: Mark::default(),
-        revision: 0,
-        path_delay_us: 0,
-        spread_us: 0,
-        core: None,
-        identity: None,
-        parities: None,
-        media_ms_per_s: None,
-        input_damaged: 0,
-        input_failed: false,
-        contract: None,
-        via: Default::default(),
+        ..FlowInfo::new(FlowId(1), "flood", "generator")
     }
 }
 

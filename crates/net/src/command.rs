@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use layercast_core::{GroupInfo, LeaveReason, QosOption, RequestId, Span, Status};
+use layercast_core::{Contract, GroupInfo, LeaveReason, QosOption, RequestId, Span, Status};
 use layercast_mets::{ControlError, SinkStats, SourceStats};
 use layercast_wire::{FlowInfo, Member, MemberStats};
 use tokio::sync::oneshot;
@@ -99,6 +99,13 @@ pub enum JoinCommand {
         /// What to change.
         option: QosOption,
         /// The Ack or Nak.
+        reply: oneshot::Sender<Status>,
+    },
+    /// Wants something else of the network than before: the contract in force counts until another one is agreed.
+    Wishes {
+        /// What a profile wants; `None`: nothing any more.
+        wishes: Option<Box<Contract>>,
+        /// The Ack, or what the flow does not offer: then nothing changes.
         reply: oneshot::Sender<Status>,
     },
     /// Allows the next clean era to ask for one level more, after a `MayRaise` upcall.

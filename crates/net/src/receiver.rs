@@ -446,6 +446,14 @@ impl Receiver {
                 // Nothing is known yet of what could be changed.
                 None => drop(reply.send(Status::NotRegistered)),
             },
+            JoinCommand::Wishes { wishes, reply } => {
+                let wishes = wishes.map(|it| *it);
+                let status = match self.station.sink_mut(SINK) {
+                    Some(sink) => sink.set_wishes(now, wishes).err().map(Status::Admit),
+                    None => Some(Status::NotRegistered),
+                };
+                let _ = reply.send(status.unwrap_or(Status::Ok));
+            }
             JoinCommand::AllowRaise => {
                 if let Some(sink) = self.station.sink_mut(SINK) {
                     sink.allow_raise();

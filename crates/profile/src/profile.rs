@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
 use crate::explain::Levels;
+use crate::mapping::Unit;
+use crate::tables::Tables;
 
 /// Streams of a profile at most.
 const MOST_STREAMS: usize = 64;
@@ -318,6 +320,19 @@ impl Profile {
             promise.throughput = promise.throughput.map(|sum| sum.plus(&term));
         }
         Some(promise)
+    }
+
+    /// The same with the tables of the program, over datagrams of 1500 octets: what a source promises with this profile, and what a
+    /// receiver answers to such a promise.
+    ///
+    /// # Errors
+    /// As those of [`explain`](Profile::explain); no pictures come to the user.
+    pub fn contract(&self) -> Result<layercast_core::Contract, ProfileError> {
+        let levels = self.explain(&Tables::default(), Unit::datagram(1_500))?;
+        self.promise(&levels).ok_or_else(|| ProfileError::Value {
+            field: "stream".into(),
+            what: "no pictures come to the user: name one with a stream of video".into(),
+        })
     }
 
     fn check(&self) -> Result<(), ProfileError> {

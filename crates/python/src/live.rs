@@ -174,6 +174,7 @@ struct JoinOptions {
     level: u8,
     policy: Option<layercast::QosPolicy>,
     spec: Option<layercast::FlowSpec>,
+    profile: Option<String>,
     playout: Option<f64>,
     sync: Option<f64>,
     authorities: Option<String>,
@@ -311,6 +312,9 @@ fn join<'py>(py: Python<'py>, url: String, options: &str) -> PyResult<Bound<'py,
     }
     if let Some(spec) = options.spec {
         join = join.spec(spec);
+    }
+    if let Some(profile) = options.profile {
+        join = join.profile(profile);
     }
     if let Some(playout) = options.playout {
         join = join.playout(seconds(playout)?);
@@ -474,6 +478,18 @@ impl LiveManagement {
     fn allow_raise<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let socket = self.0.clone();
         future_into_py(py, async move { socket.allow_raise().await.map_err(fail) })
+    }
+
+    fn set_profile<'py>(
+        &self,
+        py: Python<'py>,
+        profile: Option<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let socket = self.0.clone();
+        future_into_py(py, async move {
+            let set = socket.set_profile(profile.as_deref()).await;
+            set.map_err(fail)
+        })
     }
 
     fn leave<'py>(&self, py: Python<'py>, reason: &str) -> PyResult<Bound<'py, PyAny>> {

@@ -1,15 +1,16 @@
 //! The QoS monitor: events in, signals and reports out; scenarios with a monitor at each node; questions travel as JSON.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use layercast_core::{Observer, Off, QosEvent, Record, Span, Subject, Time};
+use layercast_core::{Mediation, Observer, Off, QosEvent, Record, Span, Subject, Time};
 use layercast_monitor::study::{HostSetting, LineSetting};
 use layercast_monitor::{
     Comparison, ConnectionReport, Contract, Direction, Monitor, MonitorConfig, Signal, Watching,
 };
-use layercast_profile::{Mapping, Unit};
+use layercast_profile::{Mapping, Profile, Unit};
 use layercast_sim::internet::scenario as internetwork;
 use layercast_sim::internet::{Internet, Measurements, Summary};
 use layercast_sim::scenario::Scenario;
@@ -47,6 +48,14 @@ enum Question {
         config: Config,
         #[serde(default, deserialize_with = "known")]
         contract: Contract,
+    },
+    /// A scenario of METS, as JSON, whose flows offer what a profile says, and whose receivers want what theirs say: names or texts of
+    /// profiles.
+    SetUp {
+        scenario: Value,
+        offer: Option<String>,
+        #[serde(default)]
+        wishes: BTreeMap<String, String>,
     },
     /// Rates at the three levels of streams.
     Map { streams: Vec<Stream> },
@@ -338,6 +347,11 @@ fn monitor_json(py: Python<'_>, question: &str) -> PyResult<String> {
             config,
             contract,
         } => watch(&scenario, seed, &config, contract),
+        Question::SetUp {
+            scenario,
+            offer,
+            wishes,
+        } => set_up(&scenario, offer.as_deref(), &wishes),
         Question::Map { streams } => {
             let mapped = streams.into_iter().map(|it| {
                 let factor = it.factor.parse().map_err(failed)?;
@@ -360,6 +374,39 @@ fn monitor_json(py: Python<'_>, question: &str) -> PyResult<String> {
             text(&mapped.collect::<PyResult<Vec<Value>>>()?)
         }
     })
+}
+
+/// The contract of a profile: one of the program, or its text.
+fn wanted(profile: &str) -> PyResult<Contract> {
+    let known = Profile::preset(profile);
+    let profile = known.map_or_else(|| Profile::from_toml(profile), Ok);
+    profile.and_then(|it| it.contract()).map_err(failed)
+}
+
+/// Runs a scenario in which contracts are negotiated; gives its summary.
+fn set_up(
+    scenario: &Value,
+    offer: Option<&str>,
+    wishes: &BTreeMap<String, String>,
+) -> PyResult<String> {
+    let scenario = Scenario::from_json(&scenario.to_string(), Path::new(".")).map_err(failed)?;
+    let mut network = scenario.validate().map_err(failed)?;
+    if let Some(contract) = offer.map(wanted).transpose()? {
+        for flow in &mut network.flows {
+            flow.config.flow.contract = Some(contract);
+            flow.config.flow.mediation = Some(Mediation::PerMember);
+        }
+    }
+    for receiver in &mut network.receivers {
+        let wish = wishes
+            .get(&receiver.name)
+            .map(|it| wanted(it))
+            .transpose()?;
+        receiver.config.wishes = wish;
+    }
+    let simulation = Simulation::new(network);
+    let summary = simulation.run(&mut Off, Outputs::default(), |_| ControlFlow::Continue(()))?;
+    text(&summary)
 }
 
 /// Adds what this file defines to the module.

@@ -26,6 +26,9 @@ pub struct SimSummary {
     pub cell_hops: u64,
     /// PDUs and signals that changed by encoding and decoding (`wire_check`).
     pub wire_errors: u64,
+    /// Octets of all signals that arrived at the end of a link; only counted with `wire_check`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub signal_octets: u64,
     /// Flows and their receivers.
     pub flows: Vec<FlowSummary>,
     /// Port queues and the links behind them.
@@ -35,6 +38,10 @@ pub struct SimSummary {
     pub filters: Vec<FilterSummary>,
     /// Hosts with a cost profile.
     pub hosts: Vec<HostSummary>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A flow and its receivers.

@@ -21,6 +21,7 @@ mod aal5;
 mod adapter;
 mod assembly;
 mod atm;
+mod bounds;
 mod checksum;
 mod clock;
 mod direction;
@@ -56,6 +57,7 @@ pub use aal5::{
 pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
+pub use bounds::Bounds;
 pub use clock::{ClockHop, ClockReading, ClockReport, SourceClockReport};
 pub use direction::changes_direction;
 pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
@@ -80,7 +82,7 @@ pub use pcapng::{Interface, PcapNg};
 pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
-    EndToEndMs, FlowEnd, FlowInfo, Limit, LinkReport, MAX_LINE, MAX_NAME, MAX_TEXT, Member,
+    Agreed, EndToEndMs, FlowEnd, FlowInfo, Limit, LinkReport, MAX_LINE, MAX_NAME, MAX_TEXT, Member,
     MemberReport, MemberStats, PathReport, Signal, SignalError, Via,
 };
 pub use signal_reader::SignalReader;

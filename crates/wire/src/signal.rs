@@ -2,15 +2,15 @@ use core::net::SocketAddrV4;
 use std::borrow::Cow;
 
 use layercast_core::{
-    CellRate, Contract, ContractError, FilterKind, FlowId, FlowSpec, FrameRate, GroupId, Level,
-    NodeId, PerLayer, PolicyError, QosPolicy, Quality, Serial, SpecError,
+    Answered, CellRate, Contract, ContractError, FilterKind, FlowId, FlowSpec, FrameRate, GroupId,
+    Level, Mediation, NodeId, PerLayer, PolicyError, QosPolicy, Quality, Serial, SpecError, Term,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Downward, Epoch, Identity,
-    MAX_PROOF, Mark, NodeReport, Opaque, Refusal, Secret, SourceClockReport, Upward,
+    BasePackets, BaseParities, Bounds, Carriage, ClockReading, ClockReport, Downward, Epoch,
+    Identity, MAX_PROOF, Mark, NodeReport, Opaque, Refusal, Secret, SourceClockReport, Upward,
     changes_direction,
 };
 
@@ -106,6 +106,9 @@ pub enum Signal {
         /// Whether the sender has the flow already, and joins again because the channel was lost.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
+        /// What the member answers to the offered contract, if it has a profile: what is not as offered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Box<Bounds>>,
     },
     /// The base layer is reserved along the path.
     JoinAck {
@@ -115,6 +118,21 @@ pub enum Signal {
         vci: u16,
         /// The level in force.
         level: Level,
+        /// What the contract of the member is from now on, if it answered the offer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agreed: Option<Box<Agreed>>,
+    },
+    /// The offered contract has nothing in common with the profile of a member, which therefore does not join; travels towards the source.
+    Decline {
+        /// The flow.
+        flow: FlowId,
+        /// The member.
+        member: Member,
+        /// Which parameter, with what is wanted and what is offered.
+        refusal: Box<Refusal>,
+        /// That the member has a token, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proof: Option<Opaque>,
     },
     /// The join is refused.
     JoinNak {
@@ -281,6 +299,16 @@ pub enum Signal {
     },
 }
 
+/// The contract of a member.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Agreed {
+    /// Number of the member: several may hear the answer.
+    pub member: NodeId,
+    /// What is not as offered.
+    #[serde(flatten)]
+    pub bounds: Bounds,
+}
+
 /// Where the count of a flow ends, as the header of its last frame has it (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowEnd {
@@ -349,6 +377,15 @@ pub struct FlowInfo {
     /// What its source promises each receiver; `None`: what follows from the bounds of `spec`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,
+    /// How the contract is negotiated with the members; `None`: it is as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mediation: Option<Mediation>,
+    /// The most throughput that all members take, in bit/s, if that is less than is offered; of a group with one rate for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_bps: Option<u64>,
+    /// Rate of the slowest line on the way to here, in bit/s, of those whose rate is known; of a flow whose contract is negotiated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_bps: Option<u64>,
     /// Which way the advertisement came, where there is a core.
     #[serde(default, skip_serializing_if = "Via::is_source")]
     pub via: Via,
@@ -424,13 +461,24 @@ impl FlowInfo {
             input_damaged: 0,
             input_failed: false,
             contract: None,
+            mediation: None,
+            group_bps: None,
+            path_bps: None,
         }
     }
 
     /// What is promised to a receiver that gets `own` of the flow.
     pub fn contract_of(&self, own: &FlowSpec) -> Contract {
         let whole = self.contract.unwrap_or_else(|| Contract::of(&self.spec));
-        whole.moved(&self.spec, own)
+        let mut contract = whole.moved(&self.spec, own);
+        if let Some(most) = self.group_bps.map(|bps| bps as f64) {
+            let term = contract.throughput.unwrap_or(Term::agreed(0.0));
+            contract.throughput = Some(Term {
+                target: Some(term.target.map_or(most, |it| it.min(most)).max(term.agreed)),
+                ..term
+            });
+        }
+        contract
     }
 
     /// Puts another specification in place of that of the flow; a promise follows it.
@@ -443,6 +491,7 @@ impl FlowInfo {
     pub fn is_same(&self, other: &FlowInfo) -> bool {
         let here = FlowInfo {
             path_delay_us: self.path_delay_us,
+            path_bps: self.path_bps,
             via: self.via,
             media_ms_per_s: self.media_ms_per_s,
             input_damaged: self.input_damaged,
@@ -462,6 +511,8 @@ impl FlowInfo {
         let changed = FlowInfo {
             spec: self.spec.clone(),
             contract: self.contract,
+            mediation: self.mediation,
+            group_bps: self.group_bps,
             policy: self.policy.clone(),
             revision: self.revision,
             spread_us: self.spread_us,
@@ -532,6 +583,12 @@ pub struct MemberReport {
     /// What its monitor says of what was agreed, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
+    /// How it answered the offered contract, if it has a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answered>,
+    /// The most throughput that it takes, in bit/s, if that is less than is offered; of a group with one rate for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_bps: Option<u64>,
 }
 
 /// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in
@@ -635,6 +692,9 @@ pub struct MemberStats {
     /// Its session ended without a farewell: it is listed for 60 s more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gone: bool,
+    /// It has not joined, since the offered contract has nothing in common with its profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusal>,
 }
 
 /// Why a member is below the highest level of its flow, as seen by the node that answers.
@@ -752,8 +812,14 @@ impl Signal {
             Signal::Advertise { flow } => flow.check(),
             Signal::Change { flow, .. } | Signal::ChangeEnd { flow, .. } => flow.check(),
             Signal::Withdraw { reason, .. } => text("reason", reason, MAX_TEXT),
-            Signal::Join { member, proof, .. } => {
+            Signal::Join {
+                member,
+                proof,
+                answer,
+                ..
+            } => {
                 member.check()?;
+                answer.as_deref().map_or(Ok(()), Bounds::check)?;
                 proof
                     .as_ref()
                     .map_or(Ok(()), |proof| proof.check("proof", MAX_PROOF))
@@ -784,6 +850,22 @@ impl Signal {
                 name("node", &refusal.node)
             }
             Signal::JoinNak { refusal, .. } => name("node", &refusal.node),
+            Signal::Decline {
+                member,
+                refusal,
+                proof,
+                ..
+            } => {
+                member.check()?;
+                name("node", &refusal.node)?;
+                proof
+                    .as_ref()
+                    .map_or(Ok(()), |proof| proof.check("proof", MAX_PROOF))
+            }
+            Signal::JoinAck { agreed, .. } => {
+                let bounds = agreed.as_ref().map(|it| &it.bounds);
+                Ok(bounds.map_or(Ok(()), Bounds::check)?)
+            }
             Signal::Report { member, report, .. } => {
                 member.check()?;
                 report.check()
@@ -798,8 +880,7 @@ impl Signal {
                 name("name", taken)
             }
             Signal::Error { message } => text("message", message, MAX_TEXT),
-            Signal::JoinAck { .. }
-            | Signal::Clock { .. }
+            Signal::Clock { .. }
             | Signal::Close { .. }
             | Signal::ListFlows
             | Signal::GetStats { .. }
@@ -910,6 +991,9 @@ impl MemberStats {
         for other in self.upstream.iter().chain(&self.next) {
             name("node", other)?;
         }
+        if let Some(refusal) = &self.refused {
+            name("node", &refusal.node)?;
+        }
         self.report.as_ref().map_or(Ok(()), MemberReport::check)
     }
 }
@@ -956,6 +1040,7 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "join",
         "join_ack",
         "join_nak",
+        "decline",
         "leave",
         "left",
         "filter",

@@ -138,10 +138,10 @@ impl SinkAdapter {
         self.level
     }
 
-    /// Whether all layers are granted, and come: a raise begins with the next GOP.
-    pub fn gets_all(&self, now: Time, spec: &FlowSpec) -> bool {
+    /// Whether the layers of a level are granted, and come: a raise begins with the next GOP.
+    pub fn gets(&self, now: Time, spec: &FlowSpec, level: Level) -> bool {
         let begun = spec.frame_rate.due(2 * u64::from(spec.gop_n));
-        self.level >= spec.top_level() && now.since(self.level_since) >= begun
+        self.level >= level.min(spec.top_level()) && now.since(self.level_since) >= begun
     }
 
     /// The level asked for.

@@ -1,6 +1,6 @@
 use layercast_core::{
-    Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, Level, MaintMode, Metric, NodeId, QosPolicy,
-    Refusal, Resource, Span,
+    Alarm, AlarmOp, CellRate, Contract, FilterKind, FlowSpec, Level, MaintMode, Metric, NodeId,
+    QosPolicy, Refusal, Resource, Span,
 };
 use layercast_protect::{Seed, SourceKey, Token, WallClock};
 use layercast_qos::{JitterConfig, Margin, ProbeMode};
@@ -75,6 +75,8 @@ pub struct SinkConfig {
     /// What it wants of the flow, if not all that is offered: layers without a rate are not wanted,
     /// the bounds of delay, jitter and loss are its own (`joinGroup`, specs/mets.md 2.2).
     pub spec: Option<FlowSpec>,
+    /// What its user wants of the network, as a profile says it: the answer to what the flow offers (specs/user-to-user-qos.md 2.4).
+    pub wishes: Option<Contract>,
     /// Whether the media socket is registered from the start; if not, requests are refused and
     /// upcalls held back until [`Sink::register`](super::Sink::register).
     pub registered: bool,
@@ -182,6 +184,7 @@ impl SinkConfig {
             carriage,
             aal5_mark: Mark::default(),
             spec: None,
+            wishes: None,
             registered: true,
             repair: false,
             synchronised: true,

@@ -1,6 +1,7 @@
 mod end_to_end;
 mod keys;
 mod manage;
+mod negotiating;
 mod upkeep;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use super::receiver::Receiver;
 use crate::control::ControlSocket;
 use keys::SinkKeys;
 use manage::own_spec;
+use negotiating::Negotiated;
 use upkeep::push_level;
 
 use super::{
@@ -37,6 +39,8 @@ const JOIN_RETRY: Span = Span::from_secs(5);
 pub struct Sink {
     config: SinkConfig,
     phases: Stream,
+    /// The highest level that the user wants, whatever was agreed.
+    user_level: Level,
     session: Session,
     flow: Option<FlowInfo>,
     /// What this member gets of it: all, or what its own specification leaves.
@@ -49,6 +53,8 @@ pub struct Sink {
     /// Another flow of that name, advertised while this one was joined.
     other: Option<FlowInfo>,
     congested: bool,
+    /// What it answered to the offered contract, and what was agreed.
+    negotiated: Option<Negotiated>,
     /// What was reported to a QoS monitor, and what the monitor says.
     watched: Option<(FlowId, Contract)>,
     quality: Option<Quality>,
@@ -107,6 +113,7 @@ impl Sink {
     pub fn new(config: SinkConfig) -> Sink {
         Sink {
             phases: Stream::new(config.seed, &format!("{}/{}/era", config.node, config.flow)),
+            user_level: config.level,
             config,
             session: Session::Waiting,
             flow: None,
@@ -116,6 +123,7 @@ impl Sink {
             early: Early::default(),
             other: None,
             congested: false,
+            negotiated: None,
             watched: None,
             quality: None,
             next_report: None,
@@ -139,7 +147,7 @@ impl Sink {
     pub fn level_asked(&self) -> Level {
         self.active
             .as_ref()
-            .map_or(self.config.level, |active| active.adapter.want())
+            .map_or(self.level_wanted(), |active| active.adapter.want())
     }
 
     /// Why that is less than the user wants, by the last decision that lowered it.
@@ -263,9 +271,10 @@ impl Sink {
             flow,
             epoch,
             member: self.member(),
-            level: self.config.level,
+            level: self.level_wanted(),
             proof,
             again: self.active.is_some(),
+            answer: self.answer(),
         });
     }
 
@@ -286,7 +295,12 @@ impl Sink {
                 self.on_advertise(now, *flow, obs);
             }
             Signal::Advertise { .. } => {}
-            Signal::JoinAck { flow, vci, .. } if ours(flow) => self.on_join_ack(now, vci, obs),
+            Signal::JoinAck {
+                flow, vci, agreed, ..
+            } if ours(flow) => {
+                self.on_agreed(now, agreed);
+                self.on_join_ack(now, vci, obs);
+            }
             Signal::Filtered { flow, filter, .. } if ours(flow) => self.on_filtered(filter),
             Signal::JoinNak { flow, refusal } if ours(flow) => {
                 if matches!(self.session, Session::Joining { .. }) {
@@ -370,9 +384,14 @@ impl Sink {
             // A source that was started again has keys of its own.
             self.keys = None;
         }
-        let own = match self.check_offer(&flow) {
-            Ok(own) => own,
+        let checked = self.check_offer(&flow).and_then(|own| {
+            let negotiated = self.negotiate(&flow, &own)?;
+            Ok((own, negotiated))
+        });
+        let (own, negotiated) = match checked {
+            Ok(checked) => checked,
             Err(refusal) => {
+                self.decline(now, &flow, &refusal);
                 self.session = Session::Refused;
                 self.events.push_back(SinkEvent::Refused(refusal));
                 return;
@@ -381,6 +400,7 @@ impl Sink {
         if replaced {
             self.begin_life(now, &flow, &own, obs);
         }
+        self.negotiated = negotiated;
         self.own = Some(own);
         self.flow = Some(flow);
         self.join(now);
@@ -456,6 +476,7 @@ impl Sink {
             to: "joined",
         });
         self.tell_monitor(now, obs);
+        self.tell_agreed(now);
         self.control.reopen();
         self.flush_control(now);
         self.ask_for_key(now, true);
@@ -611,7 +632,11 @@ impl Machine for Sink {
             // The neighbour advertises its flows by itself.
             SinkInput::LinkUp => {}
             SinkInput::LinkDown => self.on_disconnect(),
-            SinkInput::Rejoin if self.session == Session::Refused => self.join(now),
+            SinkInput::Rejoin if self.session == Session::Refused => {
+                if let Some(flow) = self.flow.clone() {
+                    self.on_advertise(now, flow, obs);
+                }
+            }
             SinkInput::Rejoin => {}
             SinkInput::Leave => {
                 if let Some(active) = &mut self.active {

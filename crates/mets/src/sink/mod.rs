@@ -18,7 +18,8 @@ mod unstarted;
 
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status,
+    Answered, CellRate, Contract, FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span,
+    Status,
 };
 use layercast_qos::{MoveCause, QosMetric, Raised, SignedSpan};
 use layercast_wire::{
@@ -88,6 +89,18 @@ pub enum SinkEvent {
     Joined {
         /// The flow as advertised.
         flow: Box<FlowInfo>,
+    },
+    /// The answer to the offered contract is agreed, in a join or while the flow runs.
+    Agreed {
+        /// What the member answered.
+        answer: Answered,
+        /// What the flow is held to from now on.
+        contract: Box<Contract>,
+        /// The highest level that it allows.
+        level: Level,
+        /// Whether the node agreed in the name of the source; if not, the flow has no source that negotiates, and the member goes by its
+        /// own answer.
+        committed: bool,
     },
     /// The network cannot carry the base layer, or there is no key for this member (any more); nothing
     /// is retried until

@@ -1,3 +1,4 @@
+mod group_rate;
 mod manage;
 mod media;
 mod session;
@@ -79,6 +80,8 @@ pub struct Source {
     /// A change on its way through the tree, and how many there were.
     change: Option<Renegotiation>,
     changes: u32,
+    /// What was proposed last to a group with one rate for all: what a member refuses is not proposed again.
+    proposed: Option<Option<u64>>,
     /// Dropped frames already reported to the user.
     reported_dropped: PerLayer<u64>,
     /// A frame that found the shaper full.
@@ -179,6 +182,7 @@ impl Source {
             policy,
             told_missed: 0,
             change: None,
+            proposed: None,
             changes: 0,
             reported_dropped: PerLayer::default(),
             held: None,
@@ -384,7 +388,7 @@ impl Source {
     /// What this host gives of what the network asks for.
     fn target(&self, asked: &AdapterMsg) -> Target {
         let spec = self.spec();
-        let top = asked.max.min(spec.top_level());
+        let top = asked.max.min(spec.top_level()).min(self.group_level());
         if let Some(drs) = &self.drs {
             let rate = asked.rate_max.min(spec.above_base(top));
             let rate = rate.min(self.affordable(top));
@@ -580,6 +584,7 @@ impl Source {
         if let Some(keyring) = self.keyring.as_mut() {
             keyring.upkeep(now);
         }
+        self.mediate(now);
     }
 
     fn on_pdu<O: Observer>(&mut self, now: Time, pdu: LinkPdu, obs: &mut O) {

@@ -49,6 +49,12 @@ impl Members {
         reports.map(|(_, report)| report.late).sum()
     }
 
+    /// The most throughput that each member takes which is not silent, in bit/s, of those that take less than all.
+    pub fn limits(&self) -> impl Iterator<Item = u64> {
+        let fresh = self.known.values().filter(|state| !state.stale);
+        fresh.filter_map(|state| state.report?.1.most_bps)
+    }
+
     /// Changes how often members report.
     pub fn set_period(&mut self, period: Span) {
         self.period = period;
@@ -111,6 +117,7 @@ impl Members {
                 upstream: None,
                 next: None,
                 gone: false,
+                refused: None,
             })
             .collect()
     }

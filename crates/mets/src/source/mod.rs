@@ -12,7 +12,7 @@ mod parity;
 use bytes::Bytes;
 use layercast_core::{CellRate, FilterKind, Level, PerLayer, RequestId, Span, Status};
 use layercast_qos::{QosMetric, Raised};
-use layercast_wire::{FlowInfo, LinkPdu, Member, Signal};
+use layercast_wire::{FlowInfo, LinkPdu, Member, Refusal, Signal};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -63,6 +63,13 @@ pub enum SourceEvent {
     MemberLeft(Member),
     /// A member missed three reports.
     MemberStale(Member),
+    /// A member does not join: the offered contract has nothing in common with its profile.
+    MemberDeclined {
+        /// The member.
+        member: Member,
+        /// The parameter, with what is wanted and what is offered.
+        refusal: Refusal,
+    },
     /// A member says something on its control socket (specs/mets.md 2.2).
     Control {
         /// The member.
@@ -184,6 +191,9 @@ pub struct SourceStats {
     pub denied: u64,
     /// Key epochs started after the first.
     pub rekeys: u64,
+    /// Members that did not join since the offered contract has nothing in common with their profiles.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub declined: u64,
     /// Known members.
     pub members: u64,
     /// Periodic signals merged into the next one because the caller does not fetch events.
@@ -191,4 +201,8 @@ pub struct SourceStats {
     /// The parities of the base layer, of a flow that has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parities: Option<ParityStats>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

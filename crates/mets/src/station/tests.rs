@@ -347,6 +347,7 @@ fn the_switch_is_asked_after_each_unit_of_a_source() {
         level: Level::FULL,
         proof: None,
         again: false,
+        answer: None,
     };
     station.handle(
         Time::ZERO,

@@ -42,9 +42,14 @@ impl Switch {
             return;
         };
         let tokens = self.config.require_tokens;
-        let branch = flow.branch(from).filter(|_| tokens);
-        let pair = branch.map_or(pair, |branch| {
-            pair.reduce_to(branch.passes.cap(message.origin))
+        let pair = flow.branch(from).map_or(pair, |branch| {
+            // Beyond its contract a member gets nothing.
+            let agreed = branch.passes.agreed_level(message.origin);
+            let cap = tokens.then(|| branch.passes.cap(message.origin));
+            [agreed, cap]
+                .into_iter()
+                .flatten()
+                .fold(pair, LevelPair::reduce_to)
         });
         let levels = match (flow.is_alternative(), message.levels.is_empty()) {
             (false, _) => LevelSet::EMPTY,

@@ -149,6 +149,11 @@ impl Switch {
         };
         let delay = self.hop_delay(&info.spec, to);
         info.path_delay_us = info.path_delay_us.saturating_add(delay.as_us());
+        let line = self.ports.get(to).and_then(|port| port.config.queue_rate());
+        if let Some(line) = line.filter(|_| info.mediation.is_some()) {
+            let line = line.as_bps();
+            info.path_bps = Some(info.path_bps.map_or(line, |other| other.min(line)));
+        }
         Some(info)
     }
 
@@ -341,5 +346,9 @@ fn reason(resource: Resource) -> &'static str {
         Resource::Identity => "signed by another source",
         Resource::Timeout => "no answer from upstream",
         Resource::Carriage => "cells here, datagrams there",
+        Resource::WantedThroughput
+        | Resource::WantedDelay
+        | Resource::WantedJitter
+        | Resource::WantedErrorRate => "not what the member wants",
     }
 }

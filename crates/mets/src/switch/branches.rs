@@ -1,7 +1,8 @@
 use layercast_core::{CellRate, FlowId, Observer, PortId, Time, TraceEvent};
 use layercast_qos::Grant;
-use layercast_wire::{Carriage, Epoch, Member, Opaque, Refusal, Resource, Signal};
+use layercast_wire::{Agreed, Bounds, Carriage, Epoch, Member, Opaque, Refusal, Resource, Signal};
 
+use crate::negotiation::{self, Terms};
 use crate::switch::flow::{Branch, Flow, Hold, Upstream};
 use crate::switch::members::Joined;
 use crate::switch::passes::Passes;
@@ -22,7 +23,7 @@ impl Switch {
         from: PortId,
         (id, epoch): (FlowId, Epoch),
         member: Member,
-        (proof, again): (Option<Opaque>, bool),
+        (proof, again, answer): (Option<Opaque>, bool, Option<Box<Bounds>>),
         obs: &mut O,
     ) {
         let places = u64::from(self.config.max_members);
@@ -59,6 +60,7 @@ impl Switch {
             Ok(pass) => pass,
             Err(refusal) => return self.refuse(now, id, from, refusal, obs),
         };
+        let pass = pass.with(self.agree(id, from, answer));
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
@@ -118,6 +120,49 @@ impl Switch {
         } else if flow.link == Upstream::Idle && flow.rooted {
             self.join_upstream(now, id, member);
         }
+    }
+
+    /// What is agreed with a member behind a port that answered the offer; the source left it to the nodes.
+    fn agree(&mut self, id: FlowId, from: PortId, answer: Option<Box<Bounds>>) -> Option<Terms> {
+        let (answer, flow) = (answer?, self.flow_towards(id, from)?);
+        flow.mediation?;
+        let (terms, clipped) = negotiation::agree(&flow, &answer);
+        self.stats.clipped_answers += u64::from(clipped);
+        Some(terms)
+    }
+
+    /// A member does not join, since the offer is not what it wants: the source hears of it.
+    pub(crate) fn on_decline(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        (member, refusal): (Member, Refusal),
+        proof: Option<Opaque>,
+    ) {
+        let known = self.flows.by_id(id).filter(|flow| {
+            let lives = flow.ending.is_none() && flow.upstream != from;
+            lives && flow.info.mediation.is_some()
+        });
+        if known.is_none() {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        }
+        if self.pass(now, from, id, &member, proof.clone()).is_err() {
+            return;
+        }
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        flow.declined.add(now, member.clone(), refusal.clone());
+        let upstream = flow.upstream;
+        let signal = Signal::Decline {
+            flow: id,
+            member,
+            refusal: Box::new(refusal),
+            proof,
+        };
+        self.signal(upstream, signal);
     }
 
     fn reserve(&mut self, now: Time, id: FlowId, port: PortId, base: CellRate, member: Member) {
@@ -222,14 +267,25 @@ impl Switch {
             _ => branch.members.iter().cloned().collect(),
         };
         let value = i64::from(branch.base.0);
-        self.signal(
-            port,
-            Signal::JoinAck {
-                flow: id,
-                vci,
-                level,
-            },
-        );
+        // Each member that answered hears what was agreed with it; the others, that the flow comes.
+        let agreed = members.iter().filter_map(|it| branch.passes.agreed(it));
+        let mut answers: Vec<Option<Agreed>> = agreed.map(Some).collect();
+        if answers.is_empty() {
+            answers.push(None);
+        }
+        for agreed in answers {
+            let flow = id;
+            let agreed = agreed.map(Box::new);
+            self.signal(
+                port,
+                Signal::JoinAck {
+                    flow,
+                    vci,
+                    level,
+                    agreed,
+                },
+            );
+        }
         for member in &members {
             let known = self
                 .flows

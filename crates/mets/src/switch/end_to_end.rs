@@ -40,6 +40,7 @@ impl Switch {
             return None;
         }
         flow.gone.remove(member);
+        flow.declined.remove(member);
         Some(flow.members.hear(now, member, from))
     }
 

@@ -7,6 +7,7 @@ use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
 
 use crate::switch::change::Change;
+use crate::switch::declined::Declined;
 use crate::switch::fast_start::{FastStart, Recent};
 use crate::switch::filter::FilterPoint;
 use crate::switch::gone::Gone;
@@ -145,6 +146,8 @@ pub(crate) struct Flow {
     pub members: Members,
     /// Those of them that are gone without a farewell.
     pub gone: Gone,
+    /// Those that wanted the flow and what it does not offer.
+    pub declined: Declined,
     pub ending: Option<Ending>,
     pub change: Option<Change>,
     /// The core is known to be up the tree, or the flow has none; until then joins wait.

@@ -12,6 +12,7 @@ mod carried;
 mod change;
 mod config;
 mod core_switch;
+mod declined;
 mod end_to_end;
 mod fast_start;
 mod filter;

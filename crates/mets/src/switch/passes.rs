@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use layercast_core::{FlowId, Level, NodeId, Observer, PortId, Time};
 use layercast_protect::{Claimant, Proof, ProofError, SourceKey};
-use layercast_wire::{Member, Opaque, Refusal, Resource, Signal};
+use layercast_wire::{Agreed, Member, Opaque, Refusal, Resource, Signal};
 
+use crate::negotiation::Terms;
 use crate::switch::Switch;
 use crate::switch::flow::{Branch, Flow};
 
@@ -14,6 +15,15 @@ pub(crate) struct Pass {
     proof: Option<Opaque>,
     /// Highest level that its token allows; all of them where tokens are not looked at.
     level: Level,
+    /// What was agreed with it, if it answered the offer of the flow.
+    terms: Option<Terms>,
+}
+
+impl Pass {
+    /// The same of a member with which these terms were agreed.
+    pub fn with(self, terms: Option<Terms>) -> Pass {
+        Pass { terms, ..self }
+    }
 }
 
 /// The passes of the members of a branch; each operation is O(log n).
@@ -78,6 +88,22 @@ impl Passes {
             .unwrap_or(Level::FULL)
     }
 
+    /// What was agreed with `member`.
+    pub fn agreed(&self, member: &Member) -> Option<Agreed> {
+        let terms = self.get(member)?.terms?;
+        Some(Agreed {
+            member: member.id,
+            bounds: terms.bounds,
+        })
+    }
+
+    /// The highest level that was agreed with `origin`, if anything was.
+    pub fn agreed_level(&self, origin: NodeId) -> Option<Level> {
+        let mut own = self.all.range((origin, String::new())..);
+        let (_, pass) = own.next().filter(|((id, _), _)| *id == origin)?;
+        Some(pass.terms?.level)
+    }
+
     /// The member with the best proof, and the level that it allows.
     fn best(&self) -> Option<&(Level, Member)> {
         self.proven.last()
@@ -109,6 +135,7 @@ impl Switch {
                 member,
                 proof,
                 level,
+                terms: None,
             }),
             Err(resource) => {
                 self.stats.rejected_signals.token += 1;
@@ -244,6 +271,7 @@ impl Flow {
             level: self.info.spec.top_level(),
             proof,
             again: self.branches.iter().any(Branch::is_committed),
+            answer: None,
         };
         (self.upstream, join)
     }
@@ -261,6 +289,7 @@ mod tests {
             },
             proof: proof.then(|| vec![id as u8].into()),
             level,
+            terms: None,
         }
     }
 

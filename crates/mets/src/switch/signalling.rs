@@ -3,6 +3,7 @@ use layercast_core::{
 };
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
+use crate::switch::declined::Declined;
 use crate::switch::fast_start::Recent;
 use crate::switch::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
 use crate::switch::gone::Gone;
@@ -36,8 +37,18 @@ impl Switch {
                 member,
                 proof,
                 again,
+                answer,
                 ..
-            } => self.on_join(now, from, (flow, epoch), member, (proof, again), obs),
+            } => {
+                let with = (proof, again, answer);
+                self.on_join(now, from, (flow, epoch), member, with, obs);
+            }
+            Signal::Decline {
+                flow,
+                member,
+                refusal,
+                proof,
+            } => self.on_decline(now, from, flow, (member, *refusal), proof),
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
             Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),
@@ -230,6 +241,7 @@ impl Switch {
             res_pending: false,
             members: Members::default(),
             gone: Gone::default(),
+            declined: Declined::default(),
             ending: None,
             change: None,
         });
@@ -502,6 +514,7 @@ impl Switch {
                     upstream: upstream.clone(),
                     next: next.filter(|next| *next != member.name),
                     gone: false,
+                    refused: None,
                 })
             };
             members.extend(flow.members.iter().filter_map(|(member, heard)| {
@@ -526,6 +539,21 @@ impl Switch {
                     gone: true,
                     ..known
                 })
+            }));
+            members.extend(flow.declined.iter().map(|it| MemberStats {
+                member: it.member.clone(),
+                flow: flow.info.id,
+                node: self.config.name.clone(),
+                joined_at_ms: it.at.as_us() / 1_000,
+                level: Level::BASE,
+                wanted: Level::BASE,
+                report: None,
+                report_age_ms: None,
+                limit: None,
+                upstream: None,
+                next: None,
+                gone: false,
+                refused: Some(it.refusal.clone()),
             }));
         }
         self.answer(to, members, |members| Signal::Stats { members });

@@ -30,6 +30,9 @@ pub struct SwitchStats {
     pub admission: BTreeMap<String, MeasuredStats>,
     /// Starts of a frame without the end of the frame before, at the media selector.
     pub resyncs: u64,
+    /// Answers of members that went beyond what the flow offers: what is offered was agreed.
+    #[serde(default)]
+    pub clipped_answers: u64,
     /// Fast starts: receivers that joined between two GOP starts and got the running GOP.
     #[serde(default)]
     pub fast_starts: u64,

@@ -205,6 +205,7 @@ fn members_are_counted_reported_and_limited() {
         level: Level::E1,
         proof: None,
         again: false,
+        answer: None,
     };
     let answer = ask(&mut world, join);
     let [Signal::JoinNak { refusal, .. }] = &answer[..] else {
@@ -400,6 +401,7 @@ fn a_join_for_another_life_is_not_answered() {
         level: Level::FULL,
         proof: None,
         again: false,
+        answer: None,
     };
     let [other, ours] = [join(Epoch(7)), join(Epoch(0))];
     let answer = ask(&mut world, other);

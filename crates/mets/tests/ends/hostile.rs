@@ -3,14 +3,14 @@
 use crate::common::*;
 use bytes::Bytes;
 use layercast_core::{
-    CellRate, FlowId, FrameRate, GroupId, Level, LevelSet, Machine, NodeId, Off, PerLayer, Serial,
-    Span, Stream,
+    CellRate, Contract, FlowId, FrameRate, GroupId, Level, LevelSet, Machine, Mediation, NodeId,
+    Off, PerLayer, Serial, Span, Stream, Term,
 };
 use layercast_mets::{PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SourceInput};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, Flags, FlowEnd, FrameType, LinkPdu,
-    Member, MemberReport, MetsHeader, MetsPacket, Passing, Payload, Pti, Refusal, Resource, Signal,
-    Sound, Upward, Waited, decode_datagram,
+    AdapterKind, AdapterMsg, Agreed, Bounds, Carriage, Cell, Control, Downward, Flags, FlowEnd,
+    FrameType, LinkPdu, Member, MemberReport, MetsHeader, MetsPacket, Passing, Payload, Pti,
+    Refusal, Resource, Signal, Sound, Upward, Waited, decode_datagram,
 };
 use proptest::prelude::*;
 
@@ -141,11 +141,26 @@ fn member() -> impl Strategy<Value = Member> {
     })
 }
 
+/// Bounds as only a peer of ours makes them: any finite values.
+fn bounds() -> impl Strategy<Value = Option<Box<Bounds>>> {
+    let pair = || proptest::option::of([0.0..1e13, 0.0..1e13]);
+    let all = (pair(), pair(), pair(), pair());
+    proptest::option::of(all.prop_map(|(throughput, delay, jitter, error_rate)| {
+        Box::new(Bounds {
+            throughput,
+            delay,
+            jitter,
+            error_rate,
+        })
+    }))
+}
+
 fn signal() -> impl Strategy<Value = Signal> {
     prop_oneof![
         (any::<bool>(), flow_id()).prop_map(|(named, id)| {
             let mut flow = flow(300);
             flow.id = id;
+            flow.mediation = named.then_some(Mediation::PerMember);
             if !named {
                 flow.name = "other".into();
             }
@@ -157,18 +172,25 @@ fn signal() -> impl Strategy<Value = Signal> {
             flow,
             reason: String::new()
         }),
-        (flow_id(), member(), level()).prop_map(|(flow, member, level)| Signal::Join {
-            flow,
-            epoch: layercast_wire::Epoch::default(),
-            member,
-            level,
-            proof: None,
-            again: false,
+        (flow_id(), member(), level(), bounds()).prop_map(|(flow, member, level, answer)| {
+            Signal::Join {
+                flow,
+                epoch: layercast_wire::Epoch::default(),
+                member,
+                level,
+                proof: None,
+                again: false,
+                answer,
+            }
         }),
-        (flow_id(), level()).prop_map(|(flow, level)| Signal::JoinAck {
+        (flow_id(), level(), bounds()).prop_map(|(flow, level, bounds)| Signal::JoinAck {
             flow,
             vci: 64,
-            level
+            level,
+            agreed: bounds.map(|it| Box::new(Agreed {
+                member: NodeId(2),
+                bounds: *it,
+            })),
         }),
         flow_id().prop_map(|flow| Signal::JoinNak {
             flow,
@@ -252,7 +274,16 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200), cells in any::<bool>(),
     ) {
         let carriage = if cells { Carriage::Cells } else { Carriage::Datagrams };
-        let mut world = World::perfect(carriage, 6);
+        let mut source = source_config(carriage, 300);
+        source.flow.mediation = Some(if cells { Mediation::SingleRate } else { Mediation::PerMember });
+        let sink = SinkConfig {
+            wishes: Some(Contract {
+                delay: Some(Term::agreed(0.2)),
+                ..Contract::default()
+            }),
+            ..sink_config(carriage)
+        };
+        let mut world = World::new(source, sink, 6);
         for step in steps {
             match step {
                 Step::Pdu(pdu) => {
@@ -366,6 +397,7 @@ fn a_flow_whose_pictures_are_centuries_apart_harms_no_receiver() {
                 flow: offered.id,
                 vci: 0,
                 level: Level::FULL,
+                agreed: None,
             },
         ];
         let mut now = ms(1_000);

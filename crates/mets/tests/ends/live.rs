@@ -113,6 +113,7 @@ fn joined(source: &Source) -> Sink {
         flow: id,
         vci: 0,
         level: Level::FULL,
+        agreed: None,
     };
     sink.handle(ms(HOUR), SinkInput::Signal(ack), &mut Off);
     sink

@@ -7,6 +7,7 @@ mod delivery;
 mod hostile;
 mod live;
 mod manage;
+mod negotiation;
 mod parity;
 mod policy;
 mod protection;

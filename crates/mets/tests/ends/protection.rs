@@ -92,7 +92,12 @@ fn without_a_token_there_is_nothing_neither_a_join_nor_a_frame() {
         let flow = world.source.flow().id;
         world.input(SinkInput::Rejoin);
         let (vci, level) = (64, Level::BASE);
-        world.input(SinkInput::Signal(Signal::JoinAck { flow, vci, level }));
+        world.input(SinkInput::Signal(Signal::JoinAck {
+            flow,
+            vci,
+            level,
+            agreed: None,
+        }));
         world.run_until(ms(20_000));
         let stats = world.sink.stats();
         assert_eq!(stats.played, NONE);

@@ -118,7 +118,15 @@ fn joins_wait_until_the_flow_comes_by_way_of_its_core() {
     let flows = vec![listed];
     assert_eq!(signals_to(&out, A), [&Signal::Flows { flows }]);
     let (flow, vci, level) = (bench.info.id, 101, Level::BASE);
-    let out = bench.signal(B, Signal::JoinAck { flow, vci, level });
+    let out = bench.signal(
+        B,
+        Signal::JoinAck {
+            flow,
+            vci,
+            level,
+            agreed: None,
+        },
+    );
     assert!(matches!(signals_to(&out, A)[..], [Signal::JoinAck { .. }]));
 }
 

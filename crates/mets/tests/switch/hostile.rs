@@ -3,14 +3,15 @@
 
 use crate::common::ends::{Source, message, packet};
 use layercast_core::{
-    CellRate, FlowId, GroupId, Layer, Level, LevelSet, Machine, NodeId, Off, PortId, Rate, Serial,
-    Span, Time,
+    CellRate, FlowId, GroupId, Layer, Level, LevelSet, Machine, Mediation, NodeId, Off, PortId,
+    Rate, Serial, Span, Time,
 };
 use layercast_link::QueueConfig;
 use layercast_mets::switch::{PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit};
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, FlowInfo, FrameType,
-    LinkPdu, Mark, Member, MemberReport, Pti, Refusal, Resource, Signal, Upward,
+    ADAPTER_VCI, AdapterKind, AdapterMsg, Agreed, Bounds, Carriage, Cell, Control, Downward,
+    FlowInfo, FrameType, LinkPdu, Mark, Member, MemberReport, Pti, Refusal, Resource, Signal,
+    Upward,
 };
 use proptest::prelude::*;
 
@@ -20,6 +21,14 @@ const QUEUE: u32 = 64;
 fn info(id: u32, mark: Mark) -> FlowInfo {
     let mut info = Source::canyon(id, Carriage::Cells).info;
     info.aal5_mark = mark;
+    info.mediation = id.is_multiple_of(2).then_some(Mediation::SingleRate);
+    info.contract = info.mediation.map(|_| layercast_core::Contract {
+        delay: Some(layercast_core::Term {
+            target: Some(0.1),
+            ..layercast_core::Term::agreed(0.3)
+        }),
+        ..layercast_core::Contract::default()
+    });
     info
 }
 
@@ -39,16 +48,40 @@ fn level() -> impl Strategy<Value = Level> {
     (0u8..3).prop_map(|n| Level::new(n).unwrap())
 }
 
+/// Bounds as only a peer of ours makes them: any finite values.
+fn bounds() -> impl Strategy<Value = Option<Box<Bounds>>> {
+    let pair = || proptest::option::of([0.0..1e13, 0.0..1e13]);
+    let all = (pair(), pair(), pair(), pair());
+    proptest::option::of(all.prop_map(|(throughput, delay, jitter, error_rate)| {
+        Box::new(Bounds {
+            throughput,
+            delay,
+            jitter,
+            error_rate,
+        })
+    }))
+}
+
 fn signal() -> impl Strategy<Value = Signal> {
     let flow = || (0u32..5).prop_map(FlowId);
     prop_oneof![
         4 => (0u32..5, any::<bool>()).prop_map(|(id, first)| Signal::Advertise {
             flow: Box::new(info(id, if first { Mark::First } else { Mark::Last })),
         }),
-        8 => (flow(), member(), level())
-            .prop_map(|(flow, member, level)| Signal::Join { flow, epoch: layercast_wire::Epoch::default(), member, level, proof: None, again: false, }),
-        6 => (flow(), 60u16..70, level())
-            .prop_map(|(flow, vci, level)| Signal::JoinAck { flow, vci, level }),
+        8 => (flow(), member(), level(), bounds())
+            .prop_map(|(flow, member, level, answer)| Signal::Join { flow, epoch: layercast_wire::Epoch::default(), member, level, proof: None, again: false, answer }),
+        6 => (flow(), 60u16..70, level(), bounds())
+            .prop_map(|(flow, vci, level, bounds)| Signal::JoinAck { flow, vci, level, agreed: bounds.map(|it| Box::new(Agreed { member: NodeId(1), bounds: *it })) }),
+        2 => (flow(), member()).prop_map(|(flow, member)| Signal::Decline {
+            flow,
+            member,
+            refusal: Box::new(Refusal {
+                node: "x".into(),
+                resource: Resource::WantedDelay,
+                needed: 1,
+                available: 2, measured: None, }),
+            proof: None,
+        }),
         1 => (flow(), any::<bool>()).prop_map(|(flow, unknown)| Signal::JoinNak {
             flow,
             refusal: Refusal {
@@ -235,6 +268,7 @@ fn sensible() -> impl Strategy<Value = Vec<SwitchInput>> {
                     level,
                     proof: None,
                     again: false,
+                    answer: None,
                 },
             ),
             2 => signal(
@@ -243,6 +277,7 @@ fn sensible() -> impl Strategy<Value = Vec<SwitchInput>> {
                     flow,
                     vci: 100 + index as u16,
                     level,
+                    agreed: None,
                 },
             ),
             3 => adapter(down, AdapterKind::Res),

@@ -113,6 +113,7 @@ fn a_join_without_answer_is_refused_and_its_reservation_freed() {
         level: Level::FULL,
         proof: None,
         again: false,
+        answer: None,
     };
     bench.signal(A, join(1));
     assert_eq!(bench.switch.reserved_on(A), CellRate(480));
@@ -140,6 +141,7 @@ fn every_limit_has_a_refusal_of_its_own() {
         level: Level::FULL,
         proof: None,
         again: false,
+        answer: None,
     };
     bench.signal(A, join(FlowId(99), 1));
     assert_eq!(bench.refusals(), [Resource::UnknownFlow]);
@@ -194,6 +196,7 @@ fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
             level: Level::FULL,
             proof: None,
             again: false,
+            answer: None,
         },
     );
     let to_b = |out: &SwitchTransmit| matches!(out, SwitchTransmit::Signal { port, signal: Signal::Join { .. } } if *port == B);
@@ -358,7 +361,8 @@ fn media_that_overtake_the_answer_to_a_join_are_the_answer() {
             Signal::JoinAck {
                 flow,
                 vci: 64,
-                level
+                level,
+                agreed: None,
             }
         ),
         []
@@ -398,6 +402,7 @@ fn headroom_costs_no_level_that_the_stream_as_measured_fits() {
                 flow,
                 vci,
                 level: Level::BASE,
+                agreed: None,
             },
         );
         bench.adapter(A, AdapterKind::Res, 1, 1, 2);
@@ -587,6 +592,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 level,
                 proof: None,
                 again: false,
+                answer: None,
             },
         ),
         signal(
@@ -595,6 +601,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 flow,
                 vci: 64,
                 level,
+                agreed: None,
             },
         ),
         signal(
@@ -606,6 +613,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 level,
                 proof: None,
                 again: false,
+                answer: None,
             },
         ),
         adapter(A, AdapterKind::Res, 1),
@@ -717,7 +725,15 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
     bench.give(SwitchInput::PortUp { port: UP });
     let flow = bench.info.id;
     let (vci, level) = (101, Level::BASE);
-    bench.signal(UP, Signal::JoinAck { flow, vci, level });
+    bench.signal(
+        UP,
+        Signal::JoinAck {
+            flow,
+            vci,
+            level,
+            agreed: None,
+        },
+    );
     // Before it has said anything, another base layer takes room.
     let guest = Source::canyon(2, Carriage::Datagrams).info;
     let (id, member) = (guest.id, member(2));
@@ -732,6 +748,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
             level,
             proof: None,
             again: false,
+            answer: None,
         },
     );
     let vci = 102;
@@ -741,6 +758,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
             flow: id,
             vci,
             level,
+            agreed: None,
         },
     );
     assert_eq!(bench.level(A), Some(1));

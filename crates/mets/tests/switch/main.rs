@@ -11,5 +11,6 @@ mod hostile;
 mod listing;
 mod machine;
 mod measured;
+mod negotiation;
 mod net;
 mod tokens;

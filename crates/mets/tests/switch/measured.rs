@@ -42,6 +42,7 @@ fn join(id: u32, again: bool) -> Signal {
         level: Level::FULL,
         proof: None,
         again,
+        answer: None,
     }
 }
 
@@ -55,7 +56,15 @@ fn admit(bench: &mut Bench, id: u32, again: bool) -> Option<Refusal> {
             _ => None,
         });
     let (flow, vci, level) = (FlowId(id), 100 + id as u16, Level::BASE);
-    bench.signal(UP, Signal::JoinAck { flow, vci, level });
+    bench.signal(
+        UP,
+        Signal::JoinAck {
+            flow,
+            vci,
+            level,
+            agreed: None,
+        },
+    );
     refusal
 }
 

@@ -111,6 +111,7 @@ impl Bench {
                 level,
                 proof,
                 again: false,
+                answer: None,
             },
         )
     }
@@ -123,6 +124,7 @@ impl Bench {
                 flow,
                 vci: 101,
                 level: Level::BASE,
+                agreed: None,
             },
         )
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
 
-use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Observer, Off, QosPolicy, Time};
+use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Observer, Off, Time};
 use layercast_media::Clip;
 use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_mets::{AppFrame, SourceConfig};
@@ -11,7 +11,7 @@ use layercast_net::{
     CancellationToken, Frames, HostEmulation, LocalSource, Node, NodeConfig, NodeSummary,
     clock_name,
 };
-use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
+use layercast_wire::{Carriage, FlowInfo, Payload};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -25,26 +25,10 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
     spec.flow_id = FlowId(1);
     spec.delay_max_ms = delay_max_ms;
     let info = FlowInfo {
-        id: FlowId(1),
-        name: FLOW.into(),
-        epoch: layercast_wire::Epoch::default(),
         group: GroupId(1),
         spec,
-        policy: QosPolicy::default(),
-        source: "server".into(),
         clock: clock_name(),
-        aal5_mark: Mark::default(),
-        revision: 0,
-        path_delay_us: 0,
-        spread_us: 0,
-        core: None,
-        via: Default::default(),
-        identity: None,
-        parities: None,
-        media_ms_per_s: None,
-        input_damaged: 0,
-        input_failed: false,
-        contract: None,
+        ..FlowInfo::new(FlowId(1), FLOW, "server")
     };
     SourceConfig {
         start,

@@ -133,6 +133,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
         proof: None,
         level: Level::BASE,
         again: false,
+        answer: None,
     };
     session.write_all(&join.to_line()?)?;
     let offset = realtime_offset();

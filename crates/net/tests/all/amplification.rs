@@ -189,6 +189,7 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
         level: Level::FULL,
         proof: None,
         again: false,
+        answer: None,
     };
     let mut said = Vec::new();
     for signal in [hello, join, Signal::ListFlows, Signal::ListFlows] {

@@ -597,6 +597,7 @@ async fn a_flood_of_joins_by_one_neighbour_makes_no_frame_of_others_late() {
             level: Level::FULL,
             proof: None,
             again: false,
+            answer: None,
         };
         joins.write_all(&join.to_line().unwrap()).await.unwrap();
     }

@@ -216,6 +216,7 @@ async fn the_proof_of_another_is_of_no_use() {
             level,
             proof: Some(proof.clone()),
             again: false,
+            answer: None,
         };
         thief.say(join).await;
         let answer = thief

@@ -51,8 +51,9 @@ fn going_through_bytes_at_every_hop_changes_nothing() {
         let mut scenario = rough(carriage);
         let values = run(&scenario);
         scenario.wire_check = true;
-        let bytes = run(&scenario);
+        let mut bytes = run(&scenario);
         assert_eq!(bytes.wire_errors, 0);
+        assert!(std::mem::take(&mut bytes.signal_octets) > 0);
         assert_eq!(json(&values), json(&bytes));
     }
 }

@@ -1,10 +1,13 @@
 //! The session protocol: lines, their bounds, and what is refused.
 
-use layercast_core::{Contract, FlowId, Level, NodeId, Term};
+use layercast_core::{Contract, FlowId, Level, NodeId, Parameter, Term};
 use layercast_wire::{
-    Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, Refusal,
-    Resource, Signal, SignalError, SignalReader, Upward,
+    Agreed, Bounds, Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport,
+    Refusal, Resource, Signal, SignalError, SignalReader, Upward,
 };
+
+use proptest::option;
+use proptest::prelude::*;
 
 use crate::samples::signals as samples;
 
@@ -35,11 +38,84 @@ fn messages_look_as_documented() {
         flow: FlowId(7),
         vci: 100,
         level: Level::E1,
+        agreed: None,
     };
     assert_eq!(
         line(ack),
         "{\"type\":\"join_ack\",\"flow\":7,\"vci\":100,\"level\":1}\n"
     );
+}
+
+#[test]
+fn an_answer_and_an_agreement_take_few_octets_and_have_possible_values() {
+    let bounds = Bounds {
+        delay: Some([0.2, 0.1]),
+        ..Bounds::default()
+    };
+    let ack = Signal::JoinAck {
+        flow: FlowId(7),
+        vci: 0,
+        level: Level::E1,
+        agreed: Some(Box::new(Agreed {
+            member: NodeId(3),
+            bounds,
+        })),
+    };
+    let line = String::from_utf8(ack.to_line().unwrap()).unwrap();
+    let text = "{\"type\":\"join_ack\",\"flow\":7,\"vci\":0,\"level\":1,\"agreed\":{\"member\":3,\"delay\":[0.2,0.1]}}\n";
+    assert_eq!(line, text);
+    assert_eq!(decode(&line).unwrap(), ack);
+    // Keys of later versions are skipped.
+    let later = line.replace("\"delay\"", "\"cost\":[2],\"delay\"");
+    assert_eq!(decode(&later).unwrap(), ack);
+    for (values, said) in [
+        ("[0.1,0.2]", "delay.worst"),
+        ("[-1,-2]", "delay.agreed"),
+        ("[1e9,0]", "at most a day"),
+        ("[1e999,0]", "number out of range"),
+        ("[0.2]", "invalid length 1"),
+        ("0.2", "invalid type"),
+        ("[0.2,0.1", ""),
+    ] {
+        let error = decode(&line.replace("[0.2,0.1]", values)).unwrap_err();
+        assert!(error.to_string().contains(said), "{values}: {error}");
+    }
+}
+
+/// Worst and wanted value: possible ones, the smaller one last, or any.
+fn pair() -> impl Strategy<Value = [f64; 2]> {
+    let possible = (0.0..1.0, 0.0..1.0).prop_map(|(a, b): (f64, f64)| [a.max(b), a.min(b)]);
+    prop_oneof![9 => possible, 1 => any::<[f64; 2]>()]
+}
+
+proptest! {
+    /// What is possible travels unchanged but for the last digit; anything else is an error, and so is a part of a message.
+    #[test]
+    fn bounds_travel_whole_or_not_at_all(pairs in [option::of(pair()), option::of(pair()), option::of(pair()), option::of(pair())], cut in 1usize..60) {
+        let [throughput, delay, jitter, error_rate] = pairs;
+        // Of a throughput the wanted value is the greater one.
+        let throughput = throughput.map(|[a, b]| [b, a]);
+        let bounds = Bounds { throughput, delay, jitter, error_rate };
+        let (member, level) = (NodeId(1), Level::BASE);
+        let agreed = Some(Box::new(Agreed { member, bounds }));
+        let ack = Signal::JoinAck { flow: FlowId(7), vci: 0, level, agreed };
+        let Ok(line) = ack.to_line() else {
+            prop_assert!(bounds.check().is_err());
+            return Ok(());
+        };
+        let Signal::JoinAck { agreed: Some(agreed), .. } = Signal::from_line(&line).unwrap() else {
+            panic!("another message");
+        };
+        for parameter in Parameter::ALL {
+            let (sent, got) = (bounds.get(parameter), agreed.bounds.get(parameter));
+            prop_assert_eq!(sent.is_some(), got.is_some());
+            for (a, b) in sent.iter().flatten().zip(got.iter().flatten()) {
+                prop_assert!((a - b).abs() <= 1e-12 * a.abs(), "{a} {b}");
+            }
+        }
+        let end = line.len().saturating_sub(1 + cut);
+        prop_assert!(Signal::from_line(&line[..end]).is_err());
+    }
 }
 
 #[test]

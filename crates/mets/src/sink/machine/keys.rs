@@ -45,7 +45,7 @@ impl Sink {
     }
 
     /// A proof made now, if the flow takes a token and there is one.
-    fn proof(&mut self, now: Time) -> Option<Opaque> {
+    pub(super) fn proof(&mut self, now: Time) -> Option<Opaque> {
         let (protection, flow) = (self.config.protection.as_ref()?, self.flow.as_ref()?);
         if self.keys.is_none() {
             let source = source_of(flow)?;
@@ -104,20 +104,24 @@ impl Sink {
         if self.next_renewal().is_none_or(|at| at > now) {
             return;
         }
+        self.refresh_join(now);
+    }
+
+    /// Joins again what is joined: with a new proof, or another answer to the offered contract.
+    pub(super) fn refresh_join(&mut self, now: Time) {
         let Some((flow, epoch)) = self.flow.as_ref().map(|flow| (flow.id, flow.epoch)) else {
             return;
         };
-        if let Some(proof) = self.proof_to_join(now) {
-            let (member, level) = (self.member(), self.config.level);
-            self.signals.push_back(Signal::Join {
-                flow,
-                epoch,
-                member,
-                level,
-                proof: Some(proof),
-                again: true,
-            });
-        }
+        let proof = self.proof_to_join(now);
+        self.signals.push_back(Signal::Join {
+            flow,
+            epoch,
+            member: self.member(),
+            level: self.level_wanted(),
+            proof,
+            again: true,
+            answer: self.answer(),
+        });
     }
 
     /// When the next proof is due.

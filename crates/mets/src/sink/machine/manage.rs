@@ -118,7 +118,7 @@ impl Sink {
             return;
         }
         let flow_id = flow.id;
-        self.signals.push_back(match self.config.takes(&flow.spec) {
+        self.signals.push_back(match self.accepts(flow) {
             Ok(()) => Signal::ChangeAck {
                 flow: flow_id,
                 member,
@@ -169,10 +169,13 @@ impl Sink {
         self.events.push_back(SinkEvent::Renegotiated {
             flow: Box::new(flow),
         });
+        if self.negotiated.is_some() {
+            self.negotiate_again(now);
+        }
     }
 
     /// Makes everything follow the policy and specification now in force.
-    fn reconfigure(&mut self, now: Time) {
+    pub(super) fn reconfigure(&mut self, now: Time) {
         let (Some(active), Some(own), Some(flow)) = (&mut self.active, &self.own, &self.flow)
         else {
             return;

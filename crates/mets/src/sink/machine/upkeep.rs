@@ -114,6 +114,7 @@ impl Sink {
             Some(Advice::MayRaise(level)) => self.events.push_back(SinkEvent::MayRaise(level)),
             Some(Advice::Disconnect) => self.leave(LeaveReason::Policy),
         }
+        self.follow_zones(now);
     }
 
     /// Tells a QoS monitor that the flow begins, what is promised of it, and that it ends.
@@ -121,11 +122,14 @@ impl Sink {
         if !obs.measures() {
             return;
         }
+        let agreed = self.held_to(now);
         let promised = match (self.session, &self.flow, &self.own) {
             (Session::Joined, Some(flow), Some(own)) => {
                 let adapter = self.active.as_ref().map(|it| &it.adapter);
-                let gets_all = adapter.is_some_and(|it| it.gets_all(now, &flow.spec));
-                Some((flow.id, promised(&self.config, flow, own, gets_all)))
+                let gets_all =
+                    adapter.is_some_and(|it| it.gets(now, &flow.spec, flow.spec.top_level()));
+                let promised = || promised(&self.config, flow, own, gets_all);
+                Some((flow.id, agreed.unwrap_or_else(promised)))
             }
             (Session::Closed, ..) => None,
             _ => return,
@@ -204,6 +208,8 @@ impl Sink {
             late_stopped: stats.late_stopped,
             source_clock: stats.source_clock,
             quality: self.quality,
+            answer: self.answered(),
+            most_bps: self.most_taken(),
         };
         if self.session == Session::Joined {
             let flow = flow.id;

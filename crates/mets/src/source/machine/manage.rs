@@ -16,7 +16,8 @@ const REFRESH: Span = Span::from_secs(2);
 /// A change on its way through the tree.
 #[derive(Debug)]
 pub(super) struct Renegotiation {
-    request: RequestId,
+    /// Whose answer it is; `None`: the mediator of the group proposes it.
+    request: Option<RequestId>,
     number: u32,
     /// The flow as it would be.
     pub(super) flow: FlowInfo,
@@ -101,7 +102,7 @@ impl Source {
                 let spec = self.check_spec(spec)?;
                 let mut flow = self.info.clone();
                 flow.respecify(spec);
-                self.propose(now, id, flow);
+                self.propose(now, Some(id), flow);
                 Ok(false)
             }
             QosOption::QosPolicy(_) | QosOption::Adapt(_) | QosOption::Filter(_) => {
@@ -111,7 +112,7 @@ impl Source {
                     policy,
                     ..self.info.clone()
                 };
-                self.propose(now, id, flow);
+                self.propose(now, Some(id), flow);
                 Ok(false)
             }
         }
@@ -197,7 +198,7 @@ impl Source {
     }
 
     /// Asks the members for a change.
-    fn propose(&mut self, now: Time, request: RequestId, mut flow: FlowInfo) {
+    pub(super) fn propose(&mut self, now: Time, request: Option<RequestId>, mut flow: FlowInfo) {
         flow.revision = self.info.revision.wrapping_add(1);
         flow.path_delay_us = self.first_delay(&flow.spec).as_us();
         flow.spread_us = self.pacer.spread(&flow.spec).as_us();
@@ -322,7 +323,9 @@ impl Source {
         self.events.push_back(SourceEvent::Renegotiated {
             flow: Box::new(self.info.clone()),
         });
-        self.answer(change.request, Status::Ok);
+        if let Some(request) = change.request {
+            self.answer(request, Status::Ok);
+        }
     }
 
     /// Calls a change off.
@@ -335,7 +338,9 @@ impl Source {
             change: change.number,
             from: None,
         });
-        self.answer(change.request, status);
+        if let Some(request) = change.request {
+            self.answer(request, status);
+        }
     }
 
     fn answer(&mut self, id: RequestId, status: Status) {

@@ -1,8 +1,11 @@
 use bytes::Bytes;
 use layercast_core::{FlowId, Level, Span, Time};
-use layercast_wire::{Downward, Member, MemberReport, Opaque, Refusal, Resource, Signal, Upward};
+use layercast_wire::{
+    Agreed, Bounds, Downward, Member, MemberReport, Opaque, Refusal, Resource, Signal, Upward,
+};
 
 use super::{MAX_EVENTS, MAX_SIGNALS, Phase, Source};
+use crate::negotiation;
 use crate::{ControlError, SourceEvent};
 
 impl Source {
@@ -16,14 +19,33 @@ impl Source {
                 member,
                 level,
                 proof,
+                answer,
                 ..
-            } if ours(flow) && epoch == self.info.epoch => self.join(now, member, level, proof),
+            } if ours(flow) && epoch == self.info.epoch => {
+                self.join(now, member, level, proof, answer)
+            }
             // Addressed to an earlier life of the source: the current one is advertised to the sender.
             Signal::Join { flow, .. } if ours(flow) => {
                 self.stats.rejected += 1;
                 None
             }
             Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
+            Signal::Decline {
+                flow,
+                member,
+                refusal,
+                ..
+            } if ours(flow) => {
+                self.stats.declined += 1;
+                if self.events.len() < MAX_EVENTS {
+                    let event = SourceEvent::MemberDeclined {
+                        member,
+                        refusal: *refusal,
+                    };
+                    self.events.push_back(event);
+                }
+                None
+            }
             Signal::Leave { flow, member } if ours(flow) => {
                 self.on_left(now, member);
                 None
@@ -81,6 +103,7 @@ impl Source {
             self.stats.rejected += 1;
             return;
         };
+        self.mediate(now);
         if let (Some(parities), Some(packets)) = (&mut self.parities, report.packets) {
             let period = Span::from_ms(u64::from(self.info.policy.signal_period_ms));
             parities.on_report(now, member.id, packets, period);
@@ -109,6 +132,7 @@ impl Source {
         }
         if self.members.leave(&member) {
             self.events.push_back(SourceEvent::MemberLeft(member));
+            self.mediate(now);
         }
         if self.members.len() == 0 {
             self.adapter.on_empty();
@@ -198,6 +222,7 @@ impl Source {
         member: Member,
         level: Level,
         proof: Option<Opaque>,
+        answer: Option<Box<Bounds>>,
     ) -> Option<Signal> {
         let flow = self.info.id;
         if self.phase == Phase::Closed {
@@ -219,6 +244,17 @@ impl Source {
         }
         match self.members.join(now, &member, level) {
             Ok(new) => {
+                // A member that is attached to no switch.
+                let agreed = answer
+                    .filter(|_| self.info.mediation.is_some())
+                    .map(|answer| {
+                        let (terms, clipped) = negotiation::agree(&self.info, &answer);
+                        self.stats.rejected += u64::from(clipped);
+                        Box::new(Agreed {
+                            member: member.id,
+                            bounds: terms.bounds,
+                        })
+                    });
                 if new {
                     self.events.push_back(SourceEvent::MemberJoined(member));
                 }
@@ -226,6 +262,7 @@ impl Source {
                     flow,
                     vci: self.config.vci,
                     level: self.adapter.advertised().level,
+                    agreed,
                 })
             }
             Err(_) => {

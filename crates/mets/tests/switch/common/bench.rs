@@ -109,6 +109,7 @@ impl Bench {
                 level,
                 proof: None,
                 again: false,
+                answer: None,
             },
         );
         let level = Level::BASE;
@@ -118,6 +119,7 @@ impl Bench {
                 flow,
                 vci: 101,
                 level,
+                agreed: None,
             },
         );
     }
@@ -168,6 +170,7 @@ impl Bench {
             level: Level::FULL,
             proof: None,
             again: false,
+            answer: None,
         }
     }
 
@@ -196,10 +199,19 @@ impl Bench {
             level: Level::FULL,
             proof: None,
             again: false,
+            answer: None,
         };
         let out = self.signal(port, join);
         let (vci, level) = (100 + flow.0 as u16, Level::BASE);
-        self.signal(upstream, Signal::JoinAck { flow, vci, level });
+        self.signal(
+            upstream,
+            Signal::JoinAck {
+                flow,
+                vci,
+                level,
+                agreed: None,
+            },
+        );
         out
     }
 }

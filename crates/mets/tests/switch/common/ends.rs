@@ -180,7 +180,12 @@ impl Source {
             Signal::Join { flow, .. } if flow == ours => {
                 self.joins += 1;
                 let (vci, level) = (self.vci(), Level::BASE);
-                Some(Signal::JoinAck { flow, vci, level })
+                Some(Signal::JoinAck {
+                    flow,
+                    vci,
+                    level,
+                    agreed: None,
+                })
             }
             Signal::Leave { flow, .. } if flow == ours => {
                 self.leaves += 1;
@@ -381,6 +386,7 @@ impl Receiver {
                     level: self.want,
                     proof: None,
                     again: false,
+                    answer: None,
                 })
             }
             Signal::JoinAck { flow, .. } if flow.0 == self.flow => {

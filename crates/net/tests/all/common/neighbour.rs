@@ -277,6 +277,7 @@ impl Neighbour {
             level: Level::FULL,
             proof: None,
             again: false,
+            answer: None,
         };
         self.say(join).await;
         self.wait_for(|signal| matches!(signal, Signal::JoinAck { .. }))

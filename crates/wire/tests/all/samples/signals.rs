@@ -32,6 +32,9 @@ pub fn signals() -> Vec<Signal> {
         ..FlowSpec::default()
     };
     let info = FlowInfo {
+        mediation: Some(layercast_core::Mediation::SingleRate),
+        group_bps: Some(600_000),
+        path_bps: Some(2_000_000),
         id: flow,
         name: "canyon".into(),
         epoch: Epoch(1_795_000_000_123_456),
@@ -72,6 +75,8 @@ pub fn signals() -> Vec<Signal> {
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
     let report = MemberReport {
+        answer: Some(layercast_core::Answered::Counter),
+        most_bps: Some(600_000),
         level: Level::E1,
         wanted: Some(Level::FULL),
         rate: layercast_core::CellRate(1_440),
@@ -128,6 +133,7 @@ pub fn signals() -> Vec<Signal> {
         measured: None,
     };
     let stats = MemberStats {
+        refused: None,
         member: member.clone(),
         flow,
         node: "rook".into(),
@@ -145,6 +151,12 @@ pub fn signals() -> Vec<Signal> {
         gone: true,
     };
     let level = Level::FULL;
+    let bounds = layercast_wire::Bounds {
+        throughput: Some([300_000.0, 850_000.0]),
+        delay: Some([0.154, 0.1]),
+        error_rate: Some([1e-11, 0.0]),
+        ..layercast_wire::Bounds::default()
+    };
     vec![
         Signal::Hello {
             node: "chuff".into(),
@@ -175,11 +187,40 @@ pub fn signals() -> Vec<Signal> {
             level,
             proof: Some(vec![7; 300].into()),
             again: false,
+            answer: None,
+        },
+        Signal::Join {
+            flow,
+            epoch: info.epoch,
+            member: member.clone(),
+            level,
+            proof: None,
+            again: true,
+            answer: Some(Box::new(bounds)),
         },
         Signal::JoinAck {
             flow,
             vci: 100,
             level,
+            agreed: None,
+        },
+        Signal::JoinAck {
+            flow,
+            vci: 0,
+            level,
+            agreed: Some(Box::new(layercast_wire::Agreed {
+                member: member.id,
+                bounds,
+            })),
+        },
+        Signal::Decline {
+            flow,
+            member: member.clone(),
+            refusal: Box::new(layercast_wire::Refusal {
+                resource: layercast_wire::Resource::WantedErrorRate,
+                ..refusal.clone()
+            }),
+            proof: Some(vec![7; 300].into()),
         },
         Signal::JoinNak {
             flow,

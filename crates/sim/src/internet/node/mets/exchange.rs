@@ -54,9 +54,12 @@ impl Stations<'_> {
         if !self.links[link].channel || self.nodes[to].station.is_none() {
             return;
         }
-        if self.net.wire_check && wire_check::signal(&signal).is_none() {
-            self.counts.wire_errors += 1;
-            return;
+        if self.net.wire_check {
+            let Some(octets) = wire_check::signal(&signal) else {
+                self.counts.wire_errors += 1;
+                return;
+            };
+            self.counts.signal_octets += octets as u64;
         }
         let port = to_port;
         self.wires[wire ^ 1].awaiting.heard(&signal);

@@ -134,6 +134,7 @@ impl Stations<'_> {
             packet_hops: self.counts.packet_hops,
             cell_hops: self.counts.cell_hops,
             wire_errors: self.counts.wire_errors,
+            signal_octets: self.counts.signal_octets,
             flows: flows.collect(),
             queues: queues.collect(),
             filters: filters.collect(),

@@ -51,6 +51,7 @@ pub(crate) struct Counts {
     pub packet_hops: u64,
     pub cell_hops: u64,
     pub wire_errors: u64,
+    pub signal_octets: u64,
 }
 
 /// The actor of an event source; the numbers are indices.

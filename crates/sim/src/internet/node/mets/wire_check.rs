@@ -24,11 +24,10 @@ pub fn head(head: &Head) -> Option<Head> {
     (decoded == *head && rest.is_empty()).then_some(decoded)
 }
 
-/// Encodes and decodes the signal; `None` if it does not come back as it was.
-pub fn signal(signal: &Signal) -> Option<Signal> {
+/// Encodes and decodes the signal, and gives its octets; `None` if it does not come back as it was.
+pub fn signal(signal: &Signal) -> Option<usize> {
     let line = signal.to_line().ok()?;
-    let line = line.strip_suffix(b"\n").unwrap_or(&line);
-    Signal::from_line(line)
-        .ok()
-        .filter(|decoded| decoded == signal)
+    let text = line.strip_suffix(b"\n").unwrap_or(&line);
+    let decoded = Signal::from_line(text).ok()?;
+    (decoded == *signal).then_some(line.len())
 }
