@@ -86,12 +86,17 @@ pub fn agreed(answer: Answered, contract: &Contract, level: Level, committed: bo
         (Answered::Counter, true) => "counters the offer, agreed",
         (_, false) => "goes by its own profile, of which the source does not know",
     };
-    let terms = terms.join(", ");
-    format!("{how}: up to level {level}; {terms}")
+    let terms = match terms.is_empty() {
+        true => String::new(),
+        false => format!("; {}", terms.join(", ")),
+    };
+    format!("{how}: up to level {level}{terms}")
 }
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::Term;
+
     use super::*;
 
     #[test]
@@ -118,6 +123,37 @@ mod tests {
                 "red: delay in the network 201 ms, at most 173 ms agreed",
                 "yellow: lost or late 2.3 %, at most 1e-9 % agreed",
             ]
+        );
+    }
+
+    #[test]
+    fn an_agreement_is_told_with_what_each_end_takes() {
+        let between = |worst, target| {
+            Some(Term {
+                worst: Some(worst),
+                target: Some(target),
+                ..Term::agreed(worst)
+            })
+        };
+        let contract = Contract {
+            throughput: between(150_000.0, 600_000.0),
+            delay: between(0.154, 0.05),
+            ..Contract::default()
+        };
+        let told = agreed(Answered::Counter, &contract, Level::E1, true);
+        assert_eq!(
+            told,
+            "counters the offer, agreed: up to level BL+E1; throughput 150.0 kbit/s at least and 600.0 kbit/s at most, \
+             delay in the network 154 ms at most"
+        );
+        let varies = Contract {
+            throughput: Some(Term::agreed(0.0)),
+            ..Contract::default()
+        };
+        let told = agreed(Answered::Accept, &varies, Level::FULL, false);
+        assert!(
+            told.ends_with("does not know: up to level BL+E1+E2"),
+            "{told}"
         );
     }
 }
