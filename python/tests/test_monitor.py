@@ -6,6 +6,7 @@ import layercast
 from layercast_lab import monitor
 from layercast_lab.experiment import Context
 from layercast_lab.experiments import user_qos_monitor as alone
+from layercast_lab.experiments import user_qos_negotiation as negotiation
 from layercast_lab.experiments import user_qos_transports as beside
 
 
@@ -22,6 +23,7 @@ from layercast_lab.experiments import user_qos_transports as beside
         beside.u4,
         beside.u5,
         beside.u10,
+        negotiation.u9,
     ],
 )
 def test_an_experiment_is_reproduced(run, tmp_path):

@@ -66,6 +66,8 @@ def source_of(id: str, paper: str, reported: str, note: str = "") -> str:
         return "calibration"
     if reported in ("", "-", "ours", "guaranteed") or reported.startswith(("ours", "at most 1.10")):
         return "decision"
+    if re.search(r"\(by (definition|construction)\)|the truth of the simulator", reported):
+        return "decision"
     if re.search(r"figures? only|curves only|the model|model [AB]\b|^model|E\(T\)|^formula", reported):
         return "restored"
     if id.startswith("tcp/"):
@@ -76,8 +78,10 @@ def source_of(id: str, paper: str, reported: str, note: str = "") -> str:
 
 
 def rows_of(report: dict, paper: str, before: Experiment | None = None) -> list[Row]:
-    """The rows of one report of `reproduce --json`, with the causes that were written for the same rows."""
+    """The rows of one report of `reproduce --json`, with the causes and sources that the same rows had."""
     causes = {row.id: row.cause for row in before.rows} if before else {}
+    # Where the rules below were corrected by hand.
+    sources = {(row.id, row.reported): row.source for row in before.rows} if before else {}
     found: list[Row] = []
     for told in report["rows"]:
         id, n = slug(told["name"])[:60].strip("-"), 2
@@ -89,7 +93,8 @@ def rows_of(report: dict, paper: str, before: Experiment | None = None) -> list[
         found.append(
             Row(
                 id=id,
-                source=source_of(report["id"], paper, told["reported"], f"{told['name']}; {told['note']}"),
+                source=sources.get((id, told["reported"]))
+                or source_of(report["id"], paper, told["reported"], f"{told['name']}; {told['note']}"),
                 unit=(value[1].strip() or None) if known else None,
                 value=value[0] if known else None,
                 cause=cause,
