@@ -192,7 +192,8 @@ impl Connection {
             if let Some(known) = self.scoreboard.next_above(self.nxt) {
                 len = len.min(known - self.nxt);
             }
-            if self.repairs_timeout() && self.nxt < self.recover {
+            // What F-RTO has sent beyond `recover` is on its way; without it new data may fill the last segment.
+            if self.repairs_timeout() && (self.nxt..self.max).contains(&self.recover) {
                 len = len.min(self.recover - self.nxt);
             }
         }

@@ -83,6 +83,35 @@ fn a_time_out_sends_nothing_again_that_has_arrived() {
     }
 }
 
+/// A short segment that a time-out sends again is filled with what was written since (RFC 9293 3.8.6.2.1 allows it, 4.4BSD does it).
+#[test]
+fn new_data_fill_what_a_time_out_sends_again() {
+    for profile in [Profile::Bsd44Lite, Profile::Modern] {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let lens = seen.clone();
+        let channel = move |host, packet: TcpPacket| {
+            let len = packet.segment.payload.len();
+            if host == 0 && len > 0 {
+                lens.borrow_mut().push(len);
+                if lens.borrow().len() == 1 {
+                    return Vec::new();
+                }
+            }
+            vec![(ms(20), packet)]
+        };
+        let config = TcpConfig::from(profile);
+        let mut net = Net::new([config.clone(), config], Box::new(channel));
+        let (near, far) = net.open();
+        net.sink = Some((1, far));
+        for _ in 0..2 {
+            net.hosts[0].write(near, &Payload::Zeros(100)).unwrap();
+            net.run(ms(10));
+        }
+        net.run(Span::from_secs(20));
+        assert_eq!((&*seen.borrow(), net.sunk), (&vec![100, 200], 200));
+    }
+}
+
 /// A segment that comes twice is reported once, in the first block (RFC 2883 4): below the acknowledgement, or within the second.
 #[test]
 fn what_comes_twice_is_reported() {
