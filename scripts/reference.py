@@ -452,7 +452,7 @@ four:
 | grey | nothing came for 2 s, no report for 8 s, its session ended without a farewell, or its program has no monitor |
 
 What was agreed comes with the flow: from [`serve --profile`](profiles.md), or else the delay bound (`--delay-max`) and 1 % of lost or late data. Fewer layers are no deviation: only the base layer is promised.
-A receiver that has or chose fewer layers (`join --level`) is not held to the rate of the profile.
+A receiver that has or chose fewer layers (`join --level`), as on a squeezed line, is not held to the rate of the profile.
 
 `layercast stats` has the zone as a column, and the reasons for yellow and red in `why no more`. `layercast join` prints each change of one of the four, with what was measured and what was agreed:
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use layercast_core::{Level, Time};
+use layercast_core::{Level, Rate, Time};
 use layercast_mets::SourceEvent;
 use layercast_mets::switch::SwitchEvent;
 use layercast_net::{
@@ -461,12 +461,27 @@ fn describe(event: &NodeEvent) -> Option<String> {
             SourceEvent::MemberLeft(member) => format!("{} left {flow}", member.name),
             SourceEvent::MemberDeclined { member, refusal } => {
                 let name = &member.name;
-                format!("{name} does not join {flow}, whose offer is not what it wants: {refusal}")
+                // The refusal begins with the name.
+                let refusal = refusal.to_string();
+                let why = refusal
+                    .strip_prefix(&format!("{name}: "))
+                    .unwrap_or(&refusal);
+                format!("{name} does not join {flow}, whose offer is not what it wants: {why}")
             }
             SourceEvent::MemberStale(member) => format!("nothing heard of {}", member.name),
             SourceEvent::RateChanged { from, to, rate } => {
                 let rate = format!(", {}", rate.rate());
                 changed(&format!("{flow}: sending"), *from, *to, &rate)
+            }
+            SourceEvent::GroupRate { most_bps, member } => {
+                let whose = match (most_bps, member) {
+                    (None, _) => "no member takes less than all".to_owned(),
+                    (Some(most), None) => format!("{} at most", Rate::from_bps(*most)),
+                    (Some(most), Some(member)) => {
+                        format!("{} takes {}", member.name, Rate::from_bps(*most))
+                    }
+                };
+                format!("{flow} has one rate for its group (--group single-rate): {whose}")
             }
             SourceEvent::MissedDeadline {
                 missed,
@@ -561,6 +576,42 @@ mod tests {
                 rate: CellRate(rate),
             },
         }
+    }
+
+    #[test]
+    fn a_group_of_one_rate_and_a_member_that_does_not_join_are_named_once() {
+        let member = layercast_wire::Member {
+            name: "carl".into(),
+            id: layercast_core::NodeId(3),
+        };
+        let said = |event| {
+            let flow = "talk".into();
+            describe(&NodeEvent::Source { flow, event })
+        };
+        let declined = SourceEvent::MemberDeclined {
+            member: member.clone(),
+            refusal: layercast_core::Refusal {
+                node: "carl".into(),
+                resource: layercast_core::Resource::WantedDelay,
+                needed: 200_000,
+                available: 250_000,
+                measured: None,
+            },
+        };
+        assert_eq!(
+            said(declined).as_deref(),
+            Some(
+                "carl does not join talk, whose offer is not what it wants: delay: 200 ms at most is wanted, 250 ms at best is offered"
+            )
+        );
+        let rate = SourceEvent::GroupRate {
+            most_bps: Some(600_000),
+            member: Some(member),
+        };
+        assert_eq!(
+            said(rate).as_deref(),
+            Some("talk has one rate for its group (--group single-rate): carl takes 600.0 kbit/s")
+        );
     }
 
     #[test]

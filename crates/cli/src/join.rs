@@ -1055,6 +1055,16 @@ fn explain(
             "choose another --name; a name is free again three seconds after its owner is gone"
                 .to_owned()
         }
+        NetError::Refused(refusal) if refusal.resource == Resource::PathDelay => {
+            "the server spreads key frames over the delay that it promises: serve the flow with the --profile of this receiver or a lower \
+             --delay-max, with smaller key frames, with --pacing off, or over faster links"
+                .to_owned()
+        }
+        NetError::Refused(refusal) if refusal.resource == Resource::LineThroughput => {
+            "raise the rate of the line (--port, --rate), or take a --profile that accepts less, or serve the flow with one that \
+             promises less"
+                .to_owned()
+        }
         NetError::Refused(refusal) if refusal.resource.parameter().is_some() => {
             "the receiver itself refuses what the flow offers: take a --profile that accepts it, or serve the flow with \
              another one (layercast explain PROFILE shows both)"

@@ -164,7 +164,7 @@ fn node_flows<'a>(
             .filter(|it| it.flow == flow.id)
             .map(|stats| MemberEntry {
                 stats,
-                why: whys(stats, Some(flow), links),
+                why: whys(stats, Some(flow), members, links),
             })
             .collect(),
     });
@@ -365,9 +365,16 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
                 .report
                 .is_some_and(|it| it.answer == Some(Answered::Counter)) =>
         {
-            format!(
-                "it asks for {level} only: its contract allows no more (join --profile), or its zone was red"
-            )
+            match level < member.wanted {
+                true => format!(
+                    "it asks for {level} only, since its zone was red (its own messages tell)"
+                ),
+                false => {
+                    format!(
+                        "it asks for {level} only: its contract allows no more (join --profile)"
+                    )
+                }
+            }
         }
         (Limit::Demand { level }, None) => {
             format!(
@@ -424,7 +431,12 @@ const QUEUES_MS: f64 = 2_000.0;
 const WORTH: u64 = 20;
 
 /// What keeps a member from getting all of its flow, in words.
-fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> String {
+fn whys(
+    member: &MemberStats,
+    flow: Option<&FlowInfo>,
+    members: &[MemberStats],
+    links: &[LinkReport],
+) -> String {
     if let Some(refusal) = &member.refused {
         return format!("it does not join, the offer is not what its profile wants: {refusal}");
     }
@@ -446,7 +458,9 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> 
         return text;
     }
     let behind = member.next.as_ref().filter(|_| member.level < Level::FULL);
+    let of_group = flow.and_then(|flow| group_rate(member, flow, members));
     let limited = match (member.limit, behind) {
+        _ if of_group.is_some() => of_group,
         (Some(limit), _) => Some(why(limit, member, estimate.is_some())),
         // Others behind that node get more: this one knows nothing of its links.
         (None, Some(next)) => Some(format!(
@@ -464,6 +478,24 @@ fn whys(member: &MemberStats, flow: Option<&FlowInfo>, links: &[LinkReport]) -> 
     let deviates = quality.into_iter().flat_map(zones::reasons);
     let all = all.into_iter().flatten().chain(deviates);
     all.collect::<Vec<_>>().join("; ")
+}
+
+/// That a member has all that the one rate of its group allows, which is less than the flow has; and whose rate that is.
+fn group_rate(member: &MemberStats, flow: &FlowInfo, members: &[MemberStats]) -> Option<String> {
+    let level = layercast_mets::group_level(flow)?;
+    if member.level < level || level >= flow.spec.top_level() {
+        return None;
+    }
+    let of_flow = members.iter().filter(|it| it.flow == flow.id && !it.gone);
+    let limits = of_flow.filter_map(|it| Some((it, it.report?.most_bps?)));
+    let slowest = limits.min_by_key(|&(_, most)| most);
+    let whose = match slowest {
+        Some((it, most)) => format!("{} takes {}", it.member.name, Rate::from_bps(most)),
+        None => format!("{} at most", Rate::from_bps(flow.group_bps?)),
+    };
+    Some(format!(
+        "the flow has one rate for its group (--group single-rate): {whose}"
+    ))
 }
 
 /// The rate that was measured of the path to the next node of a member, if it is measured and was full.
@@ -606,7 +638,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
         if is_live {
             row.push(end_to_end(member).map_or("-".to_owned(), |it| format!("{:.0}", it.p50)));
         }
-        row.push(whys(member, flow, links));
+        row.push(whys(member, flow, members, links));
         table.row(row);
     }
     table
@@ -614,7 +646,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, Judged, NodeId};
+    use layercast_core::{CellRate, Judged, LayerRate, NodeId};
     use layercast_wire::{Member, PathReport};
 
     use super::*;
@@ -795,7 +827,7 @@ mod tests {
             report_age_ms: Some(12_400),
             ..member(None)
         };
-        let text = whys(&hangs, Some(&flow), &[]);
+        let text = whys(&hangs, Some(&flow), &[], &[]);
         assert!(text.starts_with("no report for 12 s: its session ended"));
         let link = |bps| LinkReport {
             neighbour: "ann".into(),
@@ -814,7 +846,7 @@ mod tests {
             (member(Some(Limit::NoDemand)), vec![link(424_000)]),
             (member(bursts), Vec::new()),
         ] {
-            let text = whys(&member, Some(&flow), &links);
+            let text = whys(&member, Some(&flow), &[], &links);
             for part in [
                 "the base layer needs ",
                 "carries 424.0 kbit/s",
@@ -831,13 +863,13 @@ mod tests {
             assert_ne!(text.contains("raise the rate"), is_measured, "{text}");
             assert_eq!(text.contains("--encoder-cmd"), is_measured, "{text}");
         }
-        let text = whys(&member(bursts), Some(&flow), &[link(4_240_000)]);
+        let text = whys(&member(bursts), Some(&flow), &[], &[link(4_240_000)]);
         assert!(
             text.contains("busiest") && text.contains("--encoder-cmd"),
             "{text}"
         );
         assert!(!text.contains("raise the rate"), "{text}");
-        let text = whys(&member(None), Some(&flow), &[link(4_240_000)]);
+        let text = whys(&member(None), Some(&flow), &[], &[link(4_240_000)]);
         assert!(text.contains("a longer one helps"), "{text}");
         let queued = MemberReport {
             late: 100,
@@ -858,6 +890,91 @@ mod tests {
         assert_eq!(path_text(&upstream), "-");
         upstream.sent.base = 1;
         assert_eq!(path_text(&upstream), "not full yet");
+    }
+
+    #[test]
+    fn the_one_rate_of_a_group_is_told_with_the_member_whose_it_is() {
+        let layer = |mean| LayerRate {
+            mean: CellRate(mean),
+            ..LayerRate::default()
+        };
+        let mut flow = FlowInfo::new(FlowId(1), "talk", "server");
+        flow.spec.layers = PerLayer {
+            base: layer(472),
+            e1: layer(943),
+            e2: layer(1_887),
+        };
+        let member = |name: &str, level, most_bps| MemberStats {
+            member: Member {
+                name: name.into(),
+                id: NodeId(1),
+            },
+            flow: FlowId(1),
+            node: "server".into(),
+            joined_at_ms: 0,
+            level,
+            wanted: Level::FULL,
+            report_age_ms: Some(400),
+            report: Some(MemberReport {
+                most_bps,
+                ..MemberReport::default()
+            }),
+            limit: Some(Limit::Upstream { level }),
+            upstream: None,
+            next: None,
+            gone: false,
+            refused: None,
+        };
+        let all = [
+            member("ann", Level::E1, None),
+            member("bob", Level::E1, Some(700_000)),
+            member("carl", Level::E1, Some(900_000)),
+            member("dan", Level::BASE, None),
+        ];
+        let said = |flow: &FlowInfo| all.each_ref().map(|it| whys(it, Some(flow), &all, &[]));
+        let before = said(&flow);
+        flow.group_bps = Some(700_000);
+        let said = said(&flow);
+        for text in &said[..3] {
+            assert_eq!(
+                text,
+                "the flow has one rate for its group (--group single-rate): bob takes 700.0 kbit/s"
+            );
+        }
+        // It gets less than the group.
+        assert_eq!(said[3], before[3]);
+    }
+
+    #[test]
+    fn of_a_counter_the_state_tells_whether_its_contract_or_a_red_zone_is_why() {
+        let member = |wanted| MemberStats {
+            member: Member {
+                name: "ann".into(),
+                id: NodeId(1),
+            },
+            flow: FlowId(1),
+            node: "site".into(),
+            joined_at_ms: 0,
+            level: Level::BASE,
+            wanted,
+            report_age_ms: Some(400),
+            report: Some(MemberReport {
+                answer: Some(Answered::Counter),
+                ..MemberReport::default()
+            }),
+            limit: Some(Limit::Demand { level: Level::BASE }),
+            upstream: None,
+            next: None,
+            gone: false,
+            refused: None,
+        };
+        for (wanted, says) in [
+            (Level::BASE, "its contract allows no more (join --profile)"),
+            (Level::FULL, "its zone was red"),
+        ] {
+            let text = whys(&member(wanted), None, &[], &[]);
+            assert!(text.contains(says), "{text}");
+        }
     }
 
     /// What is said of a member that wants all layers and gets one.
@@ -893,7 +1010,7 @@ mod tests {
             gone: false,
             refused: None,
         };
-        whys(&member, None, &[])
+        whys(&member, None, &[], &[])
     }
 
     #[test]

@@ -106,6 +106,16 @@ pub enum Resource {
     WantedJitter,
     /// The largest share of lost bits that it accepts, parts per million million.
     WantedErrorRate,
+    /// The least throughput that the source stands for, bit/s: the profile of the member takes less.
+    OfferedThroughput,
+    /// The least throughput that the member and the source accept, bit/s: its line or its host carries less.
+    LineThroughput,
+    /// A level between the least and the most throughput that both accept, bit/s: what the one above them takes (`needed`), and the
+    /// one below (`available`).
+    LevelThroughput,
+    /// The longest delay that the profile of the member accepts, microseconds: the largest key frame takes longer to it, at the rate
+    /// at which the source lets it leave and over the lines.
+    PathDelay,
 }
 
 impl Resource {
@@ -130,9 +140,16 @@ impl Resource {
 
     /// The parameter that the profile of the member and the offer have no value in common of, if that is why it is refused.
     pub fn parameter(self) -> Option<Parameter> {
-        Parameter::ALL
-            .into_iter()
-            .find(|it| Resource::wanted(*it) == self)
+        match self {
+            Resource::WantedThroughput
+            | Resource::OfferedThroughput
+            | Resource::LineThroughput
+            | Resource::LevelThroughput => Some(Parameter::Throughput),
+            Resource::WantedDelay | Resource::PathDelay => Some(Parameter::Delay),
+            Resource::WantedJitter => Some(Parameter::Jitter),
+            Resource::WantedErrorRate => Some(Parameter::ErrorRate),
+            _ => None,
+        }
     }
 }
 
@@ -168,11 +185,36 @@ impl Refusal {
             ..
         } = self;
         match parameter {
-            Parameter::Throughput => write!(
+            Parameter::Throughput => {
+                let (needed, available) = (Rate::from_bps(*needed), Rate::from_bps(*available));
+                write!(f, "{node}: throughput: ")?;
+                match self.resource {
+                    Resource::OfferedThroughput => {
+                        write!(
+                            f,
+                            "{available} at most is wanted, {needed} at least is offered"
+                        )
+                    }
+                    Resource::LineThroughput => write!(
+                        f,
+                        "{needed} at least is needed, the line to {node} or its host carries {available} at most"
+                    ),
+                    Resource::LevelThroughput => write!(
+                        f,
+                        "no level of the flow lies between the least and the most that is accepted: the one below takes {available}, \
+                         the one above {needed}"
+                    ),
+                    _ => write!(
+                        f,
+                        "{needed} at least is wanted, {available} at most is offered"
+                    ),
+                }
+            }
+            Parameter::Delay if self.resource == Resource::PathDelay => write!(
                 f,
-                "{node}: throughput: {} at least is wanted, {} at most is offered",
-                Rate::from_bps(*needed),
-                Rate::from_bps(*available)
+                "{node}: delay: {} ms at most is wanted, the largest key frame takes {} ms to {node} at the pacing of the server",
+                millis(*needed),
+                millis(*available)
             ),
             Parameter::Delay | Parameter::Jitter => write!(
                 f,
@@ -255,8 +297,11 @@ impl fmt::Display for Refusal {
             Resource::Carriage => {
                 return write!(f, "{node}: cells and datagrams cannot be mixed in one flow");
             }
-            Resource::WantedThroughput => ("throughput", "bit/s"),
-            Resource::WantedDelay => ("delay", "us"),
+            Resource::WantedThroughput
+            | Resource::OfferedThroughput
+            | Resource::LineThroughput
+            | Resource::LevelThroughput => ("throughput", "bit/s"),
+            Resource::WantedDelay | Resource::PathDelay => ("delay", "us"),
             Resource::WantedJitter => ("jitter", "us"),
             Resource::WantedErrorRate => ("error rate", "parts per 10^12"),
         };

@@ -44,6 +44,7 @@ pub use frame::{AppFrame, PlayedFrame};
 pub use heard_clock::HeardClock;
 pub use host::{HostConfig, SentCells, circuit};
 pub use log::{AdapterEntry, AgreedEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
+pub use negotiation::group_level;
 pub use played_stream::{PlayedStream, StreamKind};
 pub use sink::{
     Awaited, CutStarts, DropStats, Explanation, Fate, LateMs, LevelReason, PlayoutConfig,

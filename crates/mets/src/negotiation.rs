@@ -38,11 +38,12 @@ pub(crate) fn answer(
     limit: Option<CellRate>,
 ) -> Result<Terms, Refusal> {
     let offered = flow.contract_of(own);
-    let refusal = |parameter, needed: f64, available: f64| {
-        let units = |value: f64| (value * Resource::scale(parameter)).round() as u64;
+    let refusal = |resource: Resource, needed: f64, available: f64| {
+        let scale = resource.parameter().map_or(1.0, Resource::scale);
+        let units = |value: f64| (value * scale).round() as u64;
         Refusal {
             node: node.into(),
-            resource: Resource::wanted(parameter),
+            resource,
             needed: units(needed),
             available: units(available),
             measured: None,
@@ -54,12 +55,16 @@ pub(crate) fn answer(
             continue;
         };
         let offer = interval(flow, &offered, parameter);
-        let least = match parameter {
-            Parameter::Delay => offer.best.max(flow.path_delay_us as f64 / 1e6),
-            _ => offer.best,
-        };
-        if exceeds(least, wish.agreed) {
-            return Err(refusal(parameter, wish.agreed, least));
+        if exceeds(offer.best, wish.agreed) {
+            return Err(refusal(
+                Resource::wanted(parameter),
+                wish.agreed,
+                offer.best,
+            ));
+        }
+        let path = flow.path_delay_us as f64 / 1e6;
+        if parameter == Parameter::Delay && exceeds(path, wish.agreed) {
+            return Err(refusal(Resource::PathDelay, wish.agreed, path));
         }
         if exceeds(offer.worst, wish.agreed) {
             let target = wish.target.unwrap_or(wish.agreed);
@@ -67,19 +72,26 @@ pub(crate) fn answer(
             bounds.set(parameter, Some([wish.agreed, best]));
         }
     }
-    let (throughput, of) = (Parameter::Throughput, wishes.throughput);
-    let offer = interval(flow, &offered, throughput);
+    let of = wishes.throughput;
+    let offer = interval(flow, &offered, Parameter::Throughput);
     let least = of.map_or(offer.worst, |it| it.agreed.max(offer.worst));
     let most = limit_of(flow, wishes, limit).map_or(offer.best, |it| it.min(offer.best));
-    if exceeds(least, most) {
-        return Err(refusal(throughput, least, most));
-    }
-    let level = fitting(own, most, whole(flow));
-    let Some(level) = level else {
-        return Err(refusal(throughput, rate_of(own, Level::BASE), most));
+    // What is refused depends on the side that allows no more.
+    let too_little = |least: f64| match of.and_then(|it| it.target) {
+        _ if !exceeds(offer.best, most) => refusal(Resource::WantedThroughput, least, most),
+        Some(target) if !exceeds(target, most) => refusal(Resource::OfferedThroughput, least, most),
+        _ => refusal(Resource::LineThroughput, least, most),
     };
-    if level < own.top_level() && exceeds(least, rate_of(own, level)) {
-        return Err(refusal(throughput, least, rate_of(own, level)));
+    if exceeds(least, most) {
+        return Err(too_little(least));
+    }
+    let Some(level) = fitting(own, most, whole(flow)) else {
+        return Err(too_little(rate_of(own, Level::BASE)));
+    };
+    let carries = rate_of(own, level);
+    if level < own.top_level() && exceeds(least, carries) {
+        let above = rate_of(own, level.up());
+        return Err(refusal(Resource::LevelThroughput, above, carries));
     }
     if exceeds(offer.best, most) || exceeds(least, offer.worst) {
         bounds.throughput = Some([least, most]);
@@ -219,9 +231,10 @@ pub(crate) fn whole(flow: &FlowInfo) -> f64 {
     most.max(term.map_or(0.0, |it| it.agreed))
 }
 
-/// The highest level of a flow that takes at most `most` bit/s.
-pub(crate) fn level_under(flow: &FlowInfo, most: f64) -> Level {
-    fitting(&flow.spec, most, whole(flow)).unwrap_or_default()
+/// The highest level that the one rate of a group allows, if its members have one that is less than is offered.
+pub fn group_level(flow: &FlowInfo) -> Option<Level> {
+    let most = flow.group_bps? as f64;
+    Some(fitting(&flow.spec, most, whole(flow)).unwrap_or_default())
 }
 
 /// What a level takes as measured, in bit/s with all headers.

@@ -99,7 +99,15 @@ fn a_member_accepts_what_it_wants_counters_within_the_offer_and_refuses_outside(
                 throughput: between(1e5, 2.5e5),
                 ..offered
             },
-            "dwp: throughput: 300.0 kbit/s at least is wanted, 250.0 kbit/s at most is offered",
+            "dwp: throughput: 250.0 kbit/s at most is wanted, 300.0 kbit/s at least is offered",
+        ),
+        (
+            Contract {
+                throughput: between(3e5, 5e5),
+                ..offered
+            },
+            "dwp: throughput: no level of the flow lies between the least and the most that is accepted: the one below takes \
+             200.1 kbit/s, the one above 600.0 kbit/s",
         ),
     ] {
         assert_eq!(ask(&flow, &wishes), Err(says.to_owned()));
@@ -117,13 +125,18 @@ fn the_slowest_line_and_the_delay_of_the_path_bound_what_is_agreed() {
     assert_eq!(agree(&flow, &terms.bounds), (terms, false));
     // Its host takes less than its line.
     let host = answer("dwp", (&flow, &flow.spec), &wishes, Some(CellRate(1_000)));
-    assert_eq!(host.unwrap_err().resource, Resource::WantedThroughput);
+    assert_eq!(host.unwrap_err().resource, Resource::LevelThroughput);
+    let host = answer("dwp", (&flow, &flow.spec), &wishes, Some(CellRate(500)));
+    assert_eq!(
+        host.unwrap_err().to_string(),
+        "dwp: throughput: 300.0 kbit/s at least is needed, the line to dwp or its host carries 212.0 kbit/s at most"
+    );
     flow.path_bps = Some(400_000);
     let says = ask(&flow, &wishes).unwrap_err();
-    let base = "dwp: throughput: 300.0 kbit/s at least is wanted, 200.1 kbit/s at most is offered";
     assert_eq!(
-        says, base,
-        "the level that fits carries less than is wanted"
+        says,
+        "dwp: throughput: no level of the flow lies between the least and the most that is accepted: the one below takes \
+         200.1 kbit/s, the one above 600.0 kbit/s"
     );
     flow.path_bps = None;
     flow.path_delay_us = 180_000;
@@ -135,7 +148,7 @@ fn the_slowest_line_and_the_delay_of_the_path_bound_what_is_agreed() {
     let says = ask(&flow, &hasty).unwrap_err();
     assert_eq!(
         says,
-        "dwp: delay: 170 ms at most is wanted, 180 ms at best is offered"
+        "dwp: delay: 170 ms at most is wanted, the largest key frame takes 180 ms to dwp at the pacing of the server"
     );
 }
 
@@ -235,6 +248,47 @@ proptest! {
                 let bound = side.term(parameter).map_or(f64::MAX, |it| it.agreed);
                 prop_assert!(agreed <= bound, "{parameter:?}: {agreed} beyond {bound}");
             }
+        }
+    }
+
+    /// A refusal for throughput has the values of the sides that it names.
+    #[test]
+    fn a_refusal_has_what_each_side_said(
+        offered in terms(), wishes in terms(), line in proptest::option::of(1u64..3_000_000), host in proptest::option::of(1u32..8_000),
+    ) {
+        let contract = Contract { throughput: offered.throughput, ..Contract::default() };
+        let flow = FlowInfo { contract: Some(contract), path_bps: line, ..flow() };
+        let wish = Contract { throughput: wishes.throughput, ..Contract::default() };
+        let host = host.map(CellRate);
+        let Err(refusal) = answer("dwp", (&flow, &flow.spec), &wish, host) else { return Ok(()) };
+        let units = |value: f64| value.round() as u64;
+        let level = |level| units(rate_of(&flow.spec, level));
+        let offer = interval(&flow, &contract, Parameter::Throughput);
+        let (wanted, wanted_most) = (wish.throughput.map(|it| units(it.agreed)), wish.throughput.and_then(|it| it.target).map(units));
+        let offered = [units(offer.worst), level(Level::BASE)];
+        let lines = [line, host.map(|it| it.rate().as_bps())];
+        let Refusal { needed, available, .. } = refusal;
+        match refusal.resource {
+            Resource::WantedThroughput => {
+                prop_assert_eq!((Some(needed), available), (wanted, units(offer.best)));
+            }
+            Resource::OfferedThroughput => {
+                prop_assert!(offered.contains(&needed));
+                prop_assert_eq!(Some(available), wanted_most);
+            }
+            Resource::LineThroughput => {
+                prop_assert!(offered.contains(&needed) || Some(needed) == wanted);
+                prop_assert!(lines.contains(&Some(available)));
+            }
+            Resource::LevelThroughput => {
+                let pair = (available, needed);
+                let steps = [(Level::BASE, Level::E1), (Level::E1, Level::FULL)];
+                prop_assert!(steps.iter().any(|&(a, b)| (level(a), level(b)) == pair));
+            }
+            other => prop_assert!(false, "{other:?}"),
+        }
+        if refusal.resource != Resource::LevelThroughput {
+            prop_assert!(needed >= available, "{}", refusal);
         }
     }
 

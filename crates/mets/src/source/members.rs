@@ -49,10 +49,11 @@ impl Members {
         reports.map(|(_, report)| report.late).sum()
     }
 
-    /// The most throughput that each member takes which is not silent, in bit/s, of those that take less than all.
-    pub fn limits(&self) -> impl Iterator<Item = u64> {
-        let fresh = self.known.values().filter(|state| !state.stale);
-        fresh.filter_map(|state| state.report?.1.most_bps)
+    /// The member that takes the least throughput, of those that are not silent and take less than all; with its most, in bit/s.
+    pub fn slowest(&self) -> Option<(&Member, u64)> {
+        let fresh = self.known.iter().filter(|(_, state)| !state.stale);
+        let limits = fresh.filter_map(|(member, state)| Some((member, state.report?.1.most_bps?)));
+        limits.min_by_key(|&(_, most)| most)
     }
 
     /// Changes how often members report.

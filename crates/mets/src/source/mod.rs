@@ -55,6 +55,13 @@ pub enum SourceEvent {
         /// Cells per second that are advertised now, base layer included.
         rate: CellRate,
     },
+    /// The members of a group with one rate for all have another one (specs/user-to-user-qos.md 2.4).
+    GroupRate {
+        /// The most throughput, in bit/s; `None`: all that is offered.
+        most_bps: Option<u64>,
+        /// The member that takes no more.
+        member: Option<Member>,
+    },
     /// Three eras without RES: no receiver requests enhancement layers.
     AdapterSilent,
     /// A member joined, or was first heard of by its report.

@@ -347,7 +347,11 @@ fn reason(resource: Resource) -> &'static str {
         Resource::Timeout => "no answer from upstream",
         Resource::Carriage => "cells here, datagrams there",
         Resource::WantedThroughput
+        | Resource::OfferedThroughput
+        | Resource::LineThroughput
+        | Resource::LevelThroughput
         | Resource::WantedDelay
+        | Resource::PathDelay
         | Resource::WantedJitter
         | Resource::WantedErrorRate => "not what the member wants",
     }

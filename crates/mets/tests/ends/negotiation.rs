@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use layercast_core::{
-    Answered, Contract, Level, Mediation, NodeId, QosOption, RequestId, Resource, Span, Status,
-    Term, Zone,
+    Answered, Contract, Layer, Level, Mediation, NodeId, QosOption, RequestId, Resource, Span,
+    Status, Term, Zone,
 };
 use layercast_mets::{SinkConfig, SinkEvent, SinkInput, SourceEvent, SourceInput};
 use layercast_wire::{Agreed, Bounds, Carriage, LinkPdu, Signal};
@@ -378,6 +378,72 @@ fn a_group_of_one_rate_gets_the_least_of_what_its_members_take_until_they_leave(
     assert_eq!(world.source.flow().group_bps, None);
     assert_eq!(told(&world), before);
     assert_eq!(world.levels().last().unwrap().1, Level::FULL);
+    let rates = world.source_events.iter().filter_map(|(_, it)| match it {
+        SourceEvent::GroupRate { most_bps, member } => {
+            Some((*most_bps, member.as_ref().map(|it| &*it.name)))
+        }
+        _ => None,
+    });
+    let eve = Some("eve");
+    assert_eq!(
+        rates.collect::<Vec<_>>(),
+        [(Some(700_000), eve), (Some(base), eve), (None, None)]
+    );
+}
+
+#[test]
+fn a_member_that_gets_fewer_layers_than_were_agreed_is_not_held_to_their_rate() {
+    let promise = Contract {
+        throughput: between(4e5, 1.424_640e6),
+        ..offer()
+    };
+    let mut source = source_config(Carriage::Datagrams, 300);
+    source.flow.contract = Some(promise);
+    source.flow.mediation = Some(Mediation::PerMember);
+    let sink = SinkConfig {
+        wishes: Some(promise),
+        ..sink_config(Carriage::Datagrams)
+    };
+    let mut world = World::new(source, sink, 40);
+    world.watch = Watch::on();
+    // From the sixth second on there is room for the base layer alone, and nothing is granted.
+    world.down = Box::new(move |now, pdu| {
+        let above = match pdu {
+            LinkPdu::Mets(packet) => {
+                let layer = packet.header.kind.layer();
+                layer.is_some_and(|it| it > Layer::Base)
+            }
+            LinkPdu::Adapter(_) => true,
+            _ => false,
+        };
+        match above && now >= ms(6_000) {
+            true => vec![],
+            false => vec![Span::from_ms(5)],
+        }
+    });
+    world.run_until(ms(15_000));
+    let levels = world.levels();
+    let level_at = |t| {
+        let until = levels.iter().take_while(|it| it.0 <= t);
+        until.last().map(|it| it.1)
+    };
+    let judged = world.watch.zones.iter().map(|(at, quality)| {
+        let from = *at - Span::from_ms(1_100);
+        let low = level_at(from) == Some(Level::BASE) && level_at(*at) == Some(Level::BASE);
+        (*at, low, quality.throughput_bps.is_some())
+    });
+    let judged: Vec<_> = judged.collect();
+    let whole = judged
+        .iter()
+        .filter(|it| it.0 > ms(4_000) && it.0 < ms(6_000));
+    assert!(whole.clone().count() > 0, "{judged:?}");
+    assert!(
+        whole.clone().all(|it| it.2),
+        "all its layers come: {judged:?}"
+    );
+    let low: Vec<_> = judged.iter().filter(|it| it.1).collect();
+    assert!(low.iter().all(|it| !it.2), "{judged:?}");
+    assert!(low.len() > 2, "{judged:?}");
 }
 
 #[test]

@@ -15,8 +15,6 @@ pub(super) struct Negotiated {
     asked: Terms,
     /// What is in force.
     agreed: Option<InForce>,
-    /// The agreed level has come: from then on the throughput is judged.
-    came: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +41,6 @@ impl Sink {
             whole,
             asked: whole,
             agreed: None,
-            came: false,
         }))
     }
 
@@ -110,7 +107,6 @@ impl Sink {
         let same = negotiated.agreed.as_ref().is_some_and(|before| {
             before.contract == force.contract && before.committed == force.committed
         });
-        negotiated.came &= same;
         negotiated.agreed = Some(force);
         // What a zone took away is asked for again when there is room: the demand stays free to do so.
         if negotiated.asked == negotiated.whole {
@@ -163,15 +159,12 @@ impl Sink {
         most.filter(|_| single).map(|bps| bps as u64)
     }
 
-    /// What the flow is held to, if it was agreed. The throughput counts once the agreed level has come, and while the user has not
-    /// chosen fewer layers than were agreed.
-    pub(super) fn held_to(&mut self, now: Time) -> Option<Contract> {
+    /// What the flow is held to, if it was agreed. The throughput counts while this member has the agreed level.
+    pub(super) fn held_to(&self, now: Time) -> Option<Contract> {
         let (flow, adapter) = (self.flow.as_ref()?, &self.active.as_ref()?.adapter);
-        let negotiated = self.negotiated.as_mut()?;
-        let agreed = negotiated.agreed.as_ref()?;
-        negotiated.came |= adapter.gets(now, &flow.spec, agreed.level);
+        let agreed = self.negotiated.as_ref()?.agreed.as_ref()?;
         let mut contract = agreed.contract;
-        if !negotiated.came || self.user_level < agreed.level {
+        if !adapter.gets(now, &flow.spec, agreed.level) {
             contract.throughput = None;
         }
         Some(contract)
@@ -219,8 +212,8 @@ impl Sink {
         let in_force = self.negotiated.take();
         let none = answered.is_none();
         self.negotiated = answered.map(|it| {
-            let (agreed, came) = in_force.map_or((None, false), |it| (it.agreed, it.came));
-            Negotiated { agreed, came, ..it }
+            let agreed = in_force.and_then(|it| it.agreed);
+            Negotiated { agreed, ..it }
         });
         self.config.level = self.level_wanted();
         self.reconfigure(now);
@@ -271,7 +264,7 @@ impl Sink {
             return;
         };
         let asked = negotiation::lowered((flow, own), whole, wishes, level);
-        // Below what the user accepts the contract stays as it is, and its zone red.
+        // Below what the user accepts the contract stays as it is; its throughput is judged again when its layers come.
         if let (Some(asked), Some(negotiated)) = (asked, &mut self.negotiated)
             && asked != negotiated.asked
         {

@@ -2,6 +2,7 @@ use layercast_core::{Level, Mediation, Time};
 use layercast_wire::FlowInfo;
 
 use super::{Phase, Source};
+use crate::SourceEvent;
 use crate::negotiation;
 
 /// The mediator of a group with one rate for all: the least of what its members take (specs/user-to-user-qos.md 2.4).
@@ -16,7 +17,7 @@ impl Source {
         // A member that takes less than is promised, or than the base layer, does not join.
         let base = negotiation::rate_of(self.spec(), Level::BASE);
         let least = term.map_or(0.0, |it| it.agreed).max(base).ceil();
-        let taken = self.members.limits().min();
+        let taken = self.members.slowest().map(|(_, most)| most);
         // The cast saturates.
         let taken = taken.map(|bps| bps.max(least as u64));
         let most = taken.filter(|&bps| (bps as f64) < negotiation::whole(&self.info));
@@ -34,11 +35,19 @@ impl Source {
         self.propose(now, None, flow);
     }
 
+    /// Tells the user of another rate of the group, and whose it is.
+    pub(super) fn tell_group_rate(&mut self, before: Option<u64>) {
+        let most_bps = self.info.group_bps;
+        if most_bps != before {
+            let slowest = self.members.slowest().filter(|_| most_bps.is_some());
+            let member = slowest.map(|(member, _)| member.clone());
+            self.events
+                .push_back(SourceEvent::GroupRate { most_bps, member });
+        }
+    }
+
     /// The highest level that the rate of the group allows.
     pub(super) fn group_level(&self) -> Level {
-        match self.info.group_bps {
-            Some(most) => negotiation::level_under(&self.info, most as f64),
-            None => Level::FULL,
-        }
+        negotiation::group_level(&self.info).unwrap_or(Level::FULL)
     }
 }

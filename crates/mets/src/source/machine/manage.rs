@@ -323,6 +323,7 @@ impl Source {
         self.events.push_back(SourceEvent::Renegotiated {
             flow: Box::new(self.info.clone()),
         });
+        self.tell_group_rate(old.group_bps);
         if let Some(request) = change.request {
             self.answer(request, Status::Ok);
         }
