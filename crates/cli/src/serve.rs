@@ -193,7 +193,11 @@ pub fn run(args: &args::Serve) -> Outcome {
             frames: offer.frames,
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
-        if let Some(text) = too_slow(config, &args.link) {
+        let source = config.sources.first();
+        let source = source.and_then(|it| Source::new(it.config.clone()).ok());
+        let served = source.as_ref().map(Source::flow);
+        let slow = served.and_then(|flow| too_slow(flow, &args.link));
+        for text in slow.into_iter().chain(served.and_then(promises_more)) {
             reporter.event(clock.now().since(epoch).as_secs_f64(), &text)?;
         }
         let drive = Drive {
@@ -251,9 +255,7 @@ fn lock(path: &Path) -> Option<File> {
 
 /// What to say before the first receiver is refused, if the largest key frame cannot keep the delay bound: its way
 /// out of the source, and over the slowest line of this node.
-fn too_slow(config: &NodeConfig, link: &LinkArgs) -> Option<String> {
-    let source = Source::new(config.sources.first()?.config.clone()).ok()?;
-    let flow = source.flow();
+fn too_slow(flow: &FlowInfo, link: &LinkArgs) -> Option<String> {
     let burst = flow.spec.layers.base.burst;
     let bytes = f64::from(burst) * 48.0;
     let line = known_rates(link).min_by_key(|rate| rate.as_bps());
@@ -262,18 +264,40 @@ fn too_slow(config: &NodeConfig, link: &LinkArgs) -> Option<String> {
     });
     let needed = Span::from_us(flow.path_delay_us) + on_line;
     let bound = Span::from_ms(u64::from(flow.spec.delay_max_ms));
-    if bound == Span::ZERO || needed <= bound {
-        return None;
-    }
+    let promised = flow.contract.and_then(|it| it.delay);
+    let promised = promised.map(|it| Span::from_us((it.agreed * 1e6) as u64));
     let at = line.map_or_else(String::new, |rate| format!(" at {rate}"));
-    Some(format!(
-        "warning: the largest key frame ({:.1} kB) takes {} ms{at}, more than --delay-max {} ms: receivers will be \
-         refused. Raise --delay-max to at least {} ms, encode smaller key frames, or raise --rate",
+    let takes = format!(
+        "warning: the largest key frame ({:.1} kB) takes {} ms{at}",
         bytes / 1e3,
-        needed.as_ms(),
-        bound.as_ms(),
-        needed.as_ms() + 1
-    ))
+        needed.as_ms()
+    );
+    match promised.filter(|&it| needed > it) {
+        Some(promised) => Some(format!(
+            "{takes}, more than the {} ms that --profile promises of the network: receivers with a profile of no more will not join. \
+             Raise delay_ms of the profile, encode smaller key frames, or raise --rate",
+            promised.as_ms()
+        )),
+        None if bound > Span::ZERO && needed > bound => Some(format!(
+            "{takes}, more than --delay-max {} ms: receivers will be refused. Raise --delay-max to at least {} ms, encode smaller \
+             key frames, or raise --rate",
+            bound.as_ms(),
+            needed.as_ms() + 1
+        )),
+        None => None,
+    }
+}
+
+/// What to say of a promise that a receiver of the base layer alone does not get.
+fn promises_more(flow: &FlowInfo) -> Option<String> {
+    let promised = Rate::from_bps(flow.contract?.throughput?.agreed as u64);
+    let base = flow.spec.layers.base.mean.rate();
+    (base > Rate::from_bps(0) && promised > base).then(|| {
+        format!(
+            "warning: --profile promises {promised} at least, the base layer takes {base}: receivers whose line has no room for more \
+             layers get less than is promised. Lower the first value of rate_bps to that"
+        )
+    })
 }
 
 /// What is served.
@@ -703,6 +727,30 @@ fn frames(clip: Clip, repeat: bool) -> Box<dyn Iterator<Item = AppFrame> + Send>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_promise_of_more_than_the_base_layer_takes_is_told() {
+        let mut flow = FlowInfo::new(layercast_core::FlowId(1), "talk", "dwp");
+        let promise = |least| {
+            Some(layercast_core::Contract {
+                throughput: Some(layercast_core::Term::agreed(least)),
+                ..layercast_core::Contract::default()
+            })
+        };
+        flow.contract = promise(150e3);
+        // What a live stream takes is not known before it comes.
+        assert_eq!(promises_more(&flow), None);
+        flow.spec.layers.base.mean = layercast_core::CellRate(335);
+        let text = promises_more(&flow).unwrap();
+        assert!(
+            text.contains("promises 150.0 kbit/s at least, the base layer takes 142.0 kbit/s"),
+            "{text}"
+        );
+        flow.contract = promise(140e3);
+        assert_eq!(promises_more(&flow), None);
+        flow.contract = None;
+        assert_eq!(promises_more(&flow), None);
+    }
 
     #[test]
     fn an_option_has_one_value_for_each_name() {

@@ -6,7 +6,7 @@ use layercast_wire::{Carriage, DATAGRAM_PAYLOAD, FlowInfo, MAX_CELL_PAYLOAD, Mar
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::pacing::Pacer;
+use super::pacing::{Pacer, paced};
 use super::parity::ParityConfig;
 use crate::sink::Opener;
 
@@ -182,7 +182,11 @@ impl SourceConfig {
         match self.shaping {
             Shaping::Bucket { b, p } => Some(CellRate(b.saturating_mul(1_000) / p.max(1))),
             Shaping::Rate { .. } => {
-                let spec = &self.advertised_spec();
+                let flow = FlowInfo {
+                    spec: self.advertised_spec(),
+                    ..self.flow.clone()
+                };
+                let spec = &paced(&flow);
                 let pacer = Pacer::new(self.start, spec, spec.flow_id, self.shaping, 1).ok()?;
                 Some(pacer.rate_at(spec.top_level()))
             }

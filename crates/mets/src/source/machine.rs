@@ -26,7 +26,7 @@ use super::adapter::{Announcement, SourceAdapter, Target};
 use super::controls::Controls;
 use super::keyring::{Answer, Keyring, OVERHEAD};
 use super::members::Members;
-use super::pacing::{Pacer, Sent};
+use super::pacing::{Pacer, Sent, paced};
 use super::packets::{Numbered, Numbering, Packetiser, fits};
 use super::parity::Parities;
 use super::{
@@ -166,7 +166,7 @@ impl Source {
             scheduler: FlowScheduler::new(scheduler),
             numbering: Numbering::default(),
             packetiser,
-            pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
+            pacer: Pacer::new(config.start, &paced(&info), flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             drs: drs_of(&info),
             groups: (!spec.composition.is_additive()).then(Default::default),
@@ -199,8 +199,8 @@ impl Source {
             info,
             config,
         };
-        source.info.path_delay_us = source.first_delay(&source.info.spec).as_us();
-        source.info.spread_us = source.pacer.spread(&source.info.spec).as_us();
+        source.info.path_delay_us = source.first_delay(&source.info).as_us();
+        source.info.spread_us = source.pacer.spread(&paced(&source.info)).as_us();
         let flow = Box::new(source.info.clone());
         source.signals.push_back(Signal::Advertise { flow });
         if source.config.registered {

@@ -6,7 +6,7 @@ use layercast_core::{
 use layercast_qos::{
     BucketParams, SerialHead, SerialQueue, Shaper, ShaperConfig, ShaperError, queue_bound,
 };
-use layercast_wire::{ADAPTER_VCI, LinkPdu};
+use layercast_wire::{ADAPTER_VCI, FlowInfo, LinkPdu};
 
 use super::{Shaping, SourceError};
 
@@ -367,6 +367,21 @@ impl Pacer {
     }
 }
 
+/// The specification for the pacer of a flow: its delay bound is that of the contract, if that is less. The contract is what
+/// receivers are promised of the network, which the pacer is the first part of.
+pub(super) fn paced(flow: &FlowInfo) -> FlowSpec {
+    let mut spec = flow.spec.clone();
+    if let Some(term) = flow.contract.and_then(|it| it.delay) {
+        // The cast saturates.
+        let promised = ((term.agreed * 1e3) as u32).max(1);
+        spec.delay_max_ms = match spec.delay_max_ms {
+            0 => promised,
+            bound => bound.min(promised),
+        };
+    }
+    spec
+}
+
 /// The rate at which the largest frame of the base layer leaves in half the delay bound, if at `rate` it takes
 /// most of the bound: a long GOP has a large key frame at a low mean rate.
 fn in_time(spec: &FlowSpec, rate: CellRate) -> CellRate {
@@ -387,7 +402,7 @@ fn in_time(spec: &FlowSpec, rate: CellRate) -> CellRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use layercast_core::LayerRate;
+    use layercast_core::{Contract, LayerRate, Term};
 
     fn spec(burst: [u32; 3]) -> FlowSpec {
         let layer = |mean, burst| LayerRate {
@@ -443,6 +458,28 @@ mod tests {
         assert_eq!(rate(278).0, 1_152);
         assert_eq!(rate(277), (1_733, 139));
         assert_eq!(rate(100), (4_801, 50));
+    }
+
+    #[test]
+    fn the_largest_frame_keeps_the_delay_of_the_contract_too() {
+        let mut flow = FlowInfo::new(FlowId(1), "talk", "dwp");
+        flow.spec = spec([240, 0, 0]);
+        let mut drain = |delay_max_ms, promised: Option<f64>| {
+            flow.spec.delay_max_ms = delay_max_ms;
+            flow.contract = Some(Contract {
+                delay: promised.map(Term::agreed),
+                ..Contract::default()
+            });
+            let (spec, shaping) = (paced(&flow), Shaping::Rate { peak_factor: 2.4 });
+            let pacer = Pacer::new(Time::ZERO, &spec, FlowId(1), shaping, 240).unwrap();
+            pacer.drain(&spec, 240).as_ms()
+        };
+        assert_eq!(drain(300, None), 209);
+        assert_eq!(drain(300, Some(0.28)), 209);
+        // More than three quarters of it: half, and a tick.
+        assert_eq!(drain(300, Some(0.154)), 77);
+        assert_eq!(drain(0, Some(0.154)), 77);
+        assert_eq!(drain(100, Some(0.154)), 50);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use layercast_wire::{FlowInfo, Signal};
 use super::{Phase, Source, drs_of, largest};
 use crate::SourceEvent;
 use crate::manage::{changed, group_info};
+use crate::source::pacing::paced;
 
 /// How long the members may take to agree to a change (specs/mets.md 2.10).
 const PATIENCE: Span = Span::from_secs(5);
@@ -200,8 +201,8 @@ impl Source {
     /// Asks the members for a change.
     pub(super) fn propose(&mut self, now: Time, request: Option<RequestId>, mut flow: FlowInfo) {
         flow.revision = self.info.revision.wrapping_add(1);
-        flow.path_delay_us = self.first_delay(&flow.spec).as_us();
-        flow.spread_us = self.pacer.spread(&flow.spec).as_us();
+        flow.path_delay_us = self.first_delay(&flow).as_us();
+        flow.spread_us = self.pacer.spread(&paced(&flow)).as_us();
         self.changes = self.changes.wrapping_add(1);
         let number = self.changes;
         self.signals.push_back(Signal::Change {
@@ -292,7 +293,7 @@ impl Source {
         let spec = self.info.spec.clone();
         self.scheduler.set_rate(spec.frame_rate, spec.gop_n);
         let largest = largest(&self.packetiser, self.parities.as_ref(), &spec);
-        self.pacer.set_spec(now, &spec, largest);
+        self.pacer.set_spec(now, &paced(&self.info), largest);
         if let Some(parities) = &mut self.parities {
             parities.set_spec(&spec);
         }
@@ -350,8 +351,9 @@ impl Source {
 
     /// Longest the largest base-layer frame takes through the shaper, and a tick of it
     /// (specs/mets.md 2.10).
-    pub(super) fn first_delay(&self, spec: &FlowSpec) -> Span {
-        self.pacer.drain(spec, spec.layers[Layer::Base].burst)
+    pub(super) fn first_delay(&self, flow: &FlowInfo) -> Span {
+        let spec = paced(flow);
+        self.pacer.drain(&spec, spec.layers[Layer::Base].burst)
     }
 
     /// Periodic signals and alarms of the server (specs/mets.md 2.9).
