@@ -52,70 +52,76 @@ const REORDERS: &str = r#"
     # more
 "#;
 
+/// What RACK-TLP makes of this jitter, over some seeds, beside three duplicates: at most one segment in a thousand is sent again.
+fn is_no_loss(jitter: &str, timestamps: bool, least_bps: f64) {
+    for seed in 1..5 {
+        let scenario = REORDERS
+            .replace("4ms", jitter)
+            .replace("seed = 5", &format!("seed = {seed}"));
+        let scenario = format!("{scenario}\n    timestamps = {timestamps}\n");
+        let [old, new] = beside(&scenario, "recovery = \"rack\"").map(|it| it.flows[0].clone());
+        assert!(old.fast_retransmits > 15, "{old:?}");
+        assert!(1_000 * new.retransmitted <= new.sent, "{new:?}");
+        assert!(new.timeouts == 0 && new.goodput_bps > least_bps, "{new:?}");
+        assert!(new.goodput_bps > 1.3 * old.goodput_bps, "{new:?} {old:?}");
+    }
+}
+
 #[test]
 fn reordering_is_no_loss() {
-    let [old, new] = beside(REORDERS, "recovery = \"rack\"").map(|it| it.flows[0].clone());
-    assert!(old.fast_retransmits > 20, "{old:?}");
-    assert_eq!((new.retransmitted, new.timeouts), (0, 0), "{new:?}");
-    assert!(new.goodput_bps > 1.3 * old.goodput_bps, "{new:?} {old:?}");
+    is_no_loss("4ms", true, 18e6);
 }
 
 /// Reordering beyond a quarter of the round trip: duplicates that the receiver reports make the window wider (RFC 8985 6.2, step 4).
 #[test]
 fn reordering_beyond_the_window_makes_it_wider() {
     for timestamps in [true, false] {
-        let scenario = REORDERS.replace("4ms", "16ms");
-        let scenario = format!("{scenario}\n    timestamps = {timestamps}\n");
-        let [old, new] = beside(&scenario, "recovery = \"rack\"").map(|it| it.flows[0].clone());
-        assert_eq!((new.retransmitted, new.timeouts), (0, 0), "{new:?}");
-        assert!(new.goodput_bps > 15e6, "{new:?}");
-        assert!(old.goodput_bps < 3e6, "{old:?}");
+        is_no_loss("16ms", timestamps, 15e6);
     }
 }
 
-/// A single connection over a path with a queue of twice what it holds.
-const OVERSHOOTS: &str = r#"
-    schema = "internet/1"
-    name = "overshoots"
-    run = { duration = "3s", seed = 5 }
-    topology = { kind = "dumbbell", pairs = 1, access = { rate = "1 Gbit/s", delay = "1ms" }, trunk = { rate = "50 Mbit/s", delay = "24ms", queue = "430 packets" } }
-    flow = [{ name = "bulk", from = "left1", to = "right1" }]
-    [tcp.default]
-    variant = "cubic"
-    send_buffer = "8 MiB"
-    recv_buffer = "8 MiB"
-    # more
-"#;
-
+/// Losses on a path that reorders across several round trips: each transfer ends, since a timer runs as long as anything is missing.
 #[test]
-fn the_first_slow_start_overflows_the_queue_less() {
-    let [old, new] = beside(OVERSHOOTS, "slow_start = \"hystart++\"").map(|it| {
-        let trunk = it.queues.iter().find(|it| it.name == "left->right");
-        (trunk.unwrap().dropped_full, it.flows[0].goodput_bps)
-    });
-    assert!(old.0 > 200, "{old:?}");
-    assert!(new.0 < old.0 / 2, "{new:?} {old:?}");
-    assert!(new.1 > 0.95 * old.1, "{new:?} {old:?}");
+fn every_transfer_ends_on_a_path_that_loses_and_reorders() {
+    for more in ["frto = false", "frto = true", "recovery = \"rack\""] {
+        let report = run(&format!(
+            r#"
+            schema = "internet/1"
+            name = "lossy"
+            run = {{ duration = "600s" }}
+            tcp.default = {{ profile = "modern", {more} }}
+            [topology]
+            kind = "star"
+            hosts = 20
+            access = {{ rate = "100 Mbit/s", delay = "2ms", queue = "50 packets", loss = 0.05, jitter = {{ uniform = "100ms" }}, reorder = true }}
+            [[generate]]
+            flows = 1500
+            gap = "exp(5ms)"
+            from = ["host{{1..20}}"]
+            sizes = "exp(30000) B"
+            "#
+        ));
+        let generator = &report.generators[0];
+        assert_eq!(
+            (generator.started, generator.completed),
+            (1_500, 1_500),
+            "{more}"
+        );
+    }
 }
 
+/// Acknowledgements that overtake each other have old timestamps. Each is no reason for another one: both ends would answer without end.
 #[test]
-fn what_does_not_go_together_is_said() {
-    let error = |line: &str| {
-        let text = SHORT.replace("# more", line);
-        let scenario = Scenario::from_toml(&text, Path::new(".")).unwrap();
-        scenario.resolve().unwrap_err().to_string()
-    };
-    let said = error("sack = false\n    recovery = \"rack\"");
-    assert!(
-        said.contains("tcp.default.recovery: RACK needs sack = true"),
-        "{said}"
-    );
-    let text = SHORT.replace("\"cubic\"", "\"linux\"");
-    let scenario = text.replace("# more", "slow_start = \"hystart++\"");
-    let scenario = Scenario::from_toml(&scenario, Path::new(".")).unwrap();
-    let said = scenario.resolve().unwrap_err().to_string();
-    assert!(
-        said.contains("tcp.default.slow_start: HyStart++ needs"),
-        "{said}"
-    );
+fn acknowledgements_do_not_answer_each_other() {
+    let report = run(r#"
+        schema = "internet/1"
+        name = "storm"
+        run = { duration = "3s" }
+        host = [{ name = "a" }, { name = "b" }]
+        link = [{ ends = ["a", "b"], rate = "1 Gbit/s", delay = "1ms", duplicate = 1.0, jitter = { uniform = "50ms" }, reorder = true }]
+        flow = [{ from = "a", to = "b", bytes = "400 kB", established = true }]
+        "#);
+    assert!(report.flows[0].completed.is_some());
+    let sent: u64 = report.queues.iter().map(|it| it.sent).sum();
+    assert!(sent < 5_000, "{sent}");
 }

@@ -281,9 +281,10 @@ impl Connection {
                 self.front = self.resent <= self.una;
                 if let Some(rack) = &self.rack {
                     self.front = Connection::is_front_lost(rack, self.una);
-                    if !self.front {
-                        self.timers.rexmt = rexmt;
-                    }
+                }
+                if !self.front {
+                    // Nothing may leave: without the timer a retransmission that was lost would be the end.
+                    self.timers.rexmt = rexmt;
                 }
                 (self.resent, self.rescued) = (self.resent.max(self.una), false);
             }

@@ -241,7 +241,14 @@ impl Connection {
             return false;
         }
         let may_have_wrapped = now.since(self.ts_recent_at) >= STAMP_LIFE;
-        self.ack_now |= !may_have_wrapped;
+        if !may_have_wrapped {
+            // An acknowledgement that was overtaken needs no answer: both ends would answer each other's without end where
+            // acknowledgements are reordered and duplicated (Linux: `tcp_disordered_ack`, `tcp_oow_rate_limited`).
+            match segment.seq_len() > 0 {
+                true => self.ack_now = true,
+                false => self.challenge(now),
+            }
+        }
         may_have_wrapped
     }
 
