@@ -75,7 +75,13 @@ pub enum ChannelError {
     /// The neighbour does not answer, although the connection stands.
     #[error("said nothing for {} s: it was stopped, or its host has no time for it", DEAD_AFTER.as_secs())]
     Silent,
+    /// The neighbour asks again and again whether this node still runs.
+    #[error("sends more than {MOST_PULSES} pings and answers to pings a second")]
+    Pings,
 }
+
+/// Questions whether the other end runs, and answers to them, that a neighbour may send in a second; it has reason for one or two.
+pub(crate) const MOST_PULSES: u32 = 16;
 
 /// What the loss of a connection is called.
 const LOST: &str = "connection lost";

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
+use crate::channel::{ChannelError, MOST_PULSES, SignalChannel, SignalReceiver, SignalSender};
 use crate::error::CallError;
 use crate::hello::Hello;
 use crate::pulse::Pulse;
@@ -286,6 +286,7 @@ impl Connection {
         receiver: &mut R,
         pulse: &Pulse,
     ) -> Result<(), ChannelError> {
+        let (mut pulses, mut second) = (0, Instant::now());
         loop {
             let before = receiver.malformed();
             let received = pulse.hear(receiver.recv()).await;
@@ -294,6 +295,14 @@ impl Connection {
                 return Ok(());
             };
             if pulse.takes(&signal) {
+                // The node does not see these, so that its queue does not slow the sender down.
+                if second.elapsed() >= Duration::from_secs(1) {
+                    (pulses, second) = (0, Instant::now());
+                }
+                pulses += 1;
+                if pulses > MOST_PULSES {
+                    return Err(ChannelError::Pings);
+                }
                 continue;
             }
             if self

@@ -45,6 +45,8 @@ pub struct SwitchReport {
     pub unknown_types: u64,
     /// Starts of a frame without the end of the frame before, at the media selector.
     pub resyncs: u64,
+    /// Answers of members that went beyond what the flow offers: what is offered was agreed.
+    pub clipped_answers: u64,
     /// Fast starts: receivers that joined between two GOP starts and got the running GOP.
     pub fast_starts: u64,
     /// Receivers that joined between two GOP starts and begin with the next one: the running GOP would reach them too late, or

@@ -144,6 +144,7 @@ pub const GROUPS: &[Group] = &[
             counter("layercast_node_copied_units", &[SWITCH, &[Key("copies")]], "Copies of data units towards ports"),
             counter("layercast_node_unwanted_units", &[SWITCH, &[Key("unwanted")]], "Data units without a member behind this node"),
             counter("layercast_node_resyncs", &[SWITCH, &[Key("resyncs")]], "Starts of a frame without the end of the frame before"),
+            counter("layercast_node_clipped_answers", &[SWITCH, &[Key("clipped_answers")]], "Answers of members that went beyond what the flow offers"),
             counter("layercast_node_fast_starts", &[SWITCH, &[Key("fast_starts")]], "Receivers that got the running GOP when they joined"),
             counter("layercast_node_fast_starts_skipped", &[SWITCH, &[Key("fast_starts_skipped")]], "Receivers that joined between two GOP starts and begin with the next one"),
             counter("layercast_node_fast_start_units", &[SWITCH, &[Key("fast_start_units")]], "Data units sent for fast starts"),

@@ -72,6 +72,7 @@ impl SwitchStats {
             rejected_pdus: self.rejected_pdus,
             unknown_types: self.unknown_types,
             resyncs: self.resyncs,
+            clipped_answers: self.clipped_answers,
             fast_starts: self.fast_starts,
             fast_starts_skipped: self.fast_starts_skipped,
             fast_start_units: self.fast_start_units,

@@ -190,6 +190,26 @@ async fn a_caller_without_hello_hears_what_was_expected() {
     assert_eq!(bench.heard().await, None, "and nothing more");
 }
 
+/// A node does not see pings, so that nothing but a bound keeps a flood of them from taking its time.
+#[tokio::test]
+async fn a_flood_of_pings_ends_the_connection() {
+    for signal in [Signal::Ping, Signal::Pong] {
+        let mut bench = bench(false, None);
+        bench.greet(&hello(9, None)).await;
+        drop(bench.opened().await);
+        let line = signal.to_line().unwrap();
+        bench.say(&line.repeat(MOST_PULSES as usize)).await;
+        bench.say(&Signal::ListFlows.to_line().unwrap()).await;
+        let said = bench.event().await;
+        assert!(matches!(said, PeerEvent::Signal { .. }), "{said:?}");
+        bench.say(&line).await;
+        match bench.event().await {
+            PeerEvent::Closed { reason, .. } => assert!(reason.contains("16 pings"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn signals_go_both_ways_in_order_until_we_hang_up() {
     let mut bench = bench(false, None);
