@@ -196,7 +196,7 @@ async fn a_flood_of_pings_ends_the_connection() {
     for signal in [Signal::Ping, Signal::Pong] {
         let mut bench = bench(false, None);
         bench.greet(&hello(9, None)).await;
-        drop(bench.opened().await);
+        let _newcomer = bench.opened().await;
         let line = signal.to_line().unwrap();
         bench.say(&line.repeat(MOST_PULSES as usize)).await;
         bench.say(&Signal::ListFlows.to_line().unwrap()).await;
