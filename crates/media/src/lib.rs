@@ -75,8 +75,8 @@ pub use rtp::{
 };
 pub use synthetic::Synthetic;
 pub use ts::{
-    AccessUnit, AccessUnits, Rendition, RenditionId, RenditionNote, Renditions, StreamChange,
-    StreamState, TS_PACKET, TsMux, TsSplitter, TsStats, TsWriter, UnitKind, VideoCodec,
-    codec_parameter, has_aac, nal_units, video_programs,
+    AacConfig, AccessUnit, AccessUnits, AdtsHeader, Rendition, RenditionId, RenditionNote,
+    Renditions, StreamChange, StreamState, TS_PACKET, TsMux, TsSplitter, TsStats, TsWriter,
+    UnitKind, VideoCodec, codec_parameter, has_aac, nal_units, video_programs,
 };
 pub use writer::{StreamWriter, WriterStats};

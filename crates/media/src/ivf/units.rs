@@ -33,12 +33,13 @@ impl IvfUnits {
     /// Takes octets of the stream; `out` gets the pictures that they complete. What is none is skipped up to the next header.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<AccessUnit>) {
         self.rest.extend_from_slice(bytes);
-        let rest = std::mem::take(&mut self.rest);
-        let mut data = &rest[..];
-        while let Some(taken) = self.take(data, out) {
-            data = &data[taken..];
+        let mut rest = std::mem::take(&mut self.rest);
+        let mut used = 0;
+        while let Some(taken) = self.take(&rest[used..], out) {
+            used += taken;
         }
-        self.rest = data.to_vec();
+        rest.drain(..used);
+        self.rest = rest;
     }
 
     /// Takes a header or a picture; gives its octets. `None` if it is not whole.

@@ -1,5 +1,6 @@
 //! Access units and frames of sound out of a transport stream, for decoders that take no container.
 
+use super::adts::{AacConfig, AdtsHeader};
 use super::codec::VideoCodec;
 use super::packet::{Packet, TS_PACKET};
 use super::pes::PesHeader;
@@ -16,8 +17,6 @@ const ADTS: u8 = 0x0F;
 const OTHER_SOUND: [u8; 5] = [0x03, 0x04, 0x11, 0x81, 0x87];
 /// Ticks of time stamps in a second.
 const HZ: u64 = 90_000;
-/// Samples of an AAC frame.
-const AAC_SAMPLES: u64 = 1_024;
 
 /// What a decoder is given at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -221,8 +220,8 @@ impl AccessUnits {
         self.heard.extend_from_slice(payload);
         let mut own = own.map(|pts| (begins, pts));
         let mut at = 0;
-        while let Some(adts) = Adts::find(&self.heard[at..]) {
-            let start = at + adts.skipped;
+        while let Some((skipped, adts)) = AdtsHeader::find(&self.heard[at..]) {
+            let start = at + skipped;
             if self.heard.len() < start + adts.len {
                 at = start;
                 break;
@@ -233,15 +232,15 @@ impl AccessUnits {
             if let Some(pts) = self.sound_at {
                 out.push(AccessUnit {
                     kind: UnitKind::Sound {
-                        rate: adts.rate,
-                        channels: adts.channels,
+                        rate: adts.config.rate(),
+                        channels: adts.config.channels,
                     },
                     pts,
                     dts: pts,
                     is_key: true,
                     data: self.heard[start..start + adts.len].to_vec(),
                 });
-                let next = pts + AAC_SAMPLES * HZ / u64::from(adts.rate);
+                let next = pts + AacConfig::SAMPLES * HZ / u64::from(adts.config.rate());
                 self.sound_at = Some(next & ((1 << 33) - 1));
             }
             at = start + adts.len;
@@ -254,39 +253,6 @@ impl AccessUnits {
         if self.heard.len() > MAX_GATHERED {
             self.heard.clear();
         }
-    }
-}
-
-/// The header of a frame of AAC (ISO/IEC 13818-7, 6.2).
-struct Adts {
-    /// Octets before it that are none of a frame.
-    skipped: usize,
-    /// Octets of the frame with its header.
-    len: usize,
-    rate: u32,
-    channels: u8,
-}
-
-impl Adts {
-    /// The first header in `data`.
-    fn find(data: &[u8]) -> Option<Adts> {
-        const RATES: [u32; 13] = [
-            96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025,
-            8_000, 7_350,
-        ];
-        data.windows(7).enumerate().find_map(|(skipped, it)| {
-            let is_header = it[0] == 0xFF && it[1] & 0xF6 == 0xF0;
-            let rate = RATES.get(usize::from(it[2] >> 2 & 15)).copied();
-            let len =
-                usize::from(it[3] & 3) << 11 | usize::from(it[4]) << 3 | usize::from(it[5] >> 5);
-            let channels = (it[2] & 1) << 2 | it[3] >> 6;
-            (is_header && len > 7).then_some(Adts {
-                skipped,
-                len,
-                rate: rate?,
-                channels,
-            })
-        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! layered frames, writing what a receiver got, and putting elementary video into one.
 
 mod access;
+mod adts;
 mod assembly;
 mod beside;
 mod closer;
@@ -26,6 +27,7 @@ mod video;
 mod writer;
 
 pub use access::{AccessUnit, AccessUnits, UnitKind, codec_parameter, nal_units};
+pub use adts::{AacConfig, AdtsHeader};
 pub use codec::VideoCodec;
 pub use contents::DataStream;
 pub use mux::TsMux;

@@ -6,11 +6,11 @@ mod tests;
 mod tracks;
 
 use bytes::Bytes;
-use layercast_media::av1_sample;
+use layercast_media::{AacConfig, av1_sample};
 use mp4_atom::{Encode, Mfhd, Moof, Tfdt, Tfhd, Traf, Trak, Trun, TrunEntry};
 
 use crate::message::{Chunk, VideoInfo};
-use tracks::{Adts, av1_track, first_segment, h264};
+use tracks::{aac, av1_track, first_segment, h264, sound_track};
 
 /// Ticks of time stamps in a second.
 const HZ: u32 = 1_000_000;
@@ -27,8 +27,6 @@ const SYNC: u32 = 0x0200_0000;
 const DEPENDS: u32 = 0x0101_0000;
 /// A step of this much, or one back, is another time line.
 const JUMP_US: i64 = 10_000_000;
-/// Samples of a frame of AAC.
-const SAMPLES: u64 = 1_024;
 
 /// Makes the segments of one viewer.
 #[derive(Debug, Default)]
@@ -37,7 +35,7 @@ pub struct Mp4 {
     origin_us: Option<i64>,
     /// What the viewer knows of the video and of sound.
     video: Option<Trak>,
-    sound: Option<Adts>,
+    sound: Option<AacConfig>,
     sequence: u32,
     /// When the last picture was decoded, and a duration of pictures that covers the last steps.
     decoded_us: Option<i64>,
@@ -119,16 +117,16 @@ impl Mp4 {
         if (chunk.time_us - last).abs() > JUMP_US {
             return None;
         }
-        let (adts, data) = Adts::split(chunk.unit())?;
+        let (config, data) = aac(chunk.unit())?;
         let mut start = None;
-        if self.sound != Some(adts) {
-            start = Some(first_segment(adts.track())?);
-            self.sound = Some(adts);
+        if self.sound != Some(config) {
+            start = Some(first_segment(sound_track(config))?);
+            self.sound = Some(config);
         }
         let sample = Sample {
             decode_us: chunk.time_us - origin,
             after_us: 0,
-            duration: (SAMPLES * u64::from(HZ) / u64::from(adts.rate())) as u32,
+            duration: (AacConfig::SAMPLES * u64::from(HZ) / u64::from(config.rate())) as u32,
             flags: SYNC,
             data: data.to_vec(),
         };

@@ -1,6 +1,6 @@
 //! What decoders have to know of a track before its first fragment.
 
-use layercast_media::{Av1Config, nal_units};
+use layercast_media::{AacConfig, AdtsHeader, Av1Config, nal_units};
 use mp4_atom::esds::{DecoderConfig, DecoderSpecific, EsDescriptor, SLConfig};
 use mp4_atom::{
     Audio, Av01, Av1c, Avc1, Avcc, AvccExt, Codec, Dinf, Dref, DrefEntry, Encode, Esds, FourCC,
@@ -15,14 +15,6 @@ use crate::message::{Chunk, VideoInfo};
 const SPS: u8 = 7;
 const PPS: u8 = 8;
 const DELIMITER: u8 = 9;
-
-/// The header of a frame of AAC (ISO/IEC 13818-7, 6.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Adts {
-    object: u8,
-    frequency: u8,
-    channels: u8,
-}
 
 fn put_new(nal: &[u8], to: &mut Vec<Vec<u8>>) {
     if !to.iter().any(|it| it == nal) {
@@ -188,69 +180,51 @@ fn video_track(codec: Codec, tkhd: Tkhd) -> Trak {
     track(b"vide", tkhd, minf)
 }
 
-impl Adts {
-    const RATES: [u32; 13] = [
-        96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025,
-        8_000, 7_350,
-    ];
+/// Splits a frame of AAC from its header.
+pub(super) fn aac(frame: &[u8]) -> Option<(AacConfig, &[u8])> {
+    let adts = AdtsHeader::read(frame).filter(|it| it.config.channels > 0)?;
+    Some((adts.config, frame.get(adts.header..)?))
+}
 
-    /// Splits a frame from its header.
-    pub(super) fn split(frame: &[u8]) -> Option<(Adts, &[u8])> {
-        let header: &[u8; 7] = frame.first_chunk()?;
-        let adts = Adts {
-            object: (header[2] >> 6) + 1,
-            frequency: header[2] >> 2 & 15,
-            channels: (header[2] & 1) << 2 | header[3] >> 6,
-        };
-        let is_read = header[0] == 0xFF && header[1] & 0xF6 == 0xF0;
-        let len = if header[1] & 1 == 1 { 7 } else { 9 };
-        let is_known = usize::from(adts.frequency) < Adts::RATES.len() && adts.channels > 0;
-        (is_read && is_known).then_some((adts, frame.get(len..)?))
-    }
-
-    pub(super) fn rate(self) -> u32 {
-        Adts::RATES[usize::from(self.frequency)]
-    }
-
-    pub(super) fn track(self) -> Trak {
-        let es_desc = EsDescriptor {
-            es_id: 1,
-            dec_config: DecoderConfig {
-                // Audio of ISO/IEC 14496-3.
-                object_type_indication: 0x40,
-                stream_type: 5,
-                dec_specific: Some(DecoderSpecific {
-                    profile: self.object,
-                    freq_index: self.frequency,
-                    chan_conf: self.channels,
-                    raw: Vec::new(),
-                }),
-                ..DecoderConfig::default()
-            },
-            sl_config: SLConfig::default(),
-            ..EsDescriptor::default()
-        };
-        let mp4a = Mp4a {
-            audio: Audio {
-                data_reference_index: 1,
-                channel_count: self.channels.into(),
-                sample_size: 16,
-                sample_rate: u16::try_from(self.rate()).unwrap_or(0).into(),
-            },
-            esds: Esds { es_desc },
-            btrt: None,
-            taic: None,
-        };
-        let minf = Minf {
-            smhd: Some(Smhd::default()),
-            dinf: here(),
-            stbl: samples(mp4a.into()),
-            ..Minf::default()
-        };
-        let tkhd = Tkhd {
-            volume: 1.into(),
-            ..Tkhd::default()
-        };
-        track(b"soun", tkhd, minf)
-    }
+/// The track of frames of AAC.
+pub(super) fn sound_track(aac: AacConfig) -> Trak {
+    let es_desc = EsDescriptor {
+        es_id: 1,
+        dec_config: DecoderConfig {
+            // Audio of ISO/IEC 14496-3.
+            object_type_indication: 0x40,
+            stream_type: 5,
+            dec_specific: Some(DecoderSpecific {
+                profile: aac.object,
+                freq_index: aac.frequency,
+                chan_conf: aac.channels,
+                raw: Vec::new(),
+            }),
+            ..DecoderConfig::default()
+        },
+        sl_config: SLConfig::default(),
+        ..EsDescriptor::default()
+    };
+    let mp4a = Mp4a {
+        audio: Audio {
+            data_reference_index: 1,
+            channel_count: aac.channels.into(),
+            sample_size: 16,
+            sample_rate: u16::try_from(aac.rate()).unwrap_or(0).into(),
+        },
+        esds: Esds { es_desc },
+        btrt: None,
+        taic: None,
+    };
+    let minf = Minf {
+        smhd: Some(Smhd::default()),
+        dinf: here(),
+        stbl: samples(mp4a.into()),
+        ..Minf::default()
+    };
+    let tkhd = Tkhd {
+        volume: 1.into(),
+        ..Tkhd::default()
+    };
+    track(b"soun", tkhd, minf)
 }
