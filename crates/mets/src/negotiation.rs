@@ -1,8 +1,8 @@
 //! What a member answers to the contract that a flow offers, and what is agreed (specs/user-to-user-qos.md 2.4).
 //!
-//! An offer has for each parameter the worst value that the source stands for, and the best one: the interval in which both
-//! meet. The member answers with the advertisement at hand, so the answer travels in its join and the agreement in
-//! the answer to that. The node to which the member is attached agrees in the name of the source: the offer says all that it takes.
+//! An offer is an interval for each parameter, from the worst value that the source guarantees to the best one; what is agreed lies
+//! within it. The member knows the offer from the advertisement, so that its answer travels in the join and the agreement in the
+//! answer to the join. The node to which the member is attached agrees in the name of the source.
 
 use layercast_core::{
     CellRate, Contract, FlowSpec, Level, Mediation, Parameter, Refusal, Resource,

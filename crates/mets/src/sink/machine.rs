@@ -259,12 +259,20 @@ impl Sink {
     }
 
     fn join(&mut self, now: Time) {
-        let Some((flow, epoch)) = self.flow.as_ref().map(|flow| (flow.id, flow.epoch)) else {
+        if self.flow.is_none() {
             return;
-        };
+        }
         self.stats.joins += 1;
         self.session = Session::Joining {
             retry: now.saturating_add(JOIN_RETRY),
+        };
+        self.ask_to_join(now, self.active.is_some());
+    }
+
+    /// Asks for the flow; `again` if it is joined: with a new proof, or another answer to the offered contract.
+    fn ask_to_join(&mut self, now: Time, again: bool) {
+        let Some((flow, epoch)) = self.flow.as_ref().map(|flow| (flow.id, flow.epoch)) else {
+            return;
         };
         let proof = self.proof_to_join(now);
         self.signals.push_back(Signal::Join {
@@ -273,7 +281,7 @@ impl Sink {
             member: self.member(),
             level: self.level_wanted(),
             proof,
-            again: self.active.is_some(),
+            again,
             answer: self.answer(),
         });
     }

@@ -1,5 +1,6 @@
 //! Anything may come from the network: no panic, no unbounded memory, and the flow continues.
 
+use crate::bounds::bounds;
 use crate::common::*;
 use bytes::Bytes;
 use layercast_core::{
@@ -8,9 +9,9 @@ use layercast_core::{
 };
 use layercast_mets::{PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SourceInput};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Agreed, Bounds, Carriage, Cell, Control, Downward, Flags, FlowEnd,
-    FrameType, LinkPdu, Member, MemberReport, MetsHeader, MetsPacket, Passing, Payload, Pti,
-    Refusal, Resource, Signal, Sound, Upward, Waited, decode_datagram,
+    AdapterKind, AdapterMsg, Agreed, Carriage, Cell, Control, Downward, Flags, FlowEnd, FrameType,
+    LinkPdu, Member, MemberReport, MetsHeader, MetsPacket, Passing, Payload, Pti, Refusal,
+    Resource, Signal, Sound, Upward, Waited, decode_datagram,
 };
 use proptest::prelude::*;
 
@@ -139,20 +140,6 @@ fn member() -> impl Strategy<Value = Member> {
         name: format!("m{n}"),
         id: NodeId(n),
     })
-}
-
-/// Bounds as only a peer of ours makes them: any finite values.
-fn bounds() -> impl Strategy<Value = Option<Box<Bounds>>> {
-    let pair = || proptest::option::of([0.0..1e13, 0.0..1e13]);
-    let all = (pair(), pair(), pair(), pair());
-    proptest::option::of(all.prop_map(|(throughput, delay, jitter, error_rate)| {
-        Box::new(Bounds {
-            throughput,
-            delay,
-            jitter,
-            error_rate,
-        })
-    }))
 }
 
 fn signal() -> impl Strategy<Value = Signal> {

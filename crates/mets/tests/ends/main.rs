@@ -1,6 +1,8 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
 mod adaptation;
+#[path = "../common/bounds.rs"]
+mod bounds;
 mod common;
 mod control;
 mod delivery;

@@ -1,6 +1,7 @@
 //! How the advertisements of a flow go, with a core switch and without, and when joins follow them.
 
 use crate::common::bench::{A, B, Bench, UP, adverts, bench, idle, member, plain, signals_to};
+use crate::common::join_ack;
 use layercast_core::{Level, PortId};
 use layercast_mets::switch::{SwitchConfig, SwitchTransmit};
 use layercast_wire::{Carriage, Epoch, FlowInfo, Signal, Via};
@@ -118,15 +119,7 @@ fn joins_wait_until_the_flow_comes_by_way_of_its_core() {
     let flows = vec![listed];
     assert_eq!(signals_to(&out, A), [&Signal::Flows { flows }]);
     let (flow, vci, level) = (bench.info.id, 101, Level::BASE);
-    let out = bench.signal(
-        B,
-        Signal::JoinAck {
-            flow,
-            vci,
-            level,
-            agreed: None,
-        },
-    );
+    let out = bench.signal(B, join_ack(flow, vci, level));
     assert!(matches!(signals_to(&out, A)[..], [Signal::JoinAck { .. }]));
 }
 

@@ -1,7 +1,9 @@
 //! Any input on any port in any order: nothing panics, nothing grows without bound, and what was
 //! promised stays promised.
 
+use crate::bounds::bounds;
 use crate::common::ends::{Source, message, packet};
+use crate::common::join_ack;
 use layercast_core::{
     CellRate, FlowId, GroupId, Layer, Level, LevelSet, Machine, Mediation, NodeId, Off, PortId,
     Rate, Serial, Span, Time,
@@ -9,9 +11,8 @@ use layercast_core::{
 use layercast_link::QueueConfig;
 use layercast_mets::switch::{PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit};
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, Agreed, Bounds, Carriage, Cell, Control, Downward,
-    FlowInfo, FrameType, LinkPdu, Mark, Member, MemberReport, Pti, Refusal, Resource, Signal,
-    Upward,
+    ADAPTER_VCI, AdapterKind, AdapterMsg, Agreed, Carriage, Cell, Control, Downward, FlowInfo,
+    FrameType, LinkPdu, Mark, Member, MemberReport, Pti, Refusal, Resource, Signal, Upward,
 };
 use proptest::prelude::*;
 
@@ -46,20 +47,6 @@ fn member() -> impl Strategy<Value = Member> {
 
 fn level() -> impl Strategy<Value = Level> {
     (0u8..3).prop_map(|n| Level::new(n).unwrap())
-}
-
-/// Bounds as only a peer of ours makes them: any finite values.
-fn bounds() -> impl Strategy<Value = Option<Box<Bounds>>> {
-    let pair = || proptest::option::of([0.0..1e13, 0.0..1e13]);
-    let all = (pair(), pair(), pair(), pair());
-    proptest::option::of(all.prop_map(|(throughput, delay, jitter, error_rate)| {
-        Box::new(Bounds {
-            throughput,
-            delay,
-            jitter,
-            error_rate,
-        })
-    }))
 }
 
 fn signal() -> impl Strategy<Value = Signal> {
@@ -271,15 +258,7 @@ fn sensible() -> impl Strategy<Value = Vec<SwitchInput>> {
                     answer: None,
                 },
             ),
-            2 => signal(
-                upstream,
-                Signal::JoinAck {
-                    flow,
-                    vci: 100 + index as u16,
-                    level,
-                    agreed: None,
-                },
-            ),
+            2 => signal(upstream, join_ack(flow, 100 + index as u16, level)),
             3 => adapter(down, AdapterKind::Res),
             4 => adapter(upstream, AdapterKind::Adapt),
             5 => vec![

@@ -2,7 +2,7 @@
 
 use crate::common::bench::{A, B, Bench, UP, bench, member, plain, signals_to};
 use crate::common::ends::{Source, message};
-use crate::common::ms;
+use crate::common::{join_ack, ms};
 use layercast_core::{
     CellRate, FlowId, Layer, Level, Machine, NodeId, Observer, PortId, Rate, Record, Serial, Span,
     Time,
@@ -355,18 +355,7 @@ fn media_that_overtake_the_answer_to_a_join_are_the_answer() {
     );
     // The answer itself changes nothing more.
     let (flow, level) = (bench.info.id, Level::BASE);
-    assert_eq!(
-        bench.signal(
-            UP,
-            Signal::JoinAck {
-                flow,
-                vci: 64,
-                level,
-                agreed: None,
-            }
-        ),
-        []
-    );
+    assert_eq!(bench.signal(UP, join_ack(flow, 64, level)), []);
     // A source of this node sends in any case: its media are no answer.
     let local = PortId::LOCAL;
     let mut source = Source::canyon(2, Carriage::Datagrams);
@@ -396,15 +385,7 @@ fn headroom_costs_no_level_that_the_stream_as_measured_fits() {
         let join = bench.join_of(Epoch(1));
         bench.signal(A, join);
         let (flow, vci) = (bench.info.id, 64);
-        bench.signal(
-            UP,
-            Signal::JoinAck {
-                flow,
-                vci,
-                level: Level::BASE,
-                agreed: None,
-            },
-        );
+        bench.signal(UP, join_ack(flow, vci, Level::BASE));
         bench.adapter(A, AdapterKind::Res, 1, 1, 2);
         bench.run(ms(300));
         bench.adapter(UP, AdapterKind::Adapt, 1, 9, 2);
@@ -595,15 +576,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 answer: None,
             },
         ),
-        signal(
-            UP,
-            Signal::JoinAck {
-                flow,
-                vci: 64,
-                level,
-                agreed: None,
-            },
-        ),
+        signal(UP, join_ack(flow, 64, level)),
         signal(
             B,
             Signal::Join {
@@ -725,15 +698,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
     bench.give(SwitchInput::PortUp { port: UP });
     let flow = bench.info.id;
     let (vci, level) = (101, Level::BASE);
-    bench.signal(
-        UP,
-        Signal::JoinAck {
-            flow,
-            vci,
-            level,
-            agreed: None,
-        },
-    );
+    bench.signal(UP, join_ack(flow, vci, level));
     // Before it has said anything, another base layer takes room.
     let guest = Source::canyon(2, Carriage::Datagrams).info;
     let (id, member) = (guest.id, member(2));
@@ -752,15 +717,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
         },
     );
     let vci = 102;
-    let mut out = bench.signal(
-        UP,
-        Signal::JoinAck {
-            flow: id,
-            vci,
-            level,
-            agreed: None,
-        },
-    );
+    let mut out = bench.signal(UP, join_ack(id, vci, level));
     assert_eq!(bench.level(A), Some(1));
     out.extend(bench.run(ms(310)));
     let said = out.iter().find_map(|out| match out {

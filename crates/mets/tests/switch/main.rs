@@ -2,6 +2,8 @@
 
 mod admission;
 mod alternative;
+#[path = "../common/bounds.rs"]
+mod bounds;
 mod carried;
 mod common;
 mod cores;

@@ -2,6 +2,7 @@
 
 use crate::common::bench::{A, Bench, UP, idle, member, plain, signals_to};
 use crate::common::ends::Source;
+use crate::common::join_ack;
 use layercast_core::{CellRate, FlowId, Level, Machine, Off, PortId, Rate, Span, Time};
 use layercast_link::{LatePromise, MeasuredStats};
 use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchEvent, SwitchInput};
@@ -56,15 +57,7 @@ fn admit(bench: &mut Bench, id: u32, again: bool) -> Option<Refusal> {
             _ => None,
         });
     let (flow, vci, level) = (FlowId(id), 100 + id as u16, Level::BASE);
-    bench.signal(
-        UP,
-        Signal::JoinAck {
-            flow,
-            vci,
-            level,
-            agreed: None,
-        },
-    );
+    bench.signal(UP, join_ack(flow, vci, level));
     refusal
 }
 

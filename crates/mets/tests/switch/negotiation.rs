@@ -5,6 +5,7 @@ use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_wire::{AdapterKind, Agreed, Bounds, Carriage, Epoch, Signal};
 
 use crate::common::bench::*;
+use crate::common::join_ack;
 
 /// A switch that knows a flow whose delay of 300 to 50 ms is negotiated.
 fn negotiating(port: PortConfig) -> Bench {
@@ -36,12 +37,7 @@ fn join(bench: &Bench, id: u32, answer: Option<Bounds>) -> Signal {
 }
 
 fn ack(bench: &Bench) -> Signal {
-    Signal::JoinAck {
-        flow: bench.info.id,
-        vci: 101,
-        level: Level::BASE,
-        agreed: None,
-    }
+    join_ack(bench.info.id, 101, Level::BASE)
 }
 
 fn agreed(signals: &[&Signal]) -> Vec<Option<Agreed>> {

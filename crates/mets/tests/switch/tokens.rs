@@ -1,7 +1,7 @@
 //! Tokens: which members may join, under what name, and up to which level.
 
 use crate::common::ends::{Source, message};
-use crate::common::{link, ms};
+use crate::common::{join_ack, link, ms};
 use layercast_core::{FlowId, Level, Machine, NodeId, Off, PortId, Serial, Time};
 use layercast_mets::switch::{
     MAX_MEMBERS_PER_PORT, PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit,
@@ -118,15 +118,7 @@ impl Bench {
 
     fn ack(&mut self) -> Vec<(PortId, Signal)> {
         let flow = self.info.id;
-        self.signal(
-            UP,
-            Signal::JoinAck {
-                flow,
-                vci: 101,
-                level: Level::BASE,
-                agreed: None,
-            },
-        )
+        self.signal(UP, join_ack(flow, 101, Level::BASE))
     }
 }
 

@@ -104,24 +104,7 @@ impl Sink {
         if self.next_renewal().is_none_or(|at| at > now) {
             return;
         }
-        self.refresh_join(now);
-    }
-
-    /// Joins again what is joined: with a new proof, or another answer to the offered contract.
-    pub(super) fn refresh_join(&mut self, now: Time) {
-        let Some((flow, epoch)) = self.flow.as_ref().map(|flow| (flow.id, flow.epoch)) else {
-            return;
-        };
-        let proof = self.proof_to_join(now);
-        self.signals.push_back(Signal::Join {
-            flow,
-            epoch,
-            member: self.member(),
-            level: self.level_wanted(),
-            proof,
-            again: true,
-            answer: self.answer(),
-        });
+        self.ask_to_join(now, true);
     }
 
     /// When the next proof is due.

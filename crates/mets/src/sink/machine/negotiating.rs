@@ -24,6 +24,24 @@ struct InForce {
     committed: bool,
 }
 
+impl Negotiated {
+    fn answered(&self) -> Answered {
+        match self.asked.bounds.is_empty() {
+            true => Answered::Accept,
+            false => Answered::Counter,
+        }
+    }
+
+    /// The own answer, of a flow whose source agrees to nothing.
+    fn uncommitted(&self, offered: &Contract) -> InForce {
+        InForce {
+            contract: self.asked.bounds.over(offered),
+            level: self.asked.level,
+            committed: false,
+        }
+    }
+}
+
 /// The answer of a sink to the offered contract, in its join and in a session that runs (specs/user-to-user-qos.md 2.4).
 impl Sink {
     /// What is answered to a flow as advertised; `None` without a profile.
@@ -90,23 +108,25 @@ impl Sink {
             return;
         };
         let offered = flow.contract_of(own);
-        let asked = negotiated.asked.bounds.over(&offered);
-        let contract = ours.map(|it| it.bounds.over(&offered));
-        let within = contract.filter(|it| negotiation::is_within(it, &asked));
-        // A node cannot put more on this host than it answered.
-        self.stats.dropped.malformed += u64::from(contract.is_some() && within.is_none());
-        let level = match ours.filter(|_| within.is_some()) {
-            Some(it) => negotiation::level_of(flow, own, &it.bounds).min(negotiated.asked.level),
-            None => negotiated.asked.level,
-        };
-        let force = InForce {
-            contract: within.unwrap_or(asked),
-            level,
-            committed: within.is_some(),
-        };
+        let mut force = negotiated.uncommitted(&offered);
+        if let Some(ours) = ours {
+            let contract = ours.bounds.over(&offered);
+            if negotiation::is_within(&contract, &force.contract) {
+                let level = negotiation::level_of(flow, own, &ours.bounds);
+                force = InForce {
+                    contract,
+                    level: level.min(force.level),
+                    committed: true,
+                };
+            } else {
+                // A node cannot put more on this host than it answered.
+                self.stats.dropped.malformed += 1;
+            }
+        }
         let same = negotiated.agreed.as_ref().is_some_and(|before| {
             before.contract == force.contract && before.committed == force.committed
         });
+        let level = force.level;
         negotiated.agreed = Some(force);
         // What a zone took away is asked for again when there is room: the demand stays free to do so.
         if negotiated.asked == negotiated.whole {
@@ -123,13 +143,10 @@ impl Sink {
         if self.most_taken().is_some() {
             self.next_report = Some(now);
         }
-        let Some((answer, agreed)) = self.negotiated.as_ref().and_then(|it| {
-            let answer = match it.asked.bounds.is_empty() {
-                true => Answered::Accept,
-                false => Answered::Counter,
-            };
-            Some((answer, it.agreed.as_ref()?))
-        }) else {
+        let negotiated = self.negotiated.as_ref();
+        let Some((answer, agreed)) =
+            negotiated.and_then(|it| Some((it.answered(), it.agreed.as_ref()?)))
+        else {
             return;
         };
         self.events.push_back(SinkEvent::Agreed {
@@ -143,11 +160,7 @@ impl Sink {
     /// How the offer was answered, for reports.
     pub(super) fn answered(&self) -> Option<Answered> {
         let negotiated = self.negotiated.as_ref()?;
-        negotiated.agreed.as_ref()?;
-        Some(match negotiated.asked.bounds.is_empty() {
-            true => Answered::Accept,
-            false => Answered::Counter,
-        })
+        negotiated.agreed.as_ref().map(|_| negotiated.answered())
     }
 
     /// The most throughput that this member takes, for the mediator of a group with one rate for all.
@@ -221,7 +234,7 @@ impl Sink {
             return;
         }
         if none || self.answer().is_some() {
-            self.refresh_join(now);
+            self.ask_to_join(now, true);
         } else {
             // No node has to agree.
             self.on_agreed_alone(now);
@@ -233,11 +246,7 @@ impl Sink {
         if let (Some(negotiated), Some(flow), Some(own)) =
             (&mut self.negotiated, &self.flow, &self.own)
         {
-            negotiated.agreed = Some(InForce {
-                contract: negotiated.asked.bounds.over(&flow.contract_of(own)),
-                level: negotiated.asked.level,
-                committed: false,
-            });
+            negotiated.agreed = Some(negotiated.uncommitted(&flow.contract_of(own)));
         }
         self.tell_agreed(now);
     }
@@ -269,7 +278,7 @@ impl Sink {
             && asked != negotiated.asked
         {
             negotiated.asked = asked;
-            self.refresh_join(now);
+            self.ask_to_join(now, true);
         }
     }
 

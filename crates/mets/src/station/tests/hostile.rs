@@ -30,22 +30,21 @@ fn signal() -> impl Strategy<Value = Signal> {
         })
     };
     prop_oneof![
-            4 => (0u32..4).prop_map(|flow| Signal::Advertise { flow: Box::new(info(flow)) }),
-            6 => (flow(), member()).prop_map(|(flow, member)| Signal::Join {
-                flow,
-                epoch: Epoch::default(),
-                member,
-                level: Level::FULL,
-                proof: None, again: false, answer: None,
-    }),
-            4 => (flow(), 60u16..70).prop_map(|(flow, vci)| Signal::JoinAck { flow, vci, level: Level::FULL, agreed: None }),
-            2 => (flow(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
-            1 => flow().prop_map(|flow| Signal::Close { flow, undelivered: 1, last: None }),
-            1 => flow().prop_map(|flow| Signal::Withdraw { flow, reason: "why".into() }),
-            1 => Just(Signal::ListFlows),
-            1 => prop::option::of(flow()).prop_map(|flow| Signal::GetStats { flow }),
-            1 => Just(Signal::Error { message: "no".into() }),
-        ]
+        4 => (0u32..4).prop_map(|flow| Signal::Advertise { flow: Box::new(info(flow)) }),
+        6 => (flow(), member()).prop_map(|(flow, member)| Signal::Join {
+            flow,
+            epoch: Epoch::default(),
+            member,
+            level: Level::FULL,
+            proof: None, again: false, answer: None, }),
+        4 => (flow(), 60u16..70).prop_map(|(flow, vci)| Signal::JoinAck { flow, vci, level: Level::FULL, agreed: None }),
+        2 => (flow(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
+        1 => flow().prop_map(|flow| Signal::Close { flow, undelivered: 1, last: None }),
+        1 => flow().prop_map(|flow| Signal::Withdraw { flow, reason: "why".into() }),
+        1 => Just(Signal::ListFlows),
+        1 => prop::option::of(flow()).prop_map(|flow| Signal::GetStats { flow }),
+        1 => Just(Signal::Error { message: "no".into() }),
+    ]
 }
 
 fn pdu() -> impl Strategy<Value = LinkPdu> {

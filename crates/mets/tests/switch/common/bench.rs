@@ -9,6 +9,7 @@ use layercast_wire::{
 };
 
 use super::ends::{Source, message};
+use super::join_ack;
 
 pub const UP: PortId = PortId(0);
 pub const A: PortId = PortId(1);
@@ -113,15 +114,7 @@ impl Bench {
             },
         );
         let level = Level::BASE;
-        self.signal(
-            UP,
-            Signal::JoinAck {
-                flow,
-                vci: 101,
-                level,
-                agreed: None,
-            },
-        );
+        self.signal(UP, join_ack(flow, 101, level));
     }
 
     pub fn adapter(&mut self, port: PortId, kind: AdapterKind, era: u32, origin: u32, level: u8) {
@@ -203,15 +196,7 @@ impl Bench {
         };
         let out = self.signal(port, join);
         let (vci, level) = (100 + flow.0 as u16, Level::BASE);
-        self.signal(
-            upstream,
-            Signal::JoinAck {
-                flow,
-                vci,
-                level,
-                agreed: None,
-            },
-        );
+        self.signal(upstream, join_ack(flow, vci, level));
         out
     }
 }

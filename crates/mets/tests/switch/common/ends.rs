@@ -1,5 +1,6 @@
 //! The least of a source and of a receiver.
 
+use super::join_ack;
 use layercast_core::{
     CellRate, FlowId, FlowSpec, Layer, LayerRate, Level, LevelSet, NodeId, PerLayer, PortId,
     Serial, Span, Time,
@@ -180,12 +181,7 @@ impl Source {
             Signal::Join { flow, .. } if flow == ours => {
                 self.joins += 1;
                 let (vci, level) = (self.vci(), Level::BASE);
-                Some(Signal::JoinAck {
-                    flow,
-                    vci,
-                    level,
-                    agreed: None,
-                })
+                Some(join_ack(flow, vci, level))
             }
             Signal::Leave { flow, .. } if flow == ours => {
                 self.leaves += 1;

@@ -7,7 +7,9 @@ pub mod ends;
 
 use std::collections::BTreeMap;
 
-use layercast_core::{CellRate, Level, Machine, NodeId, Off, PortId, Rate, Serial, Span, Time};
+use layercast_core::{
+    CellRate, FlowId, Level, Machine, NodeId, Off, PortId, Rate, Serial, Span, Time,
+};
 use layercast_link::QueueConfig;
 use layercast_mets::switch::{
     PortConfig, Switch, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit,
@@ -24,6 +26,16 @@ pub const END: FlowEnd = FlowEnd {
     e2_count: 200,
 };
 const SIGNAL_DELAY: Span = Span::from_us(100);
+
+/// The answer to a join, without terms.
+pub fn join_ack(flow: FlowId, vci: u16, level: Level) -> Signal {
+    Signal::JoinAck {
+        flow,
+        vci,
+        level,
+        agreed: None,
+    }
+}
 
 pub fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
