@@ -307,7 +307,7 @@ impl Rack {
         (recovering, board): (bool, &Scoreboard),
         rto: Option<Time>,
     ) -> Option<Time> {
-        let is_quiet = !recovering && self.probe.is_none() && board.ranges().len() == 0;
+        let is_quiet = !recovering && self.probe.is_none() && board.is_empty();
         // After a probe the next one waits for a round trip.
         let is_known = self.is_fresh || self.least.is_none();
         if self.records.is_empty() || !is_quiet || !is_known {

@@ -11,9 +11,8 @@ const NEW_SEGMENTS: u64 = 2;
 pub(super) struct Trial {
     /// End of all that had been sent when the timer expired: "RecoveryPoint".
     end: u64,
-    /// What was outstanding and usable then.
-    flight: u64,
-    window: u64,
+    /// What was usable and what was outstanding then.
+    load: (u64, u64),
     /// New data leave, or have left: the next acknowledgement decides (step 3).
     decides: bool,
 }
@@ -26,11 +25,7 @@ impl Trial {
 
     /// What was usable, and what was outstanding.
     pub(super) fn load(&self) -> (u64, u64) {
-        (self.window, self.flight)
-    }
-
-    pub(super) fn end(&self) -> u64 {
-        self.end
+        self.load
     }
 }
 
@@ -38,14 +33,13 @@ impl Connection {
     /// The timer expired: sends the first segment again, and waits with everything else, if acknowledgements can show that the time-out
     /// is spurious. Unlike RFC 5682 also in fast recovery, whose retransmissions may wait in a queue that has grown: what step
     /// 3b acknowledges left before the timer expired in this case, too.
-    pub(super) fn try_timeout(&mut self, host: &Host, (window, flight): (u64, u64)) -> bool {
+    pub(super) fn try_timeout(&mut self, host: &Host, load: (u64, u64)) -> bool {
         let knows = host.config.frto && self.recovery(host) == Recovery::Sack;
         let tries = knows && self.state.is_synchronized() && self.has_new();
         if tries {
             self.trial = Some(Box::new(Trial {
                 end: self.max,
-                flight,
-                window,
+                load,
                 decides: false,
             }));
             self.front = true;
@@ -58,17 +52,17 @@ impl Connection {
     /// did before; `is_duplicate`: it has neither data nor a new window.
     #[cold]
     pub(super) fn judge_timeout(&mut self, advances: bool, news: bool, is_duplicate: bool) {
-        let Some(&Trial { end, decides, .. }) = self.trial.as_deref() else {
+        let has_new = self.has_new() && self.max - self.una + self.mss <= self.wnd;
+        let Some(trial) = self.trial.as_deref_mut() else {
             return;
         };
-        if !decides {
+        let end = trial.end;
+        if !trial.decides {
             if !advances {
                 return;
             }
-            if self.una < end && self.has_new() && self.max - self.una + self.mss <= self.wnd {
-                if let Some(trial) = &mut self.trial {
-                    trial.decides = true;
-                }
+            if self.una < end && has_new {
+                trial.decides = true;
             } else {
                 // Step 2a, or no new data that could tell.
                 self.repair_timeout(2);
@@ -95,8 +89,8 @@ impl Connection {
         let Some(trial) = self.trial.take() else {
             return;
         };
-        self.reduce_for_timeout(Some(trial.load()));
+        self.reduce_for_timeout(Some(trial.load));
         self.congestion.set_cwnd(segments * self.mss);
-        self.repair_from(trial.end());
+        self.repair_from(trial.end);
     }
 }
