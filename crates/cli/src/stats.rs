@@ -651,6 +651,28 @@ mod tests {
 
     use super::*;
 
+    /// A member that wants all layers, gets the base layer and reported this.
+    fn reporting(report: MemberReport) -> MemberStats {
+        MemberStats {
+            member: Member {
+                name: "ann".into(),
+                id: NodeId(1),
+            },
+            flow: FlowId(1),
+            node: "site".into(),
+            joined_at_ms: 0,
+            level: Level::BASE,
+            wanted: Level::FULL,
+            report_age_ms: Some(400),
+            report: Some(report),
+            limit: None,
+            upstream: None,
+            next: None,
+            gone: false,
+            refused: None,
+        }
+    }
+
     #[test]
     fn tables_fit_a_terminal_and_are_whole_elsewhere() {
         let flow = FlowInfo::new(
@@ -798,29 +820,16 @@ mod tests {
         let mut flow = FlowInfo::new(FlowId(1), "film", "server");
         flow.spec.layers.base.mean = CellRate(2_000);
         let member = |limit| MemberStats {
-            member: Member {
-                name: "ann".into(),
-                id: NodeId(1),
-            },
-            flow: FlowId(1),
             node: "server".into(),
-            joined_at_ms: 0,
-            level: Level::BASE,
-            wanted: Level::FULL,
-            report_age_ms: Some(400),
-            report: Some(MemberReport {
+            limit,
+            ..reporting(MemberReport {
                 frames: PerLayer {
                     base: 5,
                     ..PerLayer::default()
                 },
                 late: 100,
                 ..MemberReport::default()
-            }),
-            limit,
-            upstream: None,
-            next: None,
-            gone: false,
-            refused: None,
+            })
         };
         let hangs = MemberStats {
             gone: true,
@@ -909,21 +918,13 @@ mod tests {
                 name: name.into(),
                 id: NodeId(1),
             },
-            flow: FlowId(1),
             node: "server".into(),
-            joined_at_ms: 0,
             level,
-            wanted: Level::FULL,
-            report_age_ms: Some(400),
-            report: Some(MemberReport {
+            limit: Some(Limit::Upstream { level }),
+            ..reporting(MemberReport {
                 most_bps,
                 ..MemberReport::default()
-            }),
-            limit: Some(Limit::Upstream { level }),
-            upstream: None,
-            next: None,
-            gone: false,
-            refused: None,
+            })
         };
         let all = [
             member("ann", Level::E1, None),
@@ -948,25 +949,12 @@ mod tests {
     #[test]
     fn of_a_counter_the_state_tells_whether_its_contract_or_a_red_zone_is_why() {
         let member = |wanted| MemberStats {
-            member: Member {
-                name: "ann".into(),
-                id: NodeId(1),
-            },
-            flow: FlowId(1),
-            node: "site".into(),
-            joined_at_ms: 0,
-            level: Level::BASE,
             wanted,
-            report_age_ms: Some(400),
-            report: Some(MemberReport {
+            limit: Some(Limit::Demand { level: Level::BASE }),
+            ..reporting(MemberReport {
                 answer: Some(Answered::Counter),
                 ..MemberReport::default()
-            }),
-            limit: Some(Limit::Demand { level: Level::BASE }),
-            upstream: None,
-            next: None,
-            gone: false,
-            refused: None,
+            })
         };
         for (wanted, says) in [
             (Level::BASE, "its contract allows no more (join --profile)"),
@@ -986,29 +974,17 @@ mod tests {
         lost: Option<Judged>,
     ) -> String {
         let member = MemberStats {
-            member: Member {
-                name: "ann".into(),
-                id: NodeId(1),
-            },
-            flow: FlowId(1),
-            node: "site".into(),
-            joined_at_ms: 0,
-            level: Level::BASE,
-            wanted: Level::FULL,
-            report_age_ms: Some(400),
-            report: Some(MemberReport {
+            limit: Some(limit),
+            upstream: upstream.map(str::to_owned),
+            next: next.map(str::to_owned),
+            ..reporting(MemberReport {
                 marked,
                 quality: lost.map(|_| Quality {
                     error_rate: lost,
                     ..Quality::default()
                 }),
                 ..MemberReport::default()
-            }),
-            limit: Some(limit),
-            upstream: upstream.map(str::to_owned),
-            next: next.map(str::to_owned),
-            gone: false,
-            refused: None,
+            })
         };
         whys(&member, None, &[], &[])
     }

@@ -106,7 +106,7 @@ pub enum Resource {
     WantedJitter,
     /// The largest share of lost bits that it accepts, parts per million million.
     WantedErrorRate,
-    /// The least throughput that the source stands for, bit/s: the profile of the member takes less.
+    /// The least throughput that the source offers, bit/s: the profile of the member accepts less.
     OfferedThroughput,
     /// The least throughput that the member and the source accept, bit/s: its line or its host carries less.
     LineThroughput,
@@ -249,9 +249,6 @@ impl fmt::Display for Refusal {
             available,
             ..
         } = self;
-        if let Some(parameter) = self.resource.parameter() {
-            return self.contradiction(f, parameter);
-        }
         let (what, unit) = match self.resource {
             Resource::Link => return self.rates(f, "bandwidth for the base layer"),
             Resource::SwitchCpu => ("switch CPU", "permille"),
@@ -300,10 +297,14 @@ impl fmt::Display for Refusal {
             Resource::WantedThroughput
             | Resource::OfferedThroughput
             | Resource::LineThroughput
-            | Resource::LevelThroughput => ("throughput", "bit/s"),
-            Resource::WantedDelay | Resource::PathDelay => ("delay", "us"),
-            Resource::WantedJitter => ("jitter", "us"),
-            Resource::WantedErrorRate => ("error rate", "parts per 10^12"),
+            | Resource::LevelThroughput => {
+                return self.contradiction(f, Parameter::Throughput);
+            }
+            Resource::WantedDelay | Resource::PathDelay => {
+                return self.contradiction(f, Parameter::Delay);
+            }
+            Resource::WantedJitter => return self.contradiction(f, Parameter::Jitter),
+            Resource::WantedErrorRate => return self.contradiction(f, Parameter::ErrorRate),
         };
         let short = needed.saturating_sub(*available);
         write!(
