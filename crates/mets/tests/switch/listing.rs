@@ -3,9 +3,9 @@
 use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain, signals_to};
 use crate::common::ends::Source;
 use crate::common::ms;
-use layercast_core::{CellRate, FlowId, Level, PortId, Quality, Zone};
+use layercast_core::{CellRate, FlowId, Level, NodeId, PortId, Quality, Zone};
 use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchInput};
-use layercast_wire::{AdapterKind, Carriage, Limit, MemberReport, MemberStats, Signal};
+use layercast_wire::{AdapterKind, Carriage, Limit, Member, MemberReport, MemberStats, Signal};
 
 impl Bench {
     fn report(&mut self, port: PortId, flow: u32, id: u32) {
@@ -70,11 +70,43 @@ fn a_member_below_the_highest_level_is_listed_with_what_keeps_it_there() {
     }
 }
 
+/// A report is up to a period old; what a neighbour is granted is known.
+#[test]
+fn a_neighbour_is_listed_with_the_level_granted_now_and_others_with_that_of_their_report() {
+    let mut bench = asking(10_000, 2, 2);
+    // That of the port.
+    let neighbour = Member {
+        name: A.0.to_string(),
+        id: NodeId(1),
+    };
+    for (member, next, level) in [
+        (member(1), Some("1"), Level::BASE),
+        (neighbour, None, Level::FULL),
+    ] {
+        let name = member.name.clone();
+        let report = Signal::Report {
+            flow: FlowId(1),
+            member,
+            report: Box::default(),
+        };
+        bench.signal(A, report);
+        let members = bench.members(None);
+        let listed = members.iter().find(|it| it.member.name == name);
+        let listed = listed.map(|it| (it.next.as_deref(), it.level));
+        assert_eq!(listed, Some((next, level)));
+    }
+}
+
 #[test]
 fn a_member_that_asks_for_less_after_congestion_is_listed_with_the_link_that_is_too_slow() {
-    for (capacity, marked, is_too_slow) in
-        [(100_000, 7, false), (3_300, 0, false), (3_300, 7, true)]
-    {
+    // A line of just the rate of the busiest GOPs is not too slow.
+    for (capacity, marked, is_too_slow) in [
+        (100_000, 7, false),
+        (4_500, 7, false),
+        (4_499, 7, true),
+        (3_300, 0, false),
+        (3_300, 7, true),
+    ] {
         let mut bench = asking(capacity, 1, 2);
         let mut info = bench.info.clone();
         info.revision += 1;

@@ -5,7 +5,7 @@ use layercast_mets::switch::{PortConfig, SwitchConfig};
 use layercast_wire::{AdapterKind, Agreed, Bounds, Carriage, Epoch, Signal};
 
 use crate::common::bench::*;
-use crate::common::join_ack;
+use crate::common::{join_ack, ms};
 
 /// A switch that knows a flow whose delay of 300 to 50 ms is negotiated.
 fn negotiating(port: PortConfig) -> Bench {
@@ -178,6 +178,7 @@ fn members_that_decline_are_listed_until_they_join_and_the_source_hears_of_them(
         refusal: Box::new(refusal.clone()),
         proof: None,
     };
+    bench.run(ms(1_500));
     let out = bench.signal(A, decline.clone());
     assert_eq!(signals_to(&out, UP), [&decline]);
     // Not from where the flow comes, nor of a flow that does not negotiate.
@@ -189,10 +190,11 @@ fn members_that_decline_are_listed_until_they_join_and_the_source_hears_of_them(
         };
         members
             .iter()
-            .filter_map(|it| it.refused.clone())
+            .filter_map(|it| Some((it.joined_at_ms, it.refused.clone()?)))
             .collect::<Vec<_>>()
     };
-    assert_eq!(refused(&mut bench), [refusal]);
+    bench.run(ms(2_500));
+    assert_eq!(refused(&mut bench), [(1_500, refusal)]);
     let signal = join(&bench, 1, Some(Bounds::default()));
     bench.signal(A, signal);
     let signal = ack(&bench);
