@@ -146,6 +146,12 @@ pub(crate) fn level_of(flow: &FlowInfo, own: &FlowSpec, bounds: &Bounds) -> Leve
     fitting(own, most, whole(flow)).unwrap_or_default()
 }
 
+/// The highest level that the lines allow over which a flow is advertised; the base layer if they carry less.
+pub(crate) fn level_of_line(flow: &FlowInfo) -> Level {
+    let line = flow.path_bps.map_or(f64::MAX, |bps| bps as f64);
+    fitting(&flow.spec, line, whole(flow)).unwrap_or_default()
+}
+
 /// Whether a contract that was agreed is no worse than the one that was asked for.
 pub(crate) fn is_within(agreed: &Contract, asked: &Contract) -> bool {
     Parameter::ALL.into_iter().all(|parameter| {

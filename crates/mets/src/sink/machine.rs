@@ -375,8 +375,13 @@ impl Sink {
                 self.on_disconnect();
             }
             Session::Joining { .. } | Session::Joined => {
-                if known.is_some_and(|known| known.id != flow.id) {
-                    self.other = Some(flow);
+                let is_joined = self.session == Session::Joined;
+                match known {
+                    Some(known) if known.id != flow.id => self.other = Some(flow),
+                    Some(known) if is_joined && known.path_bps != flow.path_bps => {
+                        self.follow_line(now, flow.path_bps);
+                    }
+                    _ => {}
                 }
                 return;
             }

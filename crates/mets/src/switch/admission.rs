@@ -6,6 +6,7 @@ use layercast_link::{Measured, News, Reservation};
 use layercast_qos::{AdmissionLimits, DelayBudget, HostCost};
 use layercast_wire::{FlowInfo, Via};
 
+use crate::negotiation;
 use crate::switch::flow::Flow;
 use crate::switch::{Switch, SwitchEvent, subject};
 
@@ -149,7 +150,7 @@ impl Switch {
         };
         let delay = self.hop_delay(&info.spec, to);
         info.path_delay_us = info.path_delay_us.saturating_add(delay.as_us());
-        let line = self.ports.get(to).and_then(|port| port.config.queue_rate());
+        let line = self.ports.get(to).and_then(|port| port.config.rate);
         if let Some(line) = line.filter(|_| info.mediation.is_some()) {
             let line = line.as_bps();
             info.path_bps = Some(info.path_bps.map_or(line, |other| other.min(line)));
@@ -253,6 +254,22 @@ impl Switch {
             let capacity = port.config.capacity().rate();
             if let Some(measured) = &mut port.queue.admission {
                 measured.set_capacity(now, capacity);
+            }
+        }
+        self.tell_line(id);
+    }
+
+    /// Advertises negotiated flows again on a port whose line allows another level than the members behind it know: they answer again
+    /// (specs/user-to-user-qos.md 2.4). A rate that changes no level is not worth an exchange.
+    fn tell_line(&mut self, port: PortId) {
+        for id in self.flows.ids() {
+            let Some(flow) = self.flow_towards(id, port) else {
+                continue;
+            };
+            let level = negotiation::level_of_line(&flow);
+            let told = self.flows.by_id(id).and_then(|flow| flow.told.get(&port));
+            if flow.mediation.is_some() && told.is_some_and(|told| *told != level) {
+                self.advertise(id, |it| it == port);
             }
         }
     }

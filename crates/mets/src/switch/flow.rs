@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::iter;
 
 use layercast_core::{
@@ -148,6 +149,8 @@ pub(crate) struct Flow {
     pub gone: Gone,
     /// Those that wanted the flow and what it does not offer.
     pub declined: Declined,
+    /// The level that the lines up to a port allow, as it was advertised there; of a flow whose contract is negotiated.
+    pub told: BTreeMap<PortId, Level>,
     pub ending: Option<Ending>,
     pub change: Option<Change>,
     /// The core is known to be up the tree, or the flow has none; until then joins wait.

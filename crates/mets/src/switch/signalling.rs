@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use layercast_core::{
     FlowId, Level, Observer, PortId, Quality, Rate, Resource, Serial, Time, TraceEvent,
 };
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
+use crate::negotiation;
 use crate::switch::declined::Declined;
 use crate::switch::fast_start::Recent;
 use crate::switch::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
@@ -242,6 +245,7 @@ impl Switch {
             members: Members::default(),
             gone: Gone::default(),
             declined: Declined::default(),
+            told: BTreeMap::new(),
             ending: None,
             change: None,
         });
@@ -258,6 +262,9 @@ impl Switch {
             .collect::<Vec<_>>()
         {
             if let Some(flow) = self.flow_towards(id, port) {
+                if let Some(known) = self.flows.by_id(id).filter(|_| flow.mediation.is_some()) {
+                    known.told.insert(port, negotiation::level_of_line(&flow));
+                }
                 self.signal(port, Signal::Advertise { flow: flow.into() });
             }
         }

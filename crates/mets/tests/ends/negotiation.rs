@@ -6,7 +6,7 @@ use layercast_core::{
     Status, Term, Zone,
 };
 use layercast_mets::{SinkConfig, SinkEvent, SinkInput, SourceEvent, SourceInput};
-use layercast_wire::{Agreed, Bounds, Carriage, LinkPdu, Signal};
+use layercast_wire::{Agreed, Bounds, Carriage, FlowInfo, LinkPdu, Signal};
 
 fn between(worst: f64, target: f64) -> Option<Term> {
     Some(Term {
@@ -187,6 +187,56 @@ fn the_contract_in_force_counts_until_another_one_is_agreed() {
     assert_eq!(world.sink.set_wishes(now, None), Ok(()));
     world.run_until(ms(11_000));
     assert!(world.sink.joined());
+}
+
+/// The line to the member is found to carry this much.
+fn find(world: &mut World<'_>, path_bps: Option<u64>) {
+    let flow = FlowInfo {
+        path_bps,
+        ..world.source.flow().clone()
+    };
+    let flow = Box::new(flow);
+    let before = agreed(world).len();
+    world.input(SinkInput::Signal(Signal::Advertise { flow }));
+    assert_eq!(agreed(world).len(), before, "not agreed yet");
+    let now = world.now;
+    world.run_until(now + Span::from_secs(3));
+}
+
+#[test]
+fn a_line_whose_rate_is_found_after_the_join_is_agreed_anew_while_the_contract_before_counts() {
+    let mut world = world(offer(), 60);
+    world.run_until(ms(3_000));
+    let whole = (Level::FULL, 1_424_640, true, Level::FULL);
+    let less = (Level::E1, 700_000, true, Level::E1);
+    for (line, expected, count) in [
+        (Some(5_000_000), whole, 1),
+        (Some(700_000), less, 2),
+        // Less than the member accepts: what was agreed stays.
+        (Some(50_000), less, 2),
+        (Some(700_000), less, 2),
+        (None, whole, 3),
+    ] {
+        find(&mut world, line);
+        let all = agreed(&world);
+        let (_, level, contract, committed) = *all.last().unwrap();
+        let most = contract.throughput.unwrap().target.unwrap() as u64;
+        let found = (level, most, committed, world.levels().last().unwrap().1);
+        assert_eq!((found, all.len()), (expected, count), "{line:?}");
+    }
+    assert!(world.sink.joined());
+}
+
+#[test]
+fn the_mediator_of_a_group_hears_of_a_line_whose_rate_is_found_after_the_join() {
+    let mut world = world(offer(), 60);
+    let mut source = source_config(Carriage::Datagrams, 300);
+    source.flow.contract = Some(offer());
+    source.flow.mediation = Some(Mediation::SingleRate);
+    world.replace_source(layercast_mets::Source::new(source).unwrap(), 60);
+    world.run_until(ms(3_000));
+    find(&mut world, Some(700_000));
+    assert_eq!(group_rates(&world).first(), Some(&Some(700_000)));
 }
 
 #[test]

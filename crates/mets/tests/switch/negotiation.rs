@@ -1,7 +1,7 @@
 //! The node to which members are attached agrees with each of them in the name of the source (specs/user-to-user-qos.md 2.4).
 
 use layercast_core::{Contract, Level, Mediation, Rate, Refusal, Resource, Term};
-use layercast_mets::switch::{PortConfig, SwitchConfig};
+use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchInput};
 use layercast_wire::{AdapterKind, Agreed, Bounds, Carriage, Epoch, Signal};
 
 use crate::common::bench::*;
@@ -160,6 +160,51 @@ fn the_offer_tells_how_fast_the_slowest_line_to_a_member_is() {
     (other.id, other.name) = (layercast_core::FlowId(99), "plain".into());
     (other.mediation, other.path_bps) = (None, None);
     assert_eq!(lines(&mut bench, other), [None]);
+}
+
+#[test]
+fn a_port_whose_rate_is_found_later_tells_its_members_when_it_allows_another_level() {
+    let estimated = PortConfig {
+        estimated: true,
+        ..plain(Carriage::Datagrams)
+    };
+    let mut bench = negotiating(estimated);
+    let signal = join(&bench, 1, Some(Bounds::default()));
+    bench.signal(A, signal);
+    let signal = ack(&bench);
+    bench.signal(UP, signal);
+    let e1 = bench.info.spec.rate_at(Level::E1).rate().as_bps();
+    let told = |bench: &mut Bench, bps| {
+        let rate = Rate::from_bps(bps);
+        let out = bench.give(SwitchInput::PortRate { port: A, rate });
+        let lines = signals_to(&out, A).into_iter().filter_map(|it| match it {
+            Signal::Advertise { flow } => flow.path_bps,
+            _ => None,
+        });
+        assert_eq!(signals_to(&out, B), Vec::<&Signal>::new());
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&mut bench, 100 * e1),
+        Vec::<u64>::new(),
+        "all that was offered"
+    );
+    assert_eq!(told(&mut bench, e1), [e1]);
+    assert_eq!(
+        told(&mut bench, e1 + 1),
+        Vec::<u64>::new(),
+        "the same level"
+    );
+    assert_eq!(told(&mut bench, 100 * e1), [100 * e1]);
+    // A flow that is not negotiated has no use for it.
+    let mut bench = idle(
+        PortConfig {
+            estimated: true,
+            ..plain(Carriage::Datagrams)
+        },
+        SwitchConfig::default(),
+    );
+    assert_eq!(told(&mut bench, 1), Vec::<u64>::new());
 }
 
 #[test]

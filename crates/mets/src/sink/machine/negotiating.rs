@@ -221,6 +221,25 @@ impl Sink {
         }
     }
 
+    /// The lines to this member carry more or less than they did: the answer to what can be had now. If nothing can be agreed to, the
+    /// contract in force stays.
+    pub(super) fn follow_line(&mut self, now: Time, path_bps: Option<u64>) {
+        let Some(flow) = &mut self.flow else {
+            return;
+        };
+        flow.path_bps = path_bps;
+        let Some((flow, own)) = self.flow.clone().zip(self.own.clone()) else {
+            return;
+        };
+        let Ok(answered @ Some(_)) = self.negotiate(&flow, &own) else {
+            return;
+        };
+        let before = self.negotiated.as_ref().map(|it| it.whole);
+        if before != answered.as_ref().map(|it| it.whole) {
+            self.answer_again(now, answered);
+        }
+    }
+
     fn answer_again(&mut self, now: Time, answered: Option<Negotiated>) {
         let in_force = self.negotiated.take();
         let none = answered.is_none();
