@@ -259,7 +259,7 @@ impl Join {
         let running = async move {
             let outcome = run_join(config, stop, events, &mut Off).await;
             let _ = ending.send(true);
-            outcome
+            outcome.map_err(|failure| failure.error)
         };
         let task = tokio::spawn(running);
         if self.registered {

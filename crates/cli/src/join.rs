@@ -15,6 +15,7 @@ use layercast_net::{
 };
 use layercast_protect::{Claims, JoinUrl};
 use layercast_wire::{Carriage, FlowInfo};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -535,16 +536,21 @@ async fn receive(
                 if let Some(failure) = unfit.take() {
                     return Err(failure);
                 }
-                break summary.map_err(|error| {
-                    let wanted = Wanted { flow: &flow, name: &name, claims: claims.as_ref() };
-                    let error = match (error, arrivals.blocked()) {
-                        (NetError::Nothing { upstream, .. }, Some(why)) => {
-                            NetError::Nothing { upstream, why: why.to_owned() }
-                        }
-                        (error, _) => error,
-                    };
-                    explain(error, offer.as_deref(), args, &wanted)
-                })?;
+                let failure = match summary {
+                    Ok(summary) => break summary,
+                    Err(failure) => failure,
+                };
+                if let Some(summary) = failure.summary.filter(|_| reporter.is_json()) {
+                    reporter.summary(&in_json(&summary, &flow)?, "")?;
+                }
+                let wanted = Wanted { flow: &flow, name: &name, claims: claims.as_ref() };
+                let error = match (failure.error, arrivals.blocked()) {
+                    (NetError::Nothing { upstream, .. }, Some(why)) => {
+                        NetError::Nothing { upstream, why: why.to_owned() }
+                    }
+                    (error, _) => error,
+                };
+                return Err(explain(error, offer.as_deref(), args, &wanted));
             }
             Some(event) = heard.recv() => {
                 match &event {
@@ -659,12 +665,8 @@ async fn receive(
     for text in repeats.rest() {
         reporter.event(t_s, &text)?;
     }
-    let mut value = serde_json::to_value(&summary).map_err(Failure::new)?;
-    value["receiver"]["flow"] = flow.into();
-    value["outage_ms"] = summary.sink.outage_ms.into();
-    value["first_picture"] = value["output"]["stream"]["first"].clone();
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
-    reporter.summary(&value, &in_words(&summary))?;
+    reporter.summary(&in_json(&summary, &flow)?, &in_words(&summary))?;
     let mut unwritten = Vec::from_iter(traced.err());
     // What ffmpeg says is the cause of what its pipe says.
     let drained = drain.as_ref().map(Drain::finish);
@@ -857,6 +859,15 @@ fn moving(progress: &Progress, joined: bool) -> String {
         progress.lost.e1,
         progress.lost.e2
     )
+}
+
+/// The summary of a receiver of `flow`.
+fn in_json(summary: &JoinSummary, flow: &str) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(summary).map_err(Failure::new)?;
+    value["receiver"]["flow"] = flow.into();
+    value["outage_ms"] = summary.sink.outage_ms.into();
+    value["first_picture"] = value["output"]["stream"]["first"].clone();
+    Ok(value)
 }
 
 fn in_words(summary: &JoinSummary) -> String {

@@ -45,6 +45,9 @@ pub fn run(args: &args::Stats) -> Outcome {
         let table = member_table(&flows, &members, &links).fit(width);
         print(&format!("\n{table}"))?;
     }
+    if let Some(table) = agreed_table(&flows, &members) {
+        print(&format!("\n{}", table.fit(width)))?;
+    }
     if !links.is_empty() {
         print(&format!("\n{}", link_table(&links).fit(width)))?;
         print(&crowd_notes(&links))?;
@@ -644,6 +647,35 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
     table
 }
 
+/// What was agreed with each member that has a profile, beside what its monitor measures; `None` if there is no such member.
+fn agreed_table(flows: &[FlowInfo], members: &[MemberStats]) -> Option<Table> {
+    let mut table = Table::new(&["member", "flow", "offer", "agreed, and measured"])
+        .with_names(2)
+        .with_sentences();
+    let mut is_empty = true;
+    for member in members {
+        let Some((report, answer)) = member.report.and_then(|it| Some((it, it.answer?))) else {
+            continue;
+        };
+        let flow = flows.iter().find(|flow| flow.id == member.flow);
+        let terms = report.quality.map(|it| zones::beside(&it));
+        is_empty = false;
+        table.row(vec![
+            member.member.name.clone(),
+            flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
+            match answer {
+                Answered::Accept => "accepted".to_owned(),
+                Answered::Counter => "countered".to_owned(),
+            },
+            match terms.filter(|it| !it.is_empty()) {
+                Some(terms) => terms,
+                None => "nothing is measured yet".to_owned(),
+            },
+        ]);
+    }
+    (!is_empty).then_some(table)
+}
+
 #[cfg(test)]
 mod tests {
     use layercast_core::{CellRate, Judged, LayerRate, NodeId};
@@ -752,6 +784,41 @@ mod tests {
             );
             assert!(whole.contains("outage s"), "{whole}");
         }
+    }
+
+    #[test]
+    fn what_was_agreed_with_a_member_is_beside_what_is_measured() {
+        let flow = FlowInfo::new(FlowId(1), "film", "server");
+        let flows = std::slice::from_ref(&flow);
+        let delay = Judged {
+            agreed: 0.154,
+            measured: 0.012,
+            zone: Zone::Green,
+        };
+        let report = MemberReport {
+            quality: Some(Quality {
+                delay_s: Some(delay),
+                ..Quality::default()
+            }),
+            ..MemberReport::default()
+        };
+        assert!(
+            agreed_table(flows, &[reporting(report)]).is_none(),
+            "it has no profile"
+        );
+        let answered = MemberReport {
+            answer: Some(Answered::Counter),
+            ..report
+        };
+        let table = agreed_table(flows, &[reporting(report), reporting(answered)]);
+        let text = table.expect("a member with a profile").render();
+        let row = text.lines().last().unwrap_or_default();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(
+            words.join(" "),
+            "ann film countered delay in the network 12 ms, at most 154 ms agreed"
+        );
+        assert_eq!(text.lines().count(), 2, "{text}");
     }
 
     #[test]

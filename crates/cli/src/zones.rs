@@ -45,6 +45,13 @@ fn compared(parameter: Parameter, measured: f64, agreed: f64) -> String {
     )
 }
 
+/// What was agreed with a receiver, beside what is measured; empty if nothing is known.
+pub fn beside(quality: &Quality) -> String {
+    let judged = quality.judged();
+    let told = judged.map(|(of, it)| compared(of, it.measured, it.agreed));
+    told.collect::<Vec<_>>().join("; ")
+}
+
 /// What deviates from what was agreed; empty if nothing does.
 pub fn reasons(quality: &Quality) -> impl Iterator<Item = String> {
     let deviates = |it: &(Parameter, Judged)| it.1.zone >= Zone::Yellow;
@@ -123,6 +130,11 @@ mod tests {
                 "red: delay in the network 201 ms, at most 173 ms agreed",
                 "yellow: lost or late 2.3 %, at most 1e-9 % agreed",
             ]
+        );
+        assert_eq!(
+            beside(&quality),
+            "throughput 1.50 Mbit/s, at least 2.00 Mbit/s agreed; delay in the network 201 ms, at most 173 ms agreed; \
+             jitter 10 ms, at most 40 ms agreed; lost or late 2.3 %, at most 1e-9 % agreed"
         );
     }
 

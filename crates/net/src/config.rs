@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use layercast_core::{CellRate, EndToEnd, Layer, Level, PerLayer, Quality, Rate, Span, Time};
+use layercast_core::{
+    CellRate, EndToEnd, Layer, Level, PerLayer, Quality, Rate, Refusal, Span, Time,
+};
 use layercast_link::{LinkConfig, LinkRepairStats, LinkStats, RateSchedule};
 use layercast_media::Undecodable;
 use layercast_mets::switch::{PortConfig, SwitchConfig, SwitchEvent, SwitchStats};
@@ -16,7 +18,7 @@ use layercast_monitor::Signal as ZoneSignal;
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_qos::Cause;
 use layercast_repair::Means;
-use layercast_wire::{ChannelStats, FlowInfo, Refusal, SourceClockReport, UdpStats};
+use layercast_wire::{ChannelStats, FlowInfo, SourceClockReport, UdpStats};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -447,8 +449,11 @@ pub struct JoinSummary {
     pub timers: Lateness,
     /// Whether source and receiver share a clock, so that the delays are valid.
     pub synchronised: bool,
-    /// Why receiving ended before the end of the flow; `None` if it did not (exit code 3 otherwise).
+    /// Why receiving ended before the end of the flow, or did not begin; `None` if it did not (otherwise exit code 3, or 1 if nothing was received).
     pub missing: Option<String>,
+    /// What was refused, by a node or by the profile of the receiver; then it did not join.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusal>,
     /// Why the file of [`JoinConfig::explain`] is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain_error: Option<String>,

@@ -5,6 +5,7 @@ use layercast_media::TOO_SLOW;
 use layercast_mets::{ReceiverSummary, SinkStats};
 use layercast_qos::GUARD;
 use layercast_wire::Signal;
+use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +47,7 @@ pub async fn run_join(
     shutdown: CancellationToken,
     events: mpsc::Sender<JoinEvent>,
     obs: &mut (dyn Observer + Send),
-) -> Result<JoinSummary, NetError> {
+) -> Result<JoinSummary, JoinFailure> {
     let (ring, watch) = match config.monitor.then(|| Monitors::of_process().watch()) {
         Some((ring, watch)) => (Some(ring), Some(watch)),
         None => (None, None),
@@ -64,7 +65,8 @@ pub async fn run_join(
         })
     };
     let group = config.group.map(join_group).transpose()?;
-    let identity = own_or_new(config.identity.as_ref(), [&config.upstream])?;
+    let identity =
+        own_or_new(config.identity.as_ref(), [&config.upstream]).map_err(NetError::from)?;
     let hello = Hello {
         node: config.sink.node.clone(),
         id: config.sink.id,
@@ -117,8 +119,38 @@ pub async fn run_join(
     };
     let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
     // Also after an error the output is complete, and the neighbour learns that the receiver is gone.
-    let summary = runtime.finish(inbox.peers, *timer.lateness()).await;
-    ended.map(|()| summary)
+    let mut summary = runtime.finish(inbox.peers, *timer.lateness()).await;
+    let Err(error) = ended else {
+        return Ok(summary);
+    };
+    summary.missing = Some(error.to_string());
+    if let NetError::Refused(refusal) = &error {
+        summary.refused = Some(refusal.clone());
+    }
+    Err(JoinFailure {
+        error,
+        summary: Some(Box::new(summary)),
+    })
+}
+
+/// Why a receiver ended without the flow.
+#[derive(Debug, Error)]
+#[error("{error}")]
+pub struct JoinFailure {
+    /// The cause.
+    #[source]
+    pub error: NetError,
+    /// What it counted until then; `None` if it did not start.
+    pub summary: Option<Box<JoinSummary>>,
+}
+
+impl From<NetError> for JoinFailure {
+    fn from(error: NetError) -> JoinFailure {
+        JoinFailure {
+            error,
+            summary: None,
+        }
+    }
 }
 
 /// The address of this host on the way to `upstream`: the kernel knows, without sending anything.
@@ -522,6 +554,7 @@ impl Runtime {
             connected: receiver.connected,
             synchronised: receiver.synchronised,
             missing: self.missing,
+            refused: None,
             explain_error: unexplained.0,
             explain_error_kind: unexplained.1,
             output: receiver.out.finish().await,

@@ -93,7 +93,7 @@ pub use frames::{Frames, LiveFrame};
 pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};
 pub use identity::{Exposed, Identity, IdentityError};
-pub use join::{is_source_late, run_join};
+pub use join::{JoinFailure, is_source_late, run_join};
 pub use layercast_link::LinkRepairStats;
 pub use layercast_mets::ControlError;
 pub use layercast_monitor::Signal as ZoneSignal;

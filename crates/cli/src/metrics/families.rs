@@ -2,7 +2,7 @@
 //!
 //! Names and units are those of the Prometheus conventions: seconds and bytes, never milliseconds and bits.
 
-use super::place::Step::{self, Each, Items, Key, Keys, Text};
+use super::place::Step::{self, Each, Items, Key, Keys, Text, Unless};
 
 /// A metric.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,8 @@ const MEMBER: &[Step] = &[
     Key("members"),
     Each(&[("member", &["member", "name"]), ("node", &["node"])]),
 ];
+/// Of a member that declined the offer nothing else is known.
+const JOINED: &[Step] = &[Unless("refused")];
 const REPORT: &[Step] = &[Key("report")];
 const LINK: &[Step] = &[
     Key("stats"),
@@ -181,8 +183,9 @@ pub const GROUPS: &[Group] = &[
     Group {
         title: "`serve`, `switch`: members (receivers)",
         families: &[
-            gauge("layercast_member_level", &[FLOW, MEMBER, &[Key("level")]], "Level granted: 0 is the base layer alone, 2 all layers"),
-            gauge("layercast_member_level_wanted", &[FLOW, MEMBER, &[Key("wanted")]], "Level that the member selected"),
+            gauge("layercast_member_level", &[FLOW, MEMBER, JOINED, &[Key("level")]], "Level granted: 0 is the base layer alone, 2 all layers"),
+            gauge("layercast_member_level_wanted", &[FLOW, MEMBER, JOINED, &[Key("wanted")]], "Level that the member selected"),
+            gauge("layercast_member_declined", &[FLOW, MEMBER, &[Key("refused"), Key("resource"), Text("by")]], "Why the member has not joined: what the flow offers is not what its profile wants; 1 for the parameter"),
             gauge("layercast_member_limited", &[FLOW, MEMBER, &[Key("limit"), Key("kind"), Text("by")]], "Why the member is below the highest level of the flow; 1 for the reason that holds"),
             gauge("layercast_member_report_age_seconds", &[FLOW, MEMBER, &[Key("report_age_ms")]], "Age of the last report of the member").scaled(MS),
             counter("layercast_member_frames", &[FLOW, MEMBER, REPORT, &[Key("frames"), LAYER]], "Frames played"),

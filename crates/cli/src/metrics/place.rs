@@ -9,6 +9,8 @@ pub enum Step {
     Key(&'static str),
     /// Each entry of an array, with labels from texts in it: the name of the label, and where its text is, from entry to entry.
     Each(&'static [(&'static str, &'static [&'static str])]),
+    /// The same value, if it has no entry of this name.
+    Unless(&'static str),
     /// Each entry of an object; its name is the text of this label.
     Keys(&'static str),
     /// Each entry of an array, one for each of these texts of a label.
@@ -22,7 +24,7 @@ impl Step {
     /// The names of the labels that it gives.
     pub fn labels(&self) -> Vec<&'static str> {
         match self {
-            Step::Key(_) => Vec::new(),
+            Step::Key(_) | Step::Unless(_) => Vec::new(),
             Step::Each(named) => named.iter().map(|&(label, _)| label).collect(),
             Step::Keys(label) | Step::Items(label, _) | Step::Text(label) => vec![label],
         }
@@ -57,6 +59,11 @@ fn walk<'a>(
     match *step {
         Step::Key(key) => {
             if let Some(value) = value.get(key) {
+                walk(value, rest, labels, found);
+            }
+        }
+        Step::Unless(key) => {
+            if value.get(key).is_none() {
                 walk(value, rest, labels, found);
             }
         }
@@ -146,6 +153,9 @@ mod tests {
         assert!(found(&value, &[Step::Key("absent")]).is_empty());
         assert!(found(&value, &[Step::Key("kind")]).is_empty());
         assert_eq!(found(&value, &[Step::Key("ok")]), [(String::new(), 1.0)]);
+        assert!(found(&value, &[Step::Unless("kind"), Step::Key("ok")]).is_empty());
+        let without = [Step::Unless("absent"), Step::Key("ok")];
+        assert_eq!(found(&value, &without), [(String::new(), 1.0)]);
         let text = [Step::Key("kind"), Step::Text("by")];
         assert_eq!(found(&value, &text), [("by=link".to_owned(), 1.0)]);
         let items = [Step::Key("rates"), Step::Items("level", &["BL", "BL+E1"])];

@@ -101,6 +101,42 @@ fn texts_of_strangers_are_escaped_and_labels_never_occur_twice() {
 }
 
 #[test]
+fn a_member_that_declined_the_offer_has_a_reason_and_no_level() {
+    let metrics = metrics();
+    let member =
+        |name: &str| json!({ "member": { "name": name }, "node": "n", "level": 0, "wanted": 2 });
+    let mut carl = member("carl");
+    carl["refused"] =
+        json!({ "resource": "wanted_delay", "needed": 150_000, "available": 250_000 });
+    let flow = json!({ "name": "talk", "source": "s", "members": [member("ann"), carl] });
+    metrics.keep("stats", "flows", json!([flow]));
+    let text = text_of(&metrics);
+    let samples = samples(&text);
+    let of = |name: &str, member: &str, more: &str| {
+        let labels = format!(r#"flow="talk",source="s",member="{member}",node="n"{more}"#);
+        samples.get(&*format!("{name}{{{labels}}}")).copied()
+    };
+    let why = r#",by="wanted_delay""#;
+    assert_eq!(
+        of("layercast_member_declined", "carl", why),
+        Some(1.0),
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("layercast_member_declined{").count(),
+        1,
+        "{text}"
+    );
+    for (name, value) in [
+        ("layercast_member_level", 0.0),
+        ("layercast_member_level_wanted", 2.0),
+    ] {
+        assert_eq!(of(name, "ann", ""), Some(value), "{text}");
+        assert_eq!(of(name, "carl", ""), None, "{text}");
+    }
+}
+
+#[test]
 fn the_samples_of_snmp_are_those_of_the_text() {
     let metrics = metrics();
     let link = json!({ "neighbour": "a\"b\\c\nd\u{1}é", "requested": 1 });

@@ -168,7 +168,10 @@ pub fn join(config: JoinConfig) -> Joined {
     let (sender, events) = mpsc::channel(4_096);
     let task = tokio::spawn({
         let stop = stop.clone();
-        async move { run_join(config, stop, sender, &mut Off).await }
+        async move {
+            let joined = run_join(config, stop, sender, &mut Off).await;
+            joined.map_err(|failure| failure.error)
+        }
     });
     Joined { events, stop, task }
 }
