@@ -1,7 +1,7 @@
 // @ts-check
 import { Dashboard } from "./dashboard.js";
 import { Player } from "./player.js";
-import { Refused, read, report } from "./session.js";
+import { Refused, chosen, read, report } from "./session.js";
 
 /** @template {HTMLElement} T @param {string} id @returns {T} */
 const element = (id) => /** @type {any} */ (document.getElementById(id));
@@ -20,6 +20,12 @@ const player = new Player(
 sound.addEventListener("click", async () => {
   sound.textContent = (await player.toggleSound()) ? "turn sound off" : "turn sound on";
 });
+/** Chooses an option by its text or value, if there is one. @param {HTMLElement} select @param {string | null} wish */
+function choose(select, wish) {
+  const { options } = /** @type {HTMLSelectElement} */ (select);
+  const found = [...options].find(({ text, value }) => text === wish || value === wish);
+  if (found) found.selected = true;
+}
 const open = () => player.open(/** @type {any} */ (flow).value, /** @type {any} */ (level).value);
 flow.addEventListener("change", open);
 level.addEventListener("change", open);
@@ -68,6 +74,8 @@ async function start() {
     }
   }
   notice.hidden = true;
+  choose(flow, chosen.flow);
+  choose(level, chosen.level);
   dashboard.start();
   open();
   setInterval(showFigures, 1000);

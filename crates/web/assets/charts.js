@@ -10,10 +10,14 @@ export class Charts {
   /** @type {string | null} */ #key = null;
   /** @type {uPlot[]} */ #plots = [];
   #width = 0;
+  /** Charts are drawn in the colours of the moment. */
+  #dark = matchMedia("(prefers-color-scheme: dark)");
+  #wasDark = false;
 
   /** @param {HTMLElement} section @param {any} member @param {any} history */
   show(section, member, history) {
-    if (this.#key !== member.key || this.#width !== section.clientWidth || section.hidden) this.#build(section, member);
+    const isOther = this.#key !== member.key || this.#width !== section.clientWidth || this.#wasDark !== this.#dark.matches;
+    if (isOther || section.hidden) this.#build(section, member);
     const { t, level, delay50, delay99, lost, late } = history;
     const data = [[t, level], [t, delay50, delay99], [t, lost, late]];
     this.#plots.forEach((plot, index) => plot.setData(/** @type {any} */ (data[index])));
@@ -36,7 +40,7 @@ export class Charts {
     events.className = "events";
     section.replaceChildren(title, charts, heading, events);
     section.hidden = false;
-    this.#width = section.clientWidth;
+    [this.#width, this.#wasDark] = [section.clientWidth, this.#dark.matches];
     const places = [0, 1, 2].map(() => charts.appendChild(document.createElement("div")));
     const style = getComputedStyle(document.documentElement);
     const colour = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();

@@ -7,8 +7,13 @@ const WITHIN = 1500;
 const NUMBER = 4;
 /** Octets before the content of a message. */
 export const HEADER = 12;
+/** Codes of a WebSocket that is closed since the viewer is not admitted: this and the status of HTTP. */
+const REFUSED = 4000;
 /** Messages that wait for one before them; more, and the connection is given up. */
 const MOST_HELD = 512;
+
+/** The server says why it does not admit this viewer now. */
+export class NotAdmitted extends Error {}
 
 /**
  * What a connection gives.
@@ -37,7 +42,11 @@ export async function webSocket({ ticket }, query, sink) {
     if (typeof data === "string") sink.text(JSON.parse(data));
     else sink.media(new Uint8Array(data));
   };
-  const closed = new Promise((done) => { socket.onclose = () => done(undefined); });
+  const closed = new Promise((done, fail) => {
+    socket.onclose = ({ code, reason }) => (code >= REFUSED ? fail(new NotAdmitted(reason)) : done(undefined));
+  });
+  // Another flow may have been opened meanwhile.
+  closed.catch(() => {});
   return { isOpen: () => socket.readyState === WebSocket.OPEN, close: () => socket.close(), closed };
 }
 

@@ -3,7 +3,7 @@
 
 import { Codecs } from "./codecs.js";
 import { Mse } from "./mse.js";
-import { webSocket, webTransport } from "./pipes.js";
+import { NotAdmitted, webSocket, webTransport } from "./pipes.js";
 import { Refused, grant, isAsked, report, wanted } from "./session.js";
 import { Sound } from "./sound.js";
 
@@ -80,6 +80,8 @@ export class Player {
       } catch (error) {
         this.say(error instanceof Error ? error.message : String(error));
         if (error instanceof Refused) return;
+        // Then UDP is not what keeps WebTransport away.
+        if (error instanceof NotAdmitted) [this.figures.why, this.#without] = ["", 0];
       }
       await new Promise((done) => setTimeout(done, AGAIN));
     }

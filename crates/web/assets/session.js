@@ -7,6 +7,8 @@ const fragment = new URLSearchParams(location.hash.slice(1));
 const token = fragment.get("token") ?? "";
 /** The transport that the URL asks for; null: the best one that works. */
 export const wanted = fragment.get("transport");
+/** The flow and the level that the URL asks for; null: the first one, and auto. */
+export const chosen = { flow: fragment.get("flow"), level: fragment.get("level") };
 
 /**
  * A ticket for one request, and where WebTransport is to be had with it.

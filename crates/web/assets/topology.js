@@ -3,7 +3,14 @@
 
 /** Nodes and receivers behind one node that are drawn one by one; the rest is one box. */
 const MOST_DRAWN = 12;
-const [WIDTH, HEIGHT, GAP, COLUMN] = [150, 40, 12, 250];
+const [HEIGHT, GAP] = [40, 12];
+/** Width of a box, distance of two columns, longest name; where there is little room, the second one. */
+const WIDE = { width: 150, column: 250, name: 19 };
+const NARROW = { width: 118, column: 165, name: 15 };
+/** Below this width of the drawing, in pixels, there is little room. */
+const LITTLE = 560;
+/** Least share of its size in which it is drawn; it scrolls beyond that. */
+const LEAST = 0.78;
 const WORST = ["red", "yellow", "grey", "green"];
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -23,6 +30,7 @@ const short = (/** @type {string} */ text, /** @type {number} */ most) => text.l
 
 /** @param {HTMLElement} place @param {any} state @param {any[]} members @param {(what: { member?: string, node?: string }) => void} choose */
 export function drawTopology(place, state, members, choose) {
+  const form = place.clientWidth < LITTLE ? NARROW : WIDE;
   /** @type {Map<string, { parent: string | null, members: any[] }>} */ const nodes = new Map();
   const node = (/** @type {string} */ name) => {
     let it = nodes.get(name);
@@ -48,7 +56,8 @@ export function drawTopology(place, state, members, choose) {
     const link = links.get(name);
     if (!link) return "";
     const rate = link.path?.rate_bps;
-    return [link.rtt_us ? `${(link.rtt_us / 1000).toFixed(0)} ms` : "", rate ? `${(rate / 1e6).toFixed(1)} Mbit/s` : ""].filter(Boolean).join(", ");
+    const texts = [link.rtt_us ? `${(link.rtt_us / 1000).toFixed(0)} ms` : "", rate ? `${(rate / 1e6).toFixed(1)} Mbit/s` : ""].filter(Boolean);
+    return form === WIDE ? texts.join(", ") : texts[0] ?? "";
   };
   /** @param {string} name @param {Set<string>} above @returns {Tree} */
   const tree = (name, above) => {
@@ -83,18 +92,19 @@ export function drawTopology(place, state, members, choose) {
   /** @type {Node[]} */ const drawn = [];
   /** @param {Tree} it */
   const draw = (it) => {
-    const x = it.depth * COLUMN;
+    const x = it.depth * form.column;
     for (const child of it.children) {
       const [from, to] = [it.y + HEIGHT / 2, child.y + HEIGHT / 2];
-      const [start, end] = [x + WIDTH, x + COLUMN];
-      drawn.push(svg("path", { d: `M${start} ${from} C${start + 50} ${from} ${end - 50} ${to} ${end} ${to}`, class: child.zone }));
+      const [start, end] = [x + form.width, x + form.column];
+      const bend = (end - start) / 2;
+      drawn.push(svg("path", { d: `M${start} ${from} C${start + bend} ${from} ${end - bend} ${to} ${end} ${to}`, class: child.zone }));
       if (child.edge) drawn.push(svg("text", { x: end - 4, y: to - 6, class: "faint", "text-anchor": "end" }, [child.edge]));
       draw(child);
     }
     const box = svg("g", { class: "node", tabindex: 0, role: "button" }, [
       svg("title", {}, [it.name]),
-      svg("rect", { x, y: it.y, width: WIDTH, height: HEIGHT, rx: 6, class: it.zone }),
-      svg("text", { x: x + 10, y: it.y + (it.sub ? 17 : 25) }, [short(it.name, 19)]),
+      svg("rect", { x, y: it.y, width: form.width, height: HEIGHT, rx: 6, class: it.zone }),
+      svg("text", { x: x + 10, y: it.y + (it.sub ? 17 : 25) }, [short(it.name, form.name)]),
       svg("text", { x: x + 10, y: it.y + 32, class: "faint" }, [it.sub]),
     ]);
     box.addEventListener("click", () => choose(it.what));
@@ -102,8 +112,10 @@ export function drawTopology(place, state, members, choose) {
     drawn.push(box);
   };
   for (const root of roots) draw(root);
-  const [width, height] = [deepest * COLUMN + WIDTH, Math.max(HEIGHT, next - GAP)];
+  const [width, height] = [deepest * form.column + form.width, Math.max(HEIGHT, next - GAP)];
   const picture = svg("svg", { viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img" }, drawn);
-  /** @type {any} */ (picture).style.maxWidth = `${width * 1.1}px`;
+  const { style } = /** @type {SVGSVGElement} */ (picture);
+  style.maxWidth = `${width * 1.1}px`;
+  style.minWidth = `${width * LEAST}px`;
   place.replaceChildren(picture);
 }

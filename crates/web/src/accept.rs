@@ -1,6 +1,7 @@
 //! Connections: a bound on their number, and on the time of handshakes and of the heads of requests. One without a request gives its place to a
 //! new one.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,13 +11,21 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use layercast_net::{NoPlace, Place, Places};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::transport::ON_THEIR_WAY;
+use crate::watch::PATIENCE;
+
 /// Time of a handshake of TLS, and of the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Octets that the system keeps for a peer that does not read them; as many are on their way over WebTransport. Linux makes twice of what it
+/// is asked for, and takes the administrative data of packets from it.
+const KEPT: usize = ON_THEIR_WAY as usize / 2;
 
 /// Time until a connection that found no place looks for one again.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -67,10 +76,20 @@ where
     }
 }
 
+/// Bounds what the system keeps for a peer that does not read, and how long: it would wait for minutes, also after the stream is closed.
+fn bound(stream: &TcpStream, within: Duration) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_send_buffer_size(KEPT)?;
+    socket.set_tcp_user_timeout(Some(within))?;
+    // A picture is not to wait for the next one.
+    stream.set_nodelay(true)
+}
+
 /// Serves `app` on one connection until it ends; one that is slow, or no HTTP, is closed.
 pub async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, app: Router, caller: Caller) {
-    // A picture is not to wait for the next one.
-    let _ = stream.set_nodelay(true);
+    if bound(&stream, PATIENCE).is_err() {
+        return;
+    }
     match acceptor {
         None => requests(stream, app, caller).await,
         Some(acceptor) => {
@@ -149,5 +168,42 @@ mod tests {
         let mut text = String::new();
         asking.read_to_string(&mut text).await.unwrap();
         assert!(text.ends_with("slow"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_stops_reading_holds_a_bounded_amount_for_a_bounded_time() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = tokio::net::TcpSocket::new_v4().unwrap();
+        client.set_recv_buffer_size(64 << 10).unwrap();
+        let (client, accepted) = tokio::join!(client.connect(address), listener.accept());
+        let (mut client, (mut server, _)) = (client.unwrap(), accepted.unwrap());
+        let within = Duration::from_millis(500);
+        bound(&server, within).unwrap();
+        let piece = vec![0; 16 << 10];
+        // It has read fast, so that the windows of TCP are wide open.
+        let reading = async {
+            let mut octets = vec![0; 16 << 20];
+            client.read_exact(&mut octets).await.unwrap();
+        };
+        let writing = async {
+            for _ in 0..1_024 {
+                server.write_all(&piece).await.unwrap();
+            }
+        };
+        tokio::join!(reading, writing);
+        let mut held = 0;
+        let ended = timeout(Duration::from_secs(20), async {
+            loop {
+                match server.write(&piece).await {
+                    Ok(octets) => held += octets,
+                    Err(error) => return error.kind(),
+                }
+            }
+        });
+        let ended = ended.await.expect("the end of the connection");
+        assert_eq!(ended, io::ErrorKind::TimedOut);
+        let most = ON_THEIR_WAY as usize + (128 << 10);
+        assert!(held <= most, "{held} octets");
     }
 }

@@ -15,6 +15,7 @@ mod mp4;
 mod pages;
 mod queue;
 mod server;
+mod socket;
 mod transport;
 mod watch;
 mod writer;

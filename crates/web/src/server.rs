@@ -84,6 +84,8 @@ pub struct Shared {
     pub feeds: Arc<Feeds>,
     pub viewers: Arc<Semaphore>,
     boards: Arc<Semaphore>,
+    /// Viewers that hear at the moment why they are refused.
+    pub refusals: Arc<Semaphore>,
     /// Viewers at a time.
     pub most: usize,
     /// WebTransport, or why there is none.
@@ -132,6 +134,7 @@ impl Web {
             feeds: Feeds::new(config.flows, config.member),
             viewers: Arc::new(Semaphore::new(config.viewers)),
             boards: Arc::new(Semaphore::new(config.viewers * BOARDS_PER_VIEWER)),
+            refusals: Arc::new(Semaphore::new(OTHERS)),
             most: config.viewers,
             transport,
             port,

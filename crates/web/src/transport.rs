@@ -29,17 +29,19 @@ const NUMBER: usize = 4;
 /// Time of a handshake and of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Time that a refused caller has to read the answer.
-const READ_WITHIN: Duration = Duration::from_secs(1);
+pub const READ_WITHIN: Duration = Duration::from_secs(1);
 /// A viewer that is silent for this time is gone. It acknowledges at least what keeps the connection alive.
 const SILENT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// Octets of media that are on their way; further ones are in the queue of the viewer, which skips to a key picture.
-const ON_THEIR_WAY: u64 = 1 << 20;
+pub const ON_THEIR_WAY: u64 = 1 << 20;
 /// Octets that a viewer may send before they are read, in all and in a stream: its request. Its further streams are not read.
 const UNREAD: VarInt = VarInt::from_u32(1 << 17);
 /// Streams of a viewer: those of HTTP/3, and its request.
 const STREAMS: VarInt = VarInt::from_u32(8);
 const DATAGRAMS: usize = 64 << 10;
+/// H3_NO_ERROR (RFC 9114, 8.1): nothing went wrong with HTTP.
+const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 /// Time between two looks at the age of the certificate.
 const TURN_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -165,10 +167,13 @@ async fn serve(incoming: Incoming, mut place: Place, shared: Arc<Shared>) {
         Err(status) => {
             let connection = request.conn().clone();
             let answering = async {
-                let _ = request.reject(status).await;
+                // What `reject` gives back holds no control stream: to a client the end of one is an error of the connection (RFC 9114,
+                // 6.2.1), which hides the status.
+                let _refused = request.respond(status).await;
                 connection.closed().await
             };
             let _ = timeout(READ_WITHIN, answering).await;
+            connection.close(NO_ERROR, b"");
         }
     }
 }

@@ -1,28 +1,30 @@
 //! Viewers: their admission, and what each gets.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 
 use crate::feed::{Feed, Wanted};
 use crate::hub;
 use crate::message::{Chunk, Text};
 use crate::mp4::Mp4;
 use crate::server::Shared;
+use crate::socket::{self, Viewer};
 
 /// Where media are.
 pub const PATH: &str = "/api/watch";
 /// Time between two statuses of a viewer.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
-/// Time that a viewer has to take a message.
+/// Time that a viewer has to take a message, and to answer that it is there.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A ticket, and what is wanted with it.
@@ -64,18 +66,24 @@ impl Refusal {
     }
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Ticket => f.write_str("the ticket is used up or too old"),
+            Refusal::Level => f.write_str("level is auto, base, e1 or e2"),
+            Refusal::Form => f.write_str("form is mp4, or is left out"),
+            Refusal::Flow => f.write_str("there is no such flow"),
+            Refusal::Full(most, of) => write!(
+                f,
+                "all places for {of} are taken, {most} in all (layercast web --viewers)"
+            ),
+        }
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let text = match self {
-            Refusal::Ticket => "the ticket is used up or too old\n".to_owned(),
-            Refusal::Level => "level is auto, base, e1 or e2\n".to_owned(),
-            Refusal::Form => "form is mp4, or is left out\n".to_owned(),
-            Refusal::Flow => "there is no such flow\n".to_owned(),
-            Refusal::Full(most, of) => {
-                format!("there are {most} {of} already (layercast web --viewers)\n")
-            }
-        };
-        (self.status(), text).into_response()
+        (self.status(), format!("{self}\n")).into_response()
     }
 }
 
@@ -116,27 +124,12 @@ pub trait Pipe: Send {
     fn text(&mut self, text: String) -> impl Future<Output = bool> + Send;
     /// Sends a picture or a frame of sound; `false` as above.
     fn media(&mut self, message: Bytes, is_sound: bool) -> impl Future<Output = bool> + Send;
-    /// Waits until the viewer is gone.
+    /// Asks whether the viewer is there, where the connection does not do so itself; `false` if the viewer is gone.
+    fn ask(&mut self) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+    /// Waits until the viewer is gone, or has not answered in time.
     fn gone(&mut self) -> impl Future<Output = ()> + Send;
-}
-
-impl Pipe for WebSocket {
-    async fn text(&mut self, text: String) -> bool {
-        send(self, Message::Text(text.into())).await
-    }
-
-    async fn media(&mut self, message: Bytes, _: bool) -> bool {
-        send(self, Message::Binary(message)).await
-    }
-
-    async fn gone(&mut self) {
-        // A viewer says nothing but that it is there.
-        while let Some(Ok(Message::Ping(_) | Message::Pong(_))) = self.recv().await {}
-    }
-}
-
-async fn send(socket: &mut WebSocket, message: Message) -> bool {
-    matches!(timeout(PATIENCE, socket.send(message)).await, Ok(Ok(())))
 }
 
 /// The media of a flow over a WebSocket.
@@ -145,9 +138,21 @@ pub async fn watch(
     Query(asked): Query<Asked>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    match shared.admit(&asked) {
-        Ok(admitted) => upgrade.on_upgrade(move |socket| view(socket, admitted)),
-        Err(refusal) => refusal.into_response(),
+    let refusal = match shared.admit(&asked) {
+        Ok(admitted) => {
+            return upgrade.on_upgrade(move |socket| view(Viewer::new(socket, PATIENCE), admitted));
+        }
+        Err(refusal) => refusal,
+    };
+    // A page sees why a WebSocket is closed, and not with which status a request for one is refused.
+    match Arc::clone(&shared.refusals).try_acquire_owned() {
+        Ok(place) if !matches!(refusal, Refusal::Ticket) => {
+            upgrade.on_upgrade(async move |socket| {
+                socket::refuse(socket, refusal).await;
+                drop(place);
+            })
+        }
+        _ => refusal.into_response(),
     }
 }
 
@@ -167,7 +172,7 @@ pub async fn view(mut pipe: impl Pipe, admitted: Admitted) {
                 Ok(()) => tell(&mut pipe, feed, &mut state, &mut told, queue.skipped()).await,
                 Err(_) => break,
             },
-            _ = status.tick() => tell_status(&mut pipe, feed, &told, queue.skipped()).await,
+            _ = status.tick() => pipe.ask().await && tell_status(&mut pipe, feed, &told, queue.skipped()).await,
             chunk = queue.next() => match &mut mp4 {
                 None => pipe.media(chunk.message.clone(), !chunk.is_picture).await,
                 Some(mp4) => {

@@ -6,6 +6,7 @@ use flaky_test::flaky_test as real_time;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::media;
 use crate::site::{Site, TOKEN, av1, soon};
 
 /// Chromium without a window, with a profile of its own.
@@ -164,6 +165,23 @@ async fn without_a_udp_port_the_page_plays_over_a_websocket_and_says_why() {
     assert_eq!(player["transport"], "WebSocket");
     let why = player["why"].as_str().unwrap_or_default();
     assert!(why.starts_with(&format!("UDP port {port}")), "{why}");
+}
+
+#[real_time(tokio)]
+#[ignore = "make test-browser: another Chromium"]
+async fn a_page_that_finds_all_places_taken_says_so_and_plays_when_one_is_free() {
+    let Some(mut site) = Site::with_film(60, 1).await else {
+        return;
+    };
+    let other = media::watch(&site, "").await.expect("a viewer");
+    let Some(_chromium) = Chromium::open(&site.url) else {
+        return;
+    };
+    let why = "all places for viewers are taken, 1 in all (layercast web --viewers)";
+    let is_told = |it: &Value| it["type"] == "player" && it["message"] == why;
+    report(&mut site, "the reason", is_told).await;
+    drop(other);
+    assert_eq!(playing(&mut site).await["transport"], "WebTransport");
 }
 
 #[real_time(tokio)]

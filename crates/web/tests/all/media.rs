@@ -1,7 +1,10 @@
 //! What players get over their WebSocket.
 
+use std::pin::Pin;
+
 use flaky_test::flaky_test as real_time;
 use futures_util::StreamExt;
+use futures_util::stream::Peekable;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -10,8 +13,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::site::{Site, soon};
 
-/// A viewer, or the status of the refusal.
-pub async fn watch(site: &Site, query: &str) -> Result<WebSocketStream<TcpStream>, u16> {
+/// A viewer, or the code with which its WebSocket was closed, or the status of the answer.
+pub async fn watch(site: &Site, query: &str) -> Result<Peekable<WebSocketStream<TcpStream>>, u16> {
     let ticket = site.ticket().await;
     let url = format!("ws://{}/api/watch?ticket={ticket}{query}", site.address);
     let stream = TcpStream::connect(&site.address)
@@ -19,7 +22,16 @@ pub async fn watch(site: &Site, query: &str) -> Result<WebSocketStream<TcpStream
         .expect("a connection");
     let request = url.into_client_request().expect("a request");
     match client_async(request, stream).await {
-        Ok((socket, _)) => Ok(socket),
+        Ok((socket, _)) => {
+            let mut socket = socket.peekable();
+            match soon("a message", Pin::new(&mut socket).peek()).await {
+                Some(Ok(Message::Close(Some(frame)))) => {
+                    assert!(!frame.reason.is_empty() && frame.reason.len() < 124);
+                    Err(frame.code.into())
+                }
+                _ => Ok(socket),
+            }
+        }
         Err(Error::Http(answer)) => Err(answer.status().as_u16()),
         Err(error) => panic!("{error}"),
     }
@@ -71,6 +83,8 @@ async fn a_viewer_gets_the_stream_and_then_pictures_and_sound_from_a_key_picture
                     kind => panic!("kind {kind}"),
                 }
             }
+            // Whether it is still there.
+            Message::Ping(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -99,11 +113,11 @@ async fn viewers_have_places_levels_and_flows() {
     let Some(site) = Site::with_film(6, 1).await else {
         return;
     };
-    assert_eq!(watch(&site, "&flow=9").await.err(), Some(404));
-    assert_eq!(watch(&site, "&level=e7").await.err(), Some(400));
-    assert_eq!(watch(&site, "&form=avi").await.err(), Some(400));
+    assert_eq!(watch(&site, "&flow=9").await.err(), Some(4_404));
+    assert_eq!(watch(&site, "&level=e7").await.err(), Some(4_400));
+    assert_eq!(watch(&site, "&form=avi").await.err(), Some(4_400));
     let mut socket = watch(&site, "&level=base").await.expect("a viewer");
-    assert_eq!(watch(&site, "").await.err(), Some(503));
+    assert_eq!(watch(&site, "").await.err(), Some(4_503));
     // The base layer has no B pictures, of which two are between references: it has 5 of 12 pictures, most of them 120 ms apart.
     let mut times = Vec::new();
     while times.len() < 12 {

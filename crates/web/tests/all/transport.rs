@@ -1,14 +1,22 @@
 //! WebTransport: what viewers get, and callers that do not keep to the rules.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flaky_test::flaky_test as real_time;
+use quinn::crypto::rustls::QuicClientConfig;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{DigitallySignedStruct, SignatureScheme};
 use web_transport_quinn::http::HeaderValue;
 use web_transport_quinn::http::header::ORIGIN;
 use web_transport_quinn::proto::{self, ConnectRequest};
-use web_transport_quinn::{Client, ClientBuilder, ClientError, ConnectError, Session};
+use web_transport_quinn::{ALPN, Client, ClientBuilder, ClientError, ConnectError, Session};
 
 use crate::media;
 use crate::site::{Site, soon};
@@ -142,7 +150,7 @@ async fn callers_without_a_right_are_refused() {
     // The one place is free still, and then taken, also for a WebSocket.
     let first = watch(&site, "").await.expect("a viewer");
     assert_eq!(status(watch(&site, "").await), 503);
-    assert_eq!(media::watch(&site, "").await.err(), Some(503));
+    assert_eq!(media::watch(&site, "").await.err(), Some(4_503));
     // A used ticket is none.
     let used = first.request().expect("a request").url.clone();
     let query = format!("/api/watch?{}", used.query().expect("a query"));
@@ -155,6 +163,92 @@ async fn callers_without_a_right_are_refused() {
         sleep(Duration::from_millis(100)).await;
     }
     panic!("the place of a viewer that left stays taken");
+}
+
+/// Takes each certificate: whose it is does not matter here.
+#[derive(Debug)]
+struct Anyone(rustls::crypto::CryptoProvider);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A connection of HTTP/3 before its first stream.
+async fn connection(site: &Site) -> quinn::Connection {
+    let provider = rustls::crypto::ring::default_provider();
+    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(provider.clone()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("a version");
+    let verifier = Arc::new(Anyone(provider));
+    let mut tls = tls
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
+    let crypto = QuicClientConfig::try_from(tls).expect("a configuration");
+    let config = quinn::ClientConfig::new(Arc::new(crypto));
+    let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a socket");
+    let address = site.address.parse().expect("an address");
+    let calling = endpoint.connect_with(config, address, "localhost");
+    calling.expect("a call").await.expect("a connection")
+}
+
+#[real_time(tokio)]
+async fn a_client_reads_why_it_is_refused_before_any_control_stream_ends() {
+    let site = Site::of(Vec::new(), 1).await;
+    let connection = connection(&site).await;
+    let mut control = connection.open_uni().await.expect("a stream");
+    let mut settings = proto::Settings::default();
+    settings.enable_webtransport(1);
+    settings.write(&mut control).await.expect("settings");
+    let mut theirs = connection.accept_uni().await.expect("a stream");
+    proto::Settings::read(&mut theirs).await.expect("settings");
+    let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+    let url = format!("https://{}/api/watch?ticket=none", site.address);
+    let request = ConnectRequest::new(url.parse::<url::Url>().expect("a URL"));
+    request.write(&mut send).await.expect("a request");
+    let answer = soon("an answer", proto::ConnectResponse::read(&mut receive)).await;
+    let refused = matches!(&answer, Err(proto::ConnectError::WrongStatus(Some(status))) if status.as_u16() == 401);
+    assert!(refused, "{answer:?}");
+    // The end of the connection alone ends it, without an error of HTTP/3.
+    let ended = soon("the end", theirs.read(&mut [0])).await;
+    let Err(quinn::ReadError::ConnectionLost(quinn::ConnectionError::ApplicationClosed(close))) =
+        ended
+    else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(close.error_code.into_inner(), 0x100);
 }
 
 #[real_time(tokio)]
