@@ -1,5 +1,6 @@
 use layercast_core::{PortId, Span, Time, earliest};
-use layercast_link::host::{Cpu, HostStats, ReceiveCosts, ReceivingHost, SendCosts, SendingHost};
+use layercast_link::host::{HostStats, ReceiveCosts, ReceivingHost, SendCosts, SendingHost};
+use layercast_nif::cpu::{Cpu, CpuConfig, Level};
 use layercast_wire::{ADAPTER_VCI, LinkPdu};
 
 /// What the host of a station costs (specs/mets.md 3.2). By default it costs nothing.
@@ -41,7 +42,7 @@ impl Host {
     pub fn new(config: HostConfig) -> Option<Box<Host>> {
         let forwards = config.forward > Span::ZERO;
         let host = Host {
-            forwarding: forwards.then(|| (config.forward, Cpu::new())),
+            forwarding: forwards.then(|| (config.forward, Cpu::new(CpuConfig::default()))),
             sending: SendingHost::new(config.send),
             receiving: config.receive.map(ReceivingHost::new),
             grain: config.grain,
@@ -67,7 +68,8 @@ impl Host {
     /// Takes a unit from a link, or returns it if neither forwarding nor receiving costs anything.
     pub fn arrive(&mut self, now: Time, port: PortId, pdu: LinkPdu) -> Option<LinkPdu> {
         if let Some((cost, cpu)) = &mut self.forwarding {
-            cpu.push(now, cost.times(u64::from(pdu.cells())), (port, pdu));
+            let cost = cost.times(u64::from(pdu.cells()));
+            cpu.push(now, Level::Irq, cost, (port, pdu));
             return None;
         }
         let Some(host) = &mut self.receiving else {
@@ -129,7 +131,7 @@ impl Host {
         let forwarded = self
             .forwarding
             .as_ref()
-            .and_then(|(_, cpu)| cpu.next_done());
+            .and_then(|(_, cpu)| cpu.next_timeout());
         let sent = self.sending.as_ref().and_then(SendingHost::next_done);
         let received = self.receiving.as_ref().and_then(ReceivingHost::next_done);
         let done = earliest(forwarded, earliest(sent, received))?;

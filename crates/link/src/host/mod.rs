@@ -2,12 +2,10 @@
 //! stalls and user process of a receiver. In virtual time these are the hosts of the simulator, in
 //! real time the "virtual NIC" of specs/mets.md 3.3.
 
-mod cpu;
 mod receiving;
 mod sending;
 mod stalls;
 
-pub use cpu::Cpu;
 pub use receiving::{HostStats, ReceiveCosts, ReceivingHost};
 pub use sending::{SendCosts, SendingHost};
 pub use stalls::Stalls;

@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
 use layercast_core::{PortId, Span, Time, earliest};
+use layercast_nif::cpu::{Cpu, CpuConfig, Level, ThreadSpec};
 use layercast_wire::LinkPdu;
 use serde::Serialize;
 
-use super::{Cpu, ends_packet};
+use super::ends_packet;
 
 /// What receiving costs a host, and what its interface holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -31,7 +32,9 @@ pub struct ReceiveCosts {
 pub struct ReceivingHost {
     costs: ReceiveCosts,
     interrupts: Cpu<Held>,
+    /// The user process, on a processor of its own: the measured costs are of both beside one another.
     user: Cpu<(PortId, LinkPdu)>,
+    process: Level,
     /// Cells in the interface.
     held: u32,
     stalled_until: Time,
@@ -81,10 +84,12 @@ impl ReceiveCosts {
 impl ReceivingHost {
     /// An idle host.
     pub fn new(costs: ReceiveCosts) -> ReceivingHost {
+        let mut user = Cpu::new(CpuConfig::default());
         ReceivingHost {
             costs,
-            interrupts: Cpu::new(),
-            user: Cpu::new(),
+            interrupts: Cpu::new(CpuConfig::default()),
+            process: Level::Thread(user.add_thread(ThreadSpec::default())),
+            user,
             held: 0,
             stalled_until: Time::ZERO,
             circuits: BTreeMap::new(),
@@ -116,7 +121,8 @@ impl ReceivingHost {
         }
         // The decision depends on earlier packets only, not on those that arrive while it waits.
         let user = self.user_cost(port, &pdu);
-        self.interrupts.push(now, cost, Held { port, pdu, user });
+        let held = Held { port, pdu, user };
+        self.interrupts.push(now, Level::Irq, cost, held);
     }
 
     /// Switches interrupts off for `length` from now on; overlapping stalls are one.
@@ -130,14 +136,14 @@ impl ReceivingHost {
 
     /// When something is next done.
     pub fn next_done(&self) -> Option<Time> {
-        earliest(self.interrupts.next_done(), self.user.next_done())
+        earliest(self.interrupts.next_timeout(), self.user.next_timeout())
     }
 
     /// Takes out of the interface what the interrupt handler is done with by `now`.
     pub fn advance(&mut self, now: Time) {
         while let Some((done, Held { port, pdu, user })) = self.interrupts.pop_done(now) {
             self.held -= pdu.cells();
-            self.user.push(done, user, (port, pdu));
+            self.user.push(done, self.process, user, (port, pdu));
         }
     }
 

@@ -1,7 +1,8 @@
 use layercast_core::{Span, Time};
+use layercast_nif::cpu::{Cpu, CpuConfig, Level, ThreadSpec};
 use layercast_wire::LinkPdu;
 
-use super::{Cpu, ends_packet};
+use super::ends_packet;
 
 /// What sending costs a host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -17,6 +18,7 @@ pub struct SendCosts {
 pub struct SendingHost {
     costs: SendCosts,
     cpu: Cpu<LinkPdu>,
+    process: Level,
 }
 
 impl SendCosts {
@@ -30,9 +32,13 @@ impl SendCosts {
 impl SendingHost {
     /// An idle host, or `None` if sending costs nothing.
     pub fn new(costs: SendCosts) -> Option<SendingHost> {
-        (costs != SendCosts::default()).then(|| SendingHost {
-            costs,
-            cpu: Cpu::new(),
+        (costs != SendCosts::default()).then(|| {
+            let mut cpu = Cpu::new(CpuConfig::default());
+            SendingHost {
+                costs,
+                process: Level::Thread(cpu.add_thread(ThreadSpec::default())),
+                cpu,
+            }
         })
     }
 
@@ -42,12 +48,12 @@ impl SendingHost {
         if ends_packet(&pdu) {
             cost += self.costs.packet;
         }
-        self.cpu.push(now, cost, pdu);
+        self.cpu.push(now, self.process, cost, pdu);
     }
 
     /// When the next PDU leaves.
     pub fn next_done(&self) -> Option<Time> {
-        self.cpu.next_done()
+        self.cpu.next_timeout()
     }
 
     /// The next PDU that has left by `now`.

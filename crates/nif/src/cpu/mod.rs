@@ -129,6 +129,8 @@ pub struct Cpu<J> {
     running: Option<usize>,
     done: VecDeque<(Time, J)>,
     next: u64,
+    /// How long it still does something else.
+    held: Span,
     in_irq: Span,
     in_softirq: Span,
 }
@@ -148,6 +150,7 @@ impl<J> Cpu<J> {
             running: None,
             done: VecDeque::new(),
             next: 0,
+            held: Span::ZERO,
             in_irq: Span::ZERO,
             in_softirq: Span::ZERO,
         }
@@ -172,6 +175,12 @@ impl<J> Cpu<J> {
     /// Takes a job of a thread that holds a lock from its start to its end.
     pub fn push_locked(&mut self, now: Time, thread: ThreadId, demand: Span, lock: LockId, job: J) {
         self.take(now, Level::Thread(thread), demand, Some(lock.0), job);
+    }
+
+    /// Does something else for `span` from now on: all work waits, the job in progress too.
+    pub fn busy_for(&mut self, now: Time, span: Span) {
+        self.advance(now);
+        self.held += span;
     }
 
     fn take(&mut self, now: Time, level: Level, demand: Span, lock: Option<u32>, job: J) {
@@ -209,7 +218,7 @@ impl<J> Cpu<J> {
     /// The next job that is done by `now`, and when it was.
     pub fn pop_done(&mut self, now: Time) -> Option<(Time, J)> {
         self.advance(now);
-        self.done.pop_front()
+        self.done.pop_front_if(|(at, _)| *at <= now)
     }
 
     /// What a thread took until now.

@@ -18,6 +18,18 @@ impl<J> Cpu<J> {
             for thread in &mut self.threads {
                 thread.replenish(self.now);
             }
+            if self.held > Span::ZERO {
+                let span = self.held.min(now.since(self.now));
+                self.now += span;
+                self.held -= span;
+                for thread in &mut self.threads {
+                    thread.waited(span);
+                }
+                if self.held > Span::ZERO {
+                    return;
+                }
+                continue;
+            }
             let Some(choice) = self.choose() else {
                 self.now = self.now.max(now);
                 return;
@@ -89,7 +101,8 @@ impl<J> Cpu<J> {
     }
 
     fn end_of(&self, choice: Choice) -> Time {
-        let after = |left: Option<Span>| self.now.saturating_add(left.unwrap_or(Span::ZERO));
+        let start = self.now.saturating_add(self.held);
+        let after = |left: Option<Span>| start.saturating_add(left.unwrap_or(Span::ZERO));
         let at = match choice {
             Choice::Irq => return after(self.irq.front().map(|it| it.left)),
             Choice::Softirq => return after(self.softirq.front().map(|it| it.left)),

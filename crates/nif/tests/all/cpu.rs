@@ -308,3 +308,45 @@ proptest! {
         prop_assert_eq!(last, end);
     }
 }
+
+/// What else the processor does delays the job in progress and the next ones, at every level.
+#[test]
+fn all_work_waits_while_the_processor_does_something_else() {
+    for config in [PREEMPTIVE, COOPERATIVE] {
+        for is_thread in [false, true] {
+            let mut cpu = Cpu::new(config);
+            let thread = cpu.add_thread(normal(0));
+            let level = match is_thread {
+                true => Level::Thread(thread),
+                false => Level::Irq,
+            };
+            cpu.push(ms(0), level, span(5), "a");
+            cpu.busy_for(ms(3), span(100));
+            cpu.push(ms(4), level, span(5), "b");
+            assert_eq!(cpu.next_timeout(), Some(ms(105)));
+            // What it does else is one after the other, too.
+            cpu.busy_for(ms(50), span(10));
+            assert_eq!(drain(&mut cpu), [("a", 115.0), ("b", 120.0)]);
+            let starved = if is_thread { span(110) } else { Span::ZERO };
+            assert_eq!(cpu.thread_use(thread).starved_for, starved);
+            // Nothing is to be done: there is no time-out.
+            cpu.busy_for(ms(200), span(7));
+            assert_eq!(cpu.next_timeout(), None);
+            cpu.push(ms(201), level, span(5), "c");
+            assert_eq!(drain(&mut cpu), [("c", 212.0)]);
+        }
+    }
+}
+
+/// A late question changes no time: jobs are done one after the other, in their order.
+#[test]
+fn jobs_are_done_when_they_are_due_however_late_the_question_comes() {
+    let mut cpu = Cpu::new(CpuConfig::default());
+    cpu.push(ms(50), Level::Irq, span(5), "a");
+    cpu.push(ms(70), Level::Irq, span(5), "b");
+    assert_eq!(cpu.next_timeout(), Some(ms(55)));
+    assert_eq!(cpu.pop_done(ms(54)), None);
+    assert_eq!(cpu.pop_done(ms(80)), Some((ms(55), "a")));
+    assert_eq!(cpu.pop_done(ms(80)), Some((ms(75), "b")));
+    assert_eq!(cpu.next_timeout(), None);
+}

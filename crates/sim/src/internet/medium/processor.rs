@@ -1,7 +1,7 @@
 //! Processors of nodes: what packets cost them.
 
 use layercast_core::{Span, Stream, Time};
-use layercast_link::host::Cpu;
+use layercast_nif::cpu::{Cpu, CpuConfig, Level, ThreadSpec};
 
 use super::packet::Body;
 use super::{Delivery, Medium};
@@ -16,6 +16,8 @@ pub(crate) struct NodeCpu {
     pub name: String,
     pub cost: CpuCost,
     cpu: Cpu<PacketId>,
+    /// Its protocols, one packet after the other.
+    protocols: Level,
     pub source: SourceId,
     /// What arrived and is not done.
     pub arrived: u32,
@@ -25,10 +27,12 @@ pub(crate) struct NodeCpu {
 impl NodeCpu {
     /// An idle one.
     pub fn new(name: &str, cost: CpuCost, source: SourceId, seed: u64) -> NodeCpu {
+        let mut cpu = Cpu::new(CpuConfig::default());
         NodeCpu {
             name: name.to_owned(),
             cost,
-            cpu: Cpu::new(),
+            protocols: Level::Thread(cpu.add_thread(ThreadSpec::default())),
+            cpu,
             source,
             arrived: 0,
             stream: Stream::new(seed, &format!("cpu/{name}")),
@@ -44,9 +48,9 @@ impl NodeCpu {
             }
             false => cost,
         };
-        let idle = self.cpu.next_done().is_none();
-        self.cpu.push(now, cost, packet);
-        self.cpu.next_done().filter(|_| idle)
+        let idle = self.cpu.next_timeout().is_none();
+        self.cpu.push(now, self.protocols, cost, packet);
+        self.cpu.next_timeout().filter(|_| idle)
     }
 }
 
@@ -59,7 +63,7 @@ impl Medium<'_> {
         let done = node.cpu.pop_done(self.engine.now);
         self.engine
             .kernel
-            .schedule(node.source, node.cpu.next_done());
+            .schedule(node.source, node.cpu.next_timeout());
         let Some((_, id)) = done else {
             return Delivery::None;
         };
