@@ -242,8 +242,8 @@ soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go,
 	$(URGENT) $(TARGET)/release/examples/soak $(or $(SOAK_SECONDS),1800) $(or $(SOAK_SEED),1) $(TARGET)/bench/soak.json
 
 .PHONY: loom
-loom: ## Each order of the memory accesses of the monitor's ring and request line (minutes)
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p layercast-monitor --test all
+loom: ## Each order of the memory accesses of the monitor's ring and request line, and of a driver that threads share (minutes)
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p layercast-monitor -p layercast-nif --test all
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZ_SECONDS (default 20) seconds

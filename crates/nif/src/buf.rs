@@ -1,10 +1,11 @@
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::PoisonError;
 
 use layercast_core::{Span, Time};
 use thiserror::Error;
 
 use crate::Pool;
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Where buffers come from, and what became of them.
 ///
@@ -75,6 +76,8 @@ pub struct Buf {
 struct Storage {
     regions: Vec<Box<[u8]>>,
     max_len: usize,
+    /// Where the packet begins; not at 0 only in a buffer of one region of which it is a part.
+    start: usize,
     cur_len: usize,
     /// The adapter can reach it.
     is_dma: bool,
@@ -120,6 +123,7 @@ impl Memory {
             storage: Some(Storage {
                 regions: lens.iter().map(region).collect(),
                 max_len,
+                start: 0,
                 cur_len: 0,
                 is_dma: false,
                 received: None,
@@ -153,7 +157,7 @@ impl Memory {
         }));
     }
 
-    fn salvaged(&self) -> std::sync::MutexGuard<'_, Vec<Storage>> {
+    fn salvaged(&self) -> MutexGuard<'_, Vec<Storage>> {
         self.0
             .salvaged
             .lock()
@@ -196,7 +200,20 @@ impl Buf {
         if len > max {
             return Err(TooLong { asked: len, max });
         }
-        self.storage_mut().cur_len = len;
+        let storage = self.storage_mut();
+        (storage.start, storage.cur_len) = (0, len);
+        Ok(())
+    }
+
+    /// Makes a part of the space of its first region the packet.
+    pub(crate) fn set_part(&mut self, part: Range<usize>) -> Result<(), TooLong> {
+        let max = self.space_mut().len();
+        if part.end > max || part.start > part.end {
+            let asked = part.end;
+            return Err(TooLong { asked, max });
+        }
+        let storage = self.storage_mut();
+        (storage.start, storage.cur_len) = (part.start, part.len());
         Ok(())
     }
 
@@ -238,7 +255,9 @@ impl Buf {
     /// The packet, as the contiguous parts in which it lies.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.cur_len();
+        let mut start = self.storage().start;
         self.storage().regions.iter().map_while(move |region| {
+            let region = &region[std::mem::take(&mut start)..];
             let count = region.len().min(rest);
             rest -= count;
             (count > 0).then(|| &region[..count])
@@ -255,16 +274,16 @@ impl Buf {
         let storage = self.storage();
         match &storage.regions[..] {
             [] => Some(&[]),
-            [region] => Some(&region[..storage.cur_len]),
+            [region] => Some(&region[storage.start..storage.start + storage.cur_len]),
             _ => None,
         }
     }
 
     /// The packet, if it is contiguous, to be changed.
     pub fn data_mut(&mut self) -> Option<&mut [u8]> {
-        let len = self.cur_len();
+        let Storage { start, cur_len, .. } = *self.storage();
         self.is_contiguous()
-            .then(|| self.space_mut().get_mut(..len))
+            .then(|| self.space_mut().get_mut(start..start + cur_len))
             .flatten()
     }
 
@@ -304,7 +323,7 @@ impl Buf {
     /// Its client is done with the packet: it is empty, and can be given for the next one.
     pub fn empty(&mut self, now: Time) {
         let storage = self.storage_mut();
-        storage.cur_len = 0;
+        (storage.start, storage.cur_len) = (0, 0);
         if let Some(received) = storage.received.take() {
             storage.held = Some(now.since(received));
         }

@@ -5,6 +5,8 @@
 //! against an empty one that it gave, so that a client that is slow loses its own packets and no other's. [`cpu::Cpu`] is the
 //! processor that all of that runs on.
 
+#![allow(unexpected_cfgs, reason = "loom is no configuration that cargo knows")]
+
 mod buf;
 mod client;
 mod clients;
@@ -16,6 +18,7 @@ mod ring;
 mod shepherd;
 mod stats;
 pub mod study;
+mod sync;
 mod transmit;
 mod vc;
 

@@ -1,5 +1,6 @@
 use std::marker::PhantomData;
 use std::mem;
+use std::ops::Range;
 
 use layercast_core::Time;
 
@@ -99,16 +100,30 @@ impl<T: Copy + Ord, C: Client> SlotDriver<T, C> {
 
     /// The packet of `ty` that was put into the slot `at` by [`slots_mut`](Self::slots_mut), `len` octets of it, goes to its client.
     pub fn on_slot(&mut self, now: Time, at: usize, len: usize, ty: Type<T>) -> Outcome {
+        self.on_part(now, at, 0..len, ty, true)
+    }
+
+    /// The packet of `ty` that is a part of what was put into the slot `at` goes to its client. It is copied, unless it
+    /// `is_last`: the rest of the slot is of other packets, which follow.
+    pub fn on_part(
+        &mut self,
+        now: Time,
+        at: usize,
+        part: Range<usize>,
+        ty: Type<T>,
+        is_last: bool,
+    ) -> Outcome {
         self.clients.stats.received += 1;
         let slot = self.hardware.slots.get_mut(at);
-        match slot.map(|slot| slot.set_len(len)) {
+        match slot.map(|slot| slot.set_part(part)) {
             None => self.clients.drop_packet(None, DropReason::RingOverrun),
             Some(Err(_)) => self.clients.drop_packet(None, DropReason::BadFrame),
-            Some(Ok(())) => self.serve(now, at, Some(ty)),
+            Some(Ok(())) => self.serve(now, at, Some(ty), is_last),
         }
     }
 
-    fn serve(&mut self, now: Time, at: usize, ty: Option<Type<T>>) -> Outcome {
+    /// Gives the packet in a slot to its client, with the slot if that `may_leave` the ring.
+    fn serve(&mut self, now: Time, at: usize, ty: Option<Type<T>>, may_leave: bool) -> Outcome {
         let Driver {
             clients,
             hardware: Ring {
@@ -140,13 +155,14 @@ impl<T: Copy + Ord, C: Client> SlotDriver<T, C> {
             Ok(buf) => buf,
             Err(reason) => return clients.drop_packet(Some(id), reason),
         };
-        if policy == Policy::SwapOrReturn && empty.is_dma() && empty.max_len() >= *slot_len {
+        let is_slot = policy == Policy::SwapOrReturn && empty.is_dma();
+        let is_small = empty.max_len() < *slot_len;
+        if is_slot && !is_small && may_leave {
             let full = mem::replace(slot, empty);
             return clients.deliver(now, id, Delivery::Owned(full), false);
         }
         // A small buffer that the adapter could reach would be a slot for small packets only.
-        let is_small_slot = policy == Policy::SwapOrReturn && empty.is_dma();
-        if is_small_slot || empty.copy_from(slot).is_err() {
+        if (is_slot && is_small) || empty.copy_from(slot).is_err() {
             clients.unused(id, empty);
             return clients.drop_packet(Some(id), DropReason::TooSmall);
         }
@@ -187,7 +203,7 @@ impl<C: Client> RingDriver<C> {
         let at = self.hardware.first;
         let slot = self.hardware.slots.get(at);
         let ty = slot.and_then(Buf::data).and_then(classify);
-        let outcome = self.serve(now, at, ty);
+        let outcome = self.serve(now, at, ty, true);
         self.hardware.first = (at + 1) % self.hardware.slots.len();
         self.hardware.filled -= 1;
         Some(outcome)

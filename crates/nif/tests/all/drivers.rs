@@ -268,3 +268,72 @@ fn slots_that_something_else_fills_are_exchanged() {
     driver.shut_down();
     assert_eq!((memory.alive(), memory.leaked()), (0, 0));
 }
+
+/// Packets of several clients in one slot: what is not last is copied, and each sees its own octets only.
+#[test]
+fn a_slot_has_packets_of_several_clients() {
+    for policy in [Policy::SwapOrReturn, Policy::MustReturn, Policy::PeekOnly] {
+        let memory = Memory::new(1 << 20);
+        let config = Ring::CONFIG;
+        let mut driver = SlotDriver::<u8, Probe>::new(memory.clone(), (1, SLOT), config).unwrap();
+        let client = || match policy {
+            Policy::PeekOnly => Probe::new(policy),
+            _ => Probe::new(policy).with(&memory, 2, SLOT),
+        };
+        let ids = [1, 2].map(|ty| {
+            let registered = driver.register(ms(0), Type::Of(ty), client());
+            registered.unwrap().id
+        });
+        let tap = driver.tap(ms(0), Type::Of(1), Probe::new(Policy::PeekOnly));
+        let tap = tap.unwrap().id;
+        let slot = driver.slot_mut(0).unwrap();
+        for (at, octet) in slot.iter_mut().enumerate() {
+            *octet = (at / 100) as u8;
+        }
+        for (part, ty, is_last) in [
+            (0..100, 1, false),
+            (100..300, 2, false),
+            (300..350, 1, true),
+        ] {
+            let outcome = driver.on_part(ms(0), 0, part, Type::Of(ty), is_last);
+            assert!(matches!(outcome, Outcome::Delivered { .. }), "{outcome:?}");
+        }
+        let first = [vec![0; 100], vec![3; 50]];
+        let second = [[[1; 100], [2; 100]].concat()];
+        assert_eq!(driver.client(ids[0]).unwrap().seen, first);
+        assert_eq!(driver.client(ids[1]).unwrap().seen, second);
+        assert_eq!(driver.client(tap).unwrap().seen, first);
+        if policy != Policy::PeekOnly {
+            // The buffers have the packets still, whichever way they came.
+            let client = driver.client_mut(ids[0]).unwrap();
+            let kept = [client.full.take(), client.full.take()].map(Option::unwrap);
+            assert_eq!(kept.each_ref().map(|it| it.data().unwrap().to_vec()), first);
+            for mut buf in kept {
+                let segments = buf
+                    .segments()
+                    .map(<[u8]>::to_vec)
+                    .collect::<Vec<_>>()
+                    .concat();
+                assert_eq!(buf.data_mut().unwrap(), segments);
+                buf.empty(ms(1));
+                assert_eq!(buf.data(), Some(&[][..]));
+                client.empty.put(buf);
+            }
+        }
+        let copied = driver.stats().copied;
+        let told = match policy {
+            Policy::SwapOrReturn => 2,
+            Policy::MustReturn => 3,
+            Policy::PeekOnly => 0,
+        };
+        assert_eq!(copied, told, "{policy:?}");
+        // A part that ends beyond the slot, or before it begins.
+        #[expect(clippy::reversed_empty_ranges, reason = "it is what is refused")]
+        for part in [0..SLOT + 1, 9..8] {
+            let outcome = driver.on_part(ms(0), 0, part, Type::Of(1), true);
+            let (client, reason) = (None, DropReason::BadFrame);
+            assert_eq!(outcome, Outcome::Dropped { client, reason });
+        }
+        assert_eq!(driver.slots(), 1);
+    }
+}

@@ -1,11 +1,11 @@
-//! Any history of packets, returns, transmissions, failures and departures: no buffer is lost, and no packet uncounted.
+//! Any history of packets, parts of slots, returns, transmissions, failures and departures: no buffer is lost, and no packet uncounted.
 
 use std::collections::BTreeMap;
 
 use layercast_core::Time;
 use layercast_nif::{
     Circuits, ClientId, Config, Driver, EtherType, Hardware, Memory, Order, Policy, Refill, Ring,
-    RingDriver, TxResult, Type, Vc, VcDriver,
+    RingDriver, SlotDriver, TxResult, Type, Vc, VcDriver,
 };
 use proptest::prelude::*;
 
@@ -71,6 +71,26 @@ impl Wire for Ring {
     fn stop(_: &mut RingDriver<Probe>, _: u8) {}
     fn own(driver: &RingDriver<Probe>) -> (usize, usize) {
         (driver.slots(), driver.filled())
+    }
+}
+
+/// Slots that something else fills, with packets of several clients in one.
+impl Wire for Ring<u8> {
+    fn ty(n: u8) -> Type<u8> {
+        match n {
+            0 => Type::Default,
+            n => Type::Of(n),
+        }
+    }
+    fn packet(driver: &mut SlotDriver<u8, Probe>, now: Time, ty: u8, octets: usize) {
+        let at = octets % (driver.slots() + 1);
+        let part = octets / 4..octets;
+        driver.on_part(now, at, part, Type::Of(ty), octets.is_multiple_of(2));
+    }
+    fn service(_: &mut SlotDriver<u8, Probe>, _: Time) {}
+    fn stop(_: &mut SlotDriver<u8, Probe>, _: u8) {}
+    fn own(driver: &SlotDriver<u8, Probe>) -> (usize, usize) {
+        (driver.slots(), 0)
     }
 }
 
@@ -222,7 +242,7 @@ proptest! {
     #[test]
     fn nothing_is_lost(
         steps in prop::collection::vec(step(), 1..120),
-        is_ring in any::<bool>(),
+        hardware in 0..3,
         is_eager in any::<bool>(),
         by_priority in any::<bool>(),
         copy_break in prop_oneof![Just(0_u32), Just(2), Just(8)],
@@ -233,9 +253,10 @@ proptest! {
             order: if by_priority { Order::Priority } else { Order::Fcfs },
             copy_break,
         };
-        match is_ring {
-            true => run(RingDriver::new(memory.clone(), (3, LEN), config).unwrap(), &memory, &steps),
-            false => run(VcDriver::new(memory.clone(), LEN, config).unwrap(), &memory, &steps),
+        match hardware {
+            0 => run(RingDriver::new(memory.clone(), (3, LEN), config).unwrap(), &memory, &steps),
+            1 => run(SlotDriver::<u8, _>::new(memory.clone(), (3, LEN), config).unwrap(), &memory, &steps),
+            _ => run(VcDriver::new(memory.clone(), LEN, config).unwrap(), &memory, &steps),
         }
     }
 }
