@@ -221,12 +221,13 @@ fn describe(event: XtpDaemonEvent) -> String {
 fn in_words(stats: &ServerStats) -> String {
     let counts = &stats.endpoint;
     let mut text = format!(
-        "XTP at {}: {} received, {} sent, {} of data again; {} opened, {} taken, {} refused\n\
+        "XTP at {}: {} received, {} sent, {} of data again, {} crowded out; {} opened, {} taken, {} refused\n\
          {} so far, {} sent away; {} of clients that died broken off\n",
         stats.local,
         count(counts.received, "packet"),
         counts.sent,
         counts.retransmitted,
+        counts.crowded_out,
         count(counts.active_opens, "association"),
         counts.passive_opens,
         counts.refused,

@@ -1,13 +1,14 @@
-//! The receive side of a socket that several neighbours send to: a network interface of the framework (`layercast-nif`), whose
-//! clients are the neighbours.
+//! The receive side of a socket that several flows come to: a network interface of the framework (`layercast-nif`), whose clients
+//! are the flows. A flow is what a neighbour sends, or the packets of an association of XTP.
 //!
-//! While this host keeps up, a datagram is processed where the kernel wrote it. The queue of the kernel is one for all neighbours: a
-//! host that does not keep up empties it first. Each datagram then goes to the queue of its neighbour without a copy, or is dropped
-//! if the neighbour has more than its share of the buffers, and the neighbours have theirs processed in turns. So one that sends
-//! more than this host can process loses its own datagrams, not those of others.
+//! While this host keeps up, a datagram is processed where the kernel wrote it. The queue of the kernel is one for all flows: a
+//! host that does not keep up empties it first. Each datagram then goes to the queue of its flow without a copy, or is dropped if
+//! the flow has more than its share of the buffers, and the flows have theirs processed in turns. So one that brings more than this
+//! host can process loses its own datagrams, not those of others.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
+use std::ops::Range;
 
 use layercast_core::{Span, Time};
 use layercast_nif::{
@@ -16,40 +17,42 @@ use layercast_nif::{
 };
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 
-use crate::udp::{BATCHES_PER_ITERATION, Inbound, MAX_RECV, Udp, datagrams};
+use crate::udp::{BATCHES_PER_ITERATION, Inbound, MAX_RECV, Packets, datagrams};
 
 /// Octets of a buffer for one datagram.
 const SMALL: usize = 2_048;
-/// Buffers of each size, of all neighbours of a socket: together more than the kernel keeps, so that what it could keep for a
+/// Buffers of each size, of all flows of a socket: together more than the kernel keeps, so that what it could keep for a
 /// host that was held up is not dropped here.
 const MOST_SMALL: usize = 4_096;
 const MOST_LARGE: usize = 256;
-/// An eighth of them is for neighbours that have fewer than this.
+/// An eighth of them is for flows that have fewer than this.
 const LEAST: usize = 4;
-/// Packets of a neighbour that wait in the buffers they came in; further ones are copied to small buffers if they fit.
+/// Packets of a flow that wait in the buffers they came in; further ones are copied to small buffers if they fit.
 const SWAPPED: usize = 32;
-/// Datagrams of a neighbour that are processed before it is the turn of another one.
+/// Datagrams of a flow that are processed before it is the turn of another one.
 const QUANTUM: u64 = 16;
 /// Datagrams that are processed before their results are sent.
 const PROCESSED: u64 = 64;
-/// A host that took this number of packets off a socket and had more each time does not keep up. The
-/// kernel keeps ten times that.
-const BEHIND: usize = 128;
+/// A host that took this number of octets off a socket and had more each time does not keep up. The kernel keeps ten times that;
+/// to it a packet is as long as a [`SMALL`] buffer at least.
+const BEHIND: usize = 128 * SMALL;
+/// Octets that are processed where they are before others have a turn: what a socket has of merged datagrams is more than that.
+const PASSED: usize = 2 * BEHIND;
 /// Batches that such a host takes off the socket for each [`PROCESSED`] datagrams.
 const READ_AHEAD: usize = 32;
-/// A neighbour that sent nothing for this time loses nothing.
+/// A flow that was silent for this time is none that the others have to be protected from.
 const RECENT: Span = Span::from_secs(1);
 
-/// The queues of the neighbours behind one socket.
+/// The queues of the flows behind one socket.
 pub(crate) struct Intake {
     driver: SlotDriver<u32, Flow>,
     /// The client of each number that [`Inbound::client`] gives.
     clients: Vec<Option<ClientId>>,
-    /// When the last packet of each came.
-    last: Vec<Option<Time>>,
+    /// The flow whose packet came last, the last other one, and when.
+    last: [Option<(u32, Time)>; 2],
     /// Clients with packets, the next one first.
     active: VecDeque<ClientId>,
-    /// Packets that came since the socket was empty and all were processed.
+    /// Octets that came since the socket was empty and all was processed.
     unread: usize,
     large: Spare,
     small: Spare,
@@ -62,7 +65,14 @@ struct Packet<'a, I: Inbound> {
     key: I::Key,
 }
 
-/// Buffers of one size that no neighbour has.
+/// Datagrams of a packet, one after the other, that are of one flow.
+struct Run {
+    octets: Range<usize>,
+    client: u32,
+    is_last: bool,
+}
+
+/// Buffers of one size that no flow has.
 struct Spare {
     memory: Memory,
     len: usize,
@@ -70,11 +80,11 @@ struct Spare {
     free: Pool,
     /// Buffers that may still be made.
     unmade: usize,
-    /// Buffers for neighbours that have next to none.
+    /// Buffers for flows that have next to none.
     reserve: usize,
 }
 
-/// A neighbour as a client: what it sent and what was not processed yet.
+/// A flow as a client: what came and was not processed yet.
 #[derive(Default)]
 struct Flow {
     /// The buffer for its next packet.
@@ -185,7 +195,7 @@ impl Intake {
         Intake {
             driver: driver.expect("the memory has room for the ring"),
             clients: Vec::new(),
-            last: Vec::new(),
+            last: [None; 2],
             active: VecDeque::new(),
             unread: 0,
             large: Spare::new(MOST_LARGE, MAX_RECV),
@@ -193,32 +203,35 @@ impl Intake {
         }
     }
 
-    /// Takes what `udp` has, but not forever, and has `inbound` process it; says whether there may be more. Allocates nothing per
+    /// Takes what `socket` has, but not forever, and has `inbound` process it; says whether there may be more. Allocates nothing per
     /// datagram. `flush` is called after some datagrams, to send what they gave rise to.
-    pub fn receive<I: Inbound>(
+    pub fn receive<S: Packets, I: Inbound>(
         &mut self,
         now: Time,
-        udp: &mut Udp,
+        socket: &mut S,
         inbound: &mut I,
-        mut flush: impl FnMut(&mut I, &mut Udp),
+        mut flush: impl FnMut(&mut I, &mut S),
     ) -> bool {
         let is_behind = !self.active.is_empty() || self.unread >= BEHIND;
-        // The neighbours are looked through by a host that does not keep up, not by each.
         let more = if is_behind && self.is_crowded(now) {
-            (0..READ_AHEAD).all(|_| self.fetch(now, udp, inbound, Intake::queue))
+            (0..READ_AHEAD).all(|_| self.fetch(now, socket, inbound, Intake::queue))
         } else if !self.active.is_empty() {
             // What was queued comes first.
             true
         } else {
-            (0..BATCHES_PER_ITERATION).all(|_| {
-                let some = self.fetch(now, udp, inbound, Intake::pass);
-                flush(inbound, udp);
-                some
-            })
+            let (mut more, before) = (true, self.unread);
+            for _ in 0..BATCHES_PER_ITERATION {
+                more = self.fetch(now, socket, inbound, Intake::pass);
+                flush(inbound, socket);
+                if !more || self.unread - before >= PASSED {
+                    break;
+                }
+            }
+            more
         };
         let waits = !self.active.is_empty() && {
-            let waits = self.process(udp, inbound);
-            flush(inbound, udp);
+            let waits = self.process(socket, inbound);
+            flush(inbound, socket);
             waits
         };
         if !more && !waits {
@@ -227,71 +240,147 @@ impl Intake {
         more || waits
     }
 
-    /// Whether several neighbours send. What a single one sends and this host cannot process is best dropped by the kernel.
+    /// Whether there are several flows. What a single one brings and this host cannot process is best dropped by the kernel.
     fn is_crowded(&self, now: Time) -> bool {
-        let is_recent = |last: &&Option<Time>| last.is_some_and(|last| now.since(last) < RECENT);
-        self.last.iter().filter(is_recent).nth(1).is_some()
+        let is_recent = |last: Option<(u32, Time)>| last.is_some_and(|it| now.since(it.1) < RECENT);
+        self.last.into_iter().all(is_recent)
+    }
+
+    fn note(&mut self, now: Time, client: u32) {
+        let [last, other] = &mut self.last;
+        if last.is_some_and(|it| it.0 != client) {
+            *other = *last;
+        }
+        *last = Some((client, now));
     }
 
     /// Takes one batch off the socket and does with each packet what `with` does; `false` if there was none.
-    fn fetch<I: Inbound>(
+    fn fetch<S: Packets, I: Inbound>(
         &mut self,
         now: Time,
-        udp: &mut Udp,
+        socket: &mut S,
         inbound: &mut I,
-        with: fn(&mut Intake, Time, Packet<'_, I>, &mut Udp, &mut I),
+        with: fn(&mut Intake, Time, Packet<'_, I>, &mut S, &mut I),
     ) -> bool {
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
         let mut slices = [const { None::<IoSliceMut<'_>> }; BATCH_SIZE];
         for (slice, slot) in slices.iter_mut().zip(self.driver.slots_mut()) {
             *slice = Some(IoSliceMut::new(slot));
         }
-        let count = udp.take(slices, &mut meta);
+        let count = socket.take(slices, &mut meta);
         for (at, meta) in meta[..count].iter().enumerate() {
             let Some(key) = inbound.known(meta.addr) else {
-                udp.count_unknown(meta);
+                socket.count_unknown(meta);
                 continue;
             };
-            let number = inbound.client(key);
-            if self.last.len() <= number as usize {
-                self.last.resize(number as usize + 1, None);
-            }
-            self.last[number as usize] = Some(now);
-            with(self, now, Packet { at, meta, key }, udp, inbound);
+            with(self, now, Packet { at, meta, key }, socket, inbound);
         }
-        self.unread += count;
+        let octets = meta[..count].iter().map(|it| it.len.max(SMALL));
+        self.unread += octets.sum::<usize>();
         count > 0
     }
 
     /// Has the packet in a slot processed there.
-    fn pass<I: Inbound>(&mut self, _: Time, packet: Packet<'_, I>, udp: &mut Udp, inbound: &mut I) {
-        if let Some(slot) = self.driver.slot_mut(packet.at) {
-            udp.hand_on(
-                packet.key,
-                packet.meta,
-                &mut slot[..packet.meta.len],
-                inbound,
-            );
-        }
-    }
-
-    /// Gives the packet in a slot to its client.
-    fn queue<I: Inbound>(
+    fn pass<S: Packets, I: Inbound>(
         &mut self,
         now: Time,
         packet: Packet<'_, I>,
-        udp: &mut Udp,
+        socket: &mut S,
         inbound: &mut I,
     ) {
         let Packet { at, meta, key } = packet;
-        let number = inbound.client(key);
-        let Some(id) = self.client(now, number) else {
+        let first = 0..meta.stride.clamp(1, MAX_RECV).min(meta.len);
+        let client = self.client_of(&packet, first, socket, inbound);
+        self.note(now, client);
+        if let Some(slot) = self.driver.slot_mut(at) {
+            socket.hand_on(key, meta, &mut slot[..meta.len], inbound);
+        }
+    }
+
+    /// Gives the packet in a slot to its clients.
+    fn queue<S: Packets, I: Inbound>(
+        &mut self,
+        now: Time,
+        packet: Packet<'_, I>,
+        socket: &mut S,
+        inbound: &mut I,
+    ) {
+        let mut from = 0;
+        loop {
+            let run = self.run(&packet, from, socket, inbound);
+            self.note(now, run.client);
+            from = run.octets.end;
+            let is_last = run.is_last;
+            self.queue_run(now, &packet, run, socket, inbound);
+            if is_last {
+                break;
+            }
+        }
+    }
+
+    /// The datagrams from an octet on that are of one flow. The kernel merges those of one sender, which may have several flows.
+    fn run<S: Packets, I: Inbound>(
+        &mut self,
+        packet: &Packet<'_, I>,
+        from: usize,
+        socket: &S,
+        inbound: &I,
+    ) -> Run {
+        let (len, stride) = (packet.meta.len, packet.meta.stride.clamp(1, MAX_RECV));
+        let datagram = |from: usize| from..len.min(from + stride);
+        let client = self.client_of(packet, datagram(from), socket, inbound);
+        let mut end = len;
+        if I::IS_MERGED {
+            end = datagram(from).end;
+            while end < len && self.client_of(packet, datagram(end), socket, inbound) == client {
+                end = datagram(end).end;
+            }
+        }
+        Run {
+            octets: from..end,
+            client,
+            is_last: end == len,
+        }
+    }
+
+    fn client_of<S: Packets, I: Inbound>(
+        &mut self,
+        packet: &Packet<'_, I>,
+        datagram: Range<usize>,
+        socket: &S,
+        inbound: &I,
+    ) -> u32 {
+        let slot = self.driver.slot_mut(packet.at);
+        let datagram = slot.and_then(|slot| slot.get(datagram)).unwrap_or(&[]);
+        inbound.client(packet.key, socket.inner(datagram))
+    }
+
+    fn queue_run<S: Packets, I: Inbound>(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_, I>,
+        run: Run,
+        socket: &mut S,
+        inbound: &mut I,
+    ) {
+        let Packet { at, meta, key } = *packet;
+        let Run {
+            octets,
+            client,
+            is_last,
+        } = run;
+        let Some(id) = self.client(now, client) else {
             return;
         };
+        let meta = RecvMeta {
+            len: octets.len(),
+            ..*meta
+        };
         if let Some(flow) = self.driver.client_mut(id) {
-            flow.arriving = *meta;
+            flow.arriving = meta;
             let waiting = flow.packets.len();
-            let mut small = meta.len <= SMALL && waiting >= SWAPPED;
+            // What is not last in its slot is copied.
+            let mut small = meta.len <= SMALL && (waiting >= SWAPPED || !is_last);
             if !small && flow.offered.is_none() {
                 flow.offered = self.large.take(flow.large);
                 small = meta.len <= SMALL && flow.offered.is_none();
@@ -303,10 +392,13 @@ impl Intake {
                 self.active.push_back(id);
             }
         }
-        let outcome = self.driver.on_slot(now, at, meta.len, Type::Of(number));
+        let ty = Type::Of(client);
+        let outcome = self.driver.on_part(now, at, octets.clone(), ty, is_last);
         if !matches!(outcome, Outcome::Delivered { .. }) {
-            inbound.crowded_out(key, datagrams(meta));
-            udp.count_crowded_out(meta);
+            let slot = self.driver.slot_mut(at);
+            let dropped = slot.and_then(|slot| slot.get(octets)).unwrap_or(&[]);
+            inbound.crowded_out(key, socket.inner(dropped), datagrams(&meta));
+            socket.count_crowded_out(&meta);
             self.active.pop_back_if(|last| {
                 let client = self.driver.client(*last);
                 client.is_none_or(|flow| flow.packets.is_empty())
@@ -328,8 +420,8 @@ impl Intake {
         *slot
     }
 
-    /// Has `inbound` process some of the packets in queues, of each neighbour in turn; says whether there are more.
-    fn process<I: Inbound>(&mut self, udp: &mut Udp, inbound: &mut I) -> bool {
+    /// Has `inbound` process some of the packets in queues, of each flow in turn; says whether there are more.
+    fn process<S: Packets, I: Inbound>(&mut self, socket: &mut S, inbound: &mut I) -> bool {
         let mut left = PROCESSED;
         while left > 0
             && let Some(id) = self.active.pop_front()
@@ -346,8 +438,8 @@ impl Intake {
                 left = left.saturating_sub(count);
                 if let Some(bytes) = buf.data_mut() {
                     match inbound.known(meta.addr) {
-                        Some(key) => udp.hand_on(key, &meta, bytes, inbound),
-                        None => udp.count_unknown(&meta),
+                        Some(key) => socket.hand_on(key, &meta, bytes, inbound),
+                        None => socket.count_unknown(&meta),
                     }
                 }
                 match is_large(&buf) {

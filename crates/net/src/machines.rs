@@ -71,13 +71,13 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
         self.machines.ports.sources.lookup(addr)
     }
 
-    fn client(&self, from: SourceId) -> u32 {
+    fn client(&self, from: SourceId, _: &[u8]) -> u32 {
         from.client()
     }
 
-    fn crowded_out(&mut self, from: SourceId, datagrams: u64) {
+    fn crowded_out(&mut self, from: SourceId, _: &[u8], count: u64) {
         if let Some(port) = self.machines.ports.port_mut(from.port) {
-            port.crowded_out += datagrams;
+            port.crowded_out += count;
         }
     }
 

@@ -48,15 +48,18 @@ pub trait Inbound {
     /// dropped.
     fn known(&mut self, addr: SocketAddr) -> Option<Self::Key>;
 
-    /// The number of the client of an [`Intake`](crate::intake::Intake) that has datagrams from there.
-    fn client(&self, from: Self::Key) -> u32 {
-        let _ = from;
+    /// An address has several clients of an [`Intake`](crate::intake::Intake), whose datagrams the kernel may merge.
+    const IS_MERGED: bool = false;
+
+    /// The number of the client of an [`Intake`](crate::intake::Intake) that this datagram from there is for.
+    fn client(&self, from: Self::Key, datagram: &[u8]) -> u32 {
+        let _ = (from, datagram);
         0
     }
 
-    /// `datagrams` were dropped because `from` had used up its share of the buffers.
-    fn crowded_out(&mut self, from: Self::Key, datagrams: u64) {
-        let _ = (from, datagrams);
+    /// Datagrams of one client, `count` of them, were dropped because it had used up its share of the buffers.
+    fn crowded_out(&mut self, from: Self::Key, datagrams: &[u8], count: u64) {
+        let _ = (from, datagrams, count);
     }
 
     /// Takes note that `from` knows this host by the address `here`, if the socket is bound to all addresses:
@@ -73,6 +76,34 @@ pub trait Inbound {
 
     /// Takes what was in a datagram; `congestion` is its ECN mark.
     fn deliver(&mut self, from: Self::Key, datagram: Bytes, congestion: bool);
+}
+
+/// A socket whose packets an [`Intake`](crate::intake::Intake) takes.
+pub(crate) trait Packets {
+    /// Takes one batch off the socket into `slices`; gives how many came.
+    fn take(
+        &mut self,
+        slices: [Option<IoSliceMut<'_>>; BATCH_SIZE],
+        meta: &mut [RecvMeta; BATCH_SIZE],
+    ) -> usize;
+
+    /// What a datagram is for [`Inbound`], without headers of the carrier.
+    fn inner<'a>(&self, datagram: &'a [u8]) -> &'a [u8];
+
+    /// Gives `inbound` one packet of the owner of an address, datagram by datagram.
+    fn hand_on<I: Inbound>(
+        &mut self,
+        key: I::Key,
+        meta: &RecvMeta,
+        packet: &mut [u8],
+        inbound: &mut I,
+    );
+
+    /// Counts what came from a stranger.
+    fn count_unknown(&mut self, meta: &RecvMeta);
+
+    /// Counts what was for a client that had no buffer left.
+    fn count_crowded_out(&mut self, meta: &RecvMeta);
 }
 
 impl Udp {
@@ -173,66 +204,6 @@ impl Udp {
         }
         self.buffer = buffer;
         count > 0
-    }
-
-    /// Takes one batch off the socket into `slices`; gives how many came.
-    pub(crate) fn take(
-        &mut self,
-        slices: [Option<IoSliceMut<'_>>; BATCH_SIZE],
-        meta: &mut [RecvMeta; BATCH_SIZE],
-    ) -> usize {
-        let mut slices = slices.map(|slice| slice.unwrap_or_else(|| IoSliceMut::new(&mut [])));
-        let (socket, state) = (&self.socket, &self.state);
-        let received = socket.try_io(Interest::READABLE, || {
-            state.recv(socket.into(), &mut slices, meta)
-        });
-        // Nothing there, or an error another host caused (ICMP): neither ends the node.
-        let count = received.unwrap_or(0);
-        self.stats.received += meta[..count].iter().map(datagrams).sum::<u64>();
-        count
-    }
-
-    /// Counts what came from a stranger.
-    pub(crate) fn count_unknown(&mut self, meta: &RecvMeta) {
-        self.stats.unknown += datagrams(meta);
-    }
-
-    /// Counts what came from a neighbour that had no buffer left.
-    pub(crate) fn count_crowded_out(&mut self, meta: &RecvMeta) {
-        self.stats.crowded_out += datagrams(meta);
-    }
-
-    /// Gives `inbound` one packet of the owner of an address, datagram by datagram.
-    pub(crate) fn hand_on<I: Inbound>(
-        &mut self,
-        key: I::Key,
-        meta: &RecvMeta,
-        mut rest: &mut [u8],
-        inbound: &mut I,
-    ) {
-        if let Some(here) = meta.dst_ip.filter(|_| self.local.ip().is_unspecified()) {
-            inbound.called_at(key, here);
-        }
-        let congestion = meta.ecn == Some(EcnCodepoint::Ce);
-        loop {
-            let len = meta.stride.clamp(1, MAX_RECV).min(rest.len());
-            let (datagram, after) = rest.split_at_mut(len);
-            match inbound.open(key, datagram) {
-                Ok(datagram) => {
-                    if self.arena.capacity() < datagram.len() {
-                        self.arena.reserve(ARENA);
-                    }
-                    self.arena.extend_from_slice(datagram);
-                    inbound.deliver(key, self.arena.split().freeze(), congestion);
-                }
-                Err(OpenError::Replayed { .. }) => self.stats.replayed += 1,
-                Err(_) => self.stats.forged += 1,
-            }
-            rest = after;
-            if rest.is_empty() {
-                break;
-            }
-        }
     }
 
     /// Takes what is there, but not forever: [`BATCHES_PER_ITERATION`] batches at most; says whether there may be more.
@@ -346,6 +317,68 @@ impl Udp {
             .find(|line| line.split_whitespace().nth(9) == Some(&inode))
             .and_then(|line| line.split_whitespace().last()?.parse().ok())
             .unwrap_or(0)
+    }
+}
+
+impl Packets for Udp {
+    fn take(
+        &mut self,
+        slices: [Option<IoSliceMut<'_>>; BATCH_SIZE],
+        meta: &mut [RecvMeta; BATCH_SIZE],
+    ) -> usize {
+        let mut slices = slices.map(|slice| slice.unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        let (socket, state) = (&self.socket, &self.state);
+        let received = socket.try_io(Interest::READABLE, || {
+            state.recv(socket.into(), &mut slices, meta)
+        });
+        // Nothing there, or an error another host caused (ICMP): neither ends the node.
+        let count = received.unwrap_or(0);
+        self.stats.received += meta[..count].iter().map(datagrams).sum::<u64>();
+        count
+    }
+
+    fn inner<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
+        datagram
+    }
+
+    fn hand_on<I: Inbound>(
+        &mut self,
+        key: I::Key,
+        meta: &RecvMeta,
+        mut rest: &mut [u8],
+        inbound: &mut I,
+    ) {
+        if let Some(here) = meta.dst_ip.filter(|_| self.local.ip().is_unspecified()) {
+            inbound.called_at(key, here);
+        }
+        let congestion = meta.ecn == Some(EcnCodepoint::Ce);
+        loop {
+            let len = meta.stride.clamp(1, MAX_RECV).min(rest.len());
+            let (datagram, after) = rest.split_at_mut(len);
+            match inbound.open(key, datagram) {
+                Ok(datagram) => {
+                    if self.arena.capacity() < datagram.len() {
+                        self.arena.reserve(ARENA);
+                    }
+                    self.arena.extend_from_slice(datagram);
+                    inbound.deliver(key, self.arena.split().freeze(), congestion);
+                }
+                Err(OpenError::Replayed { .. }) => self.stats.replayed += 1,
+                Err(_) => self.stats.forged += 1,
+            }
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn count_unknown(&mut self, meta: &RecvMeta) {
+        self.stats.unknown += datagrams(meta);
+    }
+
+    fn count_crowded_out(&mut self, meta: &RecvMeta) {
+        self.stats.crowded_out += datagrams(meta);
     }
 }
 

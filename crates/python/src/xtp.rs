@@ -328,6 +328,7 @@ impl XtpSocketEnd {
                     "bytes_acked": info.counts.bytes_acked,
                     "bytes_received": info.counts.bytes_received,
                     "retransmitted": info.counts.retransmitted,
+                    "crowded_out": info.counts.crowded_out,
                     "unsent": info.unsent,
                     "srtt_s": info.srtt.as_secs_f64(),
                     "max_data": info.max_data,

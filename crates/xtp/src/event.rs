@@ -35,6 +35,11 @@ pub struct ContextId {
 }
 
 impl ContextId {
+    /// Its place among the contexts of its host: no two have one at a time.
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
     /// A name for a context that somebody else keeps, as [`remote`](super::remote) does.
     pub const fn from_number(number: u64) -> ContextId {
         ContextId {
@@ -249,6 +254,8 @@ pub struct XtpStats {
     pub admitted: u64,
     /// Receivers that were dropped or gave up.
     pub lost_receivers: u64,
+    /// Packets that this host dropped before it processed them, because those of their context took up its share of the buffers.
+    pub crowded_out: u64,
 }
 
 /// What a context did so far.
@@ -270,6 +277,8 @@ pub struct XtpCounts {
     pub bytes_acked: u64,
     /// User bytes received in order.
     pub bytes_received: u64,
+    /// Packets that this host dropped before it processed them, because the context took up its share of the buffers.
+    pub crowded_out: u64,
 }
 
 /// A snapshot of a context.

@@ -71,6 +71,14 @@ impl Table {
         Some(self.slots.id_of(slot).into())
     }
 
+    /// The context that a packet with this key is for.
+    pub(crate) fn find(&self, from: SocketAddr, key: XtpKey) -> Option<ContextId> {
+        match key.is_return() {
+            true => self.by_own(from, key),
+            false => self.by_peer(from, key),
+        }
+    }
+
     /// Notes the peer's key; `false` if another context of the same peer has it.
     pub(crate) fn learn_key(&mut self, id: ContextId, from: SocketAddr, key: XtpKey) -> bool {
         *self.by_peer.entry((from, key)).or_insert(id.slot) == id.slot

@@ -297,6 +297,7 @@ pub const GROUPS: &[Group] = &[
             counter("layercast_xtpd_malformed_packets", &[ENDPOINT, &[Key("malformed")]], "Packets that do not decode for other reasons"),
             counter("layercast_xtpd_stray_packets", &[ENDPOINT, &[Key("stray")]], "Packets for unknown contexts"),
             counter("layercast_xtpd_refused_packets", &[ENDPOINT, &[Key("refused")]], "FIRST packets refused"),
+            counter("layercast_xtpd_crowded_out_packets", &[ENDPOINT, &[Key("crowded_out")]], "Packets dropped before they were processed, because those of their association took up its share of the buffers"),
         ],
     },
     Group {

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use layercast_protect::OpenError;
 
 use super::*;
+use crate::outbox::Outbox;
+use crate::udp::Udp;
 
 const LOCALHOST: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const LEN: usize = 1_200;
@@ -25,12 +27,12 @@ impl Inbound for Two {
         self.addrs.iter().position(|it| *it == addr)
     }
 
-    fn client(&self, from: usize) -> u32 {
+    fn client(&self, from: usize, _: &[u8]) -> u32 {
         from as u32
     }
 
-    fn crowded_out(&mut self, from: usize, datagrams: u64) {
-        self.crowded_out[from] += datagrams;
+    fn crowded_out(&mut self, from: usize, _: &[u8], count: u64) {
+        self.crowded_out[from] += count;
     }
 
     fn open<'a>(&mut self, from: usize, datagram: &'a mut [u8]) -> Result<&'a [u8], OpenError> {
@@ -198,6 +200,86 @@ async fn long_datagrams_share_what_there_is() {
     host.is_accounted();
     assert_eq!(host.two.crowded_out, [0; 2]);
     assert!(host.two.processed.iter().all(|it| it.is_sorted()));
+}
+
+/// Flows of one sender, each datagram with the number of its flow in the first octet.
+#[derive(Default)]
+struct Flows {
+    /// Octets after that of what was processed.
+    processed: [Vec<u32>; 3],
+    crowded_out: [u64; 3],
+}
+
+impl Inbound for Flows {
+    type Key = ();
+
+    const IS_MERGED: bool = true;
+
+    fn known(&mut self, _: SocketAddr) -> Option<()> {
+        Some(())
+    }
+
+    fn client(&self, (): (), datagram: &[u8]) -> u32 {
+        datagram[0].into()
+    }
+
+    fn crowded_out(&mut self, (): (), datagrams: &[u8], count: u64) {
+        let len = datagrams.len() / count as usize;
+        assert!(datagrams.chunks(len).all(|it| it[0] == datagrams[0]));
+        self.crowded_out[usize::from(datagrams[0])] += count;
+    }
+
+    fn deliver(&mut self, (): (), datagram: Bytes, _: bool) {
+        let number = u32::from_be_bytes(*datagram[1..].first_chunk().unwrap());
+        self.processed[usize::from(datagram[0])].push(number);
+    }
+}
+
+/// The kernel merges datagrams of one sender, whatever flow they are of. One flow has most of them, and loses its own only.
+#[tokio::test]
+async fn flows_of_one_sender_are_told_apart_where_they_are_merged() {
+    if Host::new().is_none() {
+        return;
+    }
+    for len in [1_200, 3_000] {
+        let (mut from, mut udp) = (Udp::bind(LOCALHOST).unwrap(), Udp::bind(LOCALHOST).unwrap());
+        let (mut intake, mut flows) = (Intake::new(), Flows::default());
+        let mut outbox = Outbox::new(udp.local_addr());
+        let (mut sent, mut merged) = ([0; 3], false);
+        for turn in 0..24 {
+            for n in 0..480 {
+                // The others stop before the flood does.
+                let flow = if turn < 20 && n % 30 < 2 {
+                    n % 30 + 1
+                } else {
+                    0
+                };
+                assert!(outbox.push(len, false, |out| {
+                    out.push(flow as u8);
+                    out.extend(u32::to_be_bytes(sent[flow]));
+                    out.resize(out.len() + len - 5, 0);
+                }));
+                sent[flow] += 1;
+            }
+            assert!(from.flush(&mut outbox));
+            udp.readable().await.unwrap();
+            intake.receive(Time::ZERO, &mut udp, &mut flows, |_, _| ());
+            merged |= udp.stats().received > 32 * 8;
+        }
+        while intake.receive(Time::ZERO, &mut udp, &mut flows, |_, _| ()) {}
+        let stats = udp.stats();
+        assert_eq!(stats.host_lost, 0, "{stats:?}");
+        assert!(merged, "{stats:?}");
+        for (flow, sent) in sent.into_iter().enumerate() {
+            let processed = &flows.processed[flow];
+            assert!(processed.is_sorted());
+            let all = processed.len() as u64 + flows.crowded_out[flow];
+            assert_eq!(all, u64::from(sent), "{len}, {flow}");
+        }
+        let [flood, others @ ..] = flows.crowded_out;
+        assert_eq!(others, [0; 2], "{len}");
+        assert!(flood > 1_000, "{len}: {flood}");
+    }
 }
 
 /// Neighbours that send without end leave buffers to others that begin.

@@ -8,8 +8,9 @@ use layercast_wire::XTP_HEADER;
 use layercast_xtp::Endpoint;
 
 use super::raw::RawIp;
+use crate::intake::Intake;
 use crate::outbox::Outbox;
-use crate::udp::{Inbound, Udp};
+use crate::udp::{Inbound, Packets, Udp};
 
 /// Bytes of an IP packet that an Ethernet takes.
 const MTU: usize = 1_500;
@@ -19,12 +20,33 @@ pub(super) enum Carrier {
     /// Datagrams of UDP, without a header of their own (specs/xtp.md 6 (15)).
     Udp {
         /// Sends everything, and receives datagrams to it.
-        own: Udp,
+        own: Box<Port<Udp>>,
         /// Receive datagrams to groups.
-        groups: Vec<Udp>,
+        groups: Vec<Port<Udp>>,
     },
     /// IP packets of protocol 36.
-    Raw(RawIp),
+    Raw(Box<Port<RawIp>>),
+}
+
+/// A socket, and the queues of the associations whose packets come to it.
+pub(super) struct Port<S> {
+    pub(super) socket: S,
+    intake: Intake,
+}
+
+impl<S: Packets> Port<S> {
+    pub(super) fn new(socket: S) -> Port<S> {
+        Port {
+            socket,
+            intake: Intake::new(),
+        }
+    }
+
+    /// Takes what has arrived, but not forever; says whether there may be more.
+    fn receive(&mut self, taker: &mut Taker<'_>) -> bool {
+        let Port { socket, intake } = self;
+        intake.receive(taker.now, socket, taker, |_, _| ())
+    }
 }
 
 /// The endpoint as one that takes datagrams.
@@ -37,8 +59,21 @@ struct Taker<'a> {
 impl Inbound for Taker<'_> {
     type Key = SocketAddr;
 
+    /// A peer may have several associations.
+    const IS_MERGED: bool = true;
+
     fn known(&mut self, addr: SocketAddr) -> Option<SocketAddr> {
         Some(addr)
+    }
+
+    /// The association of the packet. Packets of no association have one client: requests for an association, and those of strangers.
+    fn client(&self, from: SocketAddr, datagram: &[u8]) -> u32 {
+        let id = self.endpoint.context_of(from, datagram);
+        id.map_or(0, |id| id.slot().saturating_add(1))
+    }
+
+    fn crowded_out(&mut self, from: SocketAddr, datagrams: &[u8], count: u64) {
+        self.endpoint.crowded_out(from, datagrams, count);
     }
 
     fn deliver(&mut self, from: SocketAddr, datagram: Bytes, _: bool) {
@@ -52,8 +87,8 @@ impl Carrier {
     /// The address it is bound to.
     pub(super) fn local_addr(&self) -> SocketAddr {
         match self {
-            Carrier::Udp { own, .. } => own.local_addr(),
-            Carrier::Raw(raw) => raw.local_addr(),
+            Carrier::Udp { own, .. } => own.socket.local_addr(),
+            Carrier::Raw(raw) => raw.socket.local_addr(),
         }
     }
 
@@ -65,7 +100,8 @@ impl Carrier {
     ) -> io::Result<()> {
         match self {
             Carrier::Udp { groups, .. } => {
-                groups.push(Udp::join_group(group, interface)?.without_ecn());
+                let socket = Udp::join_group(group, interface)?.without_ecn();
+                groups.push(Port::new(socket));
                 Ok(())
             }
             Carrier::Raw(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -75,7 +111,7 @@ impl Carrier {
     /// Sends packets to multicast groups through an interface, at most `hops` hops far.
     pub(super) fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
         match self {
-            Carrier::Udp { own, .. } => own.send_to_groups(interface, hops),
+            Carrier::Udp { own, .. } => own.socket.send_to_groups(interface, hops),
             Carrier::Raw(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -90,7 +126,7 @@ impl Carrier {
         (MTU - ip - udp - XTP_HEADER) as u32
     }
 
-    /// Gives what has arrived by `now` to `endpoint`, one batch of it; `false` if there was none.
+    /// Gives what has arrived by `now` to `endpoint`, but not without end; says whether there may be more.
     pub(super) fn receive(&mut self, endpoint: &mut Endpoint, now: Time) -> bool {
         let local = self.local_addr();
         let mut taker = Taker {
@@ -100,11 +136,11 @@ impl Carrier {
         };
         match self {
             Carrier::Udp { own, groups } => {
-                let mut some = own.receive(&mut taker);
+                let mut more = own.receive(&mut taker);
                 for group in groups {
-                    some |= group.receive(&mut taker);
+                    more |= group.receive(&mut taker);
                 }
-                some
+                more
             }
             Carrier::Raw(raw) => raw.receive(&mut taker),
         }
@@ -113,8 +149,8 @@ impl Carrier {
     /// Hands `outbox` to the kernel; `false` if it must be tried again.
     pub(super) fn flush(&mut self, outbox: &mut Outbox) -> bool {
         match self {
-            Carrier::Udp { own, .. } => own.flush(outbox),
-            Carrier::Raw(raw) => raw.flush(outbox),
+            Carrier::Udp { own, .. } => own.socket.flush(outbox),
+            Carrier::Raw(raw) => raw.socket.flush(outbox),
         }
     }
 
@@ -122,9 +158,9 @@ impl Carrier {
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Carrier::Udp { own, groups } => {
-                let mut ready = own.poll_readable(context).is_ready();
+                let mut ready = own.socket.poll_readable(context).is_ready();
                 for group in groups {
-                    ready |= group.poll_readable(context).is_ready();
+                    ready |= group.socket.poll_readable(context).is_ready();
                 }
                 if ready {
                     Poll::Ready(())
@@ -132,15 +168,15 @@ impl Carrier {
                     Poll::Pending
                 }
             }
-            Carrier::Raw(raw) => raw.poll_readable(context),
+            Carrier::Raw(raw) => raw.socket.poll_readable(context),
         }
     }
 
     /// Whether the kernel takes packets; if not, the task of `context` is woken when it does.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
-            Carrier::Udp { own, .. } => own.poll_writable(context),
-            Carrier::Raw(raw) => raw.poll_writable(context),
+            Carrier::Udp { own, .. } => own.socket.poll_writable(context),
+            Carrier::Raw(raw) => raw.socket.poll_writable(context),
         }
     }
 }

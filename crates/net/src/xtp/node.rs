@@ -10,7 +10,7 @@ use layercast_xtp::{
     ContextId, Endpoint, XtpConfig, XtpDatagram, XtpError, XtpEvent, XtpInfo, XtpSocket, XtpStats,
 };
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Port};
 use super::raw::RawIp;
 use crate::clock::Clock;
 use crate::outbox::Outbox;
@@ -24,8 +24,6 @@ const MOST: usize = 1 << 16;
 pub(super) const TIMER: Span = Span::from_us(250);
 /// Bytes made ready before the kernel is called: a few batches.
 const FULL: usize = 256 << 10;
-/// Batches taken before anything is sent.
-const BATCHES: usize = 4;
 /// Rounds of sending and taking before others have a turn.
 const ROUNDS: usize = 16;
 
@@ -53,14 +51,14 @@ impl XtpNode {
     /// XTP over UDP; port 0 lets the system choose one. Must be called within a tokio runtime.
     pub fn udp(local: SocketAddr) -> io::Result<XtpNode> {
         XtpNode::over(Carrier::Udp {
-            own: Udp::bind(local)?.without_ecn(),
+            own: Box::new(Port::new(Udp::bind(local)?.without_ecn())),
             groups: Vec::new(),
         })
     }
 
     /// XTP over IP, at the address of a host; `EPERM` without CAP_NET_RAW. Must be called within a tokio runtime.
     pub fn raw(local: IpAddr) -> io::Result<XtpNode> {
-        XtpNode::over(Carrier::Raw(RawIp::bind(local)?))
+        XtpNode::over(Carrier::Raw(Box::new(Port::new(RawIp::bind(local)?))))
     }
 
     fn over(carrier: Carrier) -> io::Result<XtpNode> {
@@ -214,7 +212,7 @@ impl XtpNode {
     pub(super) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<io::Result<XtpEvent>> {
         for _ in 0..ROUNDS {
             self.run_timers();
-            let blocked = !self.send_all();
+            self.send_all();
             let more = self.take_some();
             if let Some(event) = self.endpoint.poll_event() {
                 return Poll::Ready(Ok(event));
@@ -222,6 +220,8 @@ impl XtpNode {
             if more {
                 continue;
             }
+            // What came may have an answer.
+            let blocked = !self.send_all();
             self.arm()?;
             let mut ready = self.carrier.poll_readable(context).is_ready();
             ready |= blocked && self.carrier.poll_writable(context).is_ready();
@@ -273,11 +273,10 @@ impl XtpNode {
         Ok(())
     }
 
-    /// Takes some of what has arrived; `false` if there was nothing.
+    /// Takes some of what has arrived; says whether there may be more.
     fn take_some(&mut self) -> bool {
         let now = self.clock.now();
-        let taken = (0..BATCHES).take_while(|_| self.carrier.receive(&mut self.endpoint, now));
-        taken.count() > 0
+        self.carrier.receive(&mut self.endpoint, now)
     }
 
     /// Sends what may leave; `false` if the kernel has no room for it.
@@ -329,3 +328,6 @@ fn on_sockets(config: XtpConfig) -> XtpConfig {
         ..config
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,26 +1,24 @@
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use layercast_wire::{IpBody, Ipv4Packet, PROTOCOL_XTP, Payload};
+use layercast_wire::{IPV4_HEADER, IpBody, Ipv4Packet, PROTOCOL_XTP, Payload};
+use quinn_udp::{BATCH_SIZE, RecvMeta};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
 use crate::outbox::Outbox;
-use crate::udp::Inbound;
+use crate::udp::{Inbound, Packets};
 
 /// Asked of the kernel for each direction.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Packets taken before anything is sent.
-const BATCH: usize = 32;
 
 /// XTP in IP packets of its own protocol number, 36; the right to do that is CAP_NET_RAW.
 pub(super) struct RawIp {
     /// The runtime's socket of datagrams, which is all that it needs to know of this one.
     socket: UdpSocket,
     local: SocketAddr,
-    buffer: Vec<u8>,
 }
 
 impl RawIp {
@@ -35,11 +33,7 @@ impl RawIp {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
         let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
         let socket = UdpSocket::from_std(StdSocket::from(socket))?;
-        Ok(RawIp {
-            socket,
-            local,
-            buffer: vec![0; 1 << 16],
-        })
+        Ok(RawIp { socket, local })
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -52,24 +46,6 @@ impl RawIp {
 
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.socket.poll_send_ready(context).map(drop)
-    }
-
-    /// Gives the packets that have arrived to `inbound`; `false` if there was none.
-    pub(super) fn receive<I: Inbound>(&mut self, inbound: &mut I) -> bool {
-        for taken in 0..BATCH {
-            // An error is one that another host caused (ICMP), or that there is nothing.
-            let Ok((len, from)) = self.socket.try_recv_from(&mut self.buffer) else {
-                return taken > 0;
-            };
-            let Some(key) = inbound.known(from) else {
-                continue;
-            };
-            let bytes = Bytes::copy_from_slice(&self.buffer[..len]);
-            if let Some(packet) = self.without_header(bytes) {
-                inbound.deliver(key, packet, false);
-            }
-        }
-        true
     }
 
     /// Of IPv4 the kernel gives the header, too.
@@ -98,4 +74,42 @@ impl RawIp {
         }
         true
     }
+}
+
+impl Packets for RawIp {
+    fn take(
+        &mut self,
+        slices: [Option<IoSliceMut<'_>>; BATCH_SIZE],
+        meta: &mut [RecvMeta; BATCH_SIZE],
+    ) -> usize {
+        let mut taken = 0;
+        for (mut slice, meta) in slices.into_iter().flatten().zip(meta) {
+            // An error is one that another host caused (ICMP), or that there is nothing.
+            let Ok((len, addr)) = self.socket.try_recv_from(&mut slice) else {
+                break;
+            };
+            (meta.addr, meta.len, meta.stride) = (addr, len, len);
+            taken += 1;
+        }
+        taken
+    }
+
+    fn inner<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        match self.local.is_ipv6() {
+            true => packet,
+            false => packet.get(IPV4_HEADER..).unwrap_or(&[]),
+        }
+    }
+
+    fn hand_on<I: Inbound>(&mut self, key: I::Key, _: &RecvMeta, packet: &mut [u8], to: &mut I) {
+        if let Some(packet) = self.without_header(Bytes::copy_from_slice(packet)) {
+            to.deliver(key, packet, false);
+        }
+    }
+
+    /// XTP takes packets from any address.
+    fn count_unknown(&mut self, _: &RecvMeta) {}
+
+    /// The endpoint counts them.
+    fn count_crowded_out(&mut self, _: &RecvMeta) {}
 }

@@ -122,11 +122,7 @@ impl Machine for Endpoint {
     fn handle<O: Observer>(&mut self, now: Time, datagram: XtpDatagram, obs: &mut O) {
         self.stats.received += 1;
         let (from, packet) = (datagram.src, &datagram.packet);
-        let id = match packet.key.is_return() {
-            true => self.table.by_own(from, packet.key),
-            false => self.table.by_peer(from, packet.key),
-        };
-        let Some(id) = id else {
+        let Some(id) = self.table.find(from, packet.key) else {
             return self.on_stray(now, &datagram, obs);
         };
         if let XtpBody::Jcntl { xkey, .. } = packet.body

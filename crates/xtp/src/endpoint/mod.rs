@@ -375,6 +375,22 @@ impl Endpoint {
         }
     }
 
+    /// The context that a packet is for, by its key alone: the packet may be damaged, or not decode.
+    pub fn context_of(&self, from: SocketAddr, packet: &[u8]) -> Option<ContextId> {
+        let key = packet.first_chunk().copied().map(u64::from_be_bytes)?;
+        self.table.find(from, XtpKey(key))
+    }
+
+    /// Counts packets, `count` of them, that were dropped before they were [handled](Self::handle_bytes), for the context of the
+    /// first one if it has one.
+    pub fn crowded_out(&mut self, from: SocketAddr, packet: &[u8], count: u64) {
+        self.stats.crowded_out += count;
+        let id = self.context_of(from, packet);
+        if let Some(context) = id.and_then(|id| self.table.get_mut(id)) {
+            context.counts.crowded_out += count;
+        }
+    }
+
     fn with(&mut self, id: ContextId, call: impl FnOnce(&mut Context)) -> Result<(), XtpError> {
         let context = self.table.get_mut(id).filter(|it| !it.released);
         call(context.ok_or(XtpError::Unknown)?);
