@@ -119,13 +119,13 @@ fn no_buffer_is_lost_between_interrupt_and_threads() {
 #[test]
 fn threads_share_a_memory_and_never_exceed_it() {
     every_order(|| {
-        let memory = Memory::new(2 * LEN as u64);
-        let threads: Vec<_> = (0..3)
+        let memory = Memory::new(LEN as u64);
+        let threads: Vec<_> = (0..2)
             .map(|_| {
                 let memory = memory.clone();
                 thread::spawn(move || match memory.linear(LEN) {
                     Ok(buf) => {
-                        assert!(memory.octets() <= 2 * LEN as u64);
+                        assert!(memory.octets() <= LEN as u64);
                         buf.free();
                         true
                     }
@@ -137,7 +137,7 @@ fn threads_share_a_memory_and_never_exceed_it() {
             })
             .collect();
         let made = threads.into_iter().map(|it| it.join().unwrap());
-        assert!(made.filter(|it| *it).count() >= 2);
+        assert!(made.filter(|it| *it).count() >= 1);
         assert_eq!(
             (memory.alive(), memory.octets(), memory.leaked()),
             (0, 0, 0)
