@@ -2,6 +2,7 @@
 
 pub mod atm;
 pub mod edge;
+pub mod ilp;
 pub mod internet;
 pub mod link;
 pub mod media;
