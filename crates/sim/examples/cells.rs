@@ -129,6 +129,7 @@ fn network(
         start: Time::ZERO + Span::from_us(113).times(n as u64),
         start_jitter: Span::ZERO,
         is_established: false,
+        dscp: Default::default(),
         stop: None,
         traffic: Traffic::Datagrams {
             gap: Law::Constant(Span::from_ps(bits * 1_000_000_000_000 / bps)),

@@ -56,6 +56,7 @@ fn main() {
         start: Time::ZERO + Span::from_ms(u64::from(n)),
         start_jitter: Span::ZERO,
         is_established: false,
+        dscp: Default::default(),
         stop: None,
         traffic: Traffic::Bulk(None),
     };

@@ -20,7 +20,7 @@ pub enum Variant {
     Cubic,
     /// CUBIC as Linux has it, with HyStart, over the recovery of [`Sack`](Variant::Sack).
     Linux,
-    /// DCTCP (RFC 8257) over the recovery of [`Sack`](Variant::Sack); needs [`EcnMode::EachMark`].
+    /// DCTCP (RFC 8257) over the recovery of [`Sack`](Variant::Sack); needs [`EcnMode::EachMark`] or [`EcnMode::L4s`].
     Dctcp,
 }
 
@@ -327,9 +327,16 @@ impl TcpConfig {
                 "must hold two segments",
             ),
             (
-                self.variant == Variant::Dctcp && self.ecn != EcnMode::EachMark,
+                self.variant == Variant::Dctcp && !self.ecn.echoes_each(),
                 "ecn",
-                "must be that of DCTCP, which computes the share of marked bytes",
+                "must be that of DCTCP, which computes the share of marked bytes, or L4S",
+            ),
+            (
+                self.ecn == EcnMode::L4s
+                    && self.variant != Variant::Dctcp
+                    && self.control.is_none(),
+                "ecn",
+                "L4S needs a control that answers marks in proportion: DCTCP (RFC 9331 4.3)",
             ),
             (
                 self.loss_detection == LossDetection::Rack

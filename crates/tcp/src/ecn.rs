@@ -51,6 +51,24 @@ pub enum EcnMode {
     Classic,
     /// Each mark is echoed once (RFC 8257 3.2). Both hosts of a connection have to do so.
     EachMark,
+    /// As [`EachMark`](EcnMode::EachMark), and data are sent as ECT(1): they ask for the low-latency service of L4S
+    /// (RFC 9331 4.1), which needs a control that answers marks in proportion.
+    L4s,
+}
+
+impl EcnMode {
+    /// Whether receivers echo each mark once.
+    pub const fn echoes_each(self) -> bool {
+        matches!(self, EcnMode::EachMark | EcnMode::L4s)
+    }
+
+    /// The field of data that may be marked.
+    pub(crate) const fn capable(self) -> Ecn {
+        match self {
+            EcnMode::L4s => Ecn::Capable1,
+            EcnMode::Off | EcnMode::Classic | EcnMode::EachMark => Ecn::Capable0,
+        }
+    }
 }
 
 /// What an acknowledgement of new data says of marks, to [congestion control](crate::CongestionControl::on_echo).
@@ -149,7 +167,7 @@ impl Connection {
         }
         let is_marked = ecn == Ecn::Congested;
         match host.config.ecn {
-            EcnMode::EachMark if is_marked != self.marks.echoes => {
+            mode if mode.echoes_each() && is_marked != self.marks.echoes => {
                 self.marks.echoes = is_marked;
                 self.marks.before = match self.owes_delayed_ack() {
                     true => self.received(),
@@ -157,7 +175,7 @@ impl Connection {
                 };
                 self.acknowledge_now();
             }
-            EcnMode::Off | EcnMode::EachMark => {}
+            EcnMode::Off | EcnMode::EachMark | EcnMode::L4s => {}
             EcnMode::Classic => {
                 self.marks.echoes &= !segment.flags.has(TcpFlags::CWR);
                 self.marks.echoes |= is_marked;

@@ -372,7 +372,7 @@ impl Endpoint {
                     probe::departure(node, now, (connection, measured), out, obs);
                 }
                 let ecn = match connection.marks.is_capable {
-                    true => Ecn::Capable0,
+                    true => self.host.config.ecn.capable(),
                     false => Ecn::NotCapable,
                 };
                 sent = Some((*local.ip(), *remote.ip(), ecn));

@@ -33,9 +33,9 @@ pub use node::external::{Delivery, ExternalCounts, Refused};
 pub use node::mets::Outputs;
 pub use parallel::{Division, Indivisible};
 pub use report::{
-    AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ClassReport, ContractReport,
-    DisciplineReport, FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport, Progress,
-    QueueReport, ReceiverReport, Report, Sample, SojournReport, Stopped, Watch,
+    AdapterReport, ApplicationReport, AtmReport, BandReport, CellQueueReport, ClassReport,
+    ContractReport, DisciplineReport, FlowReport, MetsReport, NodeDrops, PathReport, PeeringReport,
+    Progress, QueueReport, ReceiverReport, Report, Sample, SojournReport, Stopped, Watch,
 };
 pub use series::{Point, PointKind, PointSink, QueueState, TcpState};
 pub use world::{Internet, Simulation};

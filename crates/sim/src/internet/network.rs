@@ -10,7 +10,7 @@ use layercast_workload::Workload;
 use layercast_workload::dist::Distribution;
 use layercast_xtp::XtpConfig;
 
-use super::discipline::Discipline;
+use super::discipline::{Discipline, Dscp};
 pub use super::limit::Limit;
 use crate::ties::Ties;
 
@@ -337,6 +337,8 @@ pub struct Flow {
     pub is_established: bool,
     /// When nothing more is sent.
     pub stop: Option<Time>,
+    /// The class of its packets in both directions, of TCP and datagrams.
+    pub dscp: Dscp,
     /// What it sends.
     pub traffic: Traffic,
 }

@@ -335,6 +335,26 @@ pub struct DisciplineReport {
     pub waiting: u32,
     /// Times from the arrival to the start of transmission.
     pub sojourn: SojournReport,
+    /// Its bands, the first one first; missing where it has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<BandReport>,
+}
+
+/// One band of a discipline, after the warm-up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct BandReport {
+    /// Its name: its classes, or what its packets are.
+    pub name: String,
+    /// Packets whose transmission has begun.
+    pub sent: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// Times from the arrival to the start of transmission.
+    pub sojourn: SojournReport,
 }
 
 /// Times in a queue of the packets sent, in seconds; `None` without any. Quantiles are within 1.6 %, or 1 us.

@@ -865,6 +865,27 @@ fn disciplines_are_checked() {
             ["pie.update", "100us to 100s"],
         ),
         (
+            "{ dualpi2 = { rtt_max = \"10us\" } }",
+            ["dualpi2.rtt_max", "1ms to 100s"],
+        ),
+        (
+            "{ dualpi2 = { coupling = 0 } }",
+            ["dualpi2.coupling", "1 to 10"],
+        ),
+        (
+            "{ dualpi2 = { classic_share = 60 } }",
+            ["dualpi2.classic_share", "1 to 50"],
+        ),
+        (
+            "{ priority = { bands = \"ef, ef\" } }",
+            ["priority.bands", "\"ef\" is there twice"],
+        ),
+        (
+            "{ drr = { share = \"port\" } }",
+            ["drr.share", "flow, source or destination"],
+        ),
+        ("{ drr = { flows = 0 } }", ["drr.flows", "1 to 65535"]),
+        (
             "{ codel = {}, pie = {} }",
             ["link[0].discipline", "expected { codel"],
         ),

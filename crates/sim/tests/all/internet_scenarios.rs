@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES, Quantity as _};
 use layercast_core::{Rate, Span};
 use layercast_link::Outages;
+use layercast_sim::internet::discipline::{Bands, Dscp};
 use layercast_sim::internet::scenario::{
     AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CoDelSpec, CpuSpec, DatagramSpec,
-    DisciplineSpec, EcnName, FlowSpec, FqCoDelSpec, GenerateSpec, HostSpec, LanSpec, LinkSpec,
-    OrOff, PieSpec, ProfileName, RedSpec, RetransmissionName, RouterSpec, RunSpec, Scenario,
-    SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec, XtpSpec,
-    is_internet,
+    DisciplineSpec, DrrSpec, DualPi2Spec, EcnName, FlowSpec, FqCoDelSpec, GenerateSpec, HostSpec,
+    LanSpec, LinkSpec, OrOff, PieSpec, PrioritySpec, ProfileName, RedSpec, RetransmissionName,
+    RouterSpec, RunSpec, Scenario, ShareName, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName,
+    Version, Warning, WorkloadSpec, XtpSpec, is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::{GilbertSpec, JitterSpec, Ties};
@@ -352,12 +353,18 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn discipline()(target in span(), interval in span(), ecn: bool, flows: u16, quantum: Option<u32>, which in 0..3)
+    fn discipline()(target in span(), interval in span(), ecn: bool, flows: u16, quantum: Option<u32>, which in 0..6,
+        share: bool, small: u8)
         -> DisciplineSpec {
         match which {
             0 => DisciplineSpec::CoDel(CoDelSpec { target, interval, ecn }),
             1 => DisciplineSpec::FqCoDel(FqCoDelSpec { target, interval, ecn, flows, quantum }),
-            _ => DisciplineSpec::Pie(PieSpec { target, update: interval, burst: target, ecn }),
+            2 => DisciplineSpec::Pie(PieSpec { target, update: interval, burst: target, ecn }),
+            3 => DisciplineSpec::DualPi2(DualPi2Spec {
+                target, rtt_max: interval, threshold: target, range: interval, coupling: small, classic_share: small,
+            }),
+            4 => DisciplineSpec::Drr(DrrSpec { share: if share { ShareName::Source } else { ShareName::Flow }, flows, quantum }),
+            _ => DisciplineSpec::Priority(PrioritySpec { bands: Text(Bands::parse(&format!("{}, ef va", small % 44)).unwrap()) }),
         }
     }
 }
@@ -401,7 +408,7 @@ prop_compose! {
         let datagrams = stream.then_some(DatagramSpec { gap, size, on: None, off: stream.then_some(gap) });
         FlowSpec {
             name, from: from.clone(), to, start, start_jitter: start, stagger: start, stop, bytes: bytes.map(Bytes), xtp, datagrams, contract: None,
-            tcp: stream.then_some(from), established: stream,
+            tcp: stream.then_some(from), established: stream, dscp: Text(Dscp::of_tos(if stream { 0xb8 } else { 0 })),
         }
     }
 }

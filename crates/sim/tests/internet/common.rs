@@ -67,6 +67,7 @@ pub fn flow(name: &str, from: u32, to: u32, start: Span, traffic: Traffic) -> Fl
         start: Time::ZERO + start,
         start_jitter: Span::ZERO,
         is_established: false,
+        dscp: Default::default(),
         stop: None,
         traffic,
     }

@@ -212,6 +212,99 @@ fn only_what_was_dropped_is_sent_again() {
     assert!(timeouts > 10, "{timeouts}");
 }
 
+/// RFC 9332: a scalable flow and a classic one share the link evenly, its packets wait a tenth of a target, and those of the
+/// classic flow the target. In one queue the classic flow starves, or all wait.
+#[test]
+fn dualpi2_gives_low_delay_beside_classic_flows() {
+    let hosts = r#"
+        [tcp.l4s]
+        variant = "dctcp"
+        ecn = "l4s"
+        send_buffer = "4 MB"
+        recv_buffer = "4 MB"
+        [[flow]]
+        from = "left2"
+        to = "right2"
+        tcp = "l4s"
+    "#;
+    for (mbps, rtt) in [(40, 10), (120, 20)] {
+        let trunk = "discipline = { dualpi2 = {} }";
+        let report = run(&(dumbbell(2, 1, mbps, rtt, trunk) + hosts));
+        let queue = &report.queues[0];
+        let [low, classic] = &queue.discipline.as_ref().unwrap().bands[..] else {
+            panic!("two bands: {queue:?}");
+        };
+        assert_eq!([&*low.name, &classic.name], ["low latency", "classic"]);
+        let [reno, dctcp] = [0, 1].map(|n| report.flows[n].goodput_bps);
+        assert!((0.5..2.0).contains(&(dctcp / reno)), "{reno} {dctcp}");
+        assert!(queue.utilisation > 0.95, "{queue:?}");
+        let p99 = |band: &BandReport| band.sojourn.p99.unwrap() * 1e3;
+        assert!(p99(low) < 3.0, "{low:?}");
+        let median = classic.sojourn.p50.unwrap() * 1e3;
+        assert!((8.0..22.0).contains(&median), "{classic:?}");
+        assert!(
+            low.marked > 100 && low.dropped == 0 && classic.dropped > 5,
+            "{queue:?}"
+        );
+    }
+}
+
+/// RFC 3246: packets of expedited forwarding wait for one packet of another class at most; the rest of the link is for others.
+#[test]
+fn classes_pass_in_their_order() {
+    let flows = |dscp: &str| {
+        format!(
+            r#"
+        [[flow]]
+        name = "voice"
+        from = "left3"
+        to = "right3"
+        dscp = "{dscp}"
+        datagrams = {{ gap = "20ms", size = "200 B" }}
+        [[flow]]
+        name = "bulk of lower effort"
+        from = "left4"
+        to = "right4"
+        dscp = "le"
+        "#
+        )
+    };
+    let trunk = "discipline = { priority = { bands = \"ef, *, le\" } }";
+    let report = run(&(dumbbell(4, 2, 20, 40, trunk) + &flows("46")));
+    let [bulk @ .., voice, lower] = &report.flows[..] else {
+        panic!("four flows");
+    };
+    // As in the test of flow queues.
+    let empty = 20e-3 + 0.0832e-3;
+    let delay = voice.mean_delay.unwrap();
+    assert!((empty..empty + 0.6e-3).contains(&delay), "{delay}");
+    let best: f64 = bulk.iter().map(|it| it.goodput_bps).sum();
+    assert!(best > 18e6 && lower.goodput_bps < 0.5e6, "{best} {lower:?}");
+    let bands = &report.queues[0].discipline.as_ref().unwrap().bands;
+    let names: Vec<&str> = bands.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["ef", "*", "le"]);
+    assert_eq!(bands[0].sent, voice.received, "{bands:?}");
+    // Without a class it waits as the others do.
+    let report = run(&(dumbbell(4, 2, 20, 40, trunk) + &flows("be")));
+    assert!(report.flows[2].mean_delay.unwrap() > empty + 20e-3);
+}
+
+/// A host with many flows gets the share of a host.
+#[test]
+fn hosts_share_a_link() {
+    let share = |share: &str| {
+        let trunk = format!("discipline = {{ drr = {{ share = \"{share}\" }} }}");
+        let other = "[[flow]]\nfrom = \"left1\"\nto = \"right{1..4}\"\n";
+        let text = dumbbell(4, 4, 20, 20, &trunk).replace("left{1..4}", "left2");
+        let report = run(&(text.replacen("right{1..4}", "right1", 1) + &other.repeat(2)));
+        let rates: Vec<f64> = report.flows.iter().map(|it| it.goodput_bps).collect();
+        rates[0] / rates.iter().sum::<f64>()
+    };
+    let [host, flow] = ["source", "flow"].map(share);
+    assert!((0.47..0.53).contains(&host), "{host}");
+    assert!((0.09..0.13).contains(&flow), "{flow}");
+}
+
 #[test]
 fn threads_are_refused_with_the_reason() {
     let network = network(&dumbbell(4, 4, 50, 40, "discipline = { codel = {} }"));

@@ -201,6 +201,7 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         Just(EcnMode::Off),
         Just(EcnMode::Classic),
         Just(EcnMode::EachMark),
+        Just(EcnMode::L4s),
     ];
     let options = (any::<bool>(), any::<bool>());
     (profiles, variants(), buffers, switches, modes, options).prop_map(
@@ -213,8 +214,9 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
                 nagle,
                 timestamps: stamps,
                 sack,
-                ecn: match variant {
-                    Variant::Dctcp => EcnMode::EachMark,
+                ecn: match (variant, mode) {
+                    (Variant::Dctcp, EcnMode::L4s) => EcnMode::L4s,
+                    (Variant::Dctcp, _) | (_, EcnMode::L4s) => EcnMode::EachMark,
                     _ => mode,
                 },
                 window_scaling: scaling,

@@ -37,6 +37,10 @@ fn sends(
 ) -> (TcpStats, Seen, [bool; 2]) {
     let seen = Rc::new(RefCell::new(Seen::default()));
     let (shared, mut highest) = (seen.clone(), 0);
+    let capable = match configs[0].ecn {
+        EcnMode::L4s => Ecn::Capable1,
+        _ => Ecn::Capable0,
+    };
     let channel = move |host, mut packet: TcpPacket| {
         let mut seen = shared.borrow_mut();
         let segment = &packet.segment;
@@ -44,6 +48,9 @@ fn sends(
         if host == 0 && len > 0 {
             seen.data += 1;
             let is_new = segment.seq.0.wrapping_sub(highest) as i32 >= 0 || highest == 0;
+            if ![Ecn::NotCapable, capable].contains(&packet.ecn) {
+                seen.wrong.push(format!("sent as {:?}", packet.ecn));
+            }
             if is_new {
                 highest = segment.seq.0;
             } else if packet.ecn.is_capable() {
@@ -169,13 +176,18 @@ fn each_mark_is_echoed() {
 #[test]
 fn each_mark_is_echoed_where_all_arrives() {
     // Marks end before the run does: nothing is under way.
-    for pattern in 0..64_u64 {
-        let configs = [(); 2].map(|()| config(Variant::Dctcp, EcnMode::EachMark));
-        let (_, seen, _) = sends(configs, 2, move |n| match pattern >> (n % 6) & 1 {
+    for pattern in 0..128_u64 {
+        let mode = [EcnMode::EachMark, EcnMode::L4s][pattern as usize % 2];
+        let configs = [(); 2].map(|()| config(Variant::Dctcp, mode));
+        let (_, seen, _) = sends(configs, 2, move |n| match pattern / 2 >> (n % 6) & 1 {
             1 if n < 60 => Fate::Marked,
             _ => Fate::Arrives,
         });
-        assert_eq!(seen.marked, seen.echoed, "{pattern:06b}");
+        assert_eq!(seen.marked, seen.echoed, "{pattern:07b}");
+        assert!(
+            (pattern < 2) == (seen.marked == 0) && seen.wrong.is_empty(),
+            "{seen:?}"
+        );
     }
 }
 

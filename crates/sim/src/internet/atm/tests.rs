@@ -242,6 +242,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             start: at(start),
             start_jitter: Span::ZERO,
             is_established: false,
+            dscp: Default::default(),
             stop: Some(at(start) + Span::from_ms(*stop)),
             traffic: traffic.clone(),
         };

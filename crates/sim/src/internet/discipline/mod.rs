@@ -1,8 +1,8 @@
 //! Queue disciplines: which packet a link sends next, and which ones it drops or marks.
 //!
 //! A link without one has a FIFO queue whose departures are known at the arrival of a packet. A discipline decides
-//! when the link is free: it sees how long a packet has waited, and chooses among flows. [`CoDel`], [`FqCoDel`] and [`Pie`] are such. One's own is a
-//! [`QueueDiscipline`] and gets to a link by a [`DisciplineFactory`] in [`Link::disciplines`](super::Link::disciplines).
+//! when the link is free: it sees how long a packet has waited, and chooses among flows. [`CoDel`], [`FqCoDel`], [`Pie`],
+//! [`DualPi2`], [`Priority`] and [`Drr`] are such. One's own is a [`QueueDiscipline`] and gets to a link by a [`DisciplineFactory`] in [`Link::disciplines`](super::Link::disciplines).
 //!
 //! ```
 //! use std::collections::VecDeque;
@@ -59,10 +59,15 @@
 //! assert!(queue.dropped_red > 0 && queue.max_waiting < 100);
 //! ```
 
+mod bands;
 mod codel;
+mod drr;
+mod dscp;
+mod dual_pi2;
 mod fq_codel;
 mod pie;
 mod port;
+mod priority;
 #[cfg(test)]
 mod tests;
 
@@ -73,15 +78,23 @@ use std::sync::Arc;
 pub use layercast_core::{Rate, Span, Time};
 pub use layercast_tcp::Ecn;
 
+pub use bands::{Bands, MOST_BANDS};
 pub use codel::{CoDel, CoDelConfig};
+pub use drr::{Drr, DrrConfig, Share};
+pub use dscp::Dscp;
+pub use dual_pi2::{DualPi2, DualPi2Config};
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 pub use pie::{Pie, PieConfig};
 pub use port::{DropCause, Port};
+pub use priority::{Priority, PriorityConfig};
 
 pub(super) use port::Inside;
 
+use super::engine::PacketId;
 use super::limit::Limit;
 use super::medium::ecmp::FlowMark;
+use super::medium::packet::Packet;
+use super::network::NodeIndex;
 
 /// A packet in a queue.
 ///
@@ -94,17 +107,24 @@ pub struct Item {
     flow: u32,
     since: Time,
     ecn: Ecn,
+    /// Its ECN field as it came.
+    came: Ecn,
+    dscp: Dscp,
+    ends: (NodeIndex, NodeIndex),
 }
 
 impl Item {
-    /// A packet that comes to a queue; the simulator knows it by its number.
-    pub(super) fn new(packet: u32, bytes: u32, flow: u32, since: Time, ecn: Ecn) -> Item {
+    /// A packet with this number that comes to a queue.
+    pub(super) fn new(number: PacketId, packet: &Packet, bytes: u32, since: Time) -> Item {
         Item {
-            packet,
+            packet: number.0,
             bytes,
-            flow,
+            flow: packet.flow.0,
             since,
-            ecn,
+            ecn: packet.ecn,
+            came: packet.ecn,
+            dscp: packet.dscp,
+            ends: (packet.src, packet.dst),
         }
     }
 
@@ -138,6 +158,26 @@ impl Item {
         self.ecn
     }
 
+    /// Its ECN field as it came to the queue, without a mark of this discipline.
+    pub fn ecn_before(&self) -> Ecn {
+        self.came
+    }
+
+    /// Its class (RFC 2474).
+    pub fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    /// The node that made it, by its place in [`Network::nodes`](super::Network::nodes).
+    pub fn source(&self) -> u32 {
+        self.ends.0.0
+    }
+
+    /// The node it is for; of multicast the next one.
+    pub fn destination(&self) -> u32 {
+        self.ends.1.0
+    }
+
     /// Marks it if it is ECN-capable; returns whether it is.
     pub fn mark(&mut self) -> bool {
         let is_capable = self.ecn.is_capable();
@@ -166,6 +206,17 @@ pub trait QueueDiscipline: fmt::Debug + Send + Sync {
     fn ready_at(&self) -> Option<Time> {
         None
     }
+
+    /// Names of the bands that [reports](super::DisciplineReport) tell apart, none where there is one.
+    fn bands(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The band of a packet, whenever it is asked for: a place in [`bands`](Self::bands).
+    fn band(&self, item: &Item) -> usize {
+        let _ = item;
+        0
+    }
 }
 
 /// What a discipline is made for.
@@ -190,6 +241,12 @@ pub enum Discipline {
     FqCoDel(FqCoDelConfig),
     /// Proportional integral controller enhanced (RFC 8033).
     Pie(PieConfig),
+    /// Dual-queue coupled AQM (RFC 9332).
+    DualPi2(DualPi2Config),
+    /// Strict priority of classes.
+    Priority(PriorityConfig),
+    /// Deficit round robin (Shreedhar and Varghese 1996).
+    Drr(DrrConfig),
     /// One's own.
     Own(DisciplineFactory),
 }
@@ -201,6 +258,9 @@ impl Discipline {
             Discipline::CoDel(_) => "codel",
             Discipline::FqCoDel(_) => "fq_codel",
             Discipline::Pie(_) => "pie",
+            Discipline::DualPi2(_) => "dualpi2",
+            Discipline::Priority(_) => "priority",
+            Discipline::Drr(_) => "drr",
             Discipline::Own(factory) => factory.name(),
         }
     }
@@ -211,7 +271,8 @@ impl Discipline {
             Discipline::CoDel(config) => config.ecn,
             Discipline::FqCoDel(config) => config.codel.ecn,
             Discipline::Pie(config) => config.ecn,
-            Discipline::Own(_) => false,
+            Discipline::DualPi2(_) => true,
+            Discipline::Priority(_) | Discipline::Drr(_) | Discipline::Own(_) => false,
         }
     }
 
@@ -220,6 +281,9 @@ impl Discipline {
             Discipline::CoDel(config) => Box::new(CoDel::new(*config, setup)),
             Discipline::FqCoDel(config) => Box::new(FqCoDel::new(*config, setup)),
             Discipline::Pie(config) => Box::new(Pie::new(*config, setup)),
+            Discipline::DualPi2(config) => Box::new(DualPi2::new(*config, setup)),
+            Discipline::Priority(config) => Box::new(Priority::new(*config)),
+            Discipline::Drr(config) => Box::new(Drr::new(*config, setup)),
             Discipline::Own(factory) => (factory.make)(setup),
         }
     }

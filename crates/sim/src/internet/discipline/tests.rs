@@ -53,15 +53,36 @@ impl Alone {
     }
 
     fn put(&mut self, now: Time, packet: u32, flow: u32, ecn: Ecn) {
-        self.inside.add(1_250);
-        let item = Item::new(packet, 1_250, flow, now, ecn);
-        self.with(now, |it, port| it.enqueue(item, port));
+        self.offer(Item {
+            ecn,
+            came: ecn,
+            ..item(now, packet, 1_250, flow)
+        });
+    }
+
+    fn offer(&mut self, item: Item) {
+        self.inside.add(item.bytes());
+        self.with(item.since(), |it, port| it.enqueue(item, port));
     }
 
     fn take(&mut self, now: Time) -> Option<Item> {
         let item = self.with(now, |it, port| it.dequeue(port))?;
         self.inside.remove(item.bytes());
         Some(item)
+    }
+}
+
+/// One of host 0 to host `flow`.
+pub(super) fn item(since: Time, packet: u32, bytes: u32, flow: u32) -> Item {
+    Item {
+        packet,
+        bytes,
+        flow,
+        since,
+        ecn: Ecn::NotCapable,
+        came: Ecn::NotCapable,
+        dscp: Dscp::default(),
+        ends: (NodeIndex(0), NodeIndex(flow)),
     }
 }
 
@@ -189,6 +210,9 @@ fn room_for_nothing_is_no_end() {
         Discipline::CoDel(CoDelConfig::default()),
         Discipline::FqCoDel(FqCoDelConfig::default()),
         Discipline::Pie(PieConfig::default()),
+        Discipline::DualPi2(DualPi2Config::default()),
+        Discipline::Priority(PriorityConfig::default()),
+        Discipline::Drr(DrrConfig::default()),
     ] {
         let mut queue = Alone::new(discipline, Limit::Bytes(100));
         queue.sending = Some(1_000);
@@ -202,23 +226,92 @@ fn room_for_nothing_is_no_end() {
 
 #[test]
 fn a_quantum_shares_by_bytes() {
-    let mut queue = Alone::new(
+    let drr = |share| {
+        Discipline::Drr(DrrConfig {
+            share,
+            ..DrrConfig::default()
+        })
+    };
+    for discipline in [
         Discipline::FqCoDel(FqCoDelConfig::default()),
-        Limit::Unlimited,
-    );
-    for n in 0..200 {
-        queue.inside.add(250);
-        let item = Item::new(n, 250, 1, Time::ZERO, Ecn::NotCapable);
-        queue.with(Time::ZERO, |it, port| it.enqueue(item, port));
-        queue.put(Time::ZERO, 1_000 + n, 2, Ecn::NotCapable);
+        drr(Share::Flow),
+        drr(Share::Destination),
+    ] {
+        let mut queue = Alone::new(discipline, Limit::Unlimited);
+        for n in 0..200 {
+            queue.offer(item(Time::ZERO, n, 250, 1));
+            queue.put(Time::ZERO, 1_000 + n, 2, Ecn::NotCapable);
+        }
+        let mut bytes = [0; 3];
+        for _ in 0..120 {
+            let item = queue.take(Time::ZERO).unwrap();
+            bytes[item.flow() as usize] += item.bytes();
+        }
+        let off = bytes[1].abs_diff(bytes[2]);
+        assert!(off <= 2 * 1_250, "{bytes:?}");
     }
-    let mut bytes = [0; 3];
-    for _ in 0..120 {
-        let item = queue.take(Time::ZERO).unwrap();
-        bytes[item.flow() as usize] += item.bytes();
+}
+
+/// However many flows a host has, it has the share of a host.
+#[test]
+fn hosts_share_evenly() {
+    let config = DrrConfig {
+        share: Share::Source,
+        ..DrrConfig::default()
+    };
+    let mut queue = Alone::new(Discipline::Drr(config), Limit::Unlimited);
+    for n in 0..100 {
+        // Ten flows of one host, one of another.
+        for (host, flow) in (0..10).map(|flow| (1, flow)).chain([(2, 10)]) {
+            let ends = (NodeIndex(host), NodeIndex(flow));
+            let item = item(Time::ZERO, 100 * n + flow, 1_250, flow);
+            queue.offer(Item { ends, ..item });
+        }
     }
-    let off = bytes[1].abs_diff(bytes[2]);
-    assert!(off <= 2 * 1_250, "{bytes:?}");
+    let sent = (0..100).map(|_| queue.take(Time::ZERO).unwrap().source());
+    assert_eq!(sent.filter(|&host| host == 2).count(), 50);
+}
+
+/// McKenney 1991: the longest queue pays for the room, and the packet that came last goes.
+#[test]
+fn a_full_drr_drops_the_tail_of_the_longest_queue() {
+    let limit = Limit::Packets(20);
+    let mut queue = Alone::new(Discipline::Drr(DrrConfig::default()), limit);
+    (0..18).for_each(|n| queue.put(Time::ZERO, n, 1, Ecn::NotCapable));
+    (18..23).for_each(|n| queue.put(Time::ZERO, n, 2, Ecn::NotCapable));
+    let gone: Vec<u32> = queue.dropped.iter().map(|it| it.0.packet()).collect();
+    assert_eq!(gone, [17, 16, 15]);
+    let left = std::iter::from_fn(|| queue.take(Time::ZERO)).count();
+    assert_eq!(left, 20);
+}
+
+/// RFC 3246: a band waits while one before it has packets, and takes no room from it.
+#[test]
+fn bands_are_served_in_their_order() {
+    let limit = Limit::Packets(6);
+    let mut queue = Alone::new(Discipline::Priority(PriorityConfig::default()), limit);
+    // Lower effort, best effort, expedited forwarding.
+    for (n, dscp) in [
+        (0, 1),
+        (1, 0),
+        (2, 46),
+        (3, 1),
+        (4, 0),
+        (5, 46),
+        (6, 46),
+        (7, 0),
+    ] {
+        let dscp = Dscp::of_tos(dscp << 2);
+        queue.offer(Item {
+            dscp,
+            ..item(Time::ZERO, n, 1_250, 1)
+        });
+    }
+    let numbers = |it: Vec<Item>| it.iter().map(Item::packet).collect::<Vec<_>>();
+    let sent = std::iter::from_fn(|| queue.take(Time::ZERO)).collect();
+    assert_eq!(numbers(sent), [2, 5, 6, 1, 4, 7]);
+    let gone = queue.dropped.drain(..).map(|it| it.0).collect();
+    assert_eq!(numbers(gone), [3, 0]);
 }
 
 /// First in, first out, as a discipline.
@@ -276,7 +369,7 @@ proptest! {
     /// Packets are sent, dropped or wait, whatever the discipline, and a run can be repeated.
     #[test]
     fn packets_are_conserved(
-        scenario in scenario(vec!["xtp = {}", "tcp = \"ecn\""]), which in 0..3_usize,
+        scenario in scenario(vec!["xtp = {}", "tcp = \"ecn\""]), which in 0..6_usize,
     ) {
         let scenario = scenario.replace("warm_up = \"303ms\"", "warm_up = \"0s\"");
         let scenario = format!("{scenario}\n[tcp.ecn]\necn = \"rfc3168\"\n");
@@ -285,12 +378,21 @@ proptest! {
             Discipline::CoDel(codel),
             Discipline::FqCoDel(FqCoDelConfig { codel, flows: 4, quantum: None }),
             Discipline::Pie(PieConfig { target: Span::from_ms(2), burst: Span::ZERO, ecn: true, ..PieConfig::default() }),
+            Discipline::DualPi2(DualPi2Config { target: Span::from_ms(1), ..DualPi2Config::default() }),
+            Discipline::Priority(PriorityConfig::default()),
+            Discipline::Drr(DrrConfig { share: Share::Source, ..DrrConfig::default() }),
         ][which].clone();
         let report = run(&scenario, Some(discipline.clone()));
         for queue in &report.queues {
             let waiting = queue.discipline.as_ref().map_or(0, |it| it.waiting);
             let known = queue.sent + queue.dropped_full + queue.dropped_red + u64::from(waiting);
             prop_assert_eq!(queue.offered, known, "{:?}", queue);
+            let bands = queue.discipline.iter().flat_map(|it| &it.bands);
+            let [sent, dropped, marked] = bands.fold([0; 3], |sum, it| {
+                [sum[0] + it.sent, sum[1] + it.dropped, sum[2] + it.marked]
+            });
+            let whole = [queue.sent, queue.dropped_full + queue.dropped_red, queue.marked];
+            prop_assert!([[0; 3], whole].contains(&[sent, dropped, marked]), "{:?}", queue);
         }
         prop_assert_eq!(report, run(&scenario, Some(discipline)));
     }

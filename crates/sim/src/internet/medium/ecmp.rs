@@ -8,7 +8,7 @@ use layercast_wire::{PROTOCOL_TCP, PROTOCOL_UDP};
 use rand_core::RngCore;
 
 /// What tells flows between two hosts apart: the protocol, and the ports if it has any.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Conversation {
     pub protocol: u8,
     pub ports: (u16, u16),

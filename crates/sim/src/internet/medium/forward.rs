@@ -10,6 +10,7 @@ use super::packet::{Body, NO_STEP, Packet, TTL};
 use super::paths::{Step, Then};
 use super::pipe::Offered;
 use super::{Cause, Delivery};
+use crate::internet::discipline::Dscp;
 use crate::internet::engine::{Arrival, PacketId};
 use crate::internet::network::NodeIndex;
 
@@ -290,7 +291,9 @@ impl Medium<'_> {
     /// Puts a new packet from one node to another on its way.
     #[inline]
     pub(crate) fn originate(&mut self, (src, dst): (NodeIndex, NodeIndex), bytes: u32, body: Body) {
-        let flow = self.mark(body.conversation(), (src, dst));
+        let conversation = body.conversation();
+        let flow = self.mark(conversation, (src, dst));
+        let dscp = self.dscp(conversation, (src, dst));
         let step = self.path(src, dst, flow).step;
         let id = self.packets.add(Packet {
             src,
@@ -300,6 +303,7 @@ impl Medium<'_> {
             flow,
             ttl: TTL,
             ecn: Ecn::NotCapable,
+            dscp,
             body,
         });
         self.set_out(src, id);
@@ -322,6 +326,7 @@ impl Medium<'_> {
             flow: FlowMark::default(),
             ttl: TTL,
             ecn: Ecn::NotCapable,
+            dscp: Dscp::default(),
             body,
         });
         if self.captured.is_some() {

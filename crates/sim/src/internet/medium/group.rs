@@ -10,6 +10,7 @@ use super::ecmp::FlowMark;
 use super::packet::{Body, IP_HEADER, NO_STEP, Packet, TTL};
 use super::pipe::Offered;
 use super::tree::Tree;
+use crate::internet::discipline::Dscp;
 use crate::internet::engine::PacketId;
 use crate::internet::network::NodeIndex;
 
@@ -40,6 +41,7 @@ impl Medium<'_> {
             flow: FlowMark::default(),
             ttl: TTL,
             ecn: Ecn::NotCapable,
+            dscp: Dscp::default(),
             body: Body::Group(Arc::new(packet), flow),
         });
         if !self.charge(at, id) {

@@ -5,6 +5,7 @@
 pub(super) mod addresses;
 mod circuit;
 pub(super) mod classes;
+mod dscps;
 pub(super) mod ecmp;
 mod forward;
 mod group;
@@ -29,6 +30,7 @@ use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, VecDeque};
 
 use self::classes::Classes;
+use self::dscps::Dscps;
 use self::inbox::Inboxes;
 use self::outbox::Outbox;
 use self::packet::Packets;
@@ -67,6 +69,8 @@ pub(crate) struct Medium<'a> {
     pub backbone: Option<Box<Backbone>>,
     /// Largest packet on the backbone.
     pub atm_mtu: u32,
+    /// The classes of flows.
+    pub dscps: Dscps,
     /// The ways of packets to the group of a flow.
     trees: BTreeMap<u32, Tree>,
     /// Parts of the packet being cut.
@@ -146,6 +150,7 @@ impl<'a> Medium<'a> {
             has_queues: false,
             backbone: None,
             atm_mtu: 0,
+            dscps: Dscps::new(),
             trees: BTreeMap::new(),
             parts: Vec::new(),
             captured: None,

@@ -10,6 +10,7 @@ use layercast_workload::app::Media;
 use super::ecmp::{Conversation, FlowMark};
 use super::peered::Peered;
 use super::user::Owner;
+use crate::internet::discipline::Dscp;
 use crate::internet::engine::PacketId;
 use crate::internet::network::{NodeIndex, XtpDelivery};
 
@@ -77,6 +78,8 @@ pub(crate) struct Packet {
     pub ttl: u8,
     /// Whether it may be marked, and whether it was.
     pub ecn: Ecn,
+    /// Its class.
+    pub dscp: Dscp,
     pub body: Body,
 }
 
@@ -198,6 +201,7 @@ impl Packets {
                 flow: FlowMark::default(),
                 ttl: 0,
                 ecn: Ecn::NotCapable,
+                dscp: Dscp::default(),
                 body: Body::Free,
             }),
         };
@@ -293,7 +297,7 @@ impl Packets {
         let bytes = packet.encoded_len() as u32;
         self.real_bytes += u64::from(bytes);
         let (from, to, ttl) = (packet.src, packet.dst, packet.ttl);
-        let ecn = Ecn::of_tos(packet.tos);
+        let (ecn, dscp) = (Ecn::of_tos(packet.tos), Dscp::of_tos(packet.tos));
         let body = Body::Real(Box::new(packet));
         self.add(Packet {
             src,
@@ -303,6 +307,7 @@ impl Packets {
             flow: body.conversation().mark(from, to),
             ttl,
             ecn,
+            dscp,
             body,
         })
     }
@@ -335,6 +340,7 @@ impl Packets {
             flow,
             ttl,
             ecn,
+            dscp,
             ref body,
         } = *self.get(id);
         let step = (mtu - IP_HEADER) / 8 * 8;
@@ -364,6 +370,7 @@ impl Packets {
                 flow,
                 ttl,
                 ecn,
+                dscp,
                 body,
             }));
         }
@@ -467,6 +474,7 @@ mod tests {
             flow: FlowMark::default(),
             ttl: 9,
             ecn: Ecn::Capable0,
+            dscp: Dscp::default(),
             body,
         }
     }

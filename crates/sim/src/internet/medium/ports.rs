@@ -14,7 +14,7 @@ use crate::internet::discipline::{
 };
 use crate::internet::engine::PacketId;
 use crate::internet::network::{Limit, Link, Network, NodeIndex};
-use crate::internet::report::{DisciplineReport, MeanSpan, QueueReport, SojournReport};
+use crate::internet::report::{BandReport, DisciplineReport, MeanSpan, QueueReport, SojournReport};
 use crate::internet::series::QueueState;
 use crate::kernel::SourceId;
 
@@ -52,8 +52,67 @@ struct PortQueue {
     seen: u64,
     max_waiting: u32,
     waited: MeanSpan,
-    sojourn: DelayHistogram,
+    sojourn: Sojourn,
+    /// Each of its bands, if it has several.
+    bands: Vec<Band>,
+}
+
+/// Times in a queue of the packets sent.
+#[derive(Default, Debug)]
+struct Sojourn {
+    histogram: DelayHistogram,
     longest: Span,
+}
+
+impl Sojourn {
+    fn record(&mut self, waited: Span) {
+        self.histogram.record(waited);
+        self.longest = self.longest.max(waited);
+    }
+
+    fn report(&self) -> SojournReport {
+        let quantile = |q: f64| {
+            let found = self.histogram.quantile(q);
+            found.map(|span| span.min(self.longest).as_secs_f64())
+        };
+        SojournReport {
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            max: (self.histogram.count() > 0).then(|| self.longest.as_secs_f64()),
+        }
+    }
+}
+
+/// What a band of a discipline did.
+#[derive(Default, Debug)]
+struct Band {
+    name: String,
+    sent: u64,
+    bytes: u64,
+    dropped: u64,
+    marked: u64,
+    sojourn: Sojourn,
+}
+
+impl Band {
+    fn called(name: String) -> Band {
+        Band {
+            name,
+            ..Band::default()
+        }
+    }
+
+    fn report(&self) -> BandReport {
+        BandReport {
+            name: self.name.clone(),
+            sent: self.sent,
+            bytes: self.bytes,
+            dropped: self.dropped,
+            marked: self.marked,
+            sojourn: self.sojourn.report(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -136,8 +195,10 @@ impl Ports {
             queue.before.marked += counts.marked;
             (queue.seen, queue.max_waiting) = (0, 0);
             queue.waited = MeanSpan::default();
-            queue.sojourn = DelayHistogram::default();
-            queue.longest = Span::ZERO;
+            queue.sojourn = Sojourn::default();
+            for band in &mut queue.bands {
+                *band = Band::called(std::mem::take(&mut band.name));
+            }
         }
     }
 
@@ -162,19 +223,11 @@ impl Ports {
         };
         report.mean_wait = queue.waited.seconds();
         report.max_waiting = queue.max_waiting;
-        let quantile = |q: f64| {
-            let found = queue.sojourn.quantile(q);
-            found.map(|span| span.min(queue.longest).as_secs_f64())
-        };
         report.discipline = Some(DisciplineReport {
             name: queue.name.clone(),
             waiting: queue.inside.packets,
-            sojourn: SojournReport {
-                p50: quantile(0.5),
-                p95: quantile(0.95),
-                p99: quantile(0.99),
-                max: (queue.sojourn.count() > 0).then(|| queue.longest.as_secs_f64()),
-            },
+            sojourn: queue.sojourn.report(),
+            bands: queue.bands.iter().map(Band::report).collect(),
         });
     }
 
@@ -205,14 +258,17 @@ impl PortQueue {
             limit,
             salt: random.next_u64(),
         };
+        let name = discipline.name().to_owned();
+        let discipline = discipline.make(&setup);
         PortQueue {
-            name: discipline.name().to_owned(),
+            name,
             pipe,
             to: link.ends[1 - way],
             source,
             rate,
             limit,
-            discipline: discipline.make(&setup),
+            bands: discipline.bands().into_iter().map(Band::called).collect(),
+            discipline,
             random,
             is_idle: true,
             inside: Inside::default(),
@@ -221,8 +277,7 @@ impl PortQueue {
             seen: 0,
             max_waiting: 0,
             waited: MeanSpan::default(),
-            sojourn: DelayHistogram::default(),
-            longest: Span::ZERO,
+            sojourn: Sojourn::default(),
         }
     }
 }
@@ -263,7 +318,6 @@ impl Medium<'_> {
         self.serve_port(place);
         let now = self.engine.now;
         let packet = self.packets.get(id);
-        let (flow, ecn) = (packet.flow.0, packet.ecn);
         let Some(ports) = &mut self.ports else {
             return;
         };
@@ -273,7 +327,7 @@ impl Medium<'_> {
         queue.counts.offered += 1;
         queue.seen += u64::from(queue.inside.packets);
         queue.inside.add(bytes);
-        let item = Item::new(id.0, bytes, flow, now, ecn);
+        let item = Item::new(id, packet, bytes, now);
         let (discipline, mut port) = queue.port((now, sending), &mut ports.dropped);
         discipline.enqueue(item, &mut port);
         self.drop_from_port(place);
@@ -313,12 +367,17 @@ impl Medium<'_> {
             let waited = now.since(item.since());
             queue.waited.add(waited);
             queue.sojourn.record(waited);
-            queue.longest = queue.longest.max(waited);
+            let is_marked = item.ecn() != item.ecn_before();
+            queue.counts.marked += u64::from(is_marked);
+            if let Some(band) = queue.bands.get_mut(queue.discipline.band(&item)) {
+                band.sent += 1;
+                band.bytes += u64::from(item.bytes());
+                band.marked += u64::from(is_marked);
+                band.sojourn.record(waited);
+            }
             let (pipe, to) = (queue.pipe, queue.to);
             let id = PacketId(item.packet());
-            let packet = self.packets.get_mut(id);
-            queue.counts.marked += u64::from(packet.ecn != item.ecn());
-            packet.ecn = item.ecn();
+            self.packets.get_mut(id).ecn = item.ecn();
             self.drop_from_port(place);
             self.enter(pipe, id, item.bytes(), to);
         };
@@ -339,10 +398,13 @@ impl Medium<'_> {
         let queue = &mut ports.queues[place as usize];
         let pipe = queue.pipe;
         let mut dropped = std::mem::take(&mut ports.dropped);
-        for (_, cause) in &dropped {
+        for (item, cause) in &dropped {
             match cause {
                 DropCause::Full => queue.counts.full += 1,
                 DropCause::Early => queue.counts.early += 1,
+            }
+            if let Some(band) = queue.bands.get_mut(queue.discipline.band(item)) {
+                band.dropped += 1;
             }
         }
         for (item, cause) in dropped.drain(..) {

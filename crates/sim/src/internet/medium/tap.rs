@@ -140,7 +140,7 @@ impl<'a> OnWire<'a> {
                 };
                 Ipv4Packet {
                     ttl,
-                    tos: packet.ecn.in_tos(0),
+                    tos: packet.ecn.in_tos(packet.dscp.as_tos()),
                     dont_fragment: false,
                     ..Ipv4Packet::new(src, dst, content(packet, body))
                 }

@@ -11,6 +11,7 @@ use layercast_wire::TcpSegment;
 use layercast_workload::app::{self, AppInput};
 
 use super::stream::hand_over;
+use crate::internet::discipline::Dscp;
 use crate::internet::engine::{Engine, PacketId, Source};
 use crate::internet::medium::Medium;
 use crate::internet::medium::ecmp::{Conversation, FlowMark};
@@ -54,6 +55,7 @@ struct Peer {
     /// The ports of the last segment there.
     ports: (u16, u16),
     flow: FlowMark,
+    dscp: Dscp,
     first: First,
 }
 
@@ -131,6 +133,7 @@ impl Host {
                 node,
                 ports: (0, 0),
                 flow: FlowMark::default(),
+                dscp: Dscp::default(),
                 first: First::UNKNOWN,
             },
             timer,
@@ -192,8 +195,8 @@ impl Host {
         };
         packet.bytes = IP_HEADER + segment.encoded_len() as u32;
         let ports = (segment.src_port, segment.dst_port);
-        let is_known =
-            self.peer.address == dst && (self.peer.first.is_of_all || self.peer.ports == ports);
+        let is_of_all = self.peer.first.is_of_all && medium.dscps.is_empty();
+        let is_known = self.peer.address == dst && (is_of_all || self.peer.ports == ports);
         if !is_known && !self.find_peer(dst, ports, medium) {
             medium.drops.no_route += 1;
             return medium.packets.remove(id);
@@ -202,7 +205,7 @@ impl Host {
         let packet = medium.packets.get_mut(id);
         (packet.src, packet.dst) = (src, peer.node);
         (packet.step, packet.flow) = (peer.first.step, peer.flow);
-        (packet.ttl, packet.ecn) = (TTL, ecn);
+        (packet.ttl, packet.ecn, packet.dscp) = (TTL, ecn, peer.dscp);
         medium.set_out(src, id);
     }
 
@@ -211,12 +214,14 @@ impl Host {
         let Some(node) = medium.addresses.find(address) else {
             return false;
         };
-        let flow = Conversation::tcp(ports).mark(self.address, address);
+        let conversation = Conversation::tcp(ports);
+        let flow = conversation.mark(self.address, address);
         self.peer = Peer {
             address,
             node,
             ports,
             flow,
+            dscp: medium.dscp(conversation, (self.node, node)),
             first: medium.path(self.node, node, flow),
         };
         true

@@ -8,6 +8,7 @@ use super::build::Builder;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::schema::FlowSpec;
+use crate::internet::discipline::Dscp;
 use crate::internet::network::{NodeIndex, Role, Traffic};
 use crate::scenario::units::Quantity;
 
@@ -30,6 +31,12 @@ pub(super) fn check(
             let problem = Problem::Needless("the flow is no TCP connection".to_owned());
             return Err(ScenarioError::new(place.field(name), problem));
         }
+    }
+    let is_xtp = matches!(traffic, Traffic::Xtp { .. } | Traffic::XtpMulticast { .. });
+    if spec.dscp.0 != Dscp::default() && is_xtp {
+        let problem = "XTP flows of two hosts are one to routers; TCP and datagrams have classes";
+        let problem = Problem::Needless(problem.to_owned());
+        return Err(ScenarioError::new(place.field("dscp"), problem));
     }
     let (start, jitter) = (spec.start.0, spec.start_jitter.0);
     let end = spec.stop.map_or(duration, |stop| stop.0);

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::check::check_span;
 use super::error::ScenarioError;
 use super::schema::is_false;
-use crate::internet::discipline::{CoDelConfig, Discipline, FqCoDelConfig, PieConfig};
+use crate::internet::discipline::{
+    Bands, CoDelConfig, Discipline, DrrConfig, DualPi2Config, FqCoDelConfig, PieConfig,
+    PriorityConfig, Share,
+};
 use crate::internet::network::Queue;
 use crate::text::{Text, above_zero_to, up_to};
 
@@ -23,6 +26,15 @@ pub enum DisciplineSpec {
     /// Proportional integral controller enhanced (RFC 8033): random drops at arrival.
     #[serde(rename = "pie")]
     Pie(PieSpec),
+    /// Dual-queue coupled AQM (RFC 9332): a queue of its own, with early marks, for packets of L4S.
+    #[serde(rename = "dualpi2")]
+    DualPi2(DualPi2Spec),
+    /// Strict priority of classes.
+    #[serde(rename = "priority")]
+    Priority(PrioritySpec),
+    /// Deficit round robin among flows or hosts (Shreedhar and Varghese 1996).
+    #[serde(rename = "drr")]
+    Drr(DrrSpec),
 }
 
 impl DisciplineSpec {
@@ -31,6 +43,9 @@ impl DisciplineSpec {
             DisciplineSpec::CoDel(_) => "codel",
             DisciplineSpec::FqCoDel(_) => "fq_codel",
             DisciplineSpec::Pie(_) => "pie",
+            DisciplineSpec::DualPi2(_) => "dualpi2",
+            DisciplineSpec::Priority(_) => "priority",
+            DisciplineSpec::Drr(_) => "drr",
         }
     }
 }
@@ -112,13 +127,7 @@ impl FqCoDelSpec {
             interval: self.interval,
             ecn: self.ecn,
         };
-        if self.flows == 0 {
-            return Err(ScenarioError::value(at("flows"), 0, "1 to 65535 queues"));
-        }
-        if let Some(quantum) = self.quantum.filter(|it| !(68..=1_000_000).contains(it)) {
-            let accepted = "68 to 1000000 bytes";
-            return Err(ScenarioError::value(at("quantum"), quantum, accepted));
-        }
+        check_queues(at, self.flows, self.quantum)?;
         Ok(FqCoDelConfig {
             codel: codel.config(at)?,
             flows: self.flows,
@@ -177,6 +186,165 @@ impl PieSpec {
     }
 }
 
+/// Terms of DualPI2.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DualPi2Spec {
+    /// The delay that the classic queue keeps, from 100us on.
+    #[schemars(extend("pattern" = above_zero_to(100)))]
+    pub target: Text<Span>,
+    /// The longest round trip expected, from 1ms on: gains follow from it.
+    #[schemars(extend("pattern" = above_zero_to(100)))]
+    pub rtt_max: Text<Span>,
+    /// Delay from which packets of the low-latency queue are marked.
+    #[schemars(extend("pattern" = up_to(100)))]
+    pub threshold: Text<Span>,
+    /// How much longer the delay is where all of them are marked.
+    #[schemars(extend("pattern" = up_to(100)))]
+    pub range: Text<Span>,
+    /// How much more often low-latency packets are marked than classic ones signalled, before the square.
+    #[schemars(range(min = 1, max = 10))]
+    pub coupling: u8,
+    /// Per cent of the link that the classic queue has at least.
+    #[schemars(range(min = 1, max = 50))]
+    pub classic_share: u8,
+}
+
+impl Default for DualPi2Spec {
+    fn default() -> DualPi2Spec {
+        let config = DualPi2Config::default();
+        DualPi2Spec {
+            target: Text(config.target),
+            rtt_max: Text(config.rtt_max),
+            threshold: Text(config.threshold),
+            range: Text(config.range),
+            coupling: config.coupling,
+            classic_share: config.classic_share,
+        }
+    }
+}
+
+impl DualPi2Spec {
+    fn config(self, at: &dyn Fn(&str) -> String) -> Result<DualPi2Config, ScenarioError> {
+        let [_, most] = TIMES;
+        check_span(&at("target"), self.target.0, Span::from_us(100), most)?;
+        check_span(&at("rtt_max"), self.rtt_max.0, Span::from_ms(1), most)?;
+        check_span(&at("threshold"), self.threshold.0, Span::ZERO, most)?;
+        check_span(&at("range"), self.range.0, Span::ZERO, most)?;
+        if !(1..=10).contains(&self.coupling) {
+            return Err(ScenarioError::value(
+                at("coupling"),
+                self.coupling,
+                "1 to 10",
+            ));
+        }
+        if !(1..=50).contains(&self.classic_share) {
+            let accepted = "1 to 50 per cent";
+            return Err(ScenarioError::value(
+                at("classic_share"),
+                self.classic_share,
+                accepted,
+            ));
+        }
+        Ok(DualPi2Config {
+            target: self.target.0,
+            rtt_max: self.rtt_max.0,
+            threshold: self.threshold.0,
+            range: self.range.0,
+            coupling: self.coupling,
+            classic_share: self.classic_share,
+        })
+    }
+}
+
+/// Terms of strict priority.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrioritySpec {
+    /// Classes of each band, the first band first: flows have their class from `dscp`.
+    pub bands: Text<Bands>,
+}
+
+impl Default for PrioritySpec {
+    fn default() -> PrioritySpec {
+        PrioritySpec {
+            bands: Text(Bands::default()),
+        }
+    }
+}
+
+/// Terms of deficit round robin.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DrrSpec {
+    /// What the link is shared among: "flow", "source" or "destination".
+    pub share: ShareName,
+    /// Queues, over which flows are spread by a hash; hosts have a queue each.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub flows: u16,
+    /// Bytes that a queue may send in its turn; default: the MTU of the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 68, max = 1_000_000))]
+    pub quantum: Option<u32>,
+}
+
+/// What packets of one queue have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareName {
+    /// Addresses, protocol and ports.
+    #[default]
+    Flow,
+    /// The host that sends them.
+    Source,
+    /// The host that receives them.
+    Destination,
+}
+
+impl Default for DrrSpec {
+    fn default() -> DrrSpec {
+        let DrrConfig { flows, quantum, .. } = DrrConfig::default();
+        DrrSpec {
+            share: ShareName::default(),
+            flows,
+            quantum,
+        }
+    }
+}
+
+impl DrrSpec {
+    fn config(self, at: &dyn Fn(&str) -> String) -> Result<DrrConfig, ScenarioError> {
+        check_queues(at, self.flows, self.quantum)?;
+        Ok(DrrConfig {
+            share: match self.share {
+                ShareName::Flow => Share::Flow,
+                ShareName::Source => Share::Source,
+                ShareName::Destination => Share::Destination,
+            },
+            flows: self.flows,
+            quantum: self.quantum,
+        })
+    }
+}
+
+/// Checks the queues of a discipline that has many, and their turns.
+fn check_queues(
+    at: &dyn Fn(&str) -> String,
+    flows: u16,
+    quantum: Option<u32>,
+) -> Result<(), ScenarioError> {
+    if flows == 0 {
+        return Err(ScenarioError::value(at("flows"), 0, "1 to 65535 queues"));
+    }
+    match quantum.filter(|it| !(68..=1_000_000).contains(it)) {
+        Some(quantum) => {
+            let accepted = "68 to 1000000 bytes";
+            Err(ScenarioError::value(at("quantum"), quantum, accepted))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The shortest and the longest time of a discipline.
 const TIMES: [Span; 2] = [Span::from_us(1), Span::from_secs(100)];
 
@@ -218,5 +386,10 @@ pub(super) fn discipline(
         DisciplineSpec::CoDel(spec) => Discipline::CoDel(spec.config(&at)?),
         DisciplineSpec::FqCoDel(spec) => Discipline::FqCoDel(spec.config(&at)?),
         DisciplineSpec::Pie(spec) => Discipline::Pie(spec.config(&at)?),
+        DisciplineSpec::DualPi2(spec) => Discipline::DualPi2(spec.config(&at)?),
+        DisciplineSpec::Priority(PrioritySpec { bands: Text(bands) }) => {
+            Discipline::Priority(PriorityConfig { bands })
+        }
+        DisciplineSpec::Drr(spec) => Discipline::Drr(spec.config(&at)?),
     }))
 }

@@ -36,7 +36,9 @@ pub use attach::{AttachKind, AttachSpec, Attached, Attachment};
 pub(crate) use check::{check_title, unknown};
 pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use contracts::HostContractSpec;
-pub use discipline::{CoDelSpec, DisciplineSpec, FqCoDelSpec, PieSpec};
+pub use discipline::{
+    CoDelSpec, DisciplineSpec, DrrSpec, DualPi2Spec, FqCoDelSpec, PieSpec, PrioritySpec, ShareName,
+};
 pub use error::{Problem, ScenarioError};
 pub use generate::{GenerateSpec, PatternName};
 pub use group::GroupSpec;

@@ -20,6 +20,7 @@ use super::quantity::Bytes;
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
 use super::xtp::XtpSpec;
+use crate::internet::discipline::Dscp;
 use crate::internet::network::{Budget, CpuCost, Law, Limit, Red, SizeLaw};
 use crate::scenario::limits::MOST_TITLE;
 use crate::scenario::{GilbertSpec, JitterSpec, Ties, form};
@@ -474,6 +475,9 @@ pub struct FlowSpec {
     /// The connection exists at the beginning of the run: no handshake.
     #[serde(default, skip_serializing_if = "is_false")]
     pub established: bool,
+    /// Class of its packets in both directions, for the discipline "priority": of TCP and datagrams.
+    #[serde(default = "best_effort", skip_serializing_if = "is_best_effort")]
+    pub dscp: Text<Dscp>,
     /// XTP instead of TCP; {} for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtp: Option<XtpSpec>,
@@ -528,6 +532,12 @@ pub(super) fn zero() -> Text<Span> {
 }
 pub(super) fn is_zero(span: &Text<Span>) -> bool {
     span.0 == Span::ZERO
+}
+fn best_effort() -> Text<Dscp> {
+    Text(Dscp::default())
+}
+fn is_best_effort(dscp: &Text<Dscp>) -> bool {
+    dscp.0 == Dscp::default()
 }
 pub(super) fn is_false(value: &bool) -> bool {
     !value

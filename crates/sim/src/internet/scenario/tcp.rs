@@ -87,6 +87,8 @@ pub enum EcnName {
     Rfc3168,
     /// Each mark is echoed once (RFC 8257): both hosts of a connection have to do so.
     Dctcp,
+    /// As "dctcp", and data are sent as ECT(1), for the low-latency queue of "dualpi2" (RFC 9331); with the variant "dctcp".
+    L4s,
 }
 
 impl EcnName {
@@ -96,6 +98,7 @@ impl EcnName {
             EcnName::Off => "\"off\"",
             EcnName::Rfc3168 => "\"rfc3168\"",
             EcnName::Dctcp => "\"dctcp\"",
+            EcnName::L4s => "\"l4s\"",
         }
     }
 }
@@ -307,6 +310,7 @@ impl TcpSpec {
                 (None, _) => base.ecn,
                 (Some(EcnName::Off), _) => EcnMode::Off,
                 (Some(EcnName::Rfc3168), _) => EcnMode::Classic,
+                (Some(EcnName::L4s), _) => EcnMode::L4s,
             },
             quirks: Quirks {
                 passive_open_counts: self
@@ -326,10 +330,14 @@ impl TcpSpec {
         };
         config.validate().map_err(|error| {
             let problem = match error.field {
-                // The only rule about a word: the message names the accepted one.
+                // The only rules about a word: the message names the accepted ones.
                 "ecn" => Problem::Value {
                     value: self.ecn.map_or("\"off\"", EcnName::word).to_owned(),
-                    accepted: "\"dctcp\", as the variant is".to_owned(),
+                    accepted: match self.ecn {
+                        Some(EcnName::L4s) => "used with variant = \"dctcp\"",
+                        _ => "\"dctcp\" or \"l4s\", as the variant is \"dctcp\"",
+                    }
+                    .to_owned(),
                 },
                 _ => Problem::Config(error.problem.to_owned()),
             };

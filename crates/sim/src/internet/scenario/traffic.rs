@@ -55,6 +55,7 @@ pub(super) fn flows(
                 start_jitter: spec.start_jitter.0,
                 is_established: false,
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
+                dscp: spec.dscp.0,
                 traffic,
             });
             continue;
@@ -118,6 +119,7 @@ pub(super) fn flows(
                 start_jitter: spec.start_jitter.0,
                 is_established: spec.established,
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
+                dscp: spec.dscp.0,
                 traffic: traffic.clone(),
             });
         }

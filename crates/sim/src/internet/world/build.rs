@@ -123,9 +123,14 @@ impl<'a> Internet<'a> {
             self.medium.engine.kernel.schedule(source, start);
             if matches!(flow.traffic, Traffic::Bulk(_)) {
                 state.port = self.tcp.reserve_port(ends.0);
-                if flow.is_established {
-                    state.establish(n, &mut self.tcp, &mut self.medium);
-                }
+            }
+            // Before the first of its packets.
+            if let Some(conversation) = state.conversation(n) {
+                let ends = (flow.from, flow.to);
+                self.medium.classify(conversation, ends, flow.dscp);
+            }
+            if flow.is_established {
+                state.establish(n, &mut self.tcp, &mut self.medium);
             }
             let mut of_xtp = Vec::new();
             match &flow.traffic {
