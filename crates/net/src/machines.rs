@@ -284,6 +284,12 @@ impl Machines {
             }
             let mut fed = false;
             while let Some(event) = self.station.poll_event() {
+                if let StationEvent::Switch(event) = &event
+                    && let Some((flow, port)) = event.unwanted()
+                    && let Some(port) = self.ports.port_mut(port)
+                {
+                    port.egress.repair.unwanted(now, flow, obs);
+                }
                 fed |= self.on_event(now, event);
             }
             if !(self.release_held(now) || fed) {

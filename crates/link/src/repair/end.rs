@@ -1,4 +1,4 @@
-use layercast_core::{Observer, Rate, Span, Time};
+use layercast_core::{FlowId, Observer, Rate, Span, Time};
 use layercast_repair::{Beside, Carried, Head, HopClock, MemberId, Needs, PathEstimate, PathSeen};
 use layercast_wire::LinkPdu;
 
@@ -160,6 +160,13 @@ impl<T: Clone> RepairEnd<T> {
     pub fn set_beside<O: Observer>(&mut self, now: Time, beside: Option<Beside>, obs: &mut O) {
         if let Some(repair) = &mut self.running {
             repair.set_beside(now, beside, obs);
+        }
+    }
+
+    /// As [`LinkRepair::unwanted`].
+    pub fn unwanted<O: Observer>(&mut self, now: Time, flow: FlowId, obs: &mut O) {
+        if let Some(repair) = &mut self.running {
+            repair.unwanted(now, flow, obs);
         }
     }
 

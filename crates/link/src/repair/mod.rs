@@ -3,7 +3,9 @@ mod end;
 mod together;
 
 use bytes::Bytes;
-use layercast_core::{Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest};
+use layercast_core::{
+    FlowId, Layer, Machine, Observer, PerLayer, Rate, Serial, Span, Time, earliest,
+};
 use layercast_repair::{
     Beside, Carried, Codec, GroupConfig, GroupInput, GroupRepairer, GroupRequester, Head, HopClock,
     LayerRepairs, Means, MemberConfig, MemberId, Needs, PathEstimate, PathSeen, RepairConfig,
@@ -478,6 +480,13 @@ impl<T: Clone> LinkRepair<T> {
     pub fn set_needs<O: Observer>(&mut self, now: Time, needs: Needs, obs: &mut O) {
         if let Ends::Two(repairer, _) = &mut self.ends {
             repairer.handle(now, RepairerInput::Needs(needs), obs);
+        }
+    }
+
+    /// The neighbour takes a flow no more: no loss of it is repaired. In a group other members may still take it.
+    pub fn unwanted<O: Observer>(&mut self, now: Time, flow: FlowId, obs: &mut O) {
+        if let Ends::Two(repairer, _) = &mut self.ends {
+            repairer.handle(now, RepairerInput::Unwanted(flow), obs);
         }
     }
 

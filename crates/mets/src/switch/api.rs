@@ -172,6 +172,16 @@ impl SwitchEvent {
             SwitchEvent::FlowGone { .. } => None,
         }
     }
+
+    /// The flow, and the port whose neighbour takes it no more, if it tells of one.
+    pub fn unwanted(&self) -> Option<(FlowId, PortId)> {
+        match *self {
+            SwitchEvent::Released { flow, port } | SwitchEvent::BranchExpired { flow, port } => {
+                Some((flow, port)).filter(|_| port != PortId::LOCAL)
+            }
+            _ => None,
+        }
+    }
 }
 
 // Each packet is moved with these enums several times at a node: what only signals need is boxed in `Signal`.

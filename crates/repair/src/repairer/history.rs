@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Layer, Span, Time};
+use layercast_core::{FlowId, Layer, Span, Time};
 
 use super::Unit;
 use crate::message::PART_HEAD;
@@ -329,6 +329,19 @@ impl<T> History<T> {
             let octets = content.octets();
             content.item = None;
             self.octets -= octets;
+        }
+    }
+
+    /// Drops all contents of a flow: they are not sent again, whether they arrived or not.
+    pub fn release_flow(&mut self, flow: FlowId) {
+        for sent in &mut self.sent {
+            if let What::Original(content) = &mut sent.what
+                && content.unit.flow == flow
+            {
+                self.octets -= content.octets();
+                content.item = None;
+                content.delivered = true;
+            }
         }
     }
 

@@ -131,6 +131,8 @@ pub enum RepairerInput<T> {
     Needs(Needs),
     /// What was sent since this time had left by now: the host was held up in between.
     HeldUp(Time),
+    /// The other end takes the flow no more: no loss of what was sent of it is repaired.
+    Unwanted(FlowId),
 }
 
 /// A datagram that a [`Repairer`] sends.
@@ -764,6 +766,7 @@ impl<T: Clone> Machine for Repairer<T> {
                 }
             }
             RepairerInput::HeldUp(since) => self.history.left_by(since, now),
+            RepairerInput::Unwanted(flow) => self.history.release_flow(flow),
         }
         self.on_timeout(now, obs);
     }

@@ -753,6 +753,53 @@ fn a_sending_end_is_idle_when_nothing_can_be_repaired_any_more() {
     }
 }
 
+/// A receiver that leaves reports no more on what came last.
+#[test]
+fn what_the_other_end_takes_no_more_is_not_repeated_and_other_flows_are() {
+    for leaves in [false, true] {
+        let mut repairer = repairer(None);
+        repairer.handle(at(0), send(at(0), Layer::Base, 0), &mut Off);
+        while repairer.poll_transmit(at(0), &mut Off).is_some() {}
+        let mut came = all_lost(at(30_000), 0, 1);
+        came.missing.clear();
+        repairer.handle(at(30_000), RepairerInput::Feedback(came), &mut Off);
+        let now = at(40_000);
+        for item in 1..=4 {
+            let unit = Unit {
+                flow: FlowId(item % 2),
+                ..unit(Layer::E1, now.as_us() as u32)
+            };
+            let input = RepairerInput::Send {
+                at: now,
+                unit,
+                item: item.into(),
+            };
+            repairer.handle(now, input, &mut Off);
+            while repairer.poll_transmit(now, &mut Off).is_some() {}
+        }
+        if leaves {
+            repairer.handle(at(50_000), RepairerInput::Unwanted(FlowId(1)), &mut Off);
+        }
+        let mut again = BTreeSet::new();
+        for ms in 50..2_000 {
+            repairer.on_timeout(at(ms * 1_000), &mut Off);
+            while let Some(out) = repairer.poll_transmit(at(ms * 1_000), &mut Off) {
+                again.extend(out.item.map(|item| match item {
+                    Carried::Item(item) => item,
+                    Carried::Parity(_) => panic!("nothing was lost"),
+                }));
+            }
+        }
+        let wanted: &[u64] = if leaves { &[2, 4] } else { &[1, 2, 3, 4] };
+        assert!(again.iter().eq(wanted), "{again:?} of {wanted:?}");
+        assert_eq!(
+            repairer.stats().layers.e1.repairs,
+            wanted.len() as u64,
+            "{leaves}"
+        );
+    }
+}
+
 #[test]
 fn a_datagram_that_leaves_after_its_deadline_asks_for_no_timer_in_the_past() {
     let mut repairer = repairer(None);

@@ -145,7 +145,13 @@ impl Stations<'_> {
                         answers.push((now, id, status));
                     }
                     // Decisions of a switch reach the user through the observer.
-                    StationEvent::Source(..) | StationEvent::Switch(_) => {}
+                    StationEvent::Switch(event) => {
+                        if let Some((flow, port)) = event.unwanted() {
+                            let wire = &mut self.wires[out_wire(&self.net, place, port)];
+                            wire.repair.unwanted(now, flow, &mut medium.engine.obs);
+                        }
+                    }
+                    StationEvent::Source(..) => {}
                     StationEvent::Sink(at, event) => {
                         let sink = &mut self.sinks[config.receivers[at]];
                         sink.log.on_event(now, &event);
