@@ -826,7 +826,7 @@ Examples:
   layercast join URL --out udp://127.0.0.1:6000 &
   ffplay udp://127.0.0.1:6000
   layercast join URL --out rtp://127.0.0.1:6004 --sdp live.sdp &
-  sleep 2; ffplay -protocol_whitelist file,udp,rtp live.sdp")]
+  until [ -s live.sdp ]; do sleep 1; done; ffplay -protocol_whitelist file,udp,rtp live.sdp")]
 pub struct Join {
     /// Server or switch, and the flow (may be left out when exactly one is offered): the URL that the
     /// node printed, @FILE that holds it (layercast serve .. > FILE), or HOST:PORT[/FLOW] for one that speaks in the clear

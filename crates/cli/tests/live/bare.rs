@@ -1,14 +1,16 @@
 //! AV1, VP8 and VP9 in the containers in which people have them, in pipes and in RTP.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::common::{
-    Running, complaint, ends_within, folder, have_ffmpeg, json, layercast, real_time, run,
+    Running, complaint, ends_within, folder, have_ffmpeg, json, layercast, real_time, run, signal,
 };
 use super::through::{clip, web};
 use super::{Helper, SOON, decoded_at_all, port};
@@ -139,14 +141,32 @@ fn pipes_of_ivf_and_webm_are_served_as_they_come() {
             .spawn()
             .expect("ffmpeg starts");
         let media = encoder.stdout.take().expect("a pipe");
-        let _encoder = Helper(encoder);
+        let mut encoder = Helper(encoder);
         let server = Running::start_with(&["serve", "-", "--measure", "1s"], Stdio::from(media));
         let got = folder.join(format!("got-{form}.webm"));
-        let out = got.display().to_string();
-        let output = run(&["join", &server.url, "--for", "4s", "--out", &out]);
-        assert!(output.status.success(), "{}", complaint(&output));
+        let mut receiver = layercast()
+            .args(["join", &server.url, "--json", "--out"])
+            .arg(&got)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let lines = BufReader::new(receiver.stdout.take().expect("a pipe")).lines();
+        let mut receiver = Helper(receiver);
+        // A busy machine encodes more slowly: what counts is that pictures come before the pipe ends.
+        let mut statuses = lines.map_while(Result::ok).filter_map(|line| {
+            let line: Value = serde_json::from_str(&line).ok()?;
+            let frames = line["frames"]
+                .as_object()
+                .filter(|_| line["report"] == "receiver")?;
+            Some(frames.values().filter_map(Value::as_u64).sum::<u64>())
+        });
+        assert!(statuses.any(|frames| frames >= 50), "{form}: it ended");
+        assert_eq!(encoder.0.try_wait().expect("it is known"), None, "{form}");
+        signal(&receiver.0, "-INT");
+        statuses.for_each(drop);
+        ends_within(&mut receiver.0, SOON);
         let pictures = sums(&got).len();
-        assert!((40..=125).contains(&pictures), "{form}: {pictures}");
+        assert!(pictures >= 40, "{form}: {pictures}");
     }
 }
 
