@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use layercast_core::{CellRate, Layer, Level, Media, Rate, Refusal, Resource, Span};
+use layercast_core::{CellRate, Layer, Level, Media, PerLayer, Rate, Refusal, Resource, Span};
 use layercast_media::{OutputForm, Undecodable, misnamed};
-use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent};
+use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent, SinkStats};
 use layercast_net::{
     Bearer, Clock, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, OutputStats,
     Progress, Remote, StreamOut, await_flows, run_join, sink_protection,
@@ -831,6 +831,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         end_to_end_ms: progress.end_to_end.map(Into::into),
         frames: progress.frames,
         lost: progress.lost,
+        outage: progress.outage,
         late: progress.late.total(),
         link_repair: progress.link_repair,
         outage_ms: progress.outage_ms,
@@ -872,23 +873,9 @@ fn in_json(summary: &JoinSummary, flow: &str) -> Result<Value, Failure> {
 
 fn in_words(summary: &JoinSummary) -> String {
     let receiver = &summary.receiver;
-    let mut text = String::new();
-    for layer in Layer::ALL {
-        text += &format!(
-            "  {layer}  {:>7} frames played, {} lost",
-            receiver.frames[layer], receiver.lost[layer]
-        );
-        let sink = &summary.sink;
-        let withheld = [
-            ("not sent by the source", sink.withheld_by_source[layer]),
-            // The server is a node of the path, too, and there may be no switch.
-            ("above the level granted", sink.withheld_by_switch[layer]),
-        ];
-        for (why, count) in withheld.iter().filter(|(_, count)| *count > 0) {
-            text += &format!(", {count} {why}");
-        }
-        text += "\n";
-    }
+    let counts = [&receiver.frames, &receiver.lost, &receiver.outage];
+    let layers = Layer::ALL.map(|layer| frames_in_words(layer, counts, &summary.sink));
+    let mut text = layers.concat();
     if let Some(delay) = &receiver.end_to_end_ms {
         // Packets do not state more.
         let cut = if delay.ingest >= STATED_WAIT_MS as f64 {
@@ -962,6 +949,28 @@ fn in_words(summary: &JoinSummary) -> String {
         }
     }
     text
+}
+
+/// The frames of a layer: those played, those lost, those that passed by while the session channel was down, and those not sent to here.
+fn frames_in_words(
+    layer: Layer,
+    [played, lost, outage]: [&PerLayer<u64>; 3],
+    sink: &SinkStats,
+) -> String {
+    let mut text = format!(
+        "  {layer}  {:>7} frames played, {} lost",
+        played[layer], lost[layer]
+    );
+    let others = [
+        ("sent while the session was down", outage[layer]),
+        ("not sent by the source", sink.withheld_by_source[layer]),
+        // The server is a node of the path, too, and there may be no switch.
+        ("above the level granted", sink.withheld_by_switch[layer]),
+    ];
+    for (why, count) in others.iter().filter(|(_, count)| *count > 0) {
+        text += &format!(", {count} {why}");
+    }
+    text + "\n"
 }
 
 /// What a receiver asked for.
@@ -1128,6 +1137,26 @@ mod tests {
         }
         let other = JoinEvent::Sink(SinkEvent::AdapterSilent);
         assert!(!is_offer(&other) && offered(other).is_none());
+    }
+
+    #[test]
+    fn frames_of_an_outage_are_told_apart_from_lost_ones() {
+        let of = |e1| PerLayer {
+            e1,
+            ..PerLayer::default()
+        };
+        let sink = SinkStats {
+            withheld_by_switch: of(7),
+            ..SinkStats::default()
+        };
+        assert_eq!(
+            frames_in_words(Layer::E1, [&of(59), &of(2), &of(39)], &sink),
+            "  E1       59 frames played, 2 lost, 39 sent while the session was down, 7 above the level granted\n"
+        );
+        assert_eq!(
+            frames_in_words(Layer::Base, [&of(59), &of(2), &of(39)], &sink),
+            "  BL        0 frames played, 0 lost\n"
+        );
     }
 
     #[test]

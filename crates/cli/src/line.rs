@@ -94,6 +94,9 @@ pub struct ReceiverStatus {
     pub frames: PerLayer<u64>,
     /// Frames of granted layers lost since the start.
     pub lost: PerLayer<u64>,
+    /// Frames sent while the session channel was down, since the start, which `lost` does not count; known once a frame behind them came.
+    #[serde(default)]
+    pub outage: PerLayer<u64>,
     /// Frames dropped since the start because they arrived after their deadline.
     pub late: u64,
     /// The repair of lost packets on the link since the start, if there is any.

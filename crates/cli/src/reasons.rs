@@ -523,6 +523,7 @@ pub mod tests {
                 base: lost,
                 ..PerLayer::default()
             },
+            outage: PerLayer::default(),
             late: PerLayer::default(),
             late_stopped: 0,
             source_clock: None,

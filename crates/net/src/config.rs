@@ -390,6 +390,8 @@ pub struct Progress {
     pub frames: PerLayer<u64>,
     /// Frames lost since the start.
     pub lost: PerLayer<u64>,
+    /// Frames sent while the session channel was down, since the start; known once a frame behind them came.
+    pub outage: PerLayer<u64>,
     /// Frames late since the start.
     pub late: PerLayer<u64>,
     /// Of these, frames that arrived while this host did not run the receiver.

@@ -574,6 +574,7 @@ impl Receiver {
             highest: meter.highest,
             frames: stats.played,
             lost: stats.lost,
+            outage: stats.outage,
             late: stats.late,
             late_stopped: stats.late_stopped,
             source_clock: stats.source_clock,

@@ -241,6 +241,7 @@ pub const GROUPS: &[Group] = &[
             gauge("layercast_receiver_bytes_per_second", &[RECEIVER, &[Key("rate_bps")]], "Media played in the last second").scaled(BITS),
             counter("layercast_receiver_frames", &[RECEIVER, &[Key("frames"), LAYER]], "Frames played"),
             counter("layercast_receiver_lost_frames", &[RECEIVER, &[Key("lost"), LAYER]], "Frames of granted layers that were lost"),
+            counter("layercast_receiver_outage_frames", &[RECEIVER, &[Key("outage"), LAYER]], "Frames sent while the session channel was down; no part of the lost ones"),
             counter("layercast_receiver_late_frames", &[RECEIVER, &[Key("late")]], "Frames dropped because they arrived after their deadline"),
             counter("layercast_receiver_outage_seconds", &[RECEIVER, &[Key("outage_ms")]], "Time without a picture that can be decoded").scaled(MS),
             gauge("layercast_receiver_delay_seconds", &[RECEIVER, &[Key("delay_ms")]], "Largest delay from emission to arrival in the last second").scaled(MS),

@@ -47,6 +47,11 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
             e1: 2,
             e2: 3,
         },
+        outage: PerLayer {
+            base: 4,
+            e1: 5,
+            e2: 6,
+        },
         outage_ms: 1_500,
         quality: Some(Quality {
             zone: Zone::Red,
@@ -83,6 +88,8 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
     assert!(!text.contains("jitter"), "not agreed: {text}");
     let lost = "layercast_receiver_lost_frames_total{layer=\"E1\"}";
     assert_eq!(samples[lost], 2.0, "{text}");
+    let passed = "layercast_receiver_outage_frames_total{layer=\"E2\"}";
+    assert_eq!(samples[passed], 6.0, "{text}");
     assert!(text.contains("# TYPE layercast_receiver_lost_frames_total counter\n"));
     assert!(
         !text.contains("source_clock"),
