@@ -6,7 +6,7 @@ mod generator;
 #[path = "src/config/source.rs"]
 mod source;
 
-use generator::{Language, Synthetic, emit, grid};
+use generator::{KINDS, Language, Synthetic, emit, grid, parts};
 
 fn main() {
     println!("cargo::rerun-if-changed=src/generator.rs");
@@ -19,6 +19,16 @@ fn main() {
         let function = Synthetic::new(state, instr).expect("in range");
         text += &emit(&name, &vec![function; n], Language::Rust);
         table += &format!("({n}, {state}, {instr}, {name} as Loop),\n");
+    }
+    let mut part_table = String::new();
+    for (at, part) in parts().into_iter().enumerate() {
+        let name = format!("part_{at}");
+        let functions = part.iter().map(|kind| {
+            let (state, instr) = KINDS[*kind];
+            Synthetic::new(state, instr).expect("in range")
+        });
+        text += &emit(&name, &functions.collect::<Vec<_>>(), Language::Rust);
+        part_table += &format!("(&{part:?}, {name} as Loop),\n");
     }
     // Byte swap, trivial cipher and checksum have one, three and one arithmetic instructions. A step without state has two, a
     // rotation and an addition; so these have five in sum, too.
@@ -33,6 +43,9 @@ fn main() {
         text += &emit(&format!("pair_{at}"), &[*one], Language::Rust);
     }
     text += &emit("pair_fused", &pair, Language::Rust);
+    text += &format!(
+        "/// Functions, as places in `KINDS`.\npub const PARTS: &[(&[usize], Loop)] = &[\n{part_table}];\n"
+    );
     text += &format!(
         "/// Functions, words of state, instructions.\npub const GRID: &[(usize, usize, usize, Loop)] = &[\n{table}];\n"
     );

@@ -177,3 +177,43 @@ pub fn grid() -> Vec<(usize, usize, usize)> {
     }
     grid
 }
+
+/// Functions of the random chains: words of state and instructions.
+pub const KINDS: [(usize, usize); 6] = [(0, 4), (1, 8), (2, 20), (4, 10), (6, 16), (8, 24)];
+/// Random chains.
+pub const CHAINS: usize = 200;
+
+/// Chains of two to four functions, as places in [`KINDS`]: drawn at random, no two alike, the same each time.
+pub fn chains() -> Vec<Vec<usize>> {
+    let mut draws = 0x9e37_79b9_7f4a_7c15_u64;
+    // xorshift64* of Vigna.
+    let mut below = |end: usize| {
+        draws ^= draws >> 12;
+        draws ^= draws << 25;
+        draws ^= draws >> 27;
+        (draws.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
+    };
+    let mut chains: Vec<Vec<usize>> = Vec::new();
+    while chains.len() < CHAINS {
+        let chain = (0..2 + below(3)).map(|_| below(KINDS.len())).collect();
+        if !chains.contains(&chain) {
+            chains.push(chain);
+        }
+    }
+    chains
+}
+
+/// The loops that the plans of the random chains are made of: one for each sequence of functions that is a part of a chain.
+pub fn parts() -> Vec<Vec<usize>> {
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    for chain in chains() {
+        for start in 0..chain.len() {
+            for end in start + 1..=chain.len() {
+                parts.push(chain[start..end].to_vec());
+            }
+        }
+    }
+    parts.sort();
+    parts.dedup();
+    parts
+}

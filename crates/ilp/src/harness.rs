@@ -18,7 +18,7 @@ mod loops {
 }
 
 /// The loops of the program: functions, words of state, instructions.
-pub use loops::GRID;
+pub use loops::{GRID, PARTS};
 
 /// The loop for functions all alike, if the program has it.
 #[must_use]
@@ -26,6 +26,13 @@ pub fn of_grid(functions: usize, state: usize, instr: usize) -> Option<Loop> {
     let like =
         |(n, s, a, _): &&(usize, usize, usize, Loop)| (*n, *s, *a) == (functions, state, instr);
     GRID.iter().find(like).map(|(.., it)| *it)
+}
+
+/// The loop for functions that are places in [`KINDS`](crate::generator::KINDS), if the program has it.
+#[must_use]
+pub fn of_part(functions: &[usize]) -> Option<Loop> {
+    let found = PARTS.binary_search_by(|(part, _)| (*part).cmp(functions));
+    found.ok().map(|at| PARTS[at].1)
 }
 
 /// The real loops beside the synthetic ones of the same parameters: byte swap, trivial cipher, checksum.
@@ -170,6 +177,15 @@ impl Time {
     }
 }
 
+/// A way to run a chain: loops one after another, each over the whole buffer, or all over one strip after the other.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The loops.
+    pub loops: Vec<Loop>,
+    /// Words of a strip; none for the whole buffer.
+    pub strip: Option<usize>,
+}
+
 /// Buffers and clock of measurements.
 pub struct Harness<'a> {
     now_ns: &'a mut dyn FnMut() -> u64,
@@ -190,6 +206,10 @@ const APART: usize = WORDS + 16 * 5;
 const PAIRS: usize = 96;
 /// Runs of warm buffers.
 const RUNS: usize = 301;
+/// Rounds of ways that are compared, with warm and with cold buffers, and runs over warm buffers in each.
+const WARM_ROUNDS: usize = 41;
+const COLD_ROUNDS: usize = 2;
+const RUNS_IN_ROUND: usize = 4;
 
 impl<'a> Harness<'a> {
     /// With a clock in ns, and the octets of the largest cache.
@@ -233,9 +253,9 @@ impl<'a> Harness<'a> {
     ///
     /// [`HarnessError::Noisy`], unless forced.
     pub fn time(&mut self, loops: &[Loop], temperature: Temperature) -> Result<Time, HarnessError> {
-        let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
         let taken = match temperature {
             Temperature::Warm => {
+                let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
                 let mut taken = vec![0; RUNS];
                 // The first run warms the buffers.
                 for run in 0..=RUNS {
@@ -247,26 +267,81 @@ impl<'a> Harness<'a> {
                         taken[run - 1] = total;
                     }
                 }
+                std::hint::black_box(&states);
                 taken
             }
-            Temperature::Cold => {
-                let mut taken = vec![0; PAIRS];
-                for (at, one) in loops.iter().enumerate() {
-                    self.flush();
-                    for (pair, total) in taken.iter_mut().enumerate() {
-                        *total += self.run(*one, at, pair, &mut states[at]);
-                    }
-                }
-                taken
-            }
+            Temperature::Cold => self.cold(loops),
         };
-        std::hint::black_box(&states);
         let time = Time::of(taken);
         let noise = time.p90 / time.median;
         match noise <= MOST_NOISE || self.forced {
             true => Ok(time),
             false => Err(HarnessError::Noisy(noise)),
         }
+    }
+
+    /// Times ways to run one chain. They alternate: what disturbs the machine for a while disturbs all of them.
+    pub fn compare(&mut self, ways: &[Way], temperature: Temperature) -> Vec<Time> {
+        let mut taken = vec![Vec::new(); ways.len()];
+        let rounds = match temperature {
+            // The first one warms the buffers.
+            Temperature::Warm => WARM_ROUNDS + 1,
+            Temperature::Cold => COLD_ROUNDS,
+        };
+        for round in 0..rounds {
+            for (way, taken) in ways.iter().zip(&mut taken) {
+                match (temperature, way.strip) {
+                    (Temperature::Warm, _) => {
+                        let total = self.warm(way);
+                        if round > 0 {
+                            taken.push(total);
+                        }
+                    }
+                    (Temperature::Cold, Some(words)) => {
+                        taken.extend(self.strips(&way.loops, words));
+                    }
+                    (Temperature::Cold, None) => taken.extend(self.cold(&way.loops)),
+                }
+            }
+        }
+        taken.into_iter().map(Time::of).collect()
+    }
+
+    /// Time of a run over one pair of buffers, the mean of a few.
+    fn warm(&mut self, way: &Way) -> u64 {
+        let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; way.loops.len()];
+        let start = (self.now_ns)();
+        let (input, output) = self.pair(0);
+        for _ in 0..RUNS_IN_ROUND {
+            match way.strip {
+                Some(words) => in_strips((input, output), &way.loops, words, &mut states),
+                None => {
+                    for (at, (one, state)) in way.loops.iter().zip(&mut states).enumerate() {
+                        match at % 2 {
+                            0 => one(input, output, state),
+                            _ => one(output, input, state),
+                        }
+                    }
+                }
+            }
+        }
+        let total = ((self.now_ns)() - start).saturating_sub(self.overhead_ns);
+        std::hint::black_box(&states);
+        total / RUNS_IN_ROUND as u64
+    }
+
+    /// Times of a run of one loop after another over each pair of buffers; no cache has the pair before any loop.
+    fn cold(&mut self, loops: &[Loop]) -> Vec<u64> {
+        let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
+        let mut taken = vec![0; PAIRS];
+        for (at, one) in loops.iter().enumerate() {
+            self.flush();
+            for (pair, total) in taken.iter_mut().enumerate() {
+                *total += self.run(*one, at, pair, &mut states[at]);
+            }
+        }
+        std::hint::black_box(&states);
+        taken
     }
 
     fn run(&mut self, one: Loop, at: usize, pair: usize, state: &mut [u32]) -> u64 {
@@ -282,21 +357,35 @@ impl<'a> Harness<'a> {
 
     /// Times a run in strips of `words` words, which stay in the first-level cache, however busy the machine is.
     pub fn time_strips(&mut self, loops: &[Loop], words: usize) -> Time {
+        Time::of(self.strips(loops, words))
+    }
+
+    fn strips(&mut self, loops: &[Loop], words: usize) -> Vec<u64> {
         let mut states = vec![[1_u32; MAX_STATE * MAX_FUNCTIONS]; loops.len()];
         let mut taken = vec![0_u64; PAIRS];
         self.flush();
         for (pair, total) in taken.iter_mut().enumerate() {
             let start = (self.now_ns)();
-            let (input, output) = self.pair(pair);
-            for (input, output) in input.chunks(words).zip(output.chunks(words)) {
-                for (at, one) in loops.iter().enumerate() {
-                    let input = if at == 0 { input } else { output };
-                    one(input, output, &mut states[at]);
-                }
-            }
-            *total = (self.now_ns)() - start;
+            in_strips(self.pair(pair), loops, words, &mut states);
+            *total = ((self.now_ns)() - start).saturating_sub(self.overhead_ns);
         }
-        Time::of(taken)
+        std::hint::black_box(&states);
+        taken
+    }
+}
+
+/// Loops over one strip after the other; the first one writes to the output, where the others work.
+fn in_strips<S: AsMut<[u32]>>(
+    (input, output): (&[AtomicU32], &[AtomicU32]),
+    loops: &[Loop],
+    words: usize,
+    states: &mut [S],
+) {
+    for (input, output) in input.chunks(words).zip(output.chunks(words)) {
+        for (at, (one, state)) in loops.iter().zip(&mut *states).enumerate() {
+            let input = if at == 0 { input } else { output };
+            one(input, output, state.as_mut());
+        }
     }
 }
 
@@ -308,26 +397,32 @@ impl<'a> Harness<'a> {
 pub fn verify(functions: usize, state: usize, instr: usize) -> Result<(), HarnessError> {
     let one = of_grid(functions, state, instr);
     let one = one.ok_or(HarnessError::NoLoop(functions, state, instr))?;
-    let invalid = HarnessError::InvalidBenchmark {
-        functions,
-        state,
-        instr,
-    };
-    let like = Synthetic::new(state, instr).map_err(|_| invalid.clone())?;
+    let like = Synthetic::new(state, instr).ok();
+    let like = like.map(|like| vec![like; functions]);
+    match like.is_some_and(|like| is_right(one, &like)) {
+        true => Ok(()),
+        false => Err(HarnessError::InvalidBenchmark {
+            functions,
+            state,
+            instr,
+        }),
+    }
+}
+
+/// Whether a loop computes what the interpreter does.
+#[must_use]
+pub fn is_right(one: Loop, functions: &[Synthetic]) -> bool {
     let mut words: Vec<u32> = (0..257_u32)
         .map(|at| at.wrapping_mul(0x85eb_ca6b))
         .collect();
     let input: Vec<AtomicU32> = words.iter().map(|word| AtomicU32::new(*word)).collect();
     let output: Vec<AtomicU32> = words.iter().map(|_| AtomicU32::new(0)).collect();
-    let mut found = vec![3; functions * state];
+    let mut found = vec![3; functions.iter().map(|it| it.state).sum()];
     let mut wanted = found.clone();
     one(&input, &output, &mut found);
-    interpret(&vec![like; functions], &mut words, &mut wanted);
+    interpret(functions, &mut words, &mut wanted);
     let output = output.iter().map(|word| word.load(Relaxed));
-    match digest(output.chain(found)) == digest(words.into_iter().chain(wanted)) {
-        true => Ok(()),
-        false => Err(invalid),
-    }
+    digest(output.chain(found)) == digest(words.into_iter().chain(wanted))
 }
 
 #[cfg(test)]

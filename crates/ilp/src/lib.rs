@@ -17,6 +17,7 @@ pub mod planner;
 pub mod profile;
 pub mod stage;
 pub mod stages;
+pub mod trial;
 
 pub use adu::{Adu, Bounded};
 pub use channel::{Channel, Verified, recv_adu, send_adu};
