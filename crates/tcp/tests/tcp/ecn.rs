@@ -179,7 +179,7 @@ fn each_mark_is_echoed_where_all_arrives() {
     for pattern in 0..128_u64 {
         let mode = [EcnMode::EachMark, EcnMode::L4s][pattern as usize % 2];
         let configs = [(); 2].map(|()| config(Variant::Dctcp, mode));
-        let (_, seen, _) = sends(configs, 2, move |n| match pattern / 2 >> (n % 6) & 1 {
+        let (_, seen, _) = sends(configs, 2, move |n| match (pattern / 2) >> (n % 6) & 1 {
             1 if n < 60 => Fate::Marked,
             _ => Fate::Arrives,
         });
