@@ -924,7 +924,7 @@ pub struct Join {
           "playout", "sync", "repair", "drain", "multicast", "interface", "trace", "explain", "level", "name", "patience",
           "identity", "profile"])]
     pub list: bool,
-    /// Print one JSON object per second and, unless the receiver is refused, a summary at the end (on standard error with --out -)
+    /// Print one JSON object per second and a summary at the end, also if the receiver is refused (on standard error with --out -)
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
