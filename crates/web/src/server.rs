@@ -200,7 +200,6 @@ impl Web {
             () = transport => {}
             () = stop.cancelled() => {}
         }
-        self.shared.feeds.end().await;
     }
 }
 
