@@ -263,12 +263,13 @@ impl Switch {
     /// (specs/user-to-user-qos.md 2.4). A rate that changes no level is not worth an exchange.
     fn tell_line(&mut self, port: PortId) {
         for id in self.flows.ids() {
-            let Some(flow) = self.flow_towards(id, port) else {
+            let told = self.flows.by_id(id).and_then(|flow| flow.told.get(&port));
+            let Some(told) = told.copied() else {
                 continue;
             };
-            let level = negotiation::level_of_line(&flow);
-            let told = self.flows.by_id(id).and_then(|flow| flow.told.get(&port));
-            if flow.mediation.is_some() && told.is_some_and(|told| *told != level) {
+            let flow = self.flow_towards(id, port);
+            let is_other = |it: &FlowInfo| negotiation::level_of_line(it) != told;
+            if flow.is_some_and(|it| it.mediation.is_some() && is_other(&it)) {
                 self.advertise(id, |it| it == port);
             }
         }

@@ -228,10 +228,10 @@ impl Sink {
             return;
         };
         flow.path_bps = path_bps;
-        let Some((flow, own)) = self.flow.clone().zip(self.own.clone()) else {
+        let Some((flow, own)) = self.flow.as_ref().zip(self.own.as_ref()) else {
             return;
         };
-        let Ok(answered @ Some(_)) = self.negotiate(&flow, &own) else {
+        let Ok(answered @ Some(_)) = self.negotiate(flow, own) else {
             return;
         };
         let before = self.negotiated.as_ref().map(|it| it.whole);
