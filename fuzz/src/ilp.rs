@@ -88,27 +88,6 @@ fn receive(picks: &[u8], wire: &[u8]) -> Result<Record, IlpError> {
     first
 }
 
-/// What a target gets for a record through these stages.
-#[allow(
-    dead_code,
-    reason = "not everything that includes this file writes seeds"
-)]
-pub fn sent(picks: &[u8], record: &Record) -> Vec<u8> {
-    let count = (picks.len() - 1) as u8;
-    let wire = send(picks, Executor::Ilp, record, 4_096);
-    [&[count], picks, &wire].concat()
-}
-
-/// What all executors say of what a target gets.
-#[allow(
-    dead_code,
-    reason = "not everything that includes this file asks for a value"
-)]
-pub fn receive_all(data: &[u8]) -> Result<Record, IlpError> {
-    let (picks, octets) = split(data).ok_or(IlpError::Truncated { at: 0 })?;
-    receive(picks, octets)
-}
-
 /// Splits what a target gets: the stages, and the octets.
 fn split(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (count, rest) = data.split_first()?;
