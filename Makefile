@@ -49,32 +49,18 @@ demo-parts:
 try: ## The layercast binary, built quickly: target/try/layercast
 	cargo build --profile try -p layercast-cli
 
-# Downloads leave the processors idle: the Rust code is checked beside them. So do the tests of both languages, which wait for
-# media in real time most of the time: they run beside each other.
+# The tests of both languages run beside each other, since most of the time they wait for media in real time.
 .PHONY: test
-test: ## Everything needed to trust a change
-	$(MAKE) --no-print-directory -j2 lint-rust set-up
+test: tools clips lint ## Everything needed to trust a change
 	cargo test --workspace --no-run
 	cargo build --workspace --lib --bins --examples
 	$(MAKE) --no-print-directory -j2 test-rust test-python
 
-.PHONY: set-up
-set-up: tools
-	$(MAKE) --no-print-directory clips lint-python
-
 .PHONY: lint
-lint: lint-rust lint-python ## Formatters and linters, Rust and Python; banned phrases
-
-# The bindings need the Python of the environment, not its packages. Cargo takes both processors, whatever make has left.
-.PHONY: lint-rust
-lint-rust: export MAKEFLAGS :=
-lint-rust: $(VENV)/.clips
+lint: venv ## Formatters and linters, Rust and Python; banned phrases
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-
-.PHONY: lint-python
-lint-python: venv
 	ruff check python scripts examples
 	ruff format --check python scripts examples
 	$(PY) scripts/wording.py
