@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use layercast::{Join, Level};
-use tokio::time::sleep;
+use layercast::{Join, LeaveReason, Level};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::hub::Hub;
@@ -15,6 +16,8 @@ use crate::writer::HubWriter;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long a receiver of a level that viewers chose stays when the last of them is gone.
 const LINGER: Duration = Duration::from_secs(5);
+/// How long the end waits for a node that does not answer the farewell of a receiver.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A flow that viewers can watch.
 #[derive(Clone, Debug)]
@@ -60,7 +63,21 @@ pub struct Feed {
     pub hub: Arc<Hub>,
     /// Its name among the members of the flow.
     pub member: String,
-    _receiving: AbortOnDropHandle<()>,
+    /// Ends it.
+    over: CancellationToken,
+    receiving: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+impl Feed {
+    /// When a receiver whose end was asked for has left its flow.
+    async fn left(&self) {
+        let receiving = self.receiving.lock();
+        let receiving = receiving.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(receiving) = receiving {
+            // A task that failed has left, too.
+            let _ = receiving.await;
+        }
+    }
 }
 
 /// The receivers of all flows: the one of each flow at the highest level runs always, so that a viewer sees a picture immediately; others run while they
@@ -107,11 +124,14 @@ impl Feeds {
             Wanted::UpTo(level) => format!("-{}", level.get()),
         };
         let member = format!("{}-{flow}{level}", self.member);
-        let receiving = receive(url, member.clone(), wanted.level(), Arc::clone(&hub));
+        let over = CancellationToken::new();
+        let what = (url, member.clone(), wanted.level());
+        let receiving = tokio::spawn(receive(what, Arc::clone(&hub), over.clone()));
         let feed = Arc::new(Feed {
             hub,
             member,
-            _receiving: AbortOnDropHandle::new(tokio::spawn(receiving)),
+            over,
+            receiving: Mutex::new(Some(AbortOnDropHandle::new(receiving))),
         });
         running.insert((flow, wanted), Arc::clone(&feed));
         if wanted != Wanted::Auto {
@@ -122,32 +142,60 @@ impl Feeds {
 
     /// Ends a receiver that has no viewers any more.
     async fn end_unwatched(self: Arc<Feeds>, flow: usize, wanted: Wanted) {
-        loop {
+        let feed = loop {
             sleep(LINGER).await;
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             match running.get(&(flow, wanted)) {
                 Some(feed) if feed.hub.viewers() > 0 => {}
-                _ => {
-                    running.remove(&(flow, wanted));
-                    return;
-                }
+                _ => break running.remove(&(flow, wanted)),
             }
-        }
+        };
+        leave(feed).await;
+    }
+
+    /// All receivers leave their flows.
+    pub async fn end(&self) {
+        let running =
+            std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        leave(running.into_values()).await;
     }
 }
 
-/// Joins a flow, again and again.
-async fn receive(url: String, member: String, level: Level, hub: Arc<Hub>) {
+/// Receivers leave their flows: their nodes need not find out by their silence.
+async fn leave(feeds: impl IntoIterator<Item = Arc<Feed>>) {
+    let feeds: Vec<Arc<Feed>> = feeds.into_iter().collect();
+    for feed in &feeds {
+        feed.over.cancel();
+    }
+    let left = async {
+        for feed in &feeds {
+            feed.left().await;
+        }
+    };
+    let _ = timeout(FAREWELL, left).await;
+}
+
+/// Joins a flow, again and again, until it is over.
+async fn receive(
+    (url, member, level): (String, String, Level),
+    hub: Arc<Hub>,
+    over: CancellationToken,
+) {
     hub.problem(Some("joining the flow"));
-    loop {
+    while !over.is_cancelled() {
         let join = Join::new(&url).name(&member).level(level);
-        match join.write_to(HubWriter::new(Arc::clone(&hub))).await {
-            Ok((_control, management)) => {
-                while management.signal().await.is_some() {}
+        let joining = join.write_to(HubWriter::new(Arc::clone(&hub)));
+        match over.run_until_cancelled(joining).await {
+            Some(Ok((_control, management))) => {
+                let watching = async { while management.signal().await.is_some() {} };
+                if over.run_until_cancelled(watching).await.is_none() {
+                    let _ = management.leave(LeaveReason::User).await;
+                }
                 hub.problem(Some("the flow is over; waiting for it to begin again"));
             }
-            Err(error) => hub.problem(Some(&error.to_string())),
+            Some(Err(error)) => hub.problem(Some(&error.to_string())),
+            None => return,
         }
-        sleep(AGAIN).await;
+        over.run_until_cancelled(sleep(AGAIN)).await;
     }
 }

@@ -200,6 +200,7 @@ impl Web {
             () = transport => {}
             () = stop.cancelled() => {}
         }
+        self.shared.feeds.end().await;
     }
 }
 

@@ -209,3 +209,40 @@ fn of_two_receivers_with_one_identity_the_first_one_ends_and_says_why() {
     );
     signal(&second.0, "-INT");
 }
+
+#[test]
+fn a_page_server_that_is_stopped_leaves_its_flows() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let film = clip(&folder("web-leaves"), "film.ts", 4);
+    let server = Running::start(&["serve", &film, "--loop"]);
+    let members = || {
+        let stats = json(&run(&["stats", &server.url, "--json"]));
+        let members = stats["flows"][0]["members"].as_array();
+        members.cloned().unwrap_or_default()
+    };
+    let until = |within: Duration, count: usize| {
+        let begun = Instant::now();
+        loop {
+            let found = members();
+            if found.len() == count {
+                return;
+            }
+            assert!(begun.elapsed() < within, "{count} expected: {found:?}");
+        }
+    };
+    for name in ["-TERM", "-INT"] {
+        let page = layercast()
+            .args(["web", &server.url, "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut page = Helper(page.expect("the binary runs"));
+        until(SOON, 1);
+        signal(&page.0, name);
+        ends_within(&mut page.0, SOON);
+        // One that falls silent is listed for a minute.
+        until(Duration::from_secs(20), 0);
+    }
+}
