@@ -112,8 +112,8 @@ fn answer(
 }
 
 impl Browser {
-    /// Starts it, without a window.
-    fn start() -> Browser {
+    /// Starts it, without a window; `profile` names its folder.
+    fn start(profile: &str) -> Browser {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let (jobs, queue) = channel();
@@ -124,7 +124,7 @@ impl Browser {
                 thread::spawn(move || drop(answer(&mut stream, &queue, &running)));
             }
         });
-        let profile = common::file("browser-profile");
+        let profile = common::file(profile);
         let _ = std::fs::remove_dir_all(&profile);
         let child = Command::new("chromium")
             .args(
@@ -283,7 +283,7 @@ fn row(wrong: &mut Vec<String>, name: &str, map: Map, verdict: &Result<String, S
 #[ignore = "needs Chromium: make test-browser"]
 fn chromium_shows_each_level_as_ffmpeg_shows_the_whole_stream() {
     let Some(film) = film() else { return };
-    let browser = Browser::start();
+    let browser = Browser::start("browser-levels");
     let mut wrong = Vec::new();
     for encoder in maps::ENCODERS
         .iter()
@@ -340,7 +340,7 @@ fn is_chosen(name: &str, options: &str) -> bool {
 #[test]
 #[ignore = "needs Chromium: make test-browser"]
 fn chromium_shows_each_frame_of_renditions_that_change_fourteen_times() {
-    let browser = Browser::start();
+    let browser = Browser::start("browser-renditions");
     let (whole, path, _) = renditions::switched("renditions-browser");
     let written = common::elementary(&std::fs::read(path).expect("it"), "h264");
     let clip = Clip::parse(Bytes::from(written)).expect("a clip");
