@@ -161,6 +161,7 @@ impl Station {
             SwitchInput::Signal { signal, .. } => SinkInput::Signal(signal),
             SwitchInput::PortUp { .. } => SinkInput::LinkUp,
             SwitchInput::PortDown { .. } => SinkInput::LinkDown,
+            SwitchInput::Stop => SinkInput::Leave,
             SwitchInput::PortRate { rate, .. } => {
                 self.rate = Some(rate);
                 return;

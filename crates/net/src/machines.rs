@@ -431,6 +431,11 @@ impl Machines {
         let _ = self.events.try_send(event);
     }
 
+    /// The node ends: it leaves the flows of other nodes, and those that have them from it hear that.
+    pub fn stop<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.input(now, StationInput::Stop, obs);
+    }
+
     /// Closes all connections in order.
     pub fn hang_up(&mut self) {
         self.ports.hang_up();

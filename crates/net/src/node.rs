@@ -244,7 +244,7 @@ impl Node {
         };
         let ended = run_event_loop(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
         // Also after an error: neighbours learn immediately that the node is gone.
-        let summary = runtime.finish(inbox.peers, *timer.lateness()).await;
+        let summary = runtime.finish(inbox.peers, *timer.lateness(), obs).await;
         ended.map(|()| summary)
     }
 }
@@ -394,7 +394,13 @@ impl Actor for Runtime {
 }
 
 impl Runtime {
-    async fn finish(mut self, queue: mpsc::Receiver<PeerEvent>, timers: Lateness) -> NodeSummary {
+    async fn finish<O: Observer>(
+        mut self,
+        queue: mpsc::Receiver<PeerEvent>,
+        timers: Lateness,
+        obs: &mut O,
+    ) -> NodeSummary {
+        self.machines.stop(Clock::get().now(), obs);
         self.machines.flush(&mut self.udp);
         self.machines.hang_up();
         let channels = self.peers.close(queue).await;

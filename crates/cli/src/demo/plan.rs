@@ -103,8 +103,10 @@ impl Plan {
         for fault in &scenario.faults {
             let (FaultKind::Kill | FaultKind::Restart, Some(node)) = (fault.kind, &fault.node)
             else {
-                return Err(Failure::new("faults of links cannot be run on sockets")
-                    .hint("run this scenario with `layercast sim`, or kill a node instead"));
+                return Err(Failure::new(
+                    "faults of links, and nodes that are stopped, cannot be run on sockets",
+                )
+                .hint("run this scenario with `layercast sim`, or kill a node instead"));
             };
             let restart = fault.kind == FaultKind::Restart;
             faults.push(Fault {
@@ -241,6 +243,7 @@ pub fn timeline(scenario: &Scenario) -> Vec<(f64, String)> {
     for fault in &scenario.faults {
         let what = match fault.kind {
             FaultKind::Kill => "is killed",
+            FaultKind::Stop => "is stopped",
             FaultKind::Restart => "starts again",
             FaultKind::LinkDown => "goes down",
             FaultKind::LinkUp => "comes up",

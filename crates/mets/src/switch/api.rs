@@ -38,6 +38,9 @@ pub enum SwitchInput {
         /// Its rate.
         rate: Rate,
     },
+    /// The node is about to end. Flows that begin at other nodes are left there and withdrawn from those that have them from here;
+    /// the sources of this node end their own flows.
+    Stop,
 }
 
 /// An output of a switch.

@@ -500,7 +500,7 @@ impl Switch {
         }
     }
 
-    fn leave_upstream(&mut self, id: FlowId) {
+    pub(crate) fn leave_upstream(&mut self, id: FlowId) {
         self.flows.unmap(id);
         let Some(flow) = self.flows.by_id(id) else {
             return;

@@ -303,6 +303,7 @@ impl Machine for Switch {
             }
             SwitchInput::PortUp { port } => self.on_port_up(now, port),
             SwitchInput::PortDown { port } => self.on_port_down(port),
+            SwitchInput::Stop => self.on_stop(now, obs),
             SwitchInput::PortRate { port, rate } => {
                 self.ports.set_rate(now, port, Some(rate));
                 self.follow_rate(now, port);

@@ -413,6 +413,36 @@ impl Switch {
         }
     }
 
+    /// The node ends: its neighbours need not find out by its silence.
+    pub(crate) fn on_stop<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let gone = format!(
+            "node {}, on the way to its source, was stopped",
+            self.config.name
+        );
+        for id in self.flows.ids() {
+            let known = self.flows.by_id(id);
+            let Some(flow) = known.filter(|flow| flow.upstream != PortId::LOCAL) else {
+                continue;
+            };
+            let (close, withdraw) = match flow.ending.take() {
+                // What the source said, and what still waits for the data before it, counts more.
+                Some(ending) => (ending.close.filter(|_| !ending.announced), ending.withdraw),
+                None => (None, None),
+            };
+            flow.ending = Some(Ending {
+                at: now,
+                close: None,
+                withdraw: withdraw.or_else(|| Some(gone.clone())),
+                announced: false,
+            });
+            if close.is_some() {
+                self.say_farewell(id, close, None);
+            }
+            self.leave_upstream(id);
+            self.remove_flow(now, id, "the node was stopped", obs);
+        }
+    }
+
     /// Forgets a flow and everything that hangs on it.
     pub(crate) fn remove_flow<O: Observer>(
         &mut self,

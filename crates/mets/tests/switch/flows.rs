@@ -3,7 +3,7 @@
 use crate::common::bench::{A, B, Bench, UP, bench, idle, member, plain, signals_to};
 use crate::common::ends::Source;
 use crate::common::ms;
-use layercast_core::{FlowId, Level, Machine, PortId, Time};
+use layercast_core::{CellRate, FlowId, Level, Machine, Off, PortId, Time};
 use layercast_media::FilterRule;
 use layercast_mets::switch::{FilterPlace, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit};
 use layercast_wire::{
@@ -350,6 +350,65 @@ fn a_flow_that_is_given_up_is_withdrawn_where_it_was_advertised_and_not_upstream
     bench.reconnect(UP);
     let out = bench.run(ms(3_600));
     assert_eq!(withdrawn(&out, 1), [LOCAL, A, B]);
+}
+
+#[test]
+fn a_switch_that_is_stopped_leaves_the_flows_of_others_and_withdraws_them() {
+    let reason = |out: &[SwitchTransmit], port| {
+        let signals = signals_to(out, port).into_iter();
+        let mut withdrawn = signals.filter_map(|signal| match signal {
+            Signal::Withdraw { reason, .. } => Some(reason.clone()),
+            _ => None,
+        });
+        withdrawn.next().expect("a farewell")
+    };
+    let mut bench = plain_bench();
+    bench.advertise(LOCAL, flow(2));
+    bench.join(A, 1);
+    bench.join_flow((FlowId(2), LOCAL), B, 2);
+    let out = bench.give(SwitchInput::Stop);
+    let left = Signal::Leave {
+        flow: FlowId(1),
+        member: member(1),
+    };
+    assert_eq!(signals_to(&out, UP), [&left]);
+    assert_eq!(withdrawn(&out, 1), [LOCAL, A, B]);
+    assert!(reason(&out, A).contains("was stopped"));
+    // Its own flow is ended by its source.
+    assert_eq!(withdrawn(&out, 2), []);
+    assert_eq!(bench.flows(), [(FlowId(2), Epoch::default())]);
+    assert_eq!(bench.switch.reserved_on(A), CellRate(0));
+    // The last words of the source, and those that wait for the data before them, are passed on.
+    let mut bench = plain_bench();
+    bench.join(A, 1);
+    let closing = Signal::Close {
+        flow: FlowId(1),
+        undelivered: 0,
+        last: None,
+    };
+    for (_, pdu) in bench.source.emit(Time::ZERO) {
+        bench
+            .switch
+            .handle(bench.now, SwitchInput::Pdu { port: UP, pdu }, &mut Off);
+    }
+    let (flow, why) = (FlowId(1), "the film is over");
+    for signal in [
+        closing.clone(),
+        Signal::Withdraw {
+            flow,
+            reason: why.into(),
+        },
+    ] {
+        let signal = SwitchInput::Signal { port: UP, signal };
+        bench.switch.handle(bench.now, signal, &mut Off);
+    }
+    bench.switch.handle(bench.now, SwitchInput::Stop, &mut Off);
+    let out = bench.drain();
+    assert!(signals_to(&out, A).contains(&&closing));
+    assert_eq!(
+        (withdrawn(&out, 1), reason(&out, A)),
+        (vec![LOCAL, A, B], why.into())
+    );
 }
 
 #[test]

@@ -200,6 +200,7 @@ fn input() -> impl Strategy<Value = SwitchInput> {
         12 => (ports(), pdu()).prop_map(|(port, pdu)| SwitchInput::Pdu { port, pdu }),
         2 => ports().prop_map(|port| SwitchInput::PortUp { port }),
         1 => ports().prop_map(|port| SwitchInput::PortDown { port }),
+        1 => Just(SwitchInput::Stop),
     ]
 }
 

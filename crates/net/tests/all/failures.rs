@@ -16,10 +16,10 @@ use crate::common::{
 use layercast_core::{FlowId, Level, NodeId, Span};
 use layercast_link::PathConfig;
 use layercast_mets::SinkEvent;
-use layercast_mets::switch::MAX_MEMBERS_PER_PORT;
+use layercast_mets::switch::{MAX_MEMBERS_PER_PORT, SwitchEvent};
 use layercast_net::{
     CancellationToken, Clock, Connect, JoinEvent, LiveFrom, LiveInput, NetError, Node, NodeConfig,
-    Output, Relay, RelayConfig, flow_epoch, list_flows,
+    NodeEvent, Output, Relay, RelayConfig, flow_epoch, list_flows,
 };
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -149,6 +149,34 @@ async fn a_switch_gives_up_a_flow_that_its_server_does_not_know_any_more() {
     assert_eq!(names, ["news"]);
     receiver.stop().await;
     chuff.stop().await;
+    server.stop().await;
+}
+
+/// Its farewell is what ends the branch to it, and not its silence; a receiver hears why its flow is gone.
+#[real_time(tokio)]
+async fn a_switch_that_is_stopped_leaves_its_flows() {
+    let mut server = start(server_at(localhost())).await;
+    let chuff = start(switch("chuff", 2, DATAGRAMS, &[server.addr])).await;
+    let mut receiver = join(join_config(chuff.addr, sink("guest", 11, DATAGRAMS)));
+    let joined = |event: &JoinEvent| matches!(event, JoinEvent::Joined(_));
+    receiver.wait_for(joined).await;
+    chuff.stop().await;
+    let ended = async {
+        loop {
+            let event = server.events.recv().await.expect("the server runs");
+            if let NodeEvent::Switch { event, .. } = event {
+                match event {
+                    SwitchEvent::Released { .. } => return true,
+                    SwitchEvent::BranchExpired { .. } => return false,
+                    _ => {}
+                }
+            }
+        }
+    };
+    assert_eq!(timeout(LONG, ended).await, Ok(true));
+    let told = |event: &JoinEvent| matches!(event, JoinEvent::Sink(SinkEvent::Released { reason }) if reason.contains("node chuff,"));
+    receiver.wait_for(told).await;
+    receiver.stop().await;
     server.stop().await;
 }
 

@@ -345,7 +345,10 @@ impl Scenario {
 
     fn resolve_faults(&self, topology: &Topology) -> Result<Vec<Fault>, ScenarioError> {
         let faults = self.faults.iter().enumerate().map(|(i, fault)| {
-            let of_node = matches!(fault.kind, FaultKind::Kill | FaultKind::Restart);
+            let of_node = matches!(
+                fault.kind,
+                FaultKind::Kill | FaultKind::Stop | FaultKind::Restart
+            );
             let target = match (&fault.node, &fault.link) {
                 (Some(node), None) if of_node => {
                     topology.node(&format!("fault[{i}].node"), node)?
@@ -359,7 +362,7 @@ impl Scenario {
                         .1
                 }
                 _ => {
-                    let accepted = "node = \"..\" with kill and restart, \
+                    let accepted = "node = \"..\" with kill, stop and restart, \
                                     link = [\"..\", \"..\"] with link_down and link_up";
                     return Err(ScenarioError::value(
                         format!("fault[{i}]"),

@@ -580,7 +580,7 @@ pub struct FaultSpec {
     pub at: Span,
     /// Its kind.
     pub kind: FaultKind,
-    /// The node that is killed or restarted.
+    /// The node that is killed, stopped or restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The two ends of the link that goes down or up.
@@ -611,8 +611,10 @@ pub struct RequestSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// The node stops and loses all state.
+    /// The node fails: it ends immediately, and loses all state.
     Kill,
+    /// The node is stopped: it leaves the flows of other nodes and says so to its neighbours, and ends when they have heard it.
+    Stop,
     /// The node starts with empty state; killed first if it runs.
     Restart,
     /// The link drops everything.
@@ -626,6 +628,7 @@ impl FaultKind {
     pub fn word(self) -> &'static str {
         match self {
             FaultKind::Kill => "kill",
+            FaultKind::Stop => "stop",
             FaultKind::Restart => "restart",
             FaultKind::LinkDown => "link_down",
             FaultKind::LinkUp => "link_up",

@@ -70,6 +70,36 @@ fn a_killed_switch_takes_down_only_what_is_behind_it_and_serves_again_after_a_re
     }
 }
 
+/// That it is gone is known when its farewell has come, and not after the three eras of a node that fails.
+#[test]
+fn to_a_switch_that_is_stopped_nothing_is_sent_any_more() {
+    let sent = |kind: &str| {
+        let summary = with_faults(&format!(
+            r#"
+            [[fault]]
+            at = "6s"
+            kind = "{kind}"
+            node = "two"
+            [[fault]]
+            at = "12s"
+            kind = "restart"
+            node = "two"
+            "#
+        ));
+        for name in ["near", "middle", "far"] {
+            let receiver = summary.receiver(name).unwrap();
+            assert_eq!(receiver.received.last().unwrap().1, Level::FULL, "{name}");
+        }
+        let mut queues = summary.queues.iter();
+        let queue = queues.find(|q| q.node == "one" && q.port == "two");
+        queue.unwrap().queue.units_out as f64
+    };
+    // The film is there for 20 s, and for 14 s of them the switch.
+    let (stopped, killed) = (sent("stop"), sent("kill"));
+    let eras = (killed - stopped) / stopped * 14.0;
+    assert!((2.0..4.0).contains(&eras), "{stopped} {killed}: {eras} s");
+}
+
 #[test]
 fn a_killed_receiver_does_not_disturb_the_others_and_its_branch_expires() {
     let summary = with_faults(

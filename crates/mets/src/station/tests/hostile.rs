@@ -115,6 +115,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => place().prop_map(Step::Feed),
         1 => place().prop_map(Step::Remove),
         2 => (place(), any::<bool>()).prop_map(|(place, there)| Step::SetSink(place, there)),
+        1 => Just(Step::Give(SwitchInput::Stop)),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use layercast_core::{RequestId, Time};
+use layercast_core::{RequestId, Span, Time};
 use layercast_mets::SinkInput;
 use layercast_mets::StationInput;
 
@@ -22,6 +22,8 @@ pub(crate) enum Action {
     Leave(usize),
     /// A node or link fails or comes back.
     Fault(Fault),
+    /// The neighbours of a node have heard that it was stopped: it ends, unless it has started again.
+    End(usize),
     /// An application asks for something.
     Request(usize),
     /// The ends of a link see that its channel is gone.
@@ -43,7 +45,7 @@ impl Action {
             Action::ChannelDown(_) => 1,
             Action::ChannelUp(_) => 2,
             Action::Join(_) | Action::Leave(_) => 3,
-            Action::Fault(_) => 4,
+            Action::Fault(_) | Action::End(_) => 4,
             Action::Request(_) => 5,
             Action::Rate(_) => 6,
         }
@@ -58,13 +60,13 @@ impl Action {
         };
         let receiver = |place: usize| (format!("receiver/{}", net.receivers[place].name), place);
         match self {
-            Action::Start(place) => node(place),
+            Action::Start(place) | Action::End(place) => node(place),
             Action::ChannelDown(place) | Action::ChannelUp(place) | Action::Rate(place) => {
                 link(place)
             }
             Action::Join(place) | Action::Leave(place) => receiver(place),
             Action::Fault(Fault { kind, target, .. }) => match kind {
-                FaultKind::Kill | FaultKind::Restart => node(target),
+                FaultKind::Kill | FaultKind::Stop | FaultKind::Restart => node(target),
                 FaultKind::LinkDown | FaultKind::LinkUp => link(target),
             },
             Action::Request(place) => match net.requests[place].of {
@@ -135,6 +137,11 @@ impl Stations<'_> {
                 self.kernel.schedule(self.sinks[place].stall_event, None);
             }
             Action::Fault(fault) => self.fault(medium, fault),
+            Action::End(node) => {
+                if self.nodes[node].stopping == Some(medium.engine.now) {
+                    self.kill(medium, node);
+                }
+            }
             Action::Request(place) => self.request(medium, place),
             Action::Rate(link) => {
                 self.follow_schedule(medium, 2 * link);
@@ -220,6 +227,7 @@ impl Stations<'_> {
         let Fault { kind, target, .. } = fault;
         match kind {
             FaultKind::Kill => self.kill(medium, target),
+            FaultKind::Stop => self.stop(medium, target),
             FaultKind::Restart => {
                 self.kill(medium, target);
                 self.start(medium, target);
@@ -257,6 +265,20 @@ impl Stations<'_> {
                 self.start_sink(medium, receiver);
             }
         }
+    }
+
+    /// A node says farewell, and fails when that has arrived.
+    fn stop(&mut self, medium: &mut Medium, place: usize) {
+        self.give(medium, place, StationInput::Stop);
+        let ports = &self.net.nodes[place].ports;
+        let longest = ports.iter().map(|port| port.out.delay).max();
+        let heard = medium
+            .engine
+            .now
+            .saturating_add(longest.unwrap_or_default());
+        let end = heard.saturating_add(Span::from_us(1));
+        self.nodes[place].stopping = Some(end);
+        self.plan(end, Action::End(place));
     }
 
     /// A node stops immediately and loses all state.

@@ -16,6 +16,8 @@ use crate::ties::Class;
 pub struct NodeState {
     /// Its machines; `None` while it is down.
     pub station: Option<Station>,
+    /// When it ends, if it was stopped.
+    pub stopping: Option<Time>,
     /// Event source of the pacer.
     pub pacer_event: SourceId,
     /// Event source of the switch.
@@ -58,6 +60,7 @@ impl NodeState {
         let mut add = |what| kernel.add(Class::Timer, &format!("{what}/{name}"));
         NodeState {
             station: None,
+            stopping: None,
             switch_event: add("switch"),
             cpu_event: add("cpu"),
             pacer_event: add("pacer"),
@@ -67,6 +70,7 @@ impl NodeState {
     /// Starts with empty state, without sources and sinks.
     pub fn start(&mut self, net: &Network, place: usize) -> &mut Station {
         let node = &net.nodes[place];
+        self.stopping = None;
         let profile = node.profile;
         let mut host = HostConfig::default();
         match node.kind {
