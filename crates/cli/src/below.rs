@@ -1,6 +1,7 @@
 //! Why a receiver stays below the level it asked for.
 
-use layercast_core::{Level, Parameter};
+use layercast_core::{Level, Parameter, Rate};
+use layercast_mets::group_level;
 use layercast_net::Progress;
 use layercast_qos::Cause;
 use layercast_wire::FlowInfo;
@@ -24,6 +25,8 @@ pub struct Below {
     upstream: (Level, u32),
     /// The node at the other end of the last link.
     next: String,
+    /// The highest level of its contract, if it has one.
+    agreed: Option<Level>,
     /// The level whose reasons were reported, and which were.
     reported: Option<(Level, Vec<Reason>)>,
 }
@@ -33,8 +36,12 @@ pub struct Below {
 enum Reason {
     /// Its token.
     Token,
+    /// The one rate of its group.
+    Group,
     /// The last link.
     Link,
+    /// What it agreed with its node, by its profile.
+    Contract,
     /// It asks for no more itself, after a decision of this cause if it was one.
     Asks(Option<Cause>),
     /// A node or link before the last one.
@@ -52,8 +59,14 @@ impl Below {
             seconds: 0,
             upstream: (Level::BASE, 0),
             next: String::new(),
+            agreed: None,
             reported: None,
         }
+    }
+
+    /// The receiver has a contract, which allows levels up to `level`.
+    pub fn agreed(&mut self, level: Level) {
+        self.agreed = Some(level);
     }
 
     /// The node at the other end of the last link is called `next`.
@@ -91,12 +104,18 @@ impl Below {
         );
         let base = spec.layers.base.mean.rate();
         let busiest = spec.peak_at(next).rate();
+        let of_group = group_level(flow).is_some_and(|most| level >= most);
         let reason = if level >= self.allowed {
             Reason::Token
+        } else if of_group {
+            Reason::Group
         } else if has < needs {
             Reason::Link
         } else if progress.asked <= level {
-            Reason::Asks(progress.asks_less_because)
+            match progress.asks_less_because {
+                None if self.agreed.is_some_and(|most| level >= most) => Reason::Contract,
+                cause => Reason::Asks(cause),
+            }
         } else if flow.source == self.next {
             Reason::Source
         } else {
@@ -134,6 +153,13 @@ impl Below {
             Reason::Token => format!(
                 "level {level}: the token of this receiver allows no more (layercast token --level)"
             ),
+            Reason::Group => {
+                let most = flow.group_bps.map(Rate::from_bps).unwrap_or_default();
+                format!("level {level}: {}", one_rate(&format!("{most} at most")))
+            }
+            Reason::Contract => {
+                format!("level {level}: its contract allows no more (join --profile)")
+            }
             Reason::Link if has.0 == 0 => format!(
                 "level {level}: base layers ({base} for this flow) take all that the last link has, level {next} needs {} more",
                 needs.rate()
@@ -176,9 +202,14 @@ impl Below {
     }
 }
 
+/// That a flow has one rate for its group, and `whose` that is.
+pub fn one_rate(whose: &str) -> String {
+    format!("the flow has one rate for its group (--group single-rate): {whose}")
+}
+
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, Layer};
+    use layercast_core::{CellRate, Layer, Mediation};
 
     use super::*;
     use crate::reasons::tests::second;
@@ -287,6 +318,47 @@ mod tests {
         let all = said.join("\n");
         assert!(all.contains("a node further up"), "{all}");
         assert!(all.contains("congestion marks"), "{all}");
+    }
+
+    #[test]
+    fn one_rate_of_a_group_and_a_contract_are_told_as_stats_tells_them() {
+        let at = |level, asked| Progress {
+            level,
+            asked,
+            ..at_base()
+        };
+        let first = |below: &mut Below, flow: &FlowInfo, progress: &Progress| {
+            let mut said = (0..9).filter_map(|_| below.look(progress, flow, 0));
+            let text = said.next().expect("a reason");
+            assert_eq!(said.next(), None);
+            text
+        };
+        let mut group = flow();
+        group.mediation = Some(Mediation::SingleRate);
+        group.group_bps = Some(CellRate(2_000).rate().as_bps());
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        below.agreed(Level::E1);
+        let said = first(&mut below, &group, &at(Level::E1, Level::E1));
+        assert_eq!(
+            said,
+            "level BL+E1: the flow has one rate for its group (--group single-rate): 848.0 kbit/s at most"
+        );
+        // Below what the group has, it is something else.
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        let full = Progress {
+            left: CellRate(0),
+            ..at(Level::BASE, Level::E1)
+        };
+        assert!(first(&mut below, &group, &full).contains("the last link"));
+        let mut below = Below::new(Level::FULL, Level::FULL);
+        below.agreed(Level::E1);
+        let said = first(&mut below, &flow(), &at(Level::E1, Level::E1));
+        assert_eq!(
+            said,
+            "level BL+E1: its contract allows no more (join --profile)"
+        );
+        let said = first(&mut below, &flow(), &at(Level::BASE, Level::BASE));
+        assert!(said.contains("asks for no more yet"), "{said}");
     }
 
     #[test]

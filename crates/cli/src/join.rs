@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use layercast_core::{CellRate, Layer, Level, Media, PerLayer, Rate, Refusal, Resource, Span};
+use layercast_core::{
+    CELL_SIZE, CellRate, Layer, Level, Media, PerLayer, Rate, Refusal, Resource, Span,
+};
 use layercast_media::{OutputForm, Undecodable, misnamed};
 use layercast_mets::{PlayoutConfig, SinkConfig, SinkEvent, SinkStats};
 use layercast_net::{
@@ -555,6 +557,7 @@ async fn receive(
             Some(event) = heard.recv() => {
                 match &event {
                     JoinEvent::Connected { upstream, .. } => below.connected(upstream),
+                    JoinEvent::Sink(SinkEvent::Agreed { level, .. }) => below.agreed(*level),
                     JoinEvent::Joined(_) => {
                         joined = true;
                         arrivals.joined();
@@ -1076,9 +1079,7 @@ fn explain(
                 .to_owned()
         }
         NetError::Refused(refusal) if refusal.resource == Resource::PathDelay => {
-            "the server spreads key frames over the delay that it promises: serve the flow with the --profile of this receiver or a lower \
-             --delay-max, with smaller key frames, with --pacing off, or over faster links"
-                .to_owned()
+            too_long(refusal, offer)
         }
         NetError::Refused(refusal) if refusal.resource == Resource::LineThroughput => {
             "raise the rate of the line (--port, --rate), or take a --profile that accepts less, or serve the flow with one that \
@@ -1105,6 +1106,36 @@ fn explain(
         _ => return Failure::net(error),
     };
     Failure::new(error).hint(hint)
+}
+
+/// What helps where the largest key frame takes longer to a receiver than its profile accepts: on a slow line its bits take the time,
+/// elsewhere the server spreads it.
+fn too_long(refusal: &Refusal, offer: Option<&FlowInfo>) -> String {
+    let line = offer.and_then(|flow| {
+        let rate = Rate::from_bps(flow.path_bps.filter(|it| *it > 0)?);
+        let octets = u64::from(flow.spec.layers.base.burst) * CELL_SIZE as u64;
+        Some((rate, rate.time_for(octets).as_us()))
+    });
+    let ms = |us: u64| us as f64 / 1e3;
+    let told = match line {
+        Some((rate, us)) => format!(
+            "of this, {:.0} ms are its transmission on the slowest line of the way ({rate})",
+            ms(us)
+        ),
+        None => "no line of the way has a rate that is known, so that this is the time in which the server sends it".to_owned(),
+    };
+    let pacing = "serve the flow with the --profile of this receiver or a lower --delay-max, since the server spreads key frames over the \
+                  delay that it promises; or with --pacing off";
+    let helps = match line {
+        Some((_, us)) if us > refusal.needed => {
+            "no other pacing helps. Encode with smaller key frames, raise the rate of that line (--port, --rate), or take a --profile \
+             with a longer delay"
+                .to_owned()
+        }
+        Some(_) => format!("{pacing}, with smaller key frames, or over faster lines"),
+        None => format!("{pacing}, or with smaller key frames"),
+    };
+    format!("{told}: {helps}")
 }
 
 /// What helps where the base layer does not fit.
@@ -1227,6 +1258,43 @@ mod tests {
                 panic!("{name}");
             };
             assert!(text.contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_frame_that_takes_too_long_is_told_with_the_part_that_takes_the_time() {
+        let refusal = Refusal {
+            node: "ann".into(),
+            resource: Resource::PathDelay,
+            needed: 100_000,
+            available: 400_000,
+            measured: None,
+        };
+        let mut flow = FlowInfo::new(layercast_core::FlowId(1), "talk", "server");
+        // 100 cells: 42 400 bits.
+        flow.spec.layers.base.burst = 100;
+        let says = |bps| {
+            let flow = FlowInfo {
+                path_bps: bps,
+                ..flow.clone()
+            };
+            too_long(&refusal, Some(&flow))
+        };
+        for (bps, says_this, not_this) in [
+            (
+                Some(212_000),
+                "200 ms are its transmission on the slowest line of the way (212.0 kbit/s): no other pacing",
+                "--pacing off",
+            ),
+            (Some(1_000_000), "42 ms are its", "no other pacing"),
+            (Some(1_000_000), "--pacing off", "no other pacing"),
+            (None, "--pacing off", "lines"),
+        ] {
+            let said = says(bps);
+            assert!(
+                said.contains(says_this) && !said.contains(not_this),
+                "{said}"
+            );
         }
     }
 }

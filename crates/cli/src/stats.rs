@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::address;
 use crate::args;
+use crate::below::one_rate;
 use crate::failure::{Failure, Outcome};
 use crate::live;
 use crate::node::runtime;
@@ -496,9 +497,7 @@ fn group_rate(member: &MemberStats, flow: &FlowInfo, members: &[MemberStats]) ->
         Some((it, most)) => format!("{} takes {}", it.member.name, Rate::from_bps(most)),
         None => format!("{} at most", Rate::from_bps(flow.group_bps?)),
     };
-    Some(format!(
-        "the flow has one rate for its group (--group single-rate): {whose}"
-    ))
+    Some(one_rate(&whose))
 }
 
 /// The rate that was measured of the path to the next node of a member, if it is measured and was full.

@@ -60,7 +60,7 @@ pub use prefetch::{prefetch, prefetch_between};
 pub use qos_event::{QosAction, QosEvent, QosInfo, QosTransport};
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
-pub use refusal::{MeasuredLink, Refusal, Resource};
+pub use refusal::{MeasuredLink, Refusal, Resource, Unit};
 pub use rng::Stream;
 pub use serial::{Newest, Numbered, Serial};
 pub use time::{Span, Time};

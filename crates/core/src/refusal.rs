@@ -6,6 +6,7 @@ use crate::{CellRate, Parameter, Rate};
 
 /// Why a node refuses a flow or a member; says what is missing (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(into = "Written")]
 pub struct Refusal {
     /// The node that refuses.
     pub node: String,
@@ -16,8 +17,76 @@ pub struct Refusal {
     /// How much there is, in the unit of the resource.
     pub available: u64,
     /// Of a link whose base layers are admitted by their measured rate: how it was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub measured: Option<MeasuredLink>,
+}
+
+/// A refusal as it is written: with the unit of its amounts, for readers that do not know those of the resources.
+#[derive(Serialize)]
+struct Written {
+    /// The node that refuses.
+    node: String,
+    /// What it has too little of.
+    resource: Resource,
+    /// How much the request needs.
+    needed: u64,
+    /// How much there is.
+    available: u64,
+    /// The unit of `needed` and `available`; absent where they say nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<Unit>,
+    /// Of a link whose base layers are admitted by their measured rate: how it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<MeasuredLink>,
+}
+
+impl From<Refusal> for Written {
+    fn from(refusal: Refusal) -> Written {
+        let Refusal {
+            node,
+            resource,
+            needed,
+            available,
+            measured,
+        } = refusal;
+        Written {
+            node,
+            resource,
+            needed,
+            available,
+            unit: resource.unit(),
+            measured,
+        }
+    }
+}
+
+/// The unit of what a refusal needs and of what there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Unit {
+    /// Cells per second, of 48 bytes of payload each.
+    #[serde(rename = "cells/s")]
+    CellRate,
+    /// Bits per second.
+    #[serde(rename = "bit/s")]
+    Rate,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Micros,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Millis,
+    /// Permille of the time of a processor.
+    #[serde(rename = "permille")]
+    Permille,
+    /// Parts in a million million.
+    #[serde(rename = "1e-12")]
+    Share,
+    /// Members of a flow.
+    #[serde(rename = "members")]
+    Members,
+    /// Flows of a node.
+    #[serde(rename = "flows")]
+    Flows,
 }
 
 /// How a link that admits base layers by measurement stands (specs/admission-control.md 2.9).
@@ -129,6 +198,34 @@ impl Resource {
         }
     }
 
+    /// The unit of its amounts; `None`: there are none.
+    pub fn unit(self) -> Option<Unit> {
+        match self {
+            Resource::Link | Resource::ReceiverRate => Some(Unit::CellRate),
+            Resource::SwitchCpu | Resource::HostCpu => Some(Unit::Permille),
+            Resource::Delay
+            | Resource::WantedDelay
+            | Resource::WantedJitter
+            | Resource::PathDelay => Some(Unit::Micros),
+            Resource::WantedThroughput
+            | Resource::OfferedThroughput
+            | Resource::LineThroughput
+            | Resource::LevelThroughput => Some(Unit::Rate),
+            Resource::WantedErrorRate => Some(Unit::Share),
+            Resource::TooManyMembers => Some(Unit::Members),
+            Resource::TooManyFlows => Some(Unit::Flows),
+            Resource::Timeout => Some(Unit::Millis),
+            Resource::UnknownFlow
+            | Resource::Policy
+            | Resource::Token
+            | Resource::TokenExpired
+            | Resource::StaleProof
+            | Resource::NameInUse
+            | Resource::Identity
+            | Resource::Carriage => None,
+        }
+    }
+
     /// Units of the resource in one of the parameter: bit/s, microseconds in a second, parts of a share.
     pub fn scale(parameter: Parameter) -> f64 {
         match parameter {
@@ -212,7 +309,7 @@ impl Refusal {
             }
             Parameter::Delay if self.resource == Resource::PathDelay => write!(
                 f,
-                "{node}: delay: {} ms at most is wanted, the largest key frame takes {} ms to {node} at the pacing of the server",
+                "{node}: delay: {} ms at most is wanted, the largest key frame takes {} ms to {node}, out of the server and over the lines",
                 millis(*needed),
                 millis(*available)
             ),
@@ -311,5 +408,46 @@ impl fmt::Display for Refusal {
             f,
             "{node}: not enough {what}: needs {needed} {unit}, has {available}, {short} short"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_written_with_the_unit_of_its_amounts_and_read_without() {
+        for (resource, unit) in [
+            (Resource::Link, Some("cells/s")),
+            (Resource::HostCpu, Some("permille")),
+            (Resource::PathDelay, Some("us")),
+            (Resource::LineThroughput, Some("bit/s")),
+            (Resource::WantedErrorRate, Some("1e-12")),
+            (Resource::Timeout, Some("ms")),
+            (Resource::TooManyMembers, Some("members")),
+            (Resource::Token, None),
+        ] {
+            let refusal = Refusal {
+                node: "chuff".into(),
+                resource,
+                needed: 480,
+                available: 400,
+                measured: None,
+            };
+            let written = serde_json::to_value(&refusal).unwrap();
+            assert_eq!(written.get("unit").and_then(|it| it.as_str()), unit);
+            assert_eq!(written.get("measured"), None);
+            assert_eq!(serde_json::from_value::<Refusal>(written).unwrap(), refusal);
+        }
+        // What a parameter is multiplied by to be in the unit of its resource.
+        for parameter in Parameter::ALL {
+            let scale = match Resource::wanted(parameter).unit() {
+                Some(Unit::Rate) => 1.0,
+                Some(Unit::Micros) => 1e6,
+                Some(Unit::Share) => 1e12,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(Resource::scale(parameter), scale);
+        }
     }
 }

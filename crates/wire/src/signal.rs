@@ -586,7 +586,8 @@ pub struct MemberReport {
     /// How it answered the offered contract, if it has a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answered>,
-    /// The most throughput that it takes, in bit/s, if that is less than is offered; of a group with one rate for all.
+    /// The most throughput that it takes, in bit/s, whatever is offered: the least of what its lines, its host and its profile allow.
+    /// Of a member with a profile in a group with one rate for all; `None`: nothing limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_bps: Option<u64>,
 }

@@ -148,7 +148,7 @@ fn the_slowest_line_and_the_delay_of_the_path_bound_what_is_agreed() {
     let says = ask(&flow, &hasty).unwrap_err();
     assert_eq!(
         says,
-        "dwp: delay: 170 ms at most is wanted, the largest key frame takes 180 ms to dwp at the pacing of the server"
+        "dwp: delay: 170 ms at most is wanted, the largest key frame takes 180 ms to dwp, out of the server and over the lines"
     );
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Negotiated {
 
 #[derive(Clone, Debug)]
 struct InForce {
+    /// How the offer was answered of which it is.
+    answer: Answered,
     contract: Contract,
     level: Level,
     committed: bool,
@@ -35,6 +37,7 @@ impl Negotiated {
     /// The own answer, of a flow whose source agrees to nothing.
     fn uncommitted(&self, offered: &Contract) -> InForce {
         InForce {
+            answer: self.answered(),
             contract: self.asked.bounds.over(offered),
             level: self.asked.level,
             committed: false,
@@ -114,6 +117,7 @@ impl Sink {
             if negotiation::is_within(&contract, &force.contract) {
                 let level = negotiation::level_of(flow, own, &ours.bounds);
                 force = InForce {
+                    answer: force.answer,
                     contract,
                     level: level.min(force.level),
                     committed: true,
@@ -123,8 +127,11 @@ impl Sink {
                 self.stats.dropped.malformed += 1;
             }
         }
+        // A rate that a member took less of may be all that is offered now: the answer changes alone.
         let same = negotiated.agreed.as_ref().is_some_and(|before| {
-            before.contract == force.contract && before.committed == force.committed
+            before.contract == force.contract
+                && before.committed == force.committed
+                && before.answer == force.answer
         });
         let level = force.level;
         negotiated.agreed = Some(force);
@@ -145,7 +152,7 @@ impl Sink {
         }
         let negotiated = self.negotiated.as_ref();
         let Some((answer, agreed)) =
-            negotiated.and_then(|it| Some((it.answered(), it.agreed.as_ref()?)))
+            negotiated.and_then(|it| it.agreed.as_ref().map(|agreed| (agreed.answer, agreed)))
         else {
             return;
         };
@@ -159,8 +166,8 @@ impl Sink {
 
     /// How the offer was answered, for reports.
     pub(super) fn answered(&self) -> Option<Answered> {
-        let negotiated = self.negotiated.as_ref()?;
-        negotiated.agreed.as_ref().map(|_| negotiated.answered())
+        let agreed = self.negotiated.as_ref()?.agreed.as_ref()?;
+        Some(agreed.answer)
     }
 
     /// The most throughput that this member takes, for the mediator of a group with one rate for all.
