@@ -30,7 +30,11 @@ const open = () => player.open(/** @type {any} */ (flow).value, /** @type {any} 
 flow.addEventListener("change", open);
 level.addEventListener("change", open);
 
-const dashboard = new Dashboard((text) => { notice.textContent = text; notice.hidden = !text; });
+const dashboard = new Dashboard((text) => {
+  if (text !== notice.textContent) report({ type: "notice", text });
+  notice.textContent = text;
+  notice.hidden = !text;
+});
 
 let last = { shown: 0, at: performance.now() };
 /** Shows what the player does, once a second. */

@@ -2,7 +2,7 @@
 // The state of the nodes: receivers with zones and reasons, their history, and what was clicked.
 
 import { Charts } from "./charts.js";
-import { Refused, address, report } from "./session.js";
+import { LOST, Refused, address, ask, report } from "./session.js";
 import { drawTopology } from "./topology.js";
 
 /** Receivers that the table shows; the rest is found with the filter. */
@@ -65,7 +65,7 @@ export class Dashboard {
     for (;;) {
       try {
         await this.#follow();
-        this.say("the connection to layercast web is lost; connecting again");
+        this.say(LOST);
       } catch (error) {
         this.say(error instanceof Error ? error.message : String(error));
         if (error instanceof Refused) return;
@@ -74,16 +74,24 @@ export class Dashboard {
     }
   }
 
+  /** Reads server-sent events. An EventSource does not tell why the server refuses it. */
   async #follow() {
-    const events = new EventSource(await address("/api/board"));
-    await new Promise((done) => {
-      events.onerror = done;
-      events.onmessage = ({ data }) => {
+    const answer = await ask(await address("/api/board"));
+    if (!answer.ok || !answer.body) throw new Error((await answer.text()).trim());
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let held = "";
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
+      if (done) return;
+      const events = (held + value).split("\n\n");
+      held = events.pop() ?? "";
+      for (const event of events) {
+        const data = event.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
+        if (!data) continue;
         this.say("");
         this.#take(JSON.parse(data));
-      };
-    });
-    events.close();
+      }
+    }
   }
 
   /** @param {any} state */

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
@@ -313,7 +313,7 @@ struct FlowName<'a> {
 }
 
 /// The flows that can be watched.
-async fn flows(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) -> Response {
+async fn flows(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
     if !shared.access.takes(&asked.ticket, Instant::now()) {
         return Refusal::Ticket.into_response();
     }
@@ -323,7 +323,7 @@ async fn flows(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) ->
 }
 
 /// The states of the dashboard, as they come.
-async fn board(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) -> Response {
+async fn board(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
     if !shared.access.takes(&asked.ticket, Instant::now()) {
         return Refusal::Ticket.into_response();
     }

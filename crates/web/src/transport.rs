@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use axum::extract::Query;
 use axum::http::header::ORIGIN;
 use axum::http::{StatusCode, Uri};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -196,8 +195,8 @@ fn admit(request: &Request, shared: &Shared) -> Result<Admitted, StatusCode> {
         .as_str()
         .parse()
         .map_err(|_| StatusCode::BAD_REQUEST)?;
-    let asked = Query::<Asked>::try_from_uri(&uri).map_err(|_| StatusCode::BAD_REQUEST)?;
-    shared.admit(&asked).map_err(|refusal| refusal.status())
+    let admitted = Asked::of(&uri).and_then(|asked| shared.admit(&asked));
+    admitted.map_err(|refusal| refusal.status())
 }
 
 /// A viewer over WebTransport.

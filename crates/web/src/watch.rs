@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{FromRequestParts, Query, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -27,16 +29,31 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// Time that a viewer has to take a message, and to answer that it is there.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A ticket, and what is wanted with it.
+/// A ticket, and what is wanted with it, as the query of a request has it.
 #[derive(Deserialize)]
 pub struct Asked {
     #[serde(default)]
     pub ticket: String,
-    #[serde(default)]
-    flow: usize,
+    flow: Option<String>,
     level: Option<String>,
     /// `mp4`: fragmented MP4 instead of access units.
     form: Option<String>,
+}
+
+impl Asked {
+    /// Reads the query of a request.
+    pub fn of(uri: &Uri) -> Result<Asked, Refusal> {
+        let read = Query::<Asked>::try_from_uri(uri);
+        read.map(|it| it.0).map_err(|_| Refusal::Query)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asked {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Asked, Refusal> {
+        Asked::of(&parts.uri)
+    }
 }
 
 /// Why a request is refused.
@@ -44,6 +61,10 @@ pub struct Asked {
 pub enum Refusal {
     /// Its ticket is used up or too old.
     Ticket,
+    /// The query cannot be read.
+    Query,
+    /// What it has for a flow is no number.
+    Number,
     /// There is no such level.
     Level,
     /// There is no such form.
@@ -59,7 +80,9 @@ impl Refusal {
     pub fn status(self) -> StatusCode {
         match self {
             Refusal::Ticket => StatusCode::UNAUTHORIZED,
-            Refusal::Level | Refusal::Form => StatusCode::BAD_REQUEST,
+            Refusal::Query | Refusal::Number | Refusal::Level | Refusal::Form => {
+                StatusCode::BAD_REQUEST
+            }
             Refusal::Flow => StatusCode::NOT_FOUND,
             Refusal::Full(..) => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -70,6 +93,12 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Ticket => f.write_str("the ticket is used up or too old"),
+            Refusal::Query => f.write_str(
+                "the query has ticket, flow, level and form, each at most once and in UTF-8",
+            ),
+            Refusal::Number => {
+                f.write_str("flow is the number of a flow, from 0 on in the order of /api/flows")
+            }
             Refusal::Level => f.write_str("level is auto, base, e1 or e2"),
             Refusal::Form => f.write_str("form is mp4, or is left out"),
             Refusal::Flow => f.write_str("there is no such flow"),
@@ -100,6 +129,8 @@ impl Shared {
         if !self.access.takes(&asked.ticket, Instant::now()) {
             return Err(Refusal::Ticket);
         }
+        let flow = asked.flow.as_deref().unwrap_or("0");
+        let flow = flow.parse().map_err(|_| Refusal::Number)?;
         let level = asked.level.as_deref().unwrap_or("auto");
         let wanted = Wanted::parse(level).ok_or(Refusal::Level)?;
         let is_mp4 = match asked.form.as_deref() {
@@ -109,7 +140,7 @@ impl Shared {
         };
         let place = Arc::clone(&self.viewers).try_acquire_owned();
         let place = place.map_err(|_| Refusal::Full(self.most, "viewers"))?;
-        let feed = self.feeds.get(asked.flow, wanted).ok_or(Refusal::Flow)?;
+        let feed = self.feeds.get(flow, wanted).ok_or(Refusal::Flow)?;
         Ok(Admitted {
             feed,
             is_mp4,
@@ -135,14 +166,19 @@ pub trait Pipe: Send {
 /// The media of a flow over a WebSocket.
 pub async fn watch(
     State(shared): State<Arc<Shared>>,
-    Query(asked): Query<Asked>,
-    upgrade: WebSocketUpgrade,
+    asked: Asked,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
-    let refusal = match shared.admit(&asked) {
-        Ok(admitted) => {
+    let (refusal, upgrade) = match (shared.admit(&asked), upgrade) {
+        (Ok(admitted), Ok(upgrade)) => {
             return upgrade.on_upgrade(move |socket| view(Viewer::new(socket, PATIENCE), admitted));
         }
-        Err(refusal) => refusal,
+        (Ok(_), Err(rejection)) => {
+            let text = format!("media come over a WebSocket or WebTransport: {rejection}\n");
+            return (rejection.status(), text).into_response();
+        }
+        (Err(refusal), Ok(upgrade)) => (refusal, upgrade),
+        (Err(refusal), Err(_)) => return refusal.into_response(),
     };
     // A page sees why a WebSocket is closed, and not with which status a request for one is refused.
     match Arc::clone(&shared.refusals).try_acquire_owned() {

@@ -74,6 +74,92 @@ async fn the_page_is_for_all_and_everything_else_for_those_who_know_the_token() 
 }
 
 #[tokio::test]
+async fn a_request_that_is_refused_is_told_why_in_words() {
+    let site = Site::of(Vec::new(), 1).await;
+    let host = format!("Host: {}\r\n", site.address);
+    let socket = format!(
+        "{host}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    );
+    for (path, head, code, says) in [
+        (
+            "/api/watch?flow=x&ticket=",
+            &host,
+            "400",
+            "flow is the number of a flow",
+        ),
+        (
+            "/api/watch?flow=-1&ticket=",
+            &host,
+            "400",
+            "flow is the number of a flow",
+        ),
+        (
+            "/api/watch?level=e7&ticket=",
+            &host,
+            "400",
+            "level is auto, base, e1 or e2",
+        ),
+        ("/api/watch?form=avi&ticket=", &host, "400", "form is mp4"),
+        ("/api/watch?flow=9&ticket=", &host, "404", "no such flow"),
+        (
+            "/api/watch?flow=1&flow=2&ticket=",
+            &host,
+            "400",
+            "each at most once",
+        ),
+        (
+            "/api/watch?flow=1&flow=2&ticket=",
+            &socket,
+            "400",
+            "each at most once",
+        ),
+        (
+            "/api/flows?flow=1&flow=2&ticket=",
+            &host,
+            "400",
+            "each at most once",
+        ),
+        (
+            "/api/board?form=1&form=2&ticket=",
+            &host,
+            "400",
+            "each at most once",
+        ),
+        (
+            "/api/board?flow=x&ticket=",
+            &host,
+            "401",
+            "used up or too old",
+        ),
+    ] {
+        let ticket = match code {
+            "401" => "0".repeat(32),
+            _ => site.ticket().await,
+        };
+        let (got, body) = site.ask(&format!("GET {path}{ticket}"), head).await;
+        assert_eq!(status(&got), code, "{path}");
+        assert!(
+            body.contains(says) && !body.contains("deserialize"),
+            "{path}: {body}"
+        );
+    }
+    let mut boards = Vec::new();
+    for _ in 0..4 {
+        boards.push(site.hold_board().await);
+    }
+    let ticket = site.ticket().await;
+    let (got, body) = site
+        .ask(&format!("GET /api/board?ticket={ticket}"), &host)
+        .await;
+    assert_eq!(status(&got), "503");
+    assert!(
+        body.contains("all places for dashboards are taken, 4 in all"),
+        "{body}"
+    );
+}
+
+#[tokio::test]
 async fn other_names_and_other_pages_are_refused() {
     let site = Site::of(Vec::new(), 2).await;
     for host in ["evil.example", "evil.example:8400", "127.0.0.1"] {

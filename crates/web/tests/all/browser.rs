@@ -174,9 +174,17 @@ async fn a_page_that_finds_all_places_taken_says_so_and_plays_when_one_is_free()
         return;
     };
     let other = media::watch(&site, "").await.expect("a viewer");
+    let mut boards = Vec::new();
+    for _ in 0..4 {
+        boards.push(site.hold_board().await);
+    }
     let Some(_chromium) = Chromium::open(&site.url) else {
         return;
     };
+    let why = "all places for dashboards are taken, 4 in all (layercast web --viewers)";
+    let is_told = |it: &Value| it["type"] == "notice" && it["text"] == why;
+    report(&mut site, "the reason of the dashboard", is_told).await;
+    drop(boards);
     let why = "all places for viewers are taken, 1 in all (layercast web --viewers)";
     let is_told = |it: &Value| it["type"] == "player" && it["message"] == why;
     report(&mut site, "the reason", is_told).await;

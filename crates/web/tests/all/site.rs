@@ -150,6 +150,28 @@ impl Site {
         (head.to_owned(), body.to_owned())
     }
 
+    /// A connection that has the place of a dashboard.
+    pub async fn hold_board(&self) -> TcpStream {
+        let ticket = self.ticket().await;
+        let mut stream = TcpStream::connect(&self.address)
+            .await
+            .expect("a connection");
+        let request = format!(
+            "GET /api/board?ticket={ticket} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            self.address
+        );
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("a request");
+        let mut status = [0; 12];
+        soon("an answer", stream.read_exact(&mut status))
+            .await
+            .expect("an answer");
+        assert_eq!(&status, b"HTTP/1.1 200");
+        stream
+    }
+
     /// A ticket.
     pub async fn ticket(&self) -> String {
         self.grant().await["ticket"]
