@@ -64,6 +64,8 @@ pub enum QosTransport {
     Tcp = 2,
     /// Flows of METS.
     Mets = 3,
+    /// Sessions of reliable multicast.
+    Multicast = 6,
 }
 
 impl QosAction {

@@ -175,6 +175,7 @@ mod tests {
             (QosTransport::Xtp, &Descriptor::XTP),
             (QosTransport::Tcp, &Descriptor::TCP),
             (QosTransport::Mets, &Descriptor::METS),
+            (QosTransport::Multicast, &Descriptor::RMTP),
         ] {
             assert_eq!(Descriptor::of(transport as u32), Some(descriptor));
         }

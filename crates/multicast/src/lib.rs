@@ -36,6 +36,7 @@ mod config;
 mod content;
 mod event;
 mod geometry;
+mod measure;
 mod memory;
 pub mod model;
 mod peer;

@@ -196,10 +196,12 @@ impl<T: Store> Receiver<T> {
             let sent = poll.sent.wrapping_sub(sent);
             let came = session.came.wrapping_sub(came).min(sent);
             if sent > 0 && sent < u32::MAX / 2 {
+                session.missing += u64::from(sent - came);
                 session.loss = (u64::from(sent - came) * 65_535 / u64::from(sent)) as u16;
             }
         } else {
             let lost = poll.sent.saturating_sub(session.came);
+            session.missing += u64::from(lost);
             session.loss = (u64::from(lost) * 65_535 / u64::from(poll.sent)) as u16;
         }
         session.at_poll = Some(now);

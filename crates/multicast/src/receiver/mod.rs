@@ -9,7 +9,7 @@ mod watch;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Observer, Span, Stream, Time, earliest};
+use layercast_core::{Observer, QosAction, Span, Stream, Time, earliest};
 use layercast_wire::multicast::{
     Accept, Body, Data, MemberId, Open, Packet, Poll, Reason, State, Symbol, Terms,
 };
@@ -18,6 +18,7 @@ use self::answer::Answer;
 use self::object::ObjectState;
 use self::stream::StreamState;
 use self::watch::Seen;
+use crate::measure::Measured;
 use crate::receipt::{announcement_key, is_believed, member_key};
 use crate::{Bits, Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
@@ -135,6 +136,8 @@ struct Session {
     came: u32,
     at_poll: Option<(u32, u32)>,
     loss: u16,
+    /// Data packets that were lost, as far as polls tell.
+    missing: u64,
 }
 
 /// The receiver of one session, sans-I/O; the crate's page describes how to drive it.
@@ -168,6 +171,7 @@ pub struct Receiver<T> {
     /// Name for observers, and the state that they know, if there are any: simulations have many receivers.
     name: Box<str>,
     seen: Option<Box<Seen>>,
+    measured: Measured,
 }
 
 impl<T: Store> Receiver<T> {
@@ -195,6 +199,7 @@ impl<T: Store> Receiver<T> {
             stats: ReceiverStats::default(),
             name: Box::default(),
             seen: None,
+            measured: Measured::default(),
         }
     }
 
@@ -206,7 +211,9 @@ impl<T: Store> Receiver<T> {
     /// Processes a packet from the peer `from`.
     pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
         crate::watch::packet(obs, now, self.subject(), packet, false);
+        let before = (self.stats.duplicates, self.missing());
         self.hear(now, from, packet);
+        self.measure_arrival(now, packet, before, obs);
         self.watch(now, obs);
     }
 
@@ -274,6 +281,11 @@ impl<T: Store> Receiver<T> {
         let transmit = self.out.pop_front();
         if let Some(transmit) = &transmit {
             crate::watch::packet(obs, now, self.subject(), &transmit.packet, true);
+            if obs.measures() {
+                let sent = (QosAction::Sent, false);
+                self.measured
+                    .packet(obs, now, self.subject(), &transmit.packet, sent);
+            }
         }
         self.watch(now, obs);
         transmit

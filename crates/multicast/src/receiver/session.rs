@@ -43,6 +43,7 @@ impl<T: Store> Receiver<T> {
             came: 0,
             at_poll: None,
             loss: 0,
+            missing: 0,
         });
         let refused = match &open.object {
             _ if resumed => None,

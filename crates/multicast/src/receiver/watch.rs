@@ -1,6 +1,6 @@
 //! Observation of a receiver.
 
-use layercast_core::{Cause, Observer, Subject, TraceEvent};
+use layercast_core::{Cause, Observer, QosAction, QosEvent, Subject, TraceEvent};
 
 use super::*;
 use crate::watch;
@@ -48,9 +48,44 @@ impl<T: Store> Receiver<T> {
         }
     }
 
+    /// Data packets of the session that were lost, as far as is known.
+    pub(super) fn missing(&self) -> u64 {
+        self.session.as_ref().map_or(0, |it| it.missing)
+    }
+
+    /// Tells a monitor of a packet that came; `before` it there were this number of duplicates and missing packets.
+    #[inline]
+    pub(super) fn measure_arrival<O: Observer>(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        (duplicates, missing): (u64, u64),
+        obs: &mut O,
+    ) {
+        if !obs.measures() {
+            return;
+        }
+        let mut measured = self.measured;
+        let takes_part = matches!(self.phase, Phase::Joined | Phase::Complete);
+        let session = self.session.as_ref().filter(|_| takes_part);
+        let session = session.map(|it| it.id);
+        let subject = self.subject();
+        measured.opened(obs, now, subject, (session, QosEvent::IN));
+        let again = self.stats.duplicates > duplicates;
+        measured.packet(obs, now, subject, packet, (QosAction::Received, again));
+        let more = self.missing().saturating_sub(missing);
+        measured.missing(obs, now, subject, more);
+        self.measured = measured;
+    }
+
     /// Reports the changes since the last call to the observer.
     #[inline]
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if obs.measures() && self.phase == Phase::Closed && self.out.is_empty() {
+            let mut measured = self.measured;
+            measured.over(obs, now, self.subject(), None);
+            self.measured = measured;
+        }
         if !obs.enabled() {
             return;
         }

@@ -35,6 +35,7 @@ use self::rates::Measurement;
 use self::round::{Phase, Round, Scope};
 use self::stream::StreamWork;
 use self::watch::Seen;
+use crate::measure::Measured;
 use crate::roster::{Record, Roster, Status};
 use crate::{
     ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule, SenderConfig,
@@ -77,6 +78,7 @@ pub struct Sender<S> {
     /// Name for observers, and the state that they know.
     name: Box<str>,
     seen: Seen,
+    measured: Measured,
 }
 
 impl<S: Source> Sender<S> {
@@ -135,6 +137,7 @@ impl<S: Source> Sender<S> {
             well: None,
             name: "sender".into(),
             seen: Seen::nothing(),
+            measured: Measured::default(),
         })
     }
 
@@ -153,7 +156,10 @@ impl<S: Source> Sender<S> {
     /// Processes a packet from the peer `from`.
     pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
         crate::watch::packet(obs, now, self.subject(), packet, false);
+        let before = self.stats.reports;
         self.take(now, from, packet);
+        let answers = self.stats.reports > before;
+        self.measure_arrival(now, packet, answers, obs);
         self.watch(now, obs);
     }
 
@@ -224,6 +230,7 @@ impl<S: Source> Sender<S> {
         let transmit = self.next_packet(now);
         if let Some(transmit) = &transmit {
             crate::watch::packet(obs, now, self.subject(), &transmit.packet, true);
+            self.measure_departure(now, &transmit.packet, obs);
         }
         self.watch(now, obs);
         transmit

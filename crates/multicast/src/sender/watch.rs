@@ -1,6 +1,6 @@
 //! Observation of a sender.
 
-use layercast_core::{Cause, Observer, Subject, TraceEvent};
+use layercast_core::{Cause, Observer, QosAction, QosEvent, Subject, TraceEvent};
 
 use super::*;
 use crate::watch;
@@ -37,9 +37,57 @@ impl<S: Source> Sender<S> {
         }
     }
 
+    /// Tells a monitor of a packet that came, and of the round trip if it `answers` a poll.
+    #[inline]
+    pub(super) fn measure_arrival<O: Observer>(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        answers: bool,
+        obs: &mut O,
+    ) {
+        if !obs.measures() {
+            return;
+        }
+        let (measured, subject) = (self.measured, self.subject());
+        let came = (QosAction::Received, false);
+        measured.packet(obs, now, subject, packet, came);
+        if let Body::Report(report) = &packet.body
+            && answers
+            && let Some(round_trip) = self.clock.round_trip(now, report.stamp)
+        {
+            let held = Span::from_us(report.held_us.into());
+            measured.answered(obs, now, subject, round_trip.saturating_sub(held));
+        }
+    }
+
+    /// Tells a monitor of a packet that leaves.
+    #[inline]
+    pub(super) fn measure_departure<O: Observer>(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        obs: &mut O,
+    ) {
+        if !obs.measures() {
+            return;
+        }
+        let again = matches!(&packet.body, Body::Data(data) if data.round > 0);
+        let mut measured = self.measured;
+        let session = (Some(self.session), QosEvent::OUT);
+        measured.opened(obs, now, self.subject(), session);
+        measured.packet(obs, now, self.subject(), packet, (QosAction::Sent, again));
+        self.measured = measured;
+    }
+
     /// Reports the changes since the last call to the observer.
     #[inline]
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if obs.measures() && self.phase == Phase::Closed && self.out.is_empty() {
+            let mut measured = self.measured;
+            measured.over(obs, now, self.subject(), None);
+            self.measured = measured;
+        }
         if !obs.enabled() {
             return;
         }

@@ -1,10 +1,10 @@
 //! A simulated network for tests: a sender, receivers, and faults between them.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use bytes::Bytes;
-use layercast_core::{JsonSeq, Span, Stream, Time};
+use layercast_core::{JsonSeq, Observer, QosEvent, Record, Span, Stream, Subject, Time};
 use layercast_multicast::{
     Aggregator, AggregatorConfig, Peer, Receiver, ReceiverConfig, ReceiverEvent, Sender,
     SenderEvent, Source, Store, To, Transmit,
@@ -33,6 +33,48 @@ pub const PERFECT: Faults = Faults {
     poison: 0.0,
     jitter: Span::ZERO,
 };
+
+/// Events for a monitor of each machine, by its name.
+#[derive(Default)]
+pub struct Told(pub BTreeMap<String, Vec<QosEvent>>);
+
+impl Observer for Told {
+    fn record(&mut self, _: &Record<'_>) {}
+
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn measure(&mut self, subject: Subject<'_>, event: &QosEvent) {
+        let events = self.0.entry(subject.node.to_owned()).or_default();
+        events.push(*event);
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}
+
+/// Records for the one, events for the other.
+struct Both<'a>(&'a mut Option<JsonSeq<Vec<u8>>>, &'a mut Option<Told>);
+
+impl Observer for Both<'_> {
+    fn record(&mut self, record: &Record<'_>) {
+        self.0.record(record);
+    }
+
+    fn enabled(&self) -> bool {
+        self.0.enabled()
+    }
+
+    fn measure(&mut self, subject: Subject<'_>, event: &QosEvent) {
+        self.1.measure(subject, event);
+    }
+
+    fn measures(&self) -> bool {
+        self.1.measures()
+    }
+}
 
 /// A packet in transit: arrival, order number, destination, source, packet.
 type Flying = Reverse<(Time, u64, u32, u32, Item)>;
@@ -83,6 +125,7 @@ pub struct Net<S, T> {
     pub log: Vec<(Time, u32, Transmit)>,
     /// Trace of the machines, if requested.
     pub trace: Option<JsonSeq<Vec<u8>>>,
+    pub told: Option<Told>,
     flying: BinaryHeap<Flying>,
     random: Stream,
     count: u64,
@@ -114,6 +157,7 @@ impl<S: Source, T: Store> Net<S, T> {
             sender_events: Vec::new(),
             log: Vec::new(),
             trace: None,
+            told: None,
             flying: BinaryHeap::new(),
             random: Stream::new(seed, "net"),
             count: 0,
@@ -187,7 +231,8 @@ impl<S: Source, T: Store> Net<S, T> {
             self.deliver(to, from, &packet);
         }
         if self.sender.poll_timeout().is_some_and(|due| due <= at) {
-            self.sender.on_timeout(at, &mut self.trace);
+            self.sender
+                .on_timeout(at, &mut Both(&mut self.trace, &mut self.told));
             self.drain(0);
         }
         for at_number in 0..self.aggregators.len() {
@@ -195,7 +240,7 @@ impl<S: Source, T: Store> Net<S, T> {
                 continue;
             };
             if aggregator.poll_timeout().is_some_and(|due| due <= at) {
-                aggregator.on_timeout(at, &mut self.trace);
+                aggregator.on_timeout(at, &mut Both(&mut self.trace, &mut self.told));
                 self.drain(FIRST_AGGREGATOR + at_number as u32);
             }
         }
@@ -204,7 +249,7 @@ impl<S: Source, T: Store> Net<S, T> {
                 continue;
             };
             if receiver.poll_timeout().is_some_and(|due| due <= at) {
-                receiver.on_timeout(at, &mut self.trace);
+                receiver.on_timeout(at, &mut Both(&mut self.trace, &mut self.told));
                 self.drain(number as u32 + 1);
             }
         }
@@ -213,17 +258,30 @@ impl<S: Source, T: Store> Net<S, T> {
     fn deliver(&mut self, to: u32, from: u32, packet: &Packet) {
         if let Some(at) = to.checked_sub(FIRST_AGGREGATOR) {
             if let Some(aggregator) = &mut self.aggregators[at as usize] {
-                aggregator.handle(self.now, Peer(from), packet, &mut self.trace);
+                aggregator.handle(
+                    self.now,
+                    Peer(from),
+                    packet,
+                    &mut Both(&mut self.trace, &mut self.told),
+                );
             }
             return self.drain(to);
         }
         match to.checked_sub(1) {
-            None => self
-                .sender
-                .handle(self.now, Peer(from), packet, &mut self.trace),
+            None => self.sender.handle(
+                self.now,
+                Peer(from),
+                packet,
+                &mut Both(&mut self.trace, &mut self.told),
+            ),
             Some(number) => {
                 if let Some(receiver) = &mut self.receivers[number as usize] {
-                    receiver.handle(self.now, Peer(from), packet, &mut self.trace);
+                    receiver.handle(
+                        self.now,
+                        Peer(from),
+                        packet,
+                        &mut Both(&mut self.trace, &mut self.told),
+                    );
                 }
             }
         }
@@ -234,7 +292,8 @@ impl<S: Source, T: Store> Net<S, T> {
     pub fn drain(&mut self, node: u32) {
         if let Some(at) = node.checked_sub(FIRST_AGGREGATOR) {
             while let Some(aggregator) = &mut self.aggregators[at as usize]
-                && let Some(transmit) = aggregator.poll_transmit(self.now, &mut self.trace)
+                && let Some(transmit) =
+                    aggregator.poll_transmit(self.now, &mut Both(&mut self.trace, &mut self.told))
             {
                 self.send(node, transmit);
             }
@@ -242,7 +301,10 @@ impl<S: Source, T: Store> Net<S, T> {
         }
         match node.checked_sub(1) {
             None => {
-                while let Some(transmit) = self.sender.poll_transmit(self.now, &mut self.trace) {
+                while let Some(transmit) = self
+                    .sender
+                    .poll_transmit(self.now, &mut Both(&mut self.trace, &mut self.told))
+                {
                     self.send(0, transmit);
                 }
                 while let Some(event) = self.sender.poll_event() {
@@ -252,7 +314,9 @@ impl<S: Source, T: Store> Net<S, T> {
             Some(number) => {
                 let number = number as usize;
                 while let Some(receiver) = &mut self.receivers[number] {
-                    let Some(transmit) = receiver.poll_transmit(self.now, &mut self.trace) else {
+                    let Some(transmit) = receiver
+                        .poll_transmit(self.now, &mut Both(&mut self.trace, &mut self.told))
+                    else {
                         break;
                     };
                     self.send(node, transmit);

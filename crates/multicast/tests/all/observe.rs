@@ -1,10 +1,10 @@
 //! Observers get what happened, and do not change the behaviour.
 
-use layercast_core::{JsonSeq, Rate};
+use layercast_core::{JsonSeq, QosAction, QosEvent, Rate};
 use layercast_multicast::{Members, Outcome, Sender, SenderConfig, Virtual, VirtualStore};
 use serde_json::Value;
 
-use crate::net::{Faults, Net, PERFECT};
+use crate::net::{Faults, Net, PERFECT, Told};
 use crate::object::listed;
 
 const RECEIVERS: u32 = 6;
@@ -123,4 +123,45 @@ fn observation_changes_nothing() {
             .deliveries()
             .all(|it| it.outcome == Outcome::Delivered)
     );
+}
+
+#[test]
+fn a_monitor_hears_of_the_session_its_packets_losses_and_round_trips() {
+    let mut net = net(false);
+    net.told = Some(Told::default());
+    net.start();
+    net.run();
+    let told = net.told.take().unwrap().0;
+    let of = |node: &str, action: QosAction| {
+        let events = told[node].iter();
+        events.filter(move |it| it.action == action as u8)
+    };
+    for node in ["sender", "r0", "r5"] {
+        let events = &told[node];
+        let (first, last) = (events[0], events[events.len() - 1]);
+        assert_eq!((first.action, first.aux), (QosAction::Open as u8, 6));
+        assert_eq!(last.action, QosAction::Close as u8, "{node}");
+        assert!(events.iter().all(|it| it.conn == 7));
+        let ends = [QosAction::Open, QosAction::Close].map(|it| of(node, it).count());
+        assert_eq!(ends, [1, 1], "{node}");
+    }
+    let user = |node, action| -> u64 {
+        let new = of(node, action).filter(|it| it.flags & QosEvent::AGAIN == 0);
+        new.map(|it| u64::from(it.aux) / 8).sum()
+    };
+    // Repairs are no new data, and neither are parities.
+    let stats = *net.sender.stats();
+    assert!(stats.parities + stats.again > 0);
+    let octets = user("sender", QosAction::Sent);
+    assert!(octets > 0 && octets <= stats.octets, "{octets}");
+    assert!(octets < stats.octets, "some were repairs");
+    for node in ["r0", "r5"] {
+        assert!(user(node, QosAction::Received) <= octets, "{node}");
+    }
+    let lost: u32 = of("r0", QosAction::Dropped).map(|it| it.aux).sum();
+    let share = f64::from(lost) / stats.data as f64;
+    assert!((0.03..0.2).contains(&share), "{lost} of {}", stats.data);
+    let answers: Vec<u64> = of("sender", QosAction::ProbeEnd).map(|it| it.a).collect();
+    assert!(answers.len() >= RECEIVERS as usize, "{answers:?}");
+    assert!(answers.iter().all(|ns| *ns < 1_000_000_000), "{answers:?}");
 }
