@@ -180,8 +180,28 @@ def u4(context: Context) -> Report:
             )
         )
     rows += delays(found, queues)
+    rows.append(display(found))
     rows.append(unchanged(found["same"]))
     return Report("user-to-user-qos/u4", U4, rows)
+
+
+def display(found: dict[str, Any]) -> Row:
+    """What the panel of the paper shows of a host: figure 6 is an example, without a setting of its own."""
+    ends = connections(found, "left")
+    shown = [
+        side["compared"][number] is not None
+        for end in ends
+        for side in end["directions"]
+        for number in range(len(side["compared"]))
+    ]
+    return Row(
+        "Q6: what the display shows of a host",
+        "2 connection endpoints, values of both directions (figure 6)",
+        f"{len(ends)} connection endpoints, {sum(shown)} of {len(shown)} values known",
+        "2 endpoints",
+        judge(len(ends) == 2),
+        "an example of the paper: its bandwidth, 10 Mbit/s, is that of the link here",
+    )
 
 
 def delays(found: dict[str, Any], queues: dict[str, Any]) -> list[Row]:
