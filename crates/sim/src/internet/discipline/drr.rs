@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::keyed::Keyed;
 use super::{DropCause, Item, Port, QueueDiscipline, Setup};
 
 /// What deficit round robin does.
@@ -44,9 +45,8 @@ pub struct Drr {
     buckets: usize,
     salt: u64,
     quantum: u64,
-    /// For each bucket or host the queue that has it, once there was one.
-    of_keys: Vec<u32>,
-    queues: Vec<Turns>,
+    /// By bucket or host.
+    queues: Keyed<Turns>,
     /// Queues with packets, in the order of their turns.
     active: VecDeque<u32>,
 }
@@ -59,8 +59,6 @@ struct Turns {
     deficit: u64,
 }
 
-const NONE: u32 = u32::MAX;
-
 impl Drr {
     /// For a link.
     pub fn new(config: DrrConfig, setup: &Setup) -> Drr {
@@ -69,8 +67,7 @@ impl Drr {
             buckets: usize::from(config.flows.max(1)),
             salt: setup.salt,
             quantum: config.quantum.unwrap_or(setup.mtu).max(1).into(),
-            of_keys: Vec::new(),
-            queues: Vec::new(),
+            queues: Keyed::new(),
             active: VecDeque::new(),
         }
     }
@@ -82,24 +79,16 @@ impl Drr {
             Share::Source => item.source() as usize,
             Share::Destination => item.destination() as usize,
         };
-        if self.of_keys.len() <= key {
-            self.of_keys.resize(key + 1, NONE);
-        }
-        let place = &mut self.of_keys[key];
-        if *place == NONE {
-            *place = self.queues.len() as u32;
-            self.queues.push(Turns::default());
-        }
-        *place
+        self.queues.place(key, Turns::default)
     }
 
     /// The packet that came last to the longest queue, in bytes, goes.
     fn make_room(&mut self, port: &mut Port<'_>) -> bool {
-        let bytes = |it: &usize| self.queues[self.active[*it] as usize].bytes;
+        let bytes = |it: &usize| self.queues.all[self.active[*it] as usize].bytes;
         let Some(nth) = (0..self.active.len()).max_by_key(bytes) else {
             return false;
         };
-        let queue = &mut self.queues[self.active[nth] as usize];
+        let queue = self.queues.at(self.active[nth]);
         let Some(item) = queue.items.pop_back() else {
             return false;
         };
@@ -116,7 +105,7 @@ impl Drr {
 impl QueueDiscipline for Drr {
     fn enqueue(&mut self, item: Item, port: &mut Port<'_>) {
         let place = self.queue_of(&item);
-        let queue = &mut self.queues[place as usize];
+        let queue = self.queues.at(place);
         if queue.items.is_empty() {
             queue.deficit = self.quantum;
             self.active.push_back(place);
@@ -129,7 +118,7 @@ impl QueueDiscipline for Drr {
     fn dequeue(&mut self, _: &mut Port<'_>) -> Option<Item> {
         loop {
             let place = *self.active.front()?;
-            let queue = &mut self.queues[place as usize];
+            let queue = self.queues.at(place);
             let bytes = queue.items.front().map_or(0, |it| u64::from(it.bytes()));
             if bytes > queue.deficit {
                 queue.deficit += self.quantum;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{Span, Time};
 
+use super::updates::Updates;
 use super::{DropCause, Ecn, Item, Port, QueueDiscipline, Setup};
 
 /// What DualPI2 aims at.
@@ -42,8 +43,8 @@ impl Default for DualPi2Config {
 pub struct DualPi2 {
     config: DualPi2Config,
     mtu: u64,
-    /// Time between updates of the base probability, and its gains, a second.
-    update: Span,
+    /// Updates of the base probability, and its gains, a second.
+    updates: Updates,
     alpha: f64,
     beta: f64,
     low: Lane,
@@ -51,7 +52,6 @@ pub struct DualPi2 {
     /// The base probability, and the delay at the last update.
     base: f64,
     old_delay: Span,
-    next_update: Time,
     /// Bytes by which the low-latency queue is ahead of its share, times a hundred.
     ahead: i64,
 }
@@ -97,33 +97,28 @@ impl DualPi2 {
         DualPi2 {
             config,
             mtu: setup.mtu.into(),
-            update,
+            updates: Updates::new(update),
             alpha: 0.1 * update.as_secs_f64() / (rtt_max * rtt_max),
             beta: 0.3 / rtt_max,
             low: Lane::default(),
             classic: Lane::default(),
             base: 0.0,
             old_delay: Span::ZERO,
-            next_update: Time::ZERO.saturating_add(update),
             ahead: 0,
         }
     }
 
     /// Computes what is due since the last packet. The queues were the same meanwhile.
     fn catch_up(&mut self, now: Time) {
-        while self.next_update <= now {
-            let is_empty = self.low.items.is_empty() && self.classic.items.is_empty();
-            if is_empty && self.base == 0.0 && self.old_delay == Span::ZERO {
-                // Another update changes nothing.
-                let missed = now.since(self.next_update).as_ps() / self.update.as_ps();
-                self.next_update = self
-                    .next_update
-                    .saturating_add(self.update.times(missed + 1));
-                return;
-            }
-            self.update(self.next_update);
-            self.next_update = self.next_update.saturating_add(self.update);
+        while let Some(at) = self.updates.due(now, self.is_at_rest()) {
+            self.update(at);
         }
+    }
+
+    /// Another update changes nothing.
+    fn is_at_rest(&self) -> bool {
+        let is_empty = self.low.items.is_empty() && self.classic.items.is_empty();
+        is_empty && self.base == 0.0 && self.old_delay == Span::ZERO
     }
 
     /// RFC 9332, figure 5: proportional and integral to the longer of both delays.
@@ -333,7 +328,7 @@ mod tests {
         let later = Time::ZERO + Span::from_secs(8_000_000);
         queue.catch_up(later);
         assert_eq!((queue.base, queue.old_delay), (0.0, Span::ZERO));
-        assert!(queue.next_update > later);
+        assert!(queue.updates.next > later);
     }
 
     /// RFC 9332 2.1: one base probability, its double for marks of low latency, its square for classic packets.

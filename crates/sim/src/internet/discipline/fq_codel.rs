@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::codel::{Backlog, State};
+use super::keyed::Keyed;
 use super::{CoDelConfig, DropCause, Item, Port, QueueDiscipline, Setup};
 
 /// What FQ-CoDel does.
@@ -29,7 +30,6 @@ impl Default for FqCoDelConfig {
 
 /// Most packets that are dropped together where there is no room (RFC 8290 4.1).
 const MOST_DROPPED: usize = 64;
-const NONE: u32 = u32::MAX;
 
 /// Deficit round robin over queues with CoDel, in which queues that were empty go first.
 #[derive(Debug)]
@@ -37,9 +37,8 @@ pub struct FqCoDel {
     config: FqCoDelConfig,
     setup: Setup,
     quantum: i64,
-    /// For each hash the queue that has it, once there was one.
-    of_hashes: Vec<u32>,
-    queues: Vec<FlowQueue>,
+    /// By hash.
+    queues: Keyed<FlowQueue>,
     /// Queues that have not had their first turn, and all others with packets.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -74,8 +73,7 @@ impl FqCoDel {
             config,
             setup: *setup,
             quantum: config.quantum.unwrap_or(setup.mtu).into(),
-            of_hashes: vec![NONE; usize::from(config.flows.max(1))],
-            queues: Vec::new(),
+            queues: Keyed::new(),
             new: VecDeque::new(),
             old: VecDeque::new(),
         }
@@ -83,23 +81,19 @@ impl FqCoDel {
 
     /// The queue of a packet.
     fn queue_of(&mut self, item: &Item) -> u32 {
-        let hash = item.bucket(self.setup.salt, self.of_hashes.len());
-        let place = &mut self.of_hashes[hash];
-        if *place == NONE {
-            *place = self.queues.len() as u32;
-            self.queues.push(FlowQueue {
-                packets: Waiting::default(),
-                state: State::new(self.config.codel, self.setup.mtu),
-                credit: 0,
-                is_listed: false,
-            });
-        }
-        *place
+        let (config, mtu) = (&self.config, self.setup.mtu);
+        let hash = item.bucket(self.setup.salt, config.flows.max(1).into());
+        self.queues.place(hash, || FlowQueue {
+            packets: Waiting::default(),
+            state: State::new(config.codel, mtu),
+            credit: 0,
+            is_listed: false,
+        })
     }
 
     /// Half of the packets of the longest queue, in bytes, go from its head.
     fn make_room(&mut self, port: &mut Port<'_>) {
-        let longest = self.queues.iter_mut().max_by_key(|it| it.packets.bytes);
+        let longest = self.queues.all.iter_mut().max_by_key(|it| it.packets.bytes);
         let Some(queue) = longest else {
             return;
         };
@@ -115,7 +109,7 @@ impl FqCoDel {
 impl QueueDiscipline for FqCoDel {
     fn enqueue(&mut self, item: Item, port: &mut Port<'_>) {
         let place = self.queue_of(&item);
-        let queue = &mut self.queues[place as usize];
+        let queue = self.queues.at(place);
         queue.packets.bytes += u64::from(item.bytes());
         queue.packets.items.push_back(item);
         if !queue.is_listed {
@@ -133,7 +127,7 @@ impl QueueDiscipline for FqCoDel {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
             let place = *list.front()?;
-            let queue = &mut self.queues[place as usize];
+            let queue = self.queues.at(place);
             if queue.credit <= 0 {
                 queue.credit += self.quantum;
                 list.pop_front();

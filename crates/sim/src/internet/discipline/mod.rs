@@ -65,11 +65,13 @@ mod drr;
 mod dscp;
 mod dual_pi2;
 mod fq_codel;
+mod keyed;
 mod pie;
 mod port;
 mod priority;
 #[cfg(test)]
 mod tests;
+mod updates;
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Time};
 
+use super::updates::Updates;
 use super::{DropCause, Item, Port, QueueDiscipline, Setup};
 
 /// What PIE aims at.
@@ -49,7 +50,7 @@ pub struct Pie {
     probability: f64,
     old_delay: Span,
     burst_left: Span,
-    next_update: Time,
+    updates: Updates,
 }
 
 impl Pie {
@@ -64,7 +65,7 @@ impl Pie {
             probability: 0.0,
             old_delay: Span::ZERO,
             burst_left: config.burst,
-            next_update: Time::ZERO.saturating_add(config.update),
+            updates: Updates::new(config.update),
         }
     }
 
@@ -79,16 +80,8 @@ impl Pie {
 
     /// Computes what is due since the last packet. The queue was the same meanwhile.
     fn catch_up(&mut self, now: Time) {
-        while self.next_update <= now {
-            if self.is_at_rest() {
-                self.next_update = now.next_multiple_of(self.config.update);
-                if self.next_update == now {
-                    self.next_update = now.saturating_add(self.config.update);
-                }
-                return;
-            }
+        while self.updates.due(now, self.is_at_rest()).is_some() {
             self.update();
-            self.next_update = self.next_update.saturating_add(self.config.update);
         }
     }
 
@@ -225,14 +218,14 @@ mod tests {
             let at = |ms| Time::ZERO + Span::from_ms(ms);
             (0..=7_501).for_each(|ms| often.catch_up(at(ms)));
             once.catch_up(at(7_501));
-            let state = |it: &Pie| (it.probability, it.old_delay, it.burst_left, it.next_update);
+            let state = |it: &Pie| (it.probability, it.old_delay, it.burst_left, it.updates);
             assert_eq!(state(&often), state(&once));
-            assert_eq!(once.next_update, at(7_515));
+            assert_eq!(once.updates.next, at(7_515));
         }
         let mut idle = pie(0);
         idle.catch_up(Time::ZERO + Span::from_secs(8_000_000));
         assert_eq!(
-            idle.next_update,
+            idle.updates.next,
             Time::ZERO + Span::from_secs(8_000_000) + Span::from_ms(10)
         );
     }
