@@ -288,7 +288,9 @@ class Types:
                 schema |= {"minItems": int(count), "maxItems": int(count)}
             return schema
         name, _, inside = rust.partition("<")
-        name = name.split("::")[-1]
+        crate, name = name.split("::")[0], name.split("::")[-1]
+        if crate.startswith("layercast_"):
+            file = crate.removeprefix("layercast_").replace("_", "-") + "/src/lib.rs"
         arguments = [part for part in split(inside[:-1]) if not part.startswith("'")] if inside else []
         if name in ("Box", "Arc", "Rc", "Cow"):
             return self.of(arguments[0], file, bound)

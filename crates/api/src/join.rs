@@ -332,7 +332,8 @@ impl Sorter {
             | JoinEvent::GaveUp { .. }
             | JoinEvent::Unexplained { .. }
             | JoinEvent::Zone(_)
-            | JoinEvent::Second(_) => return,
+            | JoinEvent::Second(_)
+            | JoinEvent::Counted(_) => return,
         };
         self.upcalls.push(signal);
     }

@@ -16,7 +16,7 @@ use layercast_net::{
     Progress, Remote, StreamOut, await_flows, run_join, sink_protection,
 };
 use layercast_protect::{Claims, JoinUrl};
-use layercast_wire::{Carriage, FlowInfo};
+use layercast_wire::{Carriage, FlowInfo, Silence};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -761,6 +761,10 @@ fn tell(reporter: &Reporter, t_s: f64, joined: bool, event: &JoinEvent) -> Outco
                 moving(progress, joined)
             });
         }
+        JoinEvent::Counted(counters) => {
+            reporter.metrics().counted(counters);
+            return Ok(());
+        }
         JoinEvent::Connected {
             upstream,
             protected,
@@ -838,6 +842,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         late: progress.late.total(),
         link_repair: progress.link_repair,
         outage_ms: progress.outage_ms,
+        silence: progress.silence,
         source_clock: progress.source_clock,
         quality: progress.quality,
     }
@@ -853,15 +858,26 @@ fn moving(progress: &Progress, joined: bool) -> String {
         Some(delay) => delay.total(),
         None => progress.delay,
     };
+    let silent = progress.silence.map(|it| format!("  {}", silence(&it)));
     format!(
-        "{:8.0} s  {}  {}  delay {:.0} ms  late {late}  lost {}/{}/{}",
+        "{:8.0} s  {}  {}  delay {:.0} ms  late {late}  lost {}/{}/{}{}",
         progress.t,
         progress.level,
         progress.rate,
         delay.as_ms_f64(),
         progress.lost.base,
         progress.lost.e1,
-        progress.lost.e2
+        progress.lost.e2,
+        silent.unwrap_or_default()
+    )
+}
+
+/// That no packet comes, and what is missing.
+pub fn silence(silence: &Silence) -> String {
+    format!(
+        "no packet for {:.0} s, {} overdue",
+        silence.ms as f64 / 1e3,
+        count(silence.overdue.total(), "frame")
     )
 }
 

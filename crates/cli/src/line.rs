@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use layercast_core::{EndToEnd, PerLayer, Quality, Span};
 use layercast_link::PathStats;
 use layercast_net::{FecTunnelStats, LinkRepairStats};
-use layercast_wire::SourceClockReport;
+use layercast_wire::{Silence, SourceClockReport};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -105,6 +105,9 @@ pub struct ReceiverStatus {
     /// Time without a picture that can be decoded, since the start, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
+    /// That no packet of the flow comes, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence: Option<Silence>,
     /// What is known of the clock of the source, if it is another one; then `delay_ms` and `path` are true one-way delays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_clock: Option<SourceClockReport>,

@@ -514,6 +514,7 @@ pub mod tests {
             delay: Span::ZERO,
             longest: 0,
             end_to_end: None,
+            silence: None,
             highest: None,
             frames: PerLayer {
                 base: frames,

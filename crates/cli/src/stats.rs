@@ -1,14 +1,18 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
+use std::collections::BTreeMap;
 use std::io::stdout;
 
 use layercast_core::{
     Answered, Contract, FlowId, Level, Media, Parameter, PerLayer, Quality, Rate, Zone,
 };
 use layercast_media::{TOO_SLOW, advice};
-use layercast_net::{Loss, Remote, XtpPlace, get_node_stats, is_source_late, list_flows};
+use layercast_net::{
+    Loss, NodeStats, Remote, XtpPlace, get_node_stats, is_source_late, list_flows,
+};
 use layercast_wire::{
-    ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats, NodeReport,
+    ClockReport, FlowInfo, Limit, LinkReport, MemberReport, MemberStats, NodeReport, PartKind,
+    PartReport,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +21,7 @@ use crate::address;
 use crate::args;
 use crate::below::one_rate;
 use crate::failure::{Failure, Outcome};
+use crate::join::silence;
 use crate::live;
 use crate::node::runtime;
 use crate::output::{Table, count as count_of, print, print_json, terminal_width};
@@ -33,13 +38,19 @@ pub fn run(args: &args::Stats) -> Outcome {
     // A URL in a file may have to be waited for.
     signals::exit_on_first()?;
     let url = address::parse(&args.address)?;
-    let (flows, members, links, counted) = runtime()?.block_on(async {
+    let (flows, said) = runtime()?.block_on(async {
         let node = address::resolve(&url, args.ca.as_deref()).await?;
         ask(node).await
     })?;
     if args.json {
-        return print_json(&node_flows(&flows, &members, &links, counted.as_ref()));
+        return print_json(&node_flows(&flows, &said));
     }
+    let NodeStats {
+        members,
+        links,
+        node,
+        ..
+    } = said;
     let width = terminal_width(stdout());
     print(&flow_table(&flows, width))?;
     if !members.is_empty() {
@@ -53,36 +64,28 @@ pub fn run(args: &args::Stats) -> Outcome {
         print(&format!("\n{}", link_table(&links).fit(width)))?;
         print(&crowd_notes(&links))?;
     }
-    print(&counted.as_ref().map(node_notes).unwrap_or_default())?;
+    print(&node.as_ref().map(node_notes).unwrap_or_default())?;
     print(&flow_notes(&flows))
 }
 
-/// What a node says: its flows, their members, its links, and what it counted itself.
-type Said = (
-    Vec<FlowInfo>,
-    Vec<MemberStats>,
-    Vec<LinkReport>,
-    Option<NodeReport>,
-);
-
-async fn ask(node: Remote) -> Result<Said, Failure> {
+/// The flows of a node, and what it says of itself.
+async fn ask(node: Remote) -> Result<(Vec<FlowInfo>, NodeStats), Failure> {
     let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
-    let (members, links, counted) = get_node_stats(node, None).await.map_err(Failure::net)?;
-    Ok((flows, members, links, counted))
+    let said = get_node_stats(node, None).await.map_err(Failure::net)?;
+    Ok((flows, said))
 }
 
 /// What `layercast stats --json` prints of a node.
 pub async fn of_node(node: Remote) -> Result<Value, Failure> {
-    let (flows, members, links, counted) = ask(node).await?;
-    serde_json::to_value(node_flows(&flows, &members, &links, counted.as_ref()))
-        .map_err(Failure::new)
+    let (flows, said) = ask(node).await?;
+    serde_json::to_value(node_flows(&flows, &said)).map_err(Failure::new)
 }
 
 /// Runs `join --list`.
 pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(Failure::net)?;
     match json {
-        true => print_json(&node_flows(&flows, &[], &[], None)),
+        true => print_json(&node_flows(&flows, &NodeStats::default())),
         false => {
             let table = flow_table(&flows, terminal_width(stdout()));
             print(&format!("{table}{}", flow_notes(&flows)))
@@ -98,7 +101,55 @@ struct NodeFlows<'a> {
     /// Links with repair of lost packets; empty with `join --list`.
     links: &'a [LinkReport],
     /// What the node counted since it started; `null` with `join --list`, and of a node of an older version.
-    node: Option<&'a NodeReport>,
+    node: Option<NodeCounted<'a>>,
+}
+
+/// What a node counted since it started.
+#[derive(Serialize)]
+pub struct NodeCounted<'a> {
+    /// As a whole.
+    #[serde(flatten)]
+    whole: &'a NodeReport,
+    /// The queues of its ports, by neighbour.
+    // JSON: BTreeMap<String, layercast_link::PortStats>
+    ports: Counters<'a>,
+    /// Filters, by `FLOW/NEIGHBOUR`.
+    // JSON: BTreeMap<String, layercast_mets::FilterStats>
+    filters: Counters<'a>,
+    /// Ports that admit base layers by measurement, by neighbour.
+    // JSON: BTreeMap<String, layercast_link::MeasuredStats>
+    admission: Counters<'a>,
+    /// Sources of flows that start here, by flow.
+    // JSON: BTreeMap<String, layercast_mets::SourceStats>
+    sources: Counters<'a>,
+    /// Links with impairments, by neighbour.
+    // JSON: BTreeMap<String, layercast_link::LinkStats>
+    links: Counters<'a>,
+    /// Links on which lost datagrams are repaired, by neighbour.
+    // JSON: BTreeMap<String, layercast_link::LinkRepairStats>
+    repairs: Counters<'a>,
+}
+
+/// The counters of parts of a node, by name, as the node has them.
+type Counters<'a> = BTreeMap<&'a str, &'a Value>;
+
+impl<'a> NodeCounted<'a> {
+    /// What a node says of itself and of its parts.
+    pub fn new(whole: &'a NodeReport, parts: &'a [PartReport]) -> NodeCounted<'a> {
+        let of = |kind| {
+            let parts = parts.iter().filter(|it| it.kind == kind);
+            parts.map(|it| (&*it.name, &it.counters)).collect()
+        };
+        NodeCounted {
+            whole,
+            ports: of(PartKind::Port),
+            filters: of(PartKind::Filter),
+            admission: of(PartKind::Admission),
+            sources: of(PartKind::Source),
+            links: of(PartKind::Link),
+            repairs: of(PartKind::Repair),
+        }
+    }
 }
 
 /// A flow and its members.
@@ -143,12 +194,8 @@ struct MemberEntry<'a> {
     why: String,
 }
 
-fn node_flows<'a>(
-    flows: &'a [FlowInfo],
-    members: &'a [MemberStats],
-    links: &'a [LinkReport],
-    node: Option<&'a NodeReport>,
-) -> NodeFlows<'a> {
+fn node_flows<'a>(flows: &'a [FlowInfo], said: &'a NodeStats) -> NodeFlows<'a> {
+    let (members, links) = (&said.members, &said.links);
     let flows = flows.iter().map(|flow| FlowStats {
         name: &flow.name,
         id: flow.id,
@@ -175,7 +222,10 @@ fn node_flows<'a>(
     NodeFlows {
         flows: flows.collect(),
         links,
-        node,
+        node: said
+            .node
+            .as_ref()
+            .map(|whole| NodeCounted::new(whole, &said.parts)),
     }
 }
 
@@ -474,6 +524,7 @@ fn whys(
         (None, None) => None,
     };
     let all = [
+        report.and_then(silent),
         limited,
         report.and_then(|report| lost(report, on_link)),
         report.and_then(|report| late(report, pace)),
@@ -530,6 +581,14 @@ fn no_room_for_base(member: &MemberStats, flow: &FlowInfo, links: &[LinkReport])
 /// The share `part` of `all` in per cent, if it is worth a word.
 fn share(part: u64, all: u64) -> Option<f64> {
     (part * 1_000 > all * WORTH).then(|| 100.0 * part as f64 / all as f64)
+}
+
+/// That no packet comes to a member.
+fn silent(report: &MemberReport) -> Option<String> {
+    let silence = silence(report.silence.as_ref()?);
+    Some(format!(
+        "{silence}: the source pauses or is gone, or the path is cut"
+    ))
 }
 
 /// That frames of a member are lost, and why; `on_link` are the datagrams that its link to this node lost.
@@ -1152,7 +1211,8 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("note on film"), "{text}");
-        let [camera, film] = &node_flows(&flows, &[], &[], None).flows[..] else {
+        let nothing = NodeStats::default();
+        let [camera, film] = &node_flows(&flows, &nothing).flows[..] else {
             panic!("two flows");
         };
         assert_eq!((camera.media_ms_per_s, camera.advice.len()), (Some(851), 2));

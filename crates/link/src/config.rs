@@ -96,9 +96,9 @@ impl Default for Discard {
 /// What a port counted; a unit is a cell or a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PortStats {
-    /// Units that entered the queue. A unit is a cell or a datagram.
+    /// Units that came in from the neighbour. A unit is a cell or a datagram.
     pub units_in: u64,
-    /// Bytes that entered the queue, link headers included.
+    /// Bytes of these, link headers included.
     pub bytes_in: u64,
     /// Units sent.
     pub units_out: u64,

@@ -18,7 +18,7 @@ use layercast_monitor::Signal as ZoneSignal;
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_qos::Cause;
 use layercast_repair::Means;
-use layercast_wire::{ChannelStats, FlowInfo, SourceClockReport, UdpStats};
+use layercast_wire::{ChannelStats, FlowInfo, Silence, SourceClockReport, UdpStats};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -338,6 +338,8 @@ pub enum JoinEvent {
     Zone(ZoneSignal),
     /// The figures of the last second.
     Second(Box<Progress>),
+    /// All counters, after those figures.
+    Counted(Box<JoinCounters>),
     /// Whatever else the sink says, frames and the messages of the adapter excepted.
     Sink(SinkEvent),
     /// The flow has been away for [`JoinConfig::patience`]: the host leaves it.
@@ -409,6 +411,8 @@ pub struct Progress {
     pub link_repair: Option<LinkRepairStats>,
     /// Milliseconds without a picture that can be decoded, since the start.
     pub outage_ms: u64,
+    /// That no packet of the flow comes, if that is so.
+    pub silence: Option<Silence>,
     /// GOP starts since the start that came in part only, while the receiver waited for a whole one.
     pub cut_starts: CutStarts,
     /// By how much late frames came after their deadline, since the start.
@@ -425,6 +429,25 @@ pub struct Progress {
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.
     pub output_broken: bool,
+}
+
+/// What a receiver counted so far of what its summary has.
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
+pub struct JoinCounters {
+    /// Counters of the sink.
+    pub sink: SinkStats,
+    /// Counters of the output.
+    pub output: OutputStats,
+    /// Counters of its socket, and of the socket of the group.
+    pub udp: UdpStats,
+    /// Datagrams of the upstream neighbour that do not decode.
+    pub malformed: u64,
+    /// Counters of its session channel.
+    pub channels: ChannelStats,
+    /// Connections to the upstream neighbour since the start.
+    pub connected: u64,
+    /// Lateness of its timers.
+    pub timers: Lateness,
 }
 
 /// The counters of a receiver.

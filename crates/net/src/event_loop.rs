@@ -60,11 +60,12 @@ pub(crate) trait Actor {
     /// This host did not run the loop from `since` until `now`, although a timer was due: what came meanwhile is read from now on.
     fn stopped(&mut self, since: Time, now: Time);
 
-    /// Looks whether this was the last iteration, `stopping` if the user wants it to be.
+    /// Looks whether this was the last iteration, `stopping` if the user wants it to be, with how late the timers ran so far.
     fn end_iteration<O: Observer>(
         &mut self,
         now: Time,
         stopping: bool,
+        timers: &Lateness,
         obs: &mut O,
     ) -> Result<Iteration, NetError>;
 
@@ -166,7 +167,7 @@ pub(crate) async fn run_event_loop<A: Actor, O: Observer>(
             actor.held_up(now, left, obs);
         }
         let stopping = shutdown.is_cancelled();
-        let wake = match actor.end_iteration(now, stopping, obs)? {
+        let wake = match actor.end_iteration(now, stopping, timer.lateness(), obs)? {
             Iteration::Over => return Ok(()),
             Iteration::Next(wake) => wake,
         };
@@ -260,6 +261,7 @@ mod tests {
             &mut self,
             now: Time,
             _: bool,
+            _: &Lateness,
             _: &mut O,
         ) -> Result<Iteration, NetError> {
             self.iterations += 1;

@@ -4,14 +4,14 @@ use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_media::TOO_SLOW;
 use layercast_mets::{ReceiverSummary, SinkStats};
 use layercast_qos::GUARD;
-use layercast_wire::Signal;
+use layercast_wire::{Signal, UdpStats};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, clock_name};
 use crate::command::JoinCommand;
-use crate::config::{JoinConfig, JoinEvent, JoinSummary};
+use crate::config::{JoinConfig, JoinCounters, JoinEvent, JoinSummary};
 use crate::connection::PeerEvent;
 use crate::error::{CallError, NetError};
 use crate::event_loop::{Actor, Inbox, Iteration, run_event_loop};
@@ -258,8 +258,13 @@ impl Actor for Runtime {
         &mut self,
         now: Time,
         stopping: bool,
+        timers: &Lateness,
         obs: &mut O,
     ) -> Result<Iteration, NetError> {
+        if std::mem::take(&mut self.receiver.owes_counters) {
+            let counters = self.counters(timers);
+            self.receiver.tell(JoinEvent::Counted(Box::new(counters)));
+        }
         let start = self.limits.start.filter(|_| !self.receiver.found());
         if let Some((_, within)) = start.filter(|(by, _)| *by <= now && !stopping) {
             return Err(self.never_came(within));
@@ -530,14 +535,25 @@ impl Runtime {
         })
     }
 
+    /// What it counted so far.
+    fn counters(&self, timers: &Lateness) -> JoinCounters {
+        let receiver = &self.receiver;
+        JoinCounters {
+            sink: receiver.stats(),
+            output: receiver.out.stats(),
+            udp: moved(&self.udp, self.group.as_ref()),
+            malformed: receiver.malformed,
+            channels: self.peers.stats(),
+            connected: receiver.connected,
+            timers: *timers,
+        }
+    }
+
     async fn finish(mut self, queue: mpsc::Receiver<PeerEvent>, timers: Lateness) -> JoinSummary {
         self.receiver.flush(&mut self.udp);
         self.receiver.hang_up();
         let channels = self.peers.close(queue).await;
-        let mut udp = self.udp.stats();
-        if let Some(group) = &self.group {
-            udp.add(&group.stats());
-        }
+        let udp = moved(&self.udp, self.group.as_ref());
         let receiver = self.receiver;
         let sink = receiver.stats();
         let link_repair = receiver.repair_stats();
@@ -628,6 +644,15 @@ fn why_nothing_played(stats: &SinkStats, playout: Option<Span>, sync: bool) -> O
             format!("the flow was joined, but no frame came whole ({lost} base-layer frames are lost): {cause}")
         }),
     }
+}
+
+/// What the socket of a receiver and that of its group moved.
+fn moved(udp: &Udp, group: Option<&Udp>) -> UdpStats {
+    let mut all = udp.stats();
+    if let Some(group) = group {
+        all.add(&group.stats());
+    }
+    all
 }
 
 async fn readable(socket: Option<&Udp>) {

@@ -51,6 +51,7 @@ mod outbox;
 mod output;
 mod outward;
 mod partial_order;
+mod parts;
 mod peer;
 mod places;
 mod ports;
@@ -84,8 +85,8 @@ pub use channel::{
 pub use clock::{Clock, clock_name, flow_epoch, monotonic_ns, wall_clock};
 pub use command::{FlowState, JoinCommand, NodeCommand};
 pub use config::{
-    Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,
-    NodeEvent, NodeSummary, Progress,
+    Connect, GroupPort, JoinConfig, JoinCounters, JoinEvent, JoinSummary, LocalSource, Neighbour,
+    NodeConfig, NodeEvent, NodeSummary, Progress,
 };
 pub use error::{CallError, NetError};
 pub use file_out::{check_output, lock_output, open_fifo};
@@ -122,7 +123,7 @@ pub use partial_order::{
 };
 pub use places::{MAX_PER_CERTIFICATE, NoPlace, Place, Places};
 pub use protection::{sink_protection, source_protection};
-pub use query::{await_flows, get_node_stats, get_stats, list_flows};
+pub use query::{NodeStats, await_flows, get_node_stats, get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
 pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};

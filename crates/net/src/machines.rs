@@ -15,7 +15,7 @@ use layercast_mets::{Source, SourceEvent};
 use layercast_mets::{Station, StationConfig, StationEvent, StationInput, StationTransmit};
 use layercast_protect::{OpenError, WallClock};
 use layercast_repair::Needs;
-use layercast_wire::{ChannelStats, NodeReport, UdpStats, decode_datagram};
+use layercast_wire::{ChannelStats, UdpStats, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
@@ -448,15 +448,9 @@ impl Machines {
         to: PeerId,
         (udp, channels, timers): (UdpStats, ChannelStats, &Lateness),
     ) {
-        let switch = self.station.switch().map(|switch| switch.stats().report());
-        let node = NodeReport {
-            udp,
-            malformed: self.malformed(),
-            channels,
-            timers: timers.report(),
-            switch: switch.unwrap_or_default(),
-        };
-        self.ports.report_links(now, to, node);
+        let counted = self.summary(String::new(), udp, channels, *timers);
+        self.ports
+            .report_links(now, to, counted.report(), counted.parts());
     }
 
     fn malformed(&self) -> u64 {

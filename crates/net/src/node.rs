@@ -312,6 +312,7 @@ impl Actor for Runtime {
         &mut self,
         now: Time,
         stopping: bool,
+        _: &Lateness,
         obs: &mut O,
     ) -> Result<Iteration, NetError> {
         if self.stop_at.is_none() && stopping {

@@ -304,17 +304,29 @@ impl FrameOut {
         self.dropped
     }
 
-    /// Ends the stream so that what was written is whole, and says what was written.
-    pub async fn finish(self) -> OutputStats {
-        let FrameOut {
-            offered, dropped, ..
-        } = self;
-        let Taker::Writer(frames, stats, ended, written) = self.taker else {
+    /// What became of the frames so far.
+    pub fn stats(&self) -> OutputStats {
+        let dropped = self.dropped;
+        let Taker::Writer(_, _, _, written) = &self.taker else {
             return OutputStats {
-                frames: offered - dropped,
+                frames: self.offered - dropped,
                 dropped,
                 ..OutputStats::default()
             };
+        };
+        let written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        OutputStats {
+            dropped,
+            ..written.clone()
+        }
+    }
+
+    /// Ends the stream so that what was written is whole, and says what was written.
+    pub async fn finish(self) -> OutputStats {
+        let counted = self.stats();
+        let offered = self.offered;
+        let Taker::Writer(frames, stats, ended, written) = self.taker else {
+            return counted;
         };
         drop(frames);
         drop(ended);

@@ -11,7 +11,7 @@ use layercast_link::{
 use layercast_mets::switch::PortConfig;
 use layercast_protect::{Fingerprint, LinkKey};
 use layercast_repair::{Means, Needs, Trunks};
-use layercast_wire::{Carriage, ClockReading, LinkReport, NodeReport, Secret, Signal};
+use layercast_wire::{Carriage, ClockReading, LinkReport, NodeReport, PartReport, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
 use crate::connection::{PeerId, PeerSender, Proven};
@@ -22,6 +22,8 @@ use slots::MAX_GONE;
 
 /// Links in one message: with the longest name one takes less than 1 KiB of the 64 KiB of a message.
 const LINKS_PER_MESSAGE: usize = 32;
+/// Parts of a node in a message: each has 2 KB at most, and a name.
+const PARTS_PER_MESSAGE: usize = 16;
 
 /// One port of a node.
 pub(crate) struct Port {
@@ -421,8 +423,8 @@ impl Ports {
         compare_paths(now, &mut self.trunks, estimated.into_iter(), obs);
     }
 
-    /// Sends a neighbour the counters of the node, of the links with repair, and of those from which datagrams were dropped here.
-    pub fn report_links(&self, now: Time, to: PeerId, node: NodeReport) {
+    /// Sends a neighbour the counters of the node and its parts, of the links with repair, and of those from which datagrams were dropped here.
+    pub fn report_links(&self, now: Time, to: PeerId, node: NodeReport, parts: Vec<PartReport>) {
         let reports = self.iter().filter_map(|(_, port)| {
             let repair = &port.egress.repair;
             let clock = repair.clock(now, 0).filter(|_| !port.group);
@@ -439,14 +441,25 @@ impl Ports {
             })
         });
         let reports: Vec<LinkReport> = reports.collect();
-        let mut parts = reports.chunks(LINKS_PER_MESSAGE).map(<[_]>::to_vec);
-        let first = Signal::Links {
-            links: parts.next().unwrap_or_default(),
+        let mut messages = vec![Signal::Links {
+            links: Vec::new(),
             node: Some(Box::new(node)),
-        };
-        self.signal_peer(to, first);
-        for links in parts {
-            self.signal_peer(to, Signal::Links { links, node: None });
+            parts: Vec::new(),
+        }];
+        let links = reports.chunks(LINKS_PER_MESSAGE);
+        messages.extend(links.map(|links| Signal::Links {
+            links: links.to_vec(),
+            node: None,
+            parts: Vec::new(),
+        }));
+        let parts = parts.chunks(PARTS_PER_MESSAGE);
+        messages.extend(parts.map(|parts| Signal::Links {
+            links: Vec::new(),
+            node: None,
+            parts: parts.to_vec(),
+        }));
+        for message in messages {
+            self.signal_peer(to, message);
         }
     }
 

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use layercast_core::{FlowId, NodeId};
-use layercast_wire::{Carriage, FlowInfo, LinkReport, MemberStats, NodeReport, Signal};
+use layercast_wire::{Carriage, FlowInfo, LinkReport, MemberStats, NodeReport, PartReport, Signal};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
@@ -95,28 +95,41 @@ pub async fn get_stats(
     remote: impl Into<Remote>,
     flow: Option<FlowId>,
 ) -> Result<Vec<MemberStats>, NetError> {
-    Ok(get_node_stats(remote, flow).await?.0)
+    Ok(get_node_stats(remote, flow).await?.members)
 }
 
-/// Asks the node `remote` for the members of `flow`, or of all flows, for its links with repair, and for what it counted itself,
-/// which nodes of older versions do not say.
+/// What a node says of itself.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct NodeStats {
+    /// The members of its flows.
+    pub members: Vec<MemberStats>,
+    /// Its links with repair, and those of which it dropped datagrams.
+    pub links: Vec<LinkReport>,
+    /// What it counted; `None`: it is of an older version, which does not say.
+    pub node: Option<NodeReport>,
+    /// What it counted of its ports, sources and other parts.
+    pub parts: Vec<PartReport>,
+}
+
+/// Asks the node `remote` for the members of `flow`, or of all flows, for its links with repair, and for what it counted itself.
 ///
 /// # Errors
 /// It cannot be reached, or does not answer.
 pub async fn get_node_stats(
     remote: impl Into<Remote>,
     flow: Option<FlowId>,
-) -> Result<(Vec<MemberStats>, Vec<LinkReport>, Option<NodeReport>), NetError> {
-    let (mut all, mut repaired, mut counted) = (Vec::new(), Vec::new(), None);
+) -> Result<NodeStats, NetError> {
+    let mut said = NodeStats::default();
     ask(
         &remote.into(),
         [Signal::GetStats { flow }, Signal::ListFlows],
         |signal| {
             match signal {
-                Signal::Stats { members } => all.extend(members),
-                Signal::Links { links, node } => {
-                    repaired.extend(links);
-                    counted = counted.or(node.map(|node| *node));
+                Signal::Stats { members } => said.members.extend(members),
+                Signal::Links { links, node, parts } => {
+                    said.links.extend(links);
+                    said.node = said.node.or(node.map(|node| *node));
+                    said.parts.extend(parts);
                 }
                 Signal::Flows { .. } => return true,
                 _ => {}
@@ -125,7 +138,7 @@ pub async fn get_node_stats(
         },
     )
     .await?;
-    Ok((all, repaired, counted))
+    Ok(said)
 }
 
 /// Sends two queries and passes the messages received to `heard`, until it returns that they are complete.

@@ -80,6 +80,8 @@ pub(crate) struct Receiver {
     pub closed: bool,
     pub malformed: u64,
     pub connected: u64,
+    /// A second is over whose counters were not reported.
+    pub owes_counters: bool,
     pub synchronised: bool,
 }
 
@@ -214,6 +216,7 @@ impl Receiver {
             closed: false,
             malformed: 0,
             connected: 0,
+            owes_counters: false,
             synchronised: true,
         })
     }
@@ -583,6 +586,7 @@ impl Receiver {
             repaired: stats.repair.map(|repair| repair.recovered),
             link_repair: self.egress.repair.stats(),
             outage_ms: stats.outage_ms,
+            silence: stats.silence,
             cut_starts: stats.cut_starts,
             late_ms: stats.late_ms,
             source_late_ms: stats.source_late_ms,
@@ -598,6 +602,7 @@ impl Receiver {
         (meter.bytes, meter.delay, meter.highest) = (0, Span::ZERO, None);
         meter.live = Default::default();
         self.tell(JoinEvent::Second(Box::new(progress)));
+        self.owes_counters = true;
     }
 
     /// What the sink received.

@@ -72,7 +72,8 @@ pub use mets::{
     Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket, Sound, Waited,
 };
 pub use node_report::{
-    ChannelStats, NodeReport, RejectedPdus, RejectedSignals, SwitchReport, TimerReport, UdpStats,
+    ChannelStats, NodeReport, PartKind, PartReport, RejectedPdus, RejectedSignals, SwitchReport,
+    TimerReport, UdpStats,
 };
 pub use one_cell::{ONE_CELL, OneCell};
 pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};
@@ -83,7 +84,7 @@ pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
     Agreed, EndToEndMs, FlowEnd, FlowInfo, Limit, LinkReport, MAX_LINE, MAX_NAME, MAX_TEXT, Member,
-    MemberReport, MemberStats, PathReport, Signal, SignalError, Via,
+    MemberReport, MemberStats, PathReport, Signal, SignalError, Silence, Via,
 };
 pub use signal_reader::SignalReader;
 pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};

@@ -1,4 +1,7 @@
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::signal::{MAX_NAME, SignalError, text};
 
 /// What a node counted since it started, beside what it says of its links, flows and members.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -14,6 +17,45 @@ pub struct NodeReport {
     pub timers: TimerReport,
     /// What its switch did, all ports together.
     pub switch: SwitchReport,
+}
+
+/// What a node counted of one of its parts since it started, as its summary has it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PartReport {
+    /// What the part is.
+    pub kind: PartKind,
+    /// Its name.
+    pub name: String,
+    /// Its counters.
+    pub counters: Value,
+}
+
+/// A part of a node that has counters of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// The queue of a port, by neighbour.
+    Port,
+    /// A filter, by `FLOW/NEIGHBOUR`.
+    Filter,
+    /// A port that admits base layers by measurement, by neighbour.
+    Admission,
+    /// The source of a flow, by flow.
+    Source,
+    /// A link with impairments, by neighbour.
+    Link,
+    /// A link on which lost datagrams are repaired, by neighbour.
+    Repair,
+    /// One that only newer versions know.
+    #[serde(other)]
+    Other,
+}
+
+impl PartReport {
+    pub(crate) fn check(&self) -> Result<(), SignalError> {
+        // That of a filter has two names in it.
+        text("name", &self.name, 2 * MAX_NAME + 1)
+    }
 }
 
 /// How late the timers of a node ran.

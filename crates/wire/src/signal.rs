@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use crate::{
     BasePackets, BaseParities, Bounds, Carriage, ClockReading, ClockReport, Downward, Epoch,
-    Identity, MAX_PROOF, Mark, NodeReport, Opaque, Refusal, Secret, SourceClockReport, Upward,
-    changes_direction,
+    Identity, MAX_PROOF, Mark, NodeReport, Opaque, PartReport, Refusal, Secret, SourceClockReport,
+    Upward, changes_direction,
 };
 
 /// Longest line of the session protocol in bytes, newline included.
@@ -273,6 +273,9 @@ pub enum Signal {
         /// What the node counted itself, in the first message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<Box<NodeReport>>,
+        /// What it counted of its ports, sources and other parts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parts: Vec<PartReport>,
     },
     /// What the clock of the source of a flow shows; from the node that sends the flow to the neighbour.
     Clock {
@@ -590,6 +593,20 @@ pub struct MemberReport {
     /// Of a member with a profile in a group with one rate for all; `None`: nothing limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_bps: Option<u64>,
+    /// That no packet of the flow comes, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence: Option<Silence>,
+}
+
+/// A time in which no packet of a flow came to a receiver. It begins to count after 1 s, of a flow with rarer frames after one and a half times
+/// their distance.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Silence {
+    /// Milliseconds since the last packet.
+    pub ms: u64,
+    /// Frames of granted layers whose playout time has passed since then, by the rate of the flow: they are counted as lost once a frame behind them
+    /// comes, unless the source sent none.
+    pub overdue: PerLayer<u64>,
 }
 
 /// Delay of live frames from the arrival of the last byte at the source to the hand-over at the receiver, in
@@ -873,9 +890,12 @@ impl Signal {
             }
             Signal::Flows { flows } => flows.iter().try_for_each(FlowInfo::check),
             Signal::Stats { members } => members.iter().try_for_each(MemberStats::check),
-            Signal::Links { links, .. } => links
-                .iter()
-                .try_for_each(|link| name("neighbour", &link.neighbour)),
+            Signal::Links { links, parts, .. } => {
+                parts.iter().try_for_each(PartReport::check)?;
+                links
+                    .iter()
+                    .try_for_each(|link| name("neighbour", &link.neighbour))
+            }
             Signal::NameInUse { node, name: taken } => {
                 name("node", node)?;
                 name("name", taken)
@@ -951,6 +971,13 @@ impl MemberReport {
             ("packets", Some(packets.expected.max(packets.received))),
             ("marked", Some(self.marked)),
             ("outage_ms", Some(self.outage_ms)),
+            (
+                "silence",
+                self.silence.map(|it| {
+                    it.ms
+                        .max(it.overdue.iter().map(|it| *it.1).max().unwrap_or(0))
+                }),
+            ),
         ] {
             if counters.is_some_and(|it| it > MAX_COUNT) {
                 return Err(SignalError::Count(field));
@@ -1012,7 +1039,7 @@ fn secret(field: &'static str, value: &Secret) -> Result<(), SignalError> {
     name(field, &value.0)
 }
 
-fn text(field: &'static str, value: &str, bound: usize) -> Result<(), SignalError> {
+pub(crate) fn text(field: &'static str, value: &str, bound: usize) -> Result<(), SignalError> {
     let problem = if value.len() > bound {
         "is too long"
     } else if value.chars().any(char::is_control) {

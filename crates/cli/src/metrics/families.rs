@@ -2,6 +2,8 @@
 //!
 //! Names and units are those of the Prometheus conventions: seconds and bytes, never milliseconds and bits.
 
+mod counted;
+
 use super::place::Step::{self, Each, Items, Key, Keys, Text, Unless};
 
 /// A metric.
@@ -98,7 +100,7 @@ const CHANNELS: &[Step] = &[Key("stats"), Key("node"), Key("channels")];
 const TIMERS: &[Step] = &[Key("stats"), Key("node"), Key("timers")];
 const SWITCH: &[Step] = &[Key("stats"), Key("node"), Key("switch")];
 const RECEIVER: &[Step] = &[Key("receiver")];
-const REPAIR: &[Step] = &[Key("receiver"), Key("link_repair"), Key("receiving")];
+const SILENCE: &[Step] = &[Key("silence")];
 const EDGE_SENT: &[Step] = &[Key("edge"), Key("sent")];
 const EDGE_GOT: &[Step] = &[Key("edge"), Key("received")];
 const PATH: &[Step] = &[Key("path"), Keys("direction")];
@@ -192,6 +194,8 @@ pub const GROUPS: &[Group] = &[
             counter("layercast_member_lost_frames", &[FLOW, MEMBER, REPORT, &[Key("lost"), LAYER]], "Frames of granted layers that were lost"),
             counter("layercast_member_late_frames", &[FLOW, MEMBER, REPORT, &[Key("late")]], "Frames that arrived after their playout time"),
             counter("layercast_member_outage_seconds", &[FLOW, MEMBER, REPORT, &[Key("outage_ms")]], "Time without a picture that can be decoded").scaled(MS),
+            gauge("layercast_member_silent_seconds", &[FLOW, MEMBER, REPORT, SILENCE, &[Key("ms")]], "Time since the last packet of the flow came to the member, while none comes").scaled(MS),
+            gauge("layercast_member_overdue_frames", &[FLOW, MEMBER, REPORT, SILENCE, &[Key("overdue"), LAYER]], "Frames whose playout time has passed since that packet, by the rate of the flow"),
             counter("layercast_member_marked_packets", &[FLOW, MEMBER, REPORT, &[Key("marked")]], "Packets or cells with the congestion mark"),
             gauge("layercast_member_delay_p50_seconds", &[FLOW, MEMBER, REPORT, &[Key("delay_ms_p50")]], "Median one-way delay").scaled(MS),
             gauge("layercast_member_delay_p99_seconds", &[FLOW, MEMBER, REPORT, &[Key("delay_ms_p99")]], "99th percentile of the one-way delay").scaled(MS),
@@ -212,16 +216,7 @@ pub const GROUPS: &[Group] = &[
     Group {
         title: "`serve`, `switch`: links to neighbours",
         families: &[
-            counter("layercast_link_sent_datagrams", &[LINK, &[Key("sent"), LAYER]], "Datagrams sent for the first time"),
-            counter("layercast_link_lost_datagrams", &[LINK, &[Key("lost"), LAYER]], "Datagrams sent and lost, repairs included"),
-            counter("layercast_link_repairs", &[LINK, &[Key("repairs"), LAYER]], "Repairs sent"),
-            counter("layercast_link_too_late", &[LINK, &[Key("too_late"), LAYER]], "Losses not repaired because a repair would arrive after the deadline of the frame"),
-            counter("layercast_link_over_grant", &[LINK, &[Key("over_grant"), LAYER]], "Losses not repaired because the rate for repairs was used up"),
-            counter("layercast_link_repaired_datagrams", &[LINK, &[Key("repaired"), LAYER]], "Datagrams of the neighbour that arrived as a repair"),
-            counter("layercast_link_requested_datagrams", &[LINK, &[Key("requested")]], "Datagrams requested from the neighbour"),
-            counter("layercast_link_spurious_repairs", &[LINK, &[Key("spurious")]], "Repairs of the neighbour whose content had arrived, or arrived later"),
             counter("layercast_link_crowded_out_datagrams", &[LINK, &[Key("crowded_out")]], "Datagrams of the neighbour dropped because they came faster than this host processes them"),
-            gauge("layercast_link_round_trip_seconds", &[LINK, &[Key("rtt_us")]], "Smoothed round trip; 0: not known").scaled(US),
             gauge("layercast_link_path_bytes_per_second", &[LINK, &[Key("path"), Key("rate_bps")]], "Estimated rate of the path, of ports with --rate auto; absent until the path has been full").scaled(BITS),
             gauge("layercast_link_path_queue_seconds", &[LINK, &[Key("path"), Key("queue_us")]], "Time that packets wait in queues of the path").scaled(US),
             gauge("layercast_link_path_competes", &[LINK, &[Key("path"), Key("competes")]], "Whether other flows keep a queue on the path"),
@@ -234,6 +229,30 @@ pub const GROUPS: &[Group] = &[
         ],
     },
     Group {
+        title: "`serve`, `switch`: repair on links",
+        families: counted::REPAIRS,
+    },
+    Group {
+        title: "`serve`, `switch`: links with impairments",
+        families: counted::IMPAIRMENTS,
+    },
+    Group {
+        title: "`serve`, `switch`: ports",
+        families: counted::PORTS,
+    },
+    Group {
+        title: "`serve`, `switch`: filters",
+        families: counted::FILTERS,
+    },
+    Group {
+        title: "`serve`, `switch`: ports that admit base layers by measurement",
+        families: counted::ADMISSIONS,
+    },
+    Group {
+        title: "`serve`: sources",
+        families: counted::SOURCES,
+    },
+    Group {
         title: "`join`: the receiver",
         families: &[
             gauge("layercast_receiver_joined", &[RECEIVER, &[Key("joined")]], "Whether the receiver is a member of the flow"),
@@ -242,16 +261,17 @@ pub const GROUPS: &[Group] = &[
             counter("layercast_receiver_frames", &[RECEIVER, &[Key("frames"), LAYER]], "Frames played"),
             counter("layercast_receiver_lost_frames", &[RECEIVER, &[Key("lost"), LAYER]], "Frames of granted layers that were lost"),
             counter("layercast_receiver_outage_frames", &[RECEIVER, &[Key("outage"), LAYER]], "Frames sent while the session channel was down; no part of the lost ones"),
-            counter("layercast_receiver_late_frames", &[RECEIVER, &[Key("late")]], "Frames dropped because they arrived after their deadline"),
+            counter("layercast_receiver_late_frames", &[&[Key("counted"), Key("sink"), Key("late"), LAYER]], "Frames dropped because they arrived after their deadline"),
+            gauge("layercast_receiver_silent_seconds", &[RECEIVER, SILENCE, &[Key("ms")]], "Time since the last packet of the flow, while none comes").scaled(MS),
+            gauge("layercast_receiver_overdue_frames", &[RECEIVER, SILENCE, &[Key("overdue"), LAYER]], "Frames whose playout time has passed since the last packet, by the rate of the flow"),
             counter("layercast_receiver_outage_seconds", &[RECEIVER, &[Key("outage_ms")]], "Time without a picture that can be decoded").scaled(MS),
             gauge("layercast_receiver_delay_seconds", &[RECEIVER, &[Key("delay_ms")]], "Largest delay from emission to arrival in the last second").scaled(MS),
             gauge("layercast_receiver_end_to_end_seconds", &[RECEIVER, &[Key("end_to_end_ms"), Keys("part")]], "Mean delay of the live frames of the last second (mean), and its parts").scaled(MS),
-            counter("layercast_receiver_datagrams", &[REPAIR, &[Key("received")]], "Numbered datagrams received, repairs included"),
-            counter("layercast_receiver_requested_datagrams", &[REPAIR, &[Key("requested")]], "Datagrams reported missing"),
-            counter("layercast_receiver_repaired_datagrams", &[REPAIR, &[Key("repaired"), LAYER]], "Datagrams that arrived in spite of their loss"),
-            counter("layercast_receiver_given_up_datagrams", &[REPAIR, &[Key("given_up")]], "Datagrams given up: neither they nor a repair arrived in time"),
             gauge("layercast_receiver_source_clock_ahead_seconds", &[RECEIVER, &[Key("source_clock"), Key("ahead_us")]], "By how much the clock of the source is ahead").scaled(US),
+            gauge("layercast_receiver_source_clock_drift_ratio", &[RECEIVER, &[Key("source_clock"), Key("drift_ppb")]], "By how much the clock of the source gains").scaled(NS),
             gauge("layercast_receiver_source_clock_bound_seconds", &[RECEIVER, &[Key("source_clock"), Key("bound_us")]], "Most error of what is known of that clock").scaled(US),
+            gauge("layercast_receiver_source_clock_age_seconds", &[RECEIVER, &[Key("source_clock"), Key("age_ms")]], "Age of the oldest measurement that this follows from").scaled(MS),
+            gauge("layercast_receiver_source_clock_hops", &[RECEIVER, &[Key("source_clock"), Key("hops")]], "Hops that were measured"),
             gauge("layercast_receiver_zone", &[RECEIVER, &[Key("quality"), Key("zone"), Text("zone")]], "The zone of the receiver: green, yellow, red or grey, the worst of all it was promised; 1 for the one that holds"),
             gauge("layercast_receiver_agreed_bytes_per_second", &[RECEIVER, &[Key("quality"), Key("throughput_bps"), Key("agreed")]], "Least throughput that was agreed; 0: any").scaled(BITS),
             gauge("layercast_receiver_measured_bytes_per_second", &[RECEIVER, &[Key("quality"), Key("throughput_bps"), Key("measured")]], "Throughput that makes its zone, with headers").scaled(BITS),
@@ -262,6 +282,14 @@ pub const GROUPS: &[Group] = &[
             gauge("layercast_receiver_agreed_loss_ratio", &[RECEIVER, &[Key("quality"), Key("error_rate"), Key("agreed")]], "Share of the bits that may be lost or late, as agreed"),
             gauge("layercast_receiver_measured_loss_ratio", &[RECEIVER, &[Key("quality"), Key("error_rate"), Key("measured")]], "Share of the bits that were lost or late, over 10 s, that makes its zone"),
         ],
+    },
+    Group {
+        title: "`join`: the link to the node",
+        families: counted::RECEIVER_REPAIRS,
+    },
+    Group {
+        title: "`join`: all other counters",
+        families: counted::RECEIVER,
     },
     Group {
         title: "`send`",

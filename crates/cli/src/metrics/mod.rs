@@ -155,6 +155,15 @@ impl Metrics {
         }
     }
 
+    /// Keeps all counters of a command, beside its status of the last second.
+    pub fn counted(&self, counters: &impl Serialize) {
+        if let Some(state) = &self.0
+            && let Ok(counters) = serde_json::to_value(counters)
+        {
+            state.lock().values.insert("counted".into(), counters);
+        }
+    }
+
     /// Keeps a value under two keys.
     pub fn keep(&self, part: &str, key: &str, value: Value) {
         if let Some(state) = &self.0 {

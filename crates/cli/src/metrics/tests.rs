@@ -2,11 +2,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{env, fs};
 
-use layercast_core::{Judged, PerLayer, Quality, Zone};
+use layercast_core::{Judged, PerLayer, Quality, Rate, Serial, Zone};
+use layercast_link::{LinkStats, MeasuredStats, PortStats};
+use layercast_media::{FilterRule, FlowFilterStats, WriterStats};
+use layercast_mets::switch::{FilterStats, SwitchStats};
+use layercast_mets::{CutStarts, DropStats, LateMs, ParityStats, SinkStats, SourceStats};
+use layercast_net::{JoinCounters, LinkRepairStats, NodeSummary, OutputStats};
+use layercast_wire::{EndToEndMs, RejectedPdus, RejectedSignals, Silence, SourceClockReport};
 use serde_json::json;
 
 use super::*;
 use crate::line::ReceiverStatus;
+use crate::stats::NodeCounted;
 
 fn metrics() -> Metrics {
     Metrics(Some(Arc::new(State {
@@ -53,6 +60,14 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
             e2: 6,
         },
         outage_ms: 1_500,
+        silence: Some(Silence {
+            ms: 2_500,
+            overdue: PerLayer {
+                base: 7,
+                e1: 8,
+                e2: 9,
+            },
+        }),
         quality: Some(Quality {
             zone: Zone::Red,
             throughput_bps: Some(Judged {
@@ -75,6 +90,9 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
     assert_eq!(samples["layercast_receiver_bytes_per_second"], 1_000.0);
     assert_eq!(samples["layercast_receiver_delay_seconds"], 0.0125);
     assert_eq!(samples["layercast_receiver_outage_seconds_total"], 1.5);
+    assert_eq!(samples["layercast_receiver_silent_seconds"], 2.5);
+    let overdue = "layercast_receiver_overdue_frames{layer=\"E1\"}";
+    assert_eq!(samples[overdue], 8.0, "{text}");
     assert_eq!(
         samples["layercast_receiver_zone{zone=\"red\"}"], 1.0,
         "{text}"
@@ -100,10 +118,10 @@ fn a_status_becomes_samples_in_seconds_and_bytes() {
 #[test]
 fn texts_of_strangers_are_escaped_and_labels_never_occur_twice() {
     let metrics = metrics();
-    let link = json!({ "neighbour": "a\"b\\c\nd", "requested": 1 });
+    let link = json!({ "neighbour": "a\"b\\c\nd", "crowded_out": 1 });
     metrics.keep("stats", "links", json!([link, link]));
     let text = text_of(&metrics);
-    let line = r#"layercast_link_requested_datagrams_total{neighbour="a\"b\\c\nd"} 1"#;
+    let line = r#"layercast_link_crowded_out_datagrams_total{neighbour="a\"b\\c\nd"} 1"#;
     assert_eq!(text.matches(line).count(), 1, "{text}");
 }
 
@@ -146,7 +164,7 @@ fn a_member_that_declined_the_offer_has_a_reason_and_no_level() {
 #[test]
 fn the_samples_of_snmp_are_those_of_the_text() {
     let metrics = metrics();
-    let link = json!({ "neighbour": "a\"b\\c\nd\u{1}é", "requested": 1 });
+    let link = json!({ "neighbour": "a\"b\\c\nd\u{1}é", "crowded_out": 1 });
     metrics.keep("stats", "links", json!([link, link]));
     metrics.line(&Line::Receiver(Box::default()));
     let values = Value::Object(metrics.0.as_ref().unwrap().lock().values.clone());
@@ -269,4 +287,203 @@ fn rules_and_dashboard_use_metrics_that_exist() {
             assert!(names.contains(name), "{file}: there is no {name}");
         }
     }
+}
+
+/// Passes each number in a value to `each`, with its JSON pointer.
+fn numbers(path: &str, value: &mut Value, each: &mut dyn FnMut(&str, &mut Value)) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                numbers(&format!("{path}/{name}"), value, each);
+            }
+        }
+        Value::Array(values) => {
+            for (place, value) in values.iter_mut().enumerate() {
+                numbers(&format!("{path}/{place}"), value, each);
+            }
+        }
+        Value::Number(_) => each(path, value),
+        _ => {}
+    }
+}
+
+/// Gives each number in a value a value that no other has; their paths.
+fn number(value: &mut Value) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    numbers("", value, &mut |path, value| {
+        let next = 1_000 + all.len() as u64;
+        all.insert(path.to_owned(), next);
+        *value = json!(next);
+    });
+    all
+}
+
+/// The numbers of a value, by path, that are no samples of the metrics.
+fn left_out(values: &Value, all: BTreeMap<String, u64>) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    for family in families::all() {
+        place::samples(values, family.at, &mut |_, value| {
+            found.insert(value as u64);
+        });
+    }
+    let left = all.into_iter().filter(|(_, value)| !found.contains(value));
+    left.map(|(path, _)| path).collect()
+}
+
+#[test]
+fn each_number_of_the_summary_of_a_node_is_in_its_stats_and_a_sample() {
+    let one = |name: &str| name.to_owned();
+    let switch = SwitchStats {
+        ports: [(one("ann"), PortStats::default())].into(),
+        filters: [(
+            one("film/ann"),
+            FilterStats {
+                rule: FilterRule::Drs,
+                filter: FlowFilterStats::default(),
+                dropped: PerLayer::default(),
+                broken: 0,
+            },
+        )]
+        .into(),
+        admission: [(
+            one("ann"),
+            MeasuredStats {
+                window_ms: 0,
+                trigger: Rate::default(),
+                estimate: Rate::default(),
+                measured: Rate::default(),
+                declared: Rate::default(),
+                flows: 0,
+                late_ppm: 0,
+                target_ppm: 0,
+                kept: true,
+                periods_kept: 0,
+                periods_broken: 0,
+                admitted: 0,
+                survived: 0,
+                rolled_back: 0,
+                refused: 0,
+                refused_never: 0,
+            },
+        )]
+        .into(),
+        // Zero is left out.
+        rejected_signals: RejectedSignals {
+            life: 1,
+            ..RejectedSignals::default()
+        },
+        rejected_pdus: RejectedPdus {
+            life: 1,
+            ..RejectedPdus::default()
+        },
+        ..SwitchStats::default()
+    };
+    let source = SourceStats {
+        declined: 1,
+        parities: Some(ParityStats::default()),
+        ..SourceStats::default()
+    };
+    let summary = NodeSummary {
+        node: one("node"),
+        switch,
+        sources: [(one("film"), source)].into(),
+        links: [(one("ann"), LinkStats::default())].into(),
+        repairs: [(one("ann"), LinkRepairStats::default())].into(),
+        crowded_out: [(one("ann"), 1)].into(),
+        udp: Default::default(),
+        malformed: 0,
+        channels: Default::default(),
+        timers: Default::default(),
+        // Only nodes of a scenario with a host profile have one.
+        host: None,
+    };
+    let (report, parts) = (summary.report(), summary.parts());
+    let mut node = serde_json::to_value(NodeCounted::new(&report, &parts)).unwrap();
+    let mut missing = Vec::new();
+    let mut of_summary = serde_json::to_value(&summary).unwrap();
+    numbers("", &mut of_summary, &mut |path, _| {
+        let parts = ["ports", "filters", "admission"];
+        let at = match path.strip_prefix("/switch/") {
+            Some(rest) if parts.iter().any(|it| rest.starts_with(it)) => format!("/{rest}"),
+            _ => path.to_owned(),
+        };
+        if node.pointer(&at).is_none() {
+            missing.push(path.to_owned());
+        }
+    });
+    // The histogram is in the summary alone; the links of the stats have what is crowded out.
+    missing.retain(|path| !path.starts_with("/timers/buckets") && path != "/crowded_out/ann");
+    assert!(missing.is_empty(), "{missing:?}");
+    let all = number(&mut node);
+    assert!(all.len() > 150, "{all:?}");
+    let left = left_out(&json!({ "stats": { "node": node } }), all);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn each_counter_of_a_receiver_is_a_sample() {
+    let sink = SinkStats {
+        late_stopped: 1,
+        cut_starts: CutStarts {
+            starts: 1,
+            ..CutStarts::default()
+        },
+        late_ms: Some(LateMs { p50: 0.0, p99: 0.0 }),
+        source_late_ms: Some(0.0),
+        source_skipped_ms: 1.0,
+        dropped: DropStats {
+            life: 1,
+            ..DropStats::default()
+        },
+        repair: Some(Default::default()),
+        end_to_end_ms: Some(EndToEndMs::default()),
+        source_clock: Some(SourceClockReport {
+            ahead_us: 0,
+            drift_ppb: 0,
+            bound_us: 0,
+            age_ms: 0,
+            hops: 0,
+        }),
+        silence: Some(Silence::default()),
+        ..SinkStats::default()
+    };
+    let counters = JoinCounters {
+        sink,
+        output: OutputStats {
+            stream: WriterStats {
+                first: Some(Serial(0)),
+                ..WriterStats::default()
+            },
+            ..OutputStats::default()
+        },
+        ..JoinCounters::default()
+    };
+    let status = ReceiverStatus {
+        link_repair: Some(LinkRepairStats::default()),
+        ..ReceiverStatus::default()
+    };
+    let mut values = json!({ "counted": counters, "receiver": status });
+    let mut all = number(&mut values);
+    // Both have these.
+    for (name, of_sink) in [
+        ("frames", "played"),
+        ("lost", "lost"),
+        ("outage", "outage"),
+        ("outage_ms", "outage_ms"),
+        ("silence", "silence"),
+        ("source_clock", "source_clock"),
+    ] {
+        values["receiver"][name] = values["counted"]["sink"][of_sink].clone();
+    }
+    all.retain(|path, _| {
+        // The seconds of the status, its count of late frames (they are in the sink by layer), and the histogram of timers.
+        let apart = ["/receiver/t_s", "/receiver/late", "/counted/timers/buckets"];
+        let doubled = ["/receiver/frames", "/receiver/lost", "/receiver/outage"];
+        let mut apart = apart.iter().chain(&doubled);
+        !apart.any(|it| path.starts_with(it))
+    });
+    assert!(all.len() > 150, "{all:?}");
+    let left = left_out(&values, all);
+    assert!(left.is_empty(), "{left:?}");
 }

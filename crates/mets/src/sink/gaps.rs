@@ -1,5 +1,7 @@
-use layercast_core::{FlowSpec, Layer, LayerRate, Level, PerLayer, Serial};
+use layercast_core::{FlowSpec, Layer, LayerRate, Level, PerLayer, Serial, Span};
 use layercast_wire::{Flags, FlowEnd, MetsHeader, Sound};
+
+use super::silence::Expected;
 
 /// What the header of a frame says about the frames before it (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,6 +176,8 @@ pub(crate) struct GapCounter {
     source: Option<Level>,
     /// Frames of a GOP, and E1, E2 and sound frames among them.
     gop: (u64, u64, u64, u64),
+    /// How long a GOP lasts.
+    lasts: Span,
     /// Gaps in which the counters contradict the sequence numbers.
     contradictions: u64,
 }
@@ -203,6 +207,7 @@ impl GapCounter {
             pending: Pending::default(),
             source: None,
             gop: (n, e1, e2, sound),
+            lasts: spec.gop(),
             contradictions: 0,
         }
     }
@@ -210,7 +215,7 @@ impl GapCounter {
     /// The GOPs of the flow have another form from here on.
     pub fn set_spec(&mut self, spec: &FlowSpec) {
         let new = GapCounter::new(spec);
-        (self.gop, self.alternative) = (new.gop, new.alternative);
+        (self.gop, self.lasts, self.alternative) = (new.gop, new.lasts, new.alternative);
     }
 
     /// The last frame accounted for.
@@ -231,6 +236,29 @@ impl GapCounter {
     /// Level in force in the current GOP.
     pub fn gop_level(&self) -> Level {
         self.gop_level
+    }
+
+    /// The frames that come as long as the level does not change.
+    pub fn expected(&self) -> Expected {
+        let (n, e1, e2, sound) = self.gop;
+        let pictures = PerLayer {
+            base: n.saturating_sub(e1 + e2 + sound),
+            e1,
+            e2,
+        };
+        let mut frames = PerLayer::default();
+        for layer in Layer::ALL {
+            let passes = match self.alternative {
+                true => layer.level() == self.gop_level,
+                false => self.gop_level.includes(layer),
+            };
+            frames[layer] = if passes { pictures[layer] } else { 0 };
+        }
+        frames.base += sound;
+        Expected {
+            gop: self.lasts,
+            frames,
+        }
     }
 
     pub fn contradictions(&self) -> u64 {

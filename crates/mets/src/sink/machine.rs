@@ -206,6 +206,10 @@ impl Sink {
         stats.dropped.unknown += control.dropped.unknown;
         stats.dropped.malformed += control.dropped.malformed;
         stats.dropped.forged += control.dropped.forged;
+        if matches!(self.session, Session::Closing { .. } | Session::Closed) {
+            // Nothing more is expected.
+            stats.silence = None;
+        }
         stats
     }
 

@@ -13,6 +13,7 @@ mod opener;
 mod outages;
 mod receiver;
 mod repair;
+mod silence;
 mod starting;
 mod unstarted;
 
@@ -23,7 +24,7 @@ use layercast_core::{
 };
 use layercast_qos::{MoveCause, QosMetric, Raised, SignedSpan};
 use layercast_wire::{
-    AdapterMsg, EndToEndMs, FlowInfo, LinkPdu, Refusal, Signal, SourceClockReport,
+    AdapterMsg, EndToEndMs, FlowInfo, LinkPdu, Refusal, Signal, Silence, SourceClockReport,
 };
 use serde::Serialize;
 
@@ -323,6 +324,9 @@ pub struct SinkStats {
     /// What is known of the clock of the source, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_clock: Option<SourceClockReport>,
+    /// That no packet of the flow comes, if that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silence: Option<Silence>,
 }
 
 fn is_default(starts: &CutStarts) -> bool {

@@ -76,6 +76,11 @@ impl Outages {
         self.watched = self.watched.max(now);
     }
 
+    /// The time up to which the flow was watched.
+    pub fn watched(&self) -> Time {
+        self.watched
+    }
+
     /// The time without a picture so far, the running gap included.
     pub fn total(&self) -> Span {
         self.closed + self.open()

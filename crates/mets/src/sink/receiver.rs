@@ -422,6 +422,9 @@ impl Receiver {
         stats.source_late_ms = self.source_lateness.ms();
         stats.source_skipped_ms = self.source_lateness.skipped_ms();
         stats.source_clock = self.clock.report().filter(|_| !self.synchronised);
+        let playout = self.jitter.spare().unwrap_or_default();
+        let expected = self.gaps.expected();
+        stats.silence = expected.silence(self.heard, self.outages.watched(), playout);
         stats
     }
 

@@ -6,6 +6,9 @@ use layercast_media::{FilterRule, FlowFilterStats};
 use layercast_wire::{RejectedPdus, RejectedSignals, SwitchReport};
 use serde::{Deserialize, Serialize};
 
+/// Filters whose counters are kept, those of neighbours that left included.
+const MAX_FILTERS: usize = 1_024;
+
 /// What a switch counted since it started.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SwitchStats {
@@ -82,6 +85,9 @@ impl SwitchStats {
 
     /// Takes note of what a filter did that is gone, or is asked.
     pub(crate) fn filtered(&mut self, flow: &str, to: &str, stats: FilterStats) {
-        self.filters.insert(format!("{flow}/{to}"), stats);
+        let name = format!("{flow}/{to}");
+        if self.filters.len() < MAX_FILTERS || self.filters.contains_key(&name) {
+            self.filters.insert(name, stats);
+        }
     }
 }

@@ -651,3 +651,41 @@ fn sinks_behind_unlike_paths_that_follow_the_clock_of_the_source_play_a_frame_at
     assert!(within(&near_delays, 2, 40), "{near_delays:?}");
     assert!(within(&far_delays, 119, 160), "{far_delays:?}");
 }
+
+#[test]
+fn a_receiver_says_what_it_misses_while_nothing_comes_and_that_is_what_it_counts_as_lost_then() {
+    for carriage in CARRIAGES {
+        let mut world = World::perfect(carriage, 40);
+        world.down =
+            Box::new(
+                |now, pdu| match is_data(pdu) && now >= ms(6_000) && now < ms(12_000) {
+                    true => Vec::new(),
+                    false => vec![Span::from_ms(5)],
+                },
+            );
+        let mut silence = |until| {
+            world.run_until(ms(until));
+            let stats = world.sink.stats();
+            let reported = world.source.member_stats(ms(until))[0].report.unwrap();
+            (stats.silence, reported.silence, stats.lost.total())
+        };
+        // Frames come every 42 ms, but it begins to count after 1 s.
+        assert_eq!(silence(6_800), (None, None, 0), "{carriage:?}");
+        let (early, reported, lost) = silence(8_500);
+        let early = early.expect("no packet comes");
+        assert!((1_500..=2_600).contains(&early.ms), "{early:?}");
+        assert!(reported.is_some_and(|it| it.ms <= early.ms), "{reported:?}");
+        assert_eq!(lost, 0, "no frame behind them came");
+        let late = silence(11_990).0.expect("no packet comes");
+        assert!(late.ms >= 4_900, "{late:?}");
+        // 24 frames a second, from the playout time of the first on.
+        let due = (late.ms - 300) * 24 / 1_000;
+        assert!(late.overdue.total().abs_diff(due) <= 3, "{due}: {late:?}");
+        assert!(late.overdue.base * 10 <= late.overdue.e2 * 2, "{late:?}");
+        let (now, _, lost) = silence(14_000);
+        assert_eq!(now, None);
+        assert!((140..=150).contains(&lost), "{lost} of six seconds");
+        // The flow is over: nothing is expected.
+        assert_eq!(silence(60_000).0, None);
+    }
+}

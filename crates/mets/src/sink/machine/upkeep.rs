@@ -210,6 +210,7 @@ impl Sink {
             quality: self.quality,
             answer: self.answered(),
             most_bps: self.most_taken(),
+            silence: stats.silence,
         };
         if self.session == Session::Joined {
             let flow = flow.id;

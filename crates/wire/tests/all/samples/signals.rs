@@ -7,8 +7,8 @@ use layercast_core::{
 use layercast_wire::{
     BasePackets, BaseParities, Carriage, ClockReading, ClockReport, Control, Downward, EndToEndMs,
     Epoch, FlowEnd, FlowInfo, Identity, Limit, LinkReport, Mark, Member, MemberReport, MemberStats,
-    NodeReport, PathReport, Refusal, Resource, Secret, Signal, SourceClockReport, UdpStats, Upward,
-    Via,
+    NodeReport, PartKind, PartReport, PathReport, Refusal, Resource, Secret, Signal, Silence,
+    SourceClockReport, UdpStats, Upward, Via,
 };
 
 /// One of each session message.
@@ -77,6 +77,10 @@ pub fn signals() -> Vec<Signal> {
     let report = MemberReport {
         answer: Some(layercast_core::Answered::Counter),
         most_bps: Some(600_000),
+        silence: Some(Silence {
+            ms: 2_500,
+            overdue: counts(1, 2, 3),
+        }),
         level: Level::E1,
         wanted: Some(Level::FULL),
         rate: layercast_core::CellRate(1_440),
@@ -328,6 +332,11 @@ pub fn signals() -> Vec<Signal> {
                 malformed: 3,
                 ..NodeReport::default()
             })),
+            parts: vec![PartReport {
+                kind: PartKind::Port,
+                name: "ann".into(),
+                counters: serde_json::json!({ "units_in": 7, "queue_full": { "BL": 0 } }),
+            }],
         },
         Signal::Clock {
             flow,
