@@ -15,4 +15,5 @@ mod machine;
 mod measured;
 mod negotiation;
 mod net;
+mod random;
 mod tokens;

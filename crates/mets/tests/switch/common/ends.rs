@@ -228,7 +228,7 @@ pub fn packet(
     MetsPacket {
         header: MetsHeader {
             kind: FrameType::from_layer(layer),
-            flags,
+            flags: info.epoch.stamp(flags),
             flow: info.id,
             seq: Serial(seq),
             timestamp_us: 0,

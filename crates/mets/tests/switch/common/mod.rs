@@ -76,6 +76,10 @@ pub struct Net {
     pub nodes: Vec<Node>,
     pub sources: Vec<(usize, Source)>,
     pub receivers: Vec<Receiver>,
+    /// Whether the next PDU on a link is lost.
+    pub loses: Option<Box<dyn FnMut() -> bool>>,
+    /// PDUs lost behind a port of a node.
+    pub lost: BTreeMap<(usize, PortId), u64>,
 }
 
 pub fn link(carriage: Carriage, capacity: u32) -> PortConfig {
@@ -356,6 +360,10 @@ impl Net {
     fn send(&mut self, node: usize, port: PortId, at: Time, what: Result<Signal, LinkPdu>) {
         if port == PortId::LOCAL {
             return self.deliver_local(node, what);
+        }
+        if what.is_err() && self.loses.as_mut().is_some_and(|loses| loses()) {
+            *self.lost.entry((node, port)).or_default() += 1;
+            return;
         }
         let (_, peer) = self.nodes[node].ports[usize::from(port.0)];
         let arrival = match (peer, what) {
