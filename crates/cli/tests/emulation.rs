@@ -7,12 +7,13 @@
 mod common;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::{folder, layercast, recv, repository, signal};
+use layercast_net::ClassedUdp;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
@@ -314,6 +315,17 @@ mod inside {
         assert!(shortest >= Duration::from_millis(20), "{shortest:?}");
         there.join().expect("the echo");
 
+        // They have the DSCP and the ECN field that their sender gives them, both ways.
+        let bind = |address: &str| ClassedUdp::bind(address.parse().expect("an address"));
+        let mut there = bind("127.0.0.1:6000").expect("a socket");
+        let mut here = bind("127.0.0.1:0").expect("a socket");
+        let entrance = "127.0.0.1:5000".parse().expect("an address");
+        here.send(Some(entrance), 0xb9, b"there").expect("to send");
+        let (from, octet) = classed(&mut there);
+        assert_eq!(octet, 0xb9);
+        there.send(Some(from), 0x2a, b"back").expect("to send");
+        assert_eq!(classed(&mut here).1, 0x2a);
+
         let summary = emulation.stop();
         let external = &summary["external"];
         assert!(
@@ -326,7 +338,7 @@ mod inside {
             summary["node_drops"]["too_big"].as_u64() >= Some(1),
             "{summary}"
         );
-        assert_eq!(summary["attachments"][2]["received"], 22);
+        assert_eq!(summary["attachments"][2]["received"], 24);
         assert!(
             summary["event_lateness"]["count"].as_u64() > Some(1_000),
             "{summary}"
@@ -335,6 +347,18 @@ mod inside {
             summary["flows"][0]["received"].as_u64() > Some(10),
             "{summary}"
         );
+    }
+
+    /// Where the next datagram comes from, and its octet of DSCP and ECN.
+    fn classed(socket: &mut ClassedUdp) -> (SocketAddr, u8) {
+        let begun = Instant::now();
+        loop {
+            match socket.receive(&mut [0; 100]) {
+                Ok((_, from, octet)) => return (from, octet),
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Whether a tool can be used; under make it has to.

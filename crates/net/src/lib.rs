@@ -22,6 +22,7 @@
 
 mod beside;
 mod channel;
+mod classed;
 mod clock;
 mod clocks;
 mod command;
@@ -82,6 +83,7 @@ pub use channel::{
     BytesIn, BytesOut, ChannelError, LineReceiver, LineSender, SignalChannel, SignalReceiver,
     SignalSender,
 };
+pub use classed::ClassedUdp;
 pub use clock::{Clock, clock_name, flow_epoch, monotonic_ns, wall_clock};
 pub use command::{FlowState, JoinCommand, NodeCommand};
 pub use config::{

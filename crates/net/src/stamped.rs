@@ -1,7 +1,7 @@
 //! A UDP socket whose datagrams have the time of their arrival.
 
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use layercast_core::{Span, Time};
@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::classed::address;
 use crate::clock::{Clock, monotonic_ns};
 use crate::error::NetError;
 
@@ -103,14 +104,6 @@ impl StampedUdp {
     /// Sends a datagram; one that the kernel refuses is lost like one on the path.
     pub async fn send(&self, to: SocketAddr, datagram: &[u8]) {
         let _ = self.socket.send_to(datagram, to).await;
-    }
-}
-
-fn address(from: &SockaddrStorage) -> Option<SocketAddr> {
-    match (from.as_sockaddr_in(), from.as_sockaddr_in6()) {
-        (Some(v4), _) => Some(SocketAddrV4::from(*v4).into()),
-        (None, Some(v6)) => Some(SocketAddrV6::from(*v6).into()),
-        (None, None) => None,
     }
 }
 

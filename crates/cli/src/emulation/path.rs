@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
+use layercast_net::ClassedUdp;
 use layercast_sim::internet::NodeIndex;
 use layercast_wire::{IpBody, Ipv4Packet, Payload, UdpDatagram};
 
@@ -18,7 +19,7 @@ const FIRST_PORT: u16 = 10_000;
 pub struct Path {
     /// The hosts at its ends, and their addresses.
     ends: [(NodeIndex, Ipv4Addr); 2],
-    listen: UdpSocket,
+    listen: ClassedUdp,
     forward: SocketAddr,
     first_port: u16,
     clients: Vec<Client>,
@@ -30,7 +31,7 @@ pub struct Path {
 #[derive(Debug)]
 struct Client {
     address: SocketAddr,
-    socket: UdpSocket,
+    socket: ClassedUdp,
 }
 
 impl Path {
@@ -41,11 +42,9 @@ impl Path {
         forward: SocketAddr,
         ends: [(NodeIndex, Ipv4Addr); 2],
     ) -> io::Result<Path> {
-        let listen = UdpSocket::bind(listen)?;
-        listen.set_nonblocking(true)?;
         Ok(Path {
             ends,
-            listen,
+            listen: ClassedUdp::bind(listen)?,
             forward,
             first_port: FIRST_PORT + n as u16 * CLIENTS,
             clients: Vec::new(),
@@ -60,7 +59,7 @@ impl Path {
     }
 
     /// Its sockets: that of the programs, then one for each of them.
-    pub fn sockets(&self) -> impl Iterator<Item = &UdpSocket> {
+    pub fn sockets(&self) -> impl Iterator<Item = &ClassedUdp> {
         let clients = self.clients.iter().map(|client| &client.socket);
         std::iter::once(&self.listen).chain(clients)
     }
@@ -73,13 +72,16 @@ impl Path {
         n: usize,
         buffer: &mut [u8],
     ) -> io::Result<Option<(NodeIndex, Bytes)>> {
-        let (len, client) = match n.checked_sub(1) {
+        let (len, tos, client) = match n.checked_sub(1) {
             None => {
-                let (len, from) = self.listen.recv_from(buffer)?;
-                (len, self.client(from)?)
+                let (len, from, tos) = self.listen.receive(buffer)?;
+                (len, tos, self.client(from)?)
             }
-            Some(client) => match self.clients.get(client) {
-                Some(it) => (it.socket.recv(buffer)?, Some(client as u16)),
+            Some(client) => match self.clients.get_mut(client) {
+                Some(it) => {
+                    let (len, _, tos) = it.socket.receive(buffer)?;
+                    (len, tos, Some(client as u16))
+                }
                 None => return Err(ErrorKind::WouldBlock.into()),
             },
         };
@@ -99,6 +101,7 @@ impl Path {
         };
         self.next_id = self.next_id.wrapping_add(1);
         let packet = Ipv4Packet {
+            tos,
             id: self.next_id,
             dont_fragment: false,
             ..Ipv4Packet::new(self.ends[from].1, self.ends[to].1, IpBody::Udp(datagram))
@@ -121,16 +124,20 @@ impl Path {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let socket = UdpSocket::bind((any, 0))?;
+        let socket = ClassedUdp::bind((any, 0).into())?;
         socket.connect(self.forward)?;
-        socket.set_nonblocking(true)?;
         self.clients.push(Client { address, socket });
         self.known.insert(address, number);
         Ok(Some(number))
     }
 
-    /// Sends what came to a host on to the program there, if it is of this path.
-    pub fn send(&self, at: NodeIndex, datagram: &UdpDatagram) -> Option<io::Result<usize>> {
+    /// Sends what came to a host on to the program there, with this octet of DSCP and ECN, if it is of this path.
+    pub fn send(
+        &self,
+        at: NodeIndex,
+        tos: u8,
+        datagram: &UdpDatagram,
+    ) -> Option<io::Result<usize>> {
         let Payload::Bytes(data) = &datagram.payload else {
             return None;
         };
@@ -139,11 +146,11 @@ impl Path {
                 .get(usize::from(port.checked_sub(self.first_port)?))
         };
         if at == self.ends[1].0 && datagram.dst_port == self.forward.port() {
-            return Some(client(datagram.src_port)?.socket.send(data));
+            return Some(client(datagram.src_port)?.socket.send(None, tos, data));
         }
         if at == self.ends[0].0 && datagram.src_port == self.forward.port() {
             let client = client(datagram.dst_port)?;
-            return Some(self.listen.send_to(data, client.address));
+            return Some(self.listen.send(Some(client.address), tos, data));
         }
         None
     }

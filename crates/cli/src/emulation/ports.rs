@@ -215,7 +215,7 @@ impl Ports {
             let Kind::Path(path) = &port.kind else {
                 continue;
             };
-            match path.send(delivery.node, &datagram) {
+            match path.send(delivery.node, packet.tos, &datagram) {
                 None => continue,
                 Some(Ok(_)) => port.counts.sent += 1,
                 Some(Err(_)) => port.counts.dropped += 1,
