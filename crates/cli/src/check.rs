@@ -38,10 +38,12 @@ impl Finding {
     }
 }
 
-/// Whether a value decides which hosts, routers and links there are: its repair may take away those that others name.
+/// Whether a value decides which hosts, routers, links or TCP configurations there are: its repair may take away those that others name.
 fn gives_names(field: &str) -> bool {
     let of_topology = field.strip_prefix("topology.");
-    of_topology.is_some_and(|it| !it.contains('.')) || field.ends_with("].name")
+    of_topology.is_some_and(|it| !it.contains('.'))
+        || field.ends_with("].name")
+        || field.starts_with("tcp.")
 }
 
 /// Whether two paths are those of one field, or of a table and a field of it.
@@ -323,6 +325,25 @@ to = "rihgt1"
             (
                 dumbbell(run, "1", "2"),
                 "topology.kind: it is no text in quotes; expected \"dumbbell\", \"parking-lot\", ",
+            ),
+            // The flow that names it is right.
+            (
+                dumbbell("tcp.low = { ecn = \"l4s\" }\n[run]", kind, "2") + "tcp = \"low\"\n",
+                "tcp.low.ecn: it is \"l4s\"; expected \"off\", \"rfc3168\" or \"dctcp\"; \"l4s\" is for variant = \"dctcp\"",
+            ),
+            (
+                dumbbell(run, kind, "2").replace(
+                    "1 Mbit/s\", ",
+                    "1 Mbit/s\", discipline = { dualpi2 = { coupling = 2.5 } }, ",
+                ),
+                "topology.trunk.discipline.dualpi2.coupling: it is 2.5; expected a whole number from 1 to 10",
+            ),
+            (
+                dumbbell(run, kind, "2").replace(
+                    "left2\"\nto = \"right2",
+                    "left{1..2}\"\nname = \"bulk\"\nto = \"right{1..2}",
+                ),
+                "flow[0].name: it is \"bulk\"; expected a name for each of its 2 flows, such as \"bulk{1..2}\", or none",
             ),
         ] {
             let found = all(&text);

@@ -352,7 +352,9 @@ fn check_queue(queue: QueueSize, rate: Rate, text: &str) -> Result<(), String> {
 /// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
     let usage = "expected NAME=RATE|auto[,delay=5ms][,queue=500ms][,discard=POLICY][,adapt=off][,loss=0.01][,schedule=10s:60%,20s:100%]";
-    let (name, rest) = text.split_once('=').ok_or(usage)?;
+    let no_rate =
+        || format!("{text:?} has no rate; each neighbour has a --port of its own; {usage}");
+    let (name, rest) = text.split_once('=').ok_or_else(no_rate)?;
     let mut parts = rest.split(',');
     let mut port = NamedPort {
         name: name.trim().to_owned(),
@@ -375,7 +377,9 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
             step_texts.push(part);
             continue;
         }
-        let (key, value) = part.split_once('=').ok_or(usage)?;
+        let no_value =
+            || format!("{part:?} has no value; each neighbour has a --port of its own; {usage}");
+        let (key, value) = part.split_once('=').ok_or_else(no_value)?;
         if given.contains(&key.trim()) {
             return Err(format!("{}= is given twice", key.trim()));
         }

@@ -2,7 +2,7 @@
 
 use layercast_sim::internet::{
     AtmReport, ClassReport, ContractReport, FlowReport, GeneratorReport, Measurement, QueueReport,
-    Report, Stopped, Summary,
+    Report, SojournReport, Stopped, Summary,
 };
 
 use crate::output::Table;
@@ -307,7 +307,65 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
         table.row(row);
     }
     let all = queues.len();
-    table.render() + &more(all.min(ROWS), all, "queues")
+    table.render() + &more(all.min(ROWS), all, "queues") + &disciplines(&queues)
+}
+
+/// The times in queues with a discipline, and its bands.
+fn disciplines(queues: &[&QueueReport]) -> String {
+    let with = queues
+        .iter()
+        .filter_map(|it| Some((*it, it.discipline.as_ref()?)));
+    let with: Vec<_> = with.collect();
+    if with.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        "discipline of",
+        "band",
+        "sent",
+        "dropped",
+        "marked",
+        "waiting",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "longest ms",
+    ]);
+    let times = |it: &SojournReport| {
+        let ms = |time: Option<f64>| time.map_or("-".to_owned(), |s| format!("{:.3}", s * 1e3));
+        [it.p50, it.p95, it.p99, it.max].map(ms)
+    };
+    for (queue, discipline) in with.iter().take(ROWS) {
+        let dropped = queue.dropped_full + queue.dropped_red;
+        let mut row = vec![
+            format!("{}: {}", queue.name, discipline.name),
+            "all".to_owned(),
+            queue.sent.to_string(),
+            dropped.to_string(),
+            queue.marked.to_string(),
+            discipline.waiting.to_string(),
+        ];
+        row.extend(times(&discipline.sojourn));
+        table.row(row);
+        for band in &discipline.bands {
+            let mut row = vec![
+                String::new(),
+                band.name.clone(),
+                band.sent.to_string(),
+                band.dropped.to_string(),
+                band.marked.to_string(),
+                "-".to_owned(),
+            ];
+            row.extend(times(&band.sojourn));
+            table.row(row);
+        }
+    }
+    let all = with.len();
+    format!(
+        "\nqueues with a discipline:\n{}{}",
+        table.render(),
+        more(all.min(ROWS), all, "queues with a discipline")
+    )
 }
 
 /// What waited beside the ports of METS nodes.

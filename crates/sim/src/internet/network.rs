@@ -337,7 +337,7 @@ pub struct Flow {
     pub is_established: bool,
     /// When nothing more is sent.
     pub stop: Option<Time>,
-    /// The class of its packets in both directions, of TCP and datagrams.
+    /// The class of its packets in both directions. XTP flows of two hosts over IP have the same.
     pub dscp: Dscp,
     /// What it sends.
     pub traffic: Traffic,
@@ -350,6 +350,8 @@ pub struct Generator {
     pub name: String,
     /// Their connections exist when they begin: no handshake.
     pub is_established: bool,
+    /// The class of their packets in both directions.
+    pub dscp: Dscp,
     /// Greatest lengths in bytes of the bins of its report, rising; longer ones have a bin of their own.
     pub bins: Vec<u64>,
     /// What begins when.
@@ -581,6 +583,8 @@ pub struct MetsNetwork {
     pub nodes: Vec<NodeIndex>,
     /// Whether packets of other protocols wait in a queue of their own at both ends of the link of a peering.
     pub classes: Vec<bool>,
+    /// The class of the packets of each peering in both directions; best effort of those behind the last.
+    pub dscps: Vec<Dscp>,
     /// Each peering is the link of the same place in [`Network::links`], which carries nothing else: the ports of the nodes are
     /// its lines.
     pub own_links: bool,

@@ -236,7 +236,13 @@ fn node<'s>(schema: &'s Value, path: &str) -> Option<(&'s Value, Option<&'s str>
         let (name, index) = step.split_once('[').unwrap_or((step, ""));
         let next = node["properties"].get(name);
         let next = next.or_else(|| node.get("additionalProperties").filter(|it| it.is_object()));
-        node = next?;
+        // A table of one key, whose name says which form it has.
+        let form = || {
+            let forms = node["oneOf"].as_array()?.iter();
+            let mut forms = forms.filter_map(|form| form["properties"].get(name));
+            forms.next()
+        };
+        node = next.or_else(form)?;
         description = node["description"].as_str().or(description);
         node = dereference(schema, node)?;
         if !index.is_empty() {

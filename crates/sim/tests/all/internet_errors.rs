@@ -336,7 +336,7 @@ fn names_and_ranges_that_are_none() {
         "\"one\"",
         "\"one{1..2}\"",
         "one{1..2}",
-        &["2 names", "1 on the other"],
+        &["one name for its one flow"],
     );
 }
 

@@ -257,6 +257,55 @@ fn warnings_name_what_will_surprise() {
 }
 
 #[test]
+fn what_no_queue_of_a_path_looks_at_is_named_once() {
+    let two_trunks = |first: &str, second: &str, flows: &str| {
+        let trunk = |ends: &str, discipline: &str| {
+            format!(
+                "[[link]]\nends = [{ends}]\nrate = \"9 Mbit/s\"\ndelay = \"1ms\"\n{discipline}\n"
+            )
+        };
+        let text = format!(
+            "schema = \"internet/1\"\nname = \"n\"\n[run]\nduration = \"1s\"\n\
+             [tcp.low]\nvariant = \"dctcp\"\necn = \"l4s\"\n\
+             [[host]]\nname = \"a{{1..2}}\"\n[[host]]\nname = \"b\"\n[[host]]\nname = \"c\"\n\
+             [[router]]\nname = \"left\"\n[[router]]\nname = \"right\"\n[[router]]\nname = \"up\"\n{}{}{}{}{flows}",
+            trunk("\"a{1..2}\", \"left\"", ""),
+            trunk("\"left\", \"right\"", first) + &trunk("\"right\", \"b\"", ""),
+            trunk("\"left\", \"up\"", second),
+            trunk("\"up\", \"c\"", ""),
+        );
+        resolve(&text).warnings()
+    };
+    let flow = |to: &str, what: &str| format!("[[flow]]\nfrom = \"a1\"\nto = \"{to}\"\n{what}\n");
+    let call = "dscp = \"ef\"\ndatagrams = { gap = \"9ms\", size = \"99 B\" }";
+    let unread = |to: &str| Warning::ClassUnread {
+        of: format!("the flow \"a1->{to}\""),
+    };
+    let priority = "discipline = { priority = {} }";
+    let both = flow("b", call) + &flow("c", call);
+    assert_eq!(two_trunks("", "", &both), [unread("b")]);
+    assert_eq!(two_trunks(priority, "", &both), [unread("c")]);
+    assert_eq!(two_trunks(priority, priority, &both), []);
+    assert_eq!(
+        two_trunks("discipline = { codel = {} }", priority, &both),
+        [unread("b")]
+    );
+    let generated = "[[generate]]\nsizes = \"exp(9000) B\"\nfrom = [\"a{1..2}\"]\nto = [\"c\"]\ngap = \"9ms\"\ndscp = \"le\"\n";
+    let of = "the generator \"generate1\"".to_owned();
+    assert_eq!(
+        two_trunks(priority, "", generated),
+        [Warning::ClassUnread { of }]
+    );
+    assert_eq!(two_trunks("", priority, generated), []);
+    let scalable = flow("b", "tcp = \"low\"");
+    let of = "the flow \"a1->b\"".to_owned();
+    let missing = Warning::NoL4sQueue { of };
+    let dual = "discipline = { dualpi2 = {} }";
+    assert_eq!(two_trunks("", dual, &scalable), [missing]);
+    assert_eq!(two_trunks(dual, "", &scalable), []);
+}
+
+#[test]
 fn the_schema_is_recognised_in_broken_files_too() {
     assert!(is_internet("# a\n schema=\"internet/2\"\nname = \n"));
     assert!(!is_internet("name = \"schema\"\n"));

@@ -289,6 +289,66 @@ fn classes_pass_in_their_order() {
     assert!(report.flows[2].mean_delay.unwrap() > empty + 20e-3);
 }
 
+/// RFC 2474: whatever sends them, packets have the class of their flow in both directions.
+#[test]
+fn packets_of_generators_xtp_and_mets_have_their_class() {
+    let text = |xtp: &str, generated: &str, mets: &str| {
+        let trunk = "discipline = { priority = { bands = \"ef, af41, cs1, *\" } }";
+        let trunk = format!("{trunk}, back = {{ queue = \"99 packets\", {trunk} }}");
+        let more = format!(
+            r#"
+            [[flow]]
+            from = "left2"
+            to = "right2"
+            xtp = {{}}
+            bytes = 200000
+            start = "5s"
+            dscp = "{xtp}"
+            [[generate]]
+            sizes = "exp(30000) B"
+            from = ["left3"]
+            to = ["right3"]
+            gap = "exp(200ms)"
+            dscp = "{generated}"
+            [[mets.peering]]
+            ends = ["left4", "right4"]
+            rate = "3 Mbit/s"
+            dscp = "{mets}"
+            [[mets.flow]]
+            name = "canyon"
+            source = "left4"
+            clip = {{ synthetic = "canyon" }}
+            frame_rate = 24
+            [[mets.receiver]]
+            node = "right4"
+            flow = "canyon"
+            "#
+        );
+        dumbbell(4, 1, 20, 40, &trunk) + &more
+    };
+    let sent = |text: &str, way: usize| -> Vec<u64> {
+        let report = run(text);
+        let name = ["left->right", "right->left"][way];
+        let queue = report.queues.iter().find(|it| it.name == name).unwrap();
+        let bands = &queue.discipline.as_ref().unwrap().bands;
+        bands.iter().map(|it| it.sent).collect()
+    };
+    for way in 0..2 {
+        let [xtp, mets, generated, others] = sent(&text("ef", "cs1", "af41"), way)[..] else {
+            panic!("four bands");
+        };
+        assert!(
+            xtp > 5 && mets > 15 && generated > 200 && others > 1_000,
+            "{xtp} {mets} {generated} {others}"
+        );
+        assert_eq!(sent(&text("be", "be", "be"), way)[..3], [0, 0, 0]);
+    }
+    let two = text("ef", "be", "be") + "[[flow]]\nfrom = \"right2\"\nto = \"left2\"\nxtp = {}\n";
+    let scenario = Scenario::from_toml(&two, Path::new("")).unwrap();
+    let said = scenario.resolve().unwrap_err().to_string();
+    assert!(said.contains("give both flows the same dscp"), "{said}");
+}
+
 /// A host with many flows gets the share of a host.
 #[test]
 fn hosts_share_a_link() {

@@ -311,7 +311,7 @@ fn a_scenario_says_who_receives_and_when() {
         ("stagger = \"1s\"\nxtp = { group = {} }", "stagger"),
         (
             "name = \"a{1..2}\"\nxtp = { group = {} }",
-            "2 names on one side and 1",
+            "expected one name for its one flow",
         ),
     ] {
         let error = network(wrong).expect_err(wrong).to_string();

@@ -113,7 +113,9 @@ impl Quantity for Bands {
         let class = Dscp::pattern();
         let class = class.trim_start_matches('^').trim_end_matches('$');
         let band = format!(r"\s*({class}|\*)(\s+({class}|\*))*\s*");
-        format!("^{band}(,{band}){{0,7}}$")
+        // No word is there twice. That a number and a name are one class is not said.
+        let no_word_twice = r"(?!(?:.*[\s,])?([^\s,]+)[\s,](?:.*[\s,])?\1(?:[\s,]|$))";
+        format!("^{no_word_twice}{band}(,{band}){{0,7}}$")
     }
 }
 

@@ -18,9 +18,16 @@ impl Medium<'_> {
         (src, dst): (NodeIndex, NodeIndex),
         dscp: Dscp,
     ) {
-        if dscp != Dscp::default() {
-            self.dscps.insert((src, dst, conversation), dscp);
-            self.dscps.insert((dst, src, conversation.back()), dscp);
+        for (ends, conversation) in [
+            ((src, dst), conversation),
+            ((dst, src), conversation.back()),
+        ] {
+            let key = (ends.0, ends.1, conversation);
+            // Another one may have had the same ports before.
+            match dscp == Dscp::default() {
+                true => self.dscps.remove(&key),
+                false => self.dscps.insert(key, dscp),
+            };
         }
     }
 

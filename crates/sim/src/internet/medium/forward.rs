@@ -10,7 +10,6 @@ use super::packet::{Body, NO_STEP, Packet, TTL};
 use super::paths::{Step, Then};
 use super::pipe::Offered;
 use super::{Cause, Delivery};
-use crate::internet::discipline::Dscp;
 use crate::internet::engine::{Arrival, PacketId};
 use crate::internet::network::NodeIndex;
 
@@ -318,6 +317,7 @@ impl Medium<'_> {
         (at, bytes): (Time, u32),
         body: Body,
     ) {
+        let dscp = self.dscp(body.conversation(), (src, dst));
         let id = self.packets.add(Packet {
             src,
             dst,
@@ -326,7 +326,7 @@ impl Medium<'_> {
             flow: FlowMark::default(),
             ttl: TTL,
             ecn: Ecn::NotCapable,
-            dscp: Dscp::default(),
+            dscp,
             body,
         });
         if self.captured.is_some() {

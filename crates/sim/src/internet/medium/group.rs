@@ -16,8 +16,8 @@ use crate::internet::network::NodeIndex;
 
 impl Medium<'_> {
     /// A node sends to the group of a flow from now on.
-    pub(crate) fn add_group(&mut self, flow: u32, sender: NodeIndex) {
-        self.trees.insert(flow, Tree::new(sender));
+    pub(crate) fn add_group(&mut self, flow: u32, sender: NodeIndex, dscp: Dscp) {
+        self.trees.insert(flow, Tree::new(sender, dscp));
     }
 
     /// What is sent to the group of a flow comes to a node, too; false if no way leads there but over ATM.
@@ -28,10 +28,11 @@ impl Medium<'_> {
 
     /// A node has something for the group of a flow.
     pub(crate) fn send_to_group(&mut self, at: NodeIndex, flow: u32, packet: XtpPacket) {
-        if self.trees.get(&flow).is_none_or(|tree| tree.root() != at) {
+        let tree = self.trees.get(&flow).filter(|tree| tree.root() == at);
+        let Some(dscp) = tree.map(Tree::dscp) else {
             self.drops.no_route += 1;
             return;
-        }
+        };
         let bytes = IP_HEADER + packet.encoded_len() as u32;
         let id = self.packets.add(Packet {
             src: at,
@@ -41,7 +42,7 @@ impl Medium<'_> {
             flow: FlowMark::default(),
             ttl: TTL,
             ecn: Ecn::NotCapable,
-            dscp: Dscp::default(),
+            dscp,
             body: Body::Group(Arc::new(packet), flow),
         });
         if !self.charge(at, id) {

@@ -3,12 +3,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ecmp::FlowMark;
 use super::hop::Interface;
 use super::routes::Routes;
+use crate::internet::discipline::Dscp;
 use crate::internet::network::NodeIndex;
 
 /// How packets of a group go from one sender to many receivers: the ways that routes give, each link and LAN once.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: NodeIndex,
+    dscp: Dscp,
     /// The nodes that get them, forwarding or not.
     nodes: BTreeSet<NodeIndex>,
     /// The node that puts them on a link or LAN.
@@ -25,13 +27,19 @@ pub(crate) struct Branch {
 
 impl Tree {
     /// One that leads nowhere yet.
-    pub fn new(root: NodeIndex) -> Tree {
+    pub fn new(root: NodeIndex, dscp: Dscp) -> Tree {
         Tree {
             root,
+            dscp,
             nodes: BTreeSet::from([root]),
             feeders: BTreeMap::new(),
             branches: BTreeMap::new(),
         }
+    }
+
+    /// The class of its packets.
+    pub fn dscp(&self) -> Dscp {
+        self.dscp
     }
 
     /// The sender.

@@ -9,7 +9,7 @@ use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::schema::FlowSpec;
 use crate::internet::discipline::Dscp;
-use crate::internet::network::{NodeIndex, Role, Traffic};
+use crate::internet::network::{NodeIndex, Role, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
 
 /// The TCP that flows give to hosts, by host, with the first flow that does.
@@ -32,12 +32,6 @@ pub(super) fn check(
             return Err(ScenarioError::new(place.field(name), problem));
         }
     }
-    let is_xtp = matches!(traffic, Traffic::Xtp { .. } | Traffic::XtpMulticast { .. });
-    if spec.dscp.0 != Dscp::default() && is_xtp {
-        let problem = "XTP flows of two hosts are one to routers; TCP and datagrams have classes";
-        let problem = Problem::Needless(problem.to_owned());
-        return Err(ScenarioError::new(place.field("dscp"), problem));
-    }
     let (start, jitter) = (spec.start.0, spec.start_jitter.0);
     let end = spec.stop.map_or(duration, |stop| stop.0);
     if jitter > Span::ZERO && jitter >= end.saturating_sub(start) {
@@ -47,6 +41,42 @@ pub(super) fn check(
         );
         let field = place.field("start_jitter");
         return Err(ScenarioError::value(field, jitter.write(), accepted));
+    }
+    Ok(())
+}
+
+/// The classes of XTP packets between two hosts, with the first flow that has it.
+pub(super) type Classes = BTreeMap<[NodeIndex; 2], (Dscp, Place)>;
+
+/// Routers see the XTP packets of two hosts as one flow, which has one class.
+pub(super) fn check_class(
+    classes: &mut Classes,
+    (place, spec): (Place, &FlowSpec),
+    traffic: &Traffic,
+    from: NodeIndex,
+    to: NodeIndex,
+    network: &Builder<'_>,
+) -> Result<(), ScenarioError> {
+    let receivers = match traffic {
+        Traffic::Xtp {
+            delivery: XtpDelivery::Ip,
+            ..
+        } => vec![to],
+        Traffic::XtpMulticast { receivers, .. } => receivers.iter().map(|it| it.node).collect(),
+        _ => return Ok(()),
+    };
+    for to in receivers {
+        let ends = [from.min(to), from.max(to)];
+        let (dscp, first) = *classes.entry(ends).or_insert((spec.dscp.0, place));
+        if dscp != spec.dscp.0 {
+            let [a, b] = ends.map(|end| &network.nodes[end.0 as usize].name);
+            let problem = format!(
+                "XTP packets between {a} and {b} are one flow to routers, which {first} gives the class {:?}: give both flows the same dscp",
+                dscp.write()
+            );
+            let field = place.field("dscp");
+            return Err(ScenarioError::new(field, Problem::Config(problem)));
+        }
     }
     Ok(())
 }

@@ -14,9 +14,10 @@ use super::listed;
 use super::place::Place;
 use super::quantity::Bytes;
 use super::range::{MOST, names};
-use super::schema::{Scenario, is_false, is_zero, zero};
+use super::schema::{Scenario, best_effort, is_best_effort, is_false, is_zero, zero};
 use crate::file;
 use crate::internet::components::Components;
+use crate::internet::discipline::Dscp;
 use crate::internet::network::{Drawn, Generator, Law, NodeIndex, Pattern, Plan};
 use crate::scenario::form;
 use crate::scenario::units::Quantity;
@@ -71,9 +72,18 @@ pub struct GenerateSpec {
     /// Connections exist when their transfers begin: no handshake.
     #[serde(skip_serializing_if = "is_false")]
     pub established: bool,
+    /// Class of their packets in both directions, for the discipline "priority".
+    #[serde(skip_serializing_if = "is_best_effort")]
+    pub dscp: Text<Dscp>,
     /// Greatest lengths of the bins of the report, rising; default: 10 kB, 100 kB, 1 MB, 10 MB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bins: Option<Vec<Bytes>>,
+}
+
+impl Default for Text<Dscp> {
+    fn default() -> Text<Dscp> {
+        best_effort()
+    }
 }
 
 impl Default for Text<Span> {
@@ -132,6 +142,7 @@ pub(super) fn generators(
         all.push(Generator {
             name,
             is_established: spec.established,
+            dscp: spec.dscp.0,
             bins: bins(place, spec)?,
             plan,
         });

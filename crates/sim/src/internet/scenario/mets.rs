@@ -15,8 +15,9 @@ use super::check::unknown;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::{names, pairs};
-use super::schema::Scenario;
+use super::schema::{Scenario, best_effort, is_best_effort};
 use crate::internet::components::Components;
+use crate::internet::discipline::Dscp;
 use crate::internet::error::LEAST_MTU;
 use crate::internet::medium::classes::can_have;
 use crate::internet::network::{Link, MetsNetwork, NodeIndex};
@@ -146,6 +147,9 @@ pub struct PeeringSpec {
     /// the bound of the link.
     #[serde(default)]
     pub class_queue: bool,
+    /// Class of its datagrams in both directions, for the discipline "priority" of links on its path.
+    #[serde(default = "best_effort", skip_serializing_if = "is_best_effort")]
+    pub dscp: Text<Dscp>,
 }
 
 /// The rate of a peering.
@@ -269,6 +273,7 @@ pub(super) fn network(
             all.links.push(peering.link(&ends, rate));
             all.origins.push(i);
             all.classes.push(peering.class_queue);
+            all.dscps.push(peering.dscp.0);
             all.estimated.push(peering.rate == Some(PeeringRate::Auto));
         }
     }
@@ -283,6 +288,7 @@ pub(super) fn network(
         machines: Arc::new(machines),
         nodes: all.places,
         classes: all.classes,
+        dscps: all.dscps,
         own_links: false,
     }))
 }
@@ -304,6 +310,7 @@ struct All {
     /// For each of them the peering that it is of.
     origins: Vec<usize>,
     classes: Vec<bool>,
+    dscps: Vec<Dscp>,
     /// For each of them whether its ports estimate their rate.
     estimated: Vec<bool>,
 }

@@ -23,6 +23,7 @@ mod schema;
 mod tcp;
 mod topology;
 mod traffic;
+mod unread;
 mod warnings;
 mod xtp;
 mod xunet;

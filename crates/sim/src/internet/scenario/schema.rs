@@ -475,7 +475,7 @@ pub struct FlowSpec {
     /// The connection exists at the beginning of the run: no handshake.
     #[serde(default, skip_serializing_if = "is_false")]
     pub established: bool,
-    /// Class of its packets in both directions, for the discipline "priority": of TCP and datagrams.
+    /// Class of its packets in both directions, for the discipline "priority". XTP flows of two hosts have the same.
     #[serde(default = "best_effort", skip_serializing_if = "is_best_effort")]
     pub dscp: Text<Dscp>,
     /// XTP instead of TCP; {} for the defaults.
@@ -533,10 +533,10 @@ pub(super) fn zero() -> Text<Span> {
 pub(super) fn is_zero(span: &Text<Span>) -> bool {
     span.0 == Span::ZERO
 }
-fn best_effort() -> Text<Dscp> {
+pub(super) fn best_effort() -> Text<Dscp> {
     Text(Dscp::default())
 }
-fn is_best_effort(dscp: &Text<Dscp>) -> bool {
+pub(super) fn is_best_effort(dscp: &Text<Dscp>) -> bool {
     dscp.0 == Dscp::default()
 }
 pub(super) fn is_false(value: &bool) -> bool {

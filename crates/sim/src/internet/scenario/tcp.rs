@@ -106,6 +106,10 @@ impl EcnName {
 /// A TCP configuration: a profile and overrides of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "properties": { "ecn": { "const": "l4s" } }, "required": ["ecn"] },
+    "then" = { "properties": { "variant": { "const": "dctcp" } }, "required": ["variant"] }
+))]
 pub struct TcpSpec {
     /// The stack to start from.
     pub profile: ProfileName,
@@ -334,7 +338,9 @@ impl TcpSpec {
                 "ecn" => Problem::Value {
                     value: self.ecn.map_or("\"off\"", EcnName::word).to_owned(),
                     accepted: match self.ecn {
-                        Some(EcnName::L4s) => "used with variant = \"dctcp\"",
+                        Some(EcnName::L4s) => {
+                            "\"off\", \"rfc3168\" or \"dctcp\"; \"l4s\" is for variant = \"dctcp\""
+                        }
                         _ => "\"dctcp\" or \"l4s\", as the variant is \"dctcp\"",
                     }
                     .to_owned(),

@@ -30,6 +30,7 @@ pub(super) fn flows(
     let mut taken: BTreeMap<String, Place> = BTreeMap::new();
     let mut numbers = BTreeMap::new();
     let mut given_tcp = connection::Given::new();
+    let mut classes = connection::Classes::new();
     let mtu = scenario.atm.as_ref().map_or(mtu(), |atm| atm.mtu);
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
@@ -47,6 +48,8 @@ pub(super) fn flows(
                 None => free_name(&taken, &mut numbers, ends.join("->")),
             };
             take(&mut taken, &name, place)?;
+            let class = (place, spec);
+            connection::check_class(&mut classes, class, &traffic, nodes[0], nodes[1], network)?;
             flows.push(Flow {
                 name,
                 from: nodes[0],
@@ -92,6 +95,7 @@ pub(super) fn flows(
         for (k, [from, to]) in ends.iter().enumerate() {
             let [a, b] = network.two_hosts(place, &ends[k], sets)?;
             connection::give_tcp(&mut given_tcp, place, spec, [a, b], network)?;
+            connection::check_class(&mut classes, (place, spec), &traffic, a, b, network)?;
             if let Traffic::Xtp { delivery, .. } = traffic
                 && delivery != XtpDelivery::Ip
                 && let Some(&host) = [a, b].iter().find(|it| !network.adapters.contains_key(it))
@@ -166,8 +170,15 @@ fn given_names(place: Place, name: &str, flows: usize) -> Result<Vec<String>, Sc
     match given.len() == flows {
         true => Ok(given),
         false => {
-            let (left, right) = (given.len(), flows);
-            Err(ScenarioError::new(field, Problem::Lengths { left, right }))
+            let stem = name.split('{').next().unwrap_or_default();
+            let accepted = match flows {
+                1 => "one name for its one flow, or none".to_owned(),
+                _ => {
+                    let such = format!("{stem}{{1..{flows}}}");
+                    format!("a name for each of its {flows} flows, such as {such:?}, or none")
+                }
+            };
+            Err(ScenarioError::value(field, format!("{name:?}"), accepted))
         }
     }
 }

@@ -41,6 +41,16 @@ pub enum Warning {
         /// The link, such as `left->right`.
         link: String,
     },
+    /// Packets have a class that no queue on their path looks at.
+    ClassUnread {
+        /// Whose they are, such as `the flow "call"`.
+        of: String,
+    },
+    /// L4S packets pass no queue for them.
+    NoL4sQueue {
+        /// Whose they are, such as `the flow "call"`.
+        of: String,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -70,6 +80,16 @@ impl fmt::Display for Warning {
                 f,
                 "the queue of {link} marks packets of ECN-capable hosts, but no host is one; set ecn of \
                  their TCP, such as variant = \"dctcp\""
+            ),
+            Warning::ClassUnread { of } => write!(
+                f,
+                "packets of {of} have a class (dscp), but no link on their path has the discipline that looks at it; give one \
+                 discipline = {{ priority = {{}} }}, or leave dscp out"
+            ),
+            Warning::NoL4sQueue { of } => write!(
+                f,
+                "the TCP of {of} has ecn = \"l4s\", but no link on its path has the queue for L4S packets; give the slowest \
+                 discipline = {{ dualpi2 = {{}} }}, or the TCP ecn = \"dctcp\""
             ),
         }
     }
@@ -153,6 +173,8 @@ impl Network {
                 }
             }
         }
+        warnings.extend(self.unread_class());
+        warnings.extend(self.missing_l4s_queue());
         warnings
     }
 }

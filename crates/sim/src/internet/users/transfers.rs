@@ -5,6 +5,7 @@ use layercast_tcp::ConnId;
 
 use super::PORT;
 use super::draw::Drawing;
+use crate::internet::discipline::Dscp;
 use crate::internet::engine::Source;
 use crate::internet::generated::{GeneratorReport, Transfer};
 use crate::internet::medium::Medium;
@@ -32,6 +33,7 @@ pub(crate) struct Transfers {
 struct Generator {
     name: String,
     is_established: bool,
+    dscp: Dscp,
     bins: Vec<u64>,
     source: SourceId,
     ahead: Ahead,
@@ -82,6 +84,7 @@ impl Transfers {
             Generator {
                 name: it.name.clone(),
                 is_established: it.is_established,
+                dscp: it.dscp,
                 bins: it.bins.clone(),
                 source,
                 ahead,
@@ -142,6 +145,8 @@ impl Transfers {
         let info = tcp.get(sender).endpoint.info(id);
         let port = info.map_or(0, |info| info.local.port());
         let conversation = Conversation::tcp((port, PORT));
+        // Before the first of its packets: those of a connection leave when its host is settled.
+        medium.classify(conversation, (from, to), generator.dscp);
         let ideal = medium.ideal((from, to), conversation, bytes, Segments::between(a, b));
         self.begun.push(Begun {
             transfer: Transfer {

@@ -10,6 +10,7 @@ use crate::internet::atm;
 use crate::internet::engine::{Engine, Source};
 use crate::internet::error::NetworkError;
 use crate::internet::medium::classes::Classes;
+use crate::internet::medium::packet::{Carrier, METS};
 use crate::internet::medium::ports::Ports;
 use crate::internet::medium::processor::NodeCpu;
 use crate::internet::medium::{Medium, NodeState};
@@ -140,7 +141,12 @@ impl<'a> Internet<'a> {
                         .iter()
                         .map(|it| (*it, name(it.node).to_owned(), self.host(it.node)));
                     state.group = Some(Box::new(Group::new(members)));
-                    self.medium.add_group(n, flow.from);
+                    self.medium.add_group(n, flow.from, flow.dscp);
+                    for receiver in receivers {
+                        let ends = (flow.from, receiver.node);
+                        let back = Carrier::IP.conversation();
+                        self.medium.classify(back, ends, flow.dscp);
+                    }
                     of_xtp.push(flow.from);
                     of_xtp.extend(receivers.iter().map(|it| it.node));
                 }
@@ -182,6 +188,10 @@ impl<'a> Internet<'a> {
             return Ok(());
         };
         let medium = &mut self.medium;
+        for (link, &dscp) in nodes.machines.links.iter().zip(&nodes.dscps) {
+            let [a, b] = link.ends.map(|end| nodes.nodes[end]);
+            medium.classify(METS, (a, b), dscp);
+        }
         let mets = Mets::new(network, nodes, medium)?;
         self.mets = Some(Box::new(mets));
         let classes = Classes::new(network, |n, name| medium.engine.add(Source::Class(n), name))?;

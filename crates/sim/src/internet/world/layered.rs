@@ -188,6 +188,7 @@ fn plan(net: scenario::Network) -> Network {
         mets: Some(MetsNetwork {
             nodes: (0..net.nodes.len() as u32).map(NodeIndex).collect(),
             classes: vec![false; net.links.len()],
+            dscps: Vec::new(),
             own_links: true,
             machines: Arc::new(net),
         }),
