@@ -106,6 +106,7 @@ fn both_accept_every_shipped_scenario() {
 /// Values that no field of a kind takes.
 fn bad(kind: &str) -> Vec<Value> {
     let texts: &[&str] = match kind {
+        "bands" => &["ef ef", "ef, *, ef", "*,*", "ef,"],
         "rate" => &[
             "10 Mbps/s",
             "10 Mbps",
@@ -167,6 +168,7 @@ fn bad(kind: &str) -> Vec<Value> {
 /// Values that every field of a kind takes.
 fn good(kind: &str) -> Vec<Value> {
     let texts: &[&str] = match kind {
+        "bands" => &["ef", "ef cs6, af41 af42, *, le", "1, 11"],
         "rate" => &[
             "10 Mbit/s",
             "1 Tbit/s",
@@ -261,6 +263,7 @@ fn both_give_the_same_verdict_on_values_in_and_out_of_range() {
         (&internet, "/link/1/back/rate", "rate"),
         (&internet, "/link/1/back/loss", "loss"),
         (&internet, "/link/1/back/queue", "queue"),
+        (&internet, "/link/1/discipline/priority/bands", "bands"),
         (&internet, "/flow/0/bytes", "bytes"),
         (&internet, "/tcp/default/max_cwnd", "bytes"),
         (&dumbbell, "/topology/trunk/rate", "rate"),
@@ -298,6 +301,15 @@ fn both_give_the_same_verdict_on_values_in_and_out_of_range() {
                 both(fine, &changed, &format!("{field} = {value}"));
             }
         }
+    }
+    for (fine, tcp) in [
+        (true, json!({ "ecn": "l4s", "variant": "dctcp" })),
+        (true, json!({ "ecn": "rfc3168" })),
+        (false, json!({ "ecn": "l4s" })),
+        (false, json!({ "ecn": "l4s", "variant": "cubic" })),
+    ] {
+        let changed = with(&internet, "/tcp/default", &tcp);
+        both(fine, &changed, &tcp.to_string());
     }
 }
 
