@@ -19,6 +19,7 @@ mod schema;
 mod security;
 pub(crate) mod shorthand;
 mod topology;
+mod tree;
 mod warnings;
 
 pub use admission::{Admission, PromiseSpec};
@@ -37,21 +38,25 @@ pub use warnings::Warning;
 pub use crate::ties::Ties;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::file;
+
+static SCHEMA: LazyLock<serde_json::Value> =
+    LazyLock::new(|| schemars::schema_for!(Scenario).to_value());
 
 impl Scenario {
     /// Reads a scenario; relative paths of clips start at `base_dir`.
     ///
     /// Errors have the line, the path of the field, the value and the accepted values.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = read::from_toml(text, Some(Scenario::json_schema))?;
+        let scenario: Scenario = read::from_toml(text, Some(&SCHEMA))?;
         Ok(scenario.based_at(base_dir))
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = read::from_json(text, Some(Scenario::json_schema))?;
+        let scenario: Scenario = read::from_json(text, Some(&SCHEMA))?;
         Ok(scenario.based_at(base_dir))
     }
 
@@ -66,7 +71,7 @@ impl Scenario {
 
     /// The JSON Schema of a scenario file, for editors and other tools.
     pub fn json_schema() -> serde_json::Value {
-        schemars::schema_for!(Scenario).to_value()
+        SCHEMA.clone()
     }
 
     fn based_at(mut self, base_dir: &Path) -> Scenario {

@@ -1,9 +1,16 @@
 //! Reading a scenario file: every error has the path of its field, its line, the cause and the accepted values.
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use std::sync::LazyLock;
 
-use crate::line::line_at;
+use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde_json::Value;
+use toml::de::DeTable;
+
+use super::tree::{self, Json, Wrong};
+use crate::line::{line_at, line_of};
+
+/// The JSON Schema of a kind of file, which is made when the first error quotes it.
+pub(crate) type Schema = &'static LazyLock<Value>;
 
 /// Why a text is no scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,51 +26,61 @@ pub(crate) struct Misread {
 /// Reads TOML; `schema` is the JSON Schema of the file, if there is one: errors quote its ranges and descriptions.
 pub(crate) fn from_toml<T: DeserializeOwned>(
     text: &str,
-    schema: Option<fn() -> Value>,
+    schema: Option<Schema>,
 ) -> Result<T, Misread> {
-    let line = |error: &toml::de::Error| error.span().map(|span| line_at(text, span.start));
-    let from = toml::Deserializer::parse(text).map_err(|error| Misread {
-        line: line(&error),
+    let table = DeTable::parse(text).map_err(|error| Misread {
+        line: error.span().map(|span| line_at(text, span.start)),
         field: String::new(),
         what: format!("this is not TOML: {}", error.message()),
     })?;
-    serde_path_to_error::deserialize(from).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
-        let (field, what) = explain(path, inner.message(), schema);
-        let line = line(&inner);
-        Misread { line, field, what }
-    })
+    let tree = tree::of_table(table.get_ref());
+    tree.and_then(|tree| fields(&tree))
+        .map_err(|(path, message)| {
+            let (field, what) = explain(path, &message, schema);
+            let line = line_of(text, &field);
+            Misread { line, field, what }
+        })
 }
 
 /// Reads JSON of the same schema.
 pub(crate) fn from_json<T: DeserializeOwned>(
     text: &str,
-    schema: Option<fn() -> Value>,
+    schema: Option<Schema>,
 ) -> Result<T, Misread> {
     let mut from = serde_json::Deserializer::from_str(text);
-    let read: Result<T, _> = serde_path_to_error::deserialize(&mut from);
-    let misread = |path: String, error: serde_json::Error| {
+    let mut track = serde_path_to_error::Track::new();
+    let tree = Json.deserialize(serde_path_to_error::Deserializer::new(
+        &mut from, &mut track,
+    ));
+    let tree = tree.and_then(|tree| from.end().map(|()| tree));
+    let tree = tree.map_err(|error| {
         let said = error.to_string();
         let message = said
             .rsplit_once(" at line ")
             .map_or(said.as_str(), |it| it.0);
         let (field, what) = match error.is_data() {
-            true => explain(path, message, schema),
+            true => explain(track.path().to_string(), message, schema),
             false => (String::new(), format!("this is not JSON: {message}")),
         };
         let line = Some(error.line());
         Misread { line, field, what }
-    };
-    let value = read.map_err(|error| misread(error.path().to_string(), error.into_inner()))?;
-    from.end().map_err(|error| misread(String::new(), error))?;
-    Ok(value)
+    })?;
+    fields(&tree).map_err(|(path, message)| {
+        let (field, what) = explain(path, &message, schema);
+        let line = tree::line_in_json(text, &field);
+        Misread { line, field, what }
+    })
+}
+
+fn fields<T: DeserializeOwned>(tree: &Value) -> Result<T, Wrong> {
+    serde_path_to_error::deserialize(tree)
+        .map_err(|error| (error.path().to_string(), error.into_inner().to_string()))
 }
 
 /// The field and the explanation of an error of serde at `path`.
-fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (String, String) {
+fn explain(path: String, message: &str, schema: Option<Schema>) -> (String, String) {
     let path = if path == "." { String::new() } else { path };
-    let schema = schema.map(|schema| schema());
+    let schema = schema.map(|schema| &**schema);
     if let Some((name, known)) = parts(message, "unknown field ") {
         let parent = match path.strip_suffix(name.as_str()) {
             Some(parent) => parent.trim_end_matches('.').to_owned(),
@@ -79,18 +96,18 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
     }
     if let Some(name) = message.strip_prefix("missing field ").and_then(quoted) {
         let field = join(&path, name);
-        let about = schema.and_then(|schema| about(&schema, &field));
+        let about = schema.and_then(|schema| about(schema, &field));
         let about = about.and_then(|it| it.description);
         let about = about.map_or(String::new(), |it| format!(": {it}"));
         return (field, format!("it is missing{about}"));
     }
-    if let Some(table) = schema.as_ref().and_then(|it| listed(it, &path)) {
+    if let Some(table) = schema.and_then(|it| listed(it, &path)) {
         let what = format!(
             "it is a list of tables; expected one table: [{table}] in place of [[{table}]]"
         );
         return (table.to_owned(), what);
     }
-    let forms = schema.as_ref().map(|schema| forms(schema, &path));
+    let forms = schema.map(|schema| forms(schema, &path));
     let forms = forms.filter(|it| !it.is_empty());
     if let Some((name, known)) = parts(message, "unknown variant ") {
         let what = match forms {
@@ -99,12 +116,14 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
         };
         return (path, what);
     }
-    // The TOML parser reports an enum with a wrong number of keys, or of the wrong type, in these words.
-    if let (true, Some(forms)) = (message.starts_with("wanted "), forms) {
+    // An enum with a wrong number of keys, or of the wrong type.
+    let ends = ["expected string or map", "expected map with a single key"];
+    let is_enum = ends.iter().any(|end| message.ends_with(end));
+    if let (true, Some(forms)) = (is_enum, forms) {
         return (path, format!("expected {forms}"));
     }
-    let words = schema.as_ref().and_then(|schema| words(schema, &path));
-    if let (true, Some(words)) = (message.starts_with("wanted "), words) {
+    let words = schema.and_then(|schema| words(schema, &path));
+    if let (true, Some(words)) = (is_enum, words) {
         return (path, format!("it is no text in quotes; expected {words}"));
     }
     let wrong = ["invalid type: ", "invalid value: ", "invalid length "];
@@ -117,7 +136,7 @@ fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (Strin
         let what = format!("it is a name alone; expected a table: {{ {form} = {{}} }}");
         return (parent.to_owned(), what);
     }
-    let about = schema.and_then(|schema| about(&schema, &path));
+    let about = schema.and_then(|schema| about(schema, &path));
     let about = about.unwrap_or_default();
     let expected = about.range.unwrap_or_else(|| plain(expected));
     let description = about

@@ -201,7 +201,7 @@ fn wrong_values_are_named_with_their_field() {
         (
             "frame_rate = 24",
             "frame_rate = inf",
-            &["flow[0].frame_rate is inf"],
+            &["flow[0].frame_rate: it is inf; expected a number above 0"],
         ),
         (
             "start = \"1s\"",

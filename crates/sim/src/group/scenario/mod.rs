@@ -13,23 +13,28 @@ pub use schema::{
     WeakSpec,
 };
 
+use std::sync::LazyLock;
+
 use crate::internet::scenario::{ScenarioError, says_schema};
 use crate::scenario::read;
+
+static SCHEMA: LazyLock<serde_json::Value> =
+    LazyLock::new(|| schemars::schema_for!(GroupScenario).to_value());
 
 impl GroupScenario {
     /// Reads a scenario.
     pub fn from_toml(text: &str) -> Result<GroupScenario, ScenarioError> {
-        read::from_toml(text, Some(GroupScenario::json_schema)).map_err(ScenarioError::misread)
+        read::from_toml(text, Some(&SCHEMA)).map_err(ScenarioError::misread)
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str) -> Result<GroupScenario, ScenarioError> {
-        read::from_json(text, Some(GroupScenario::json_schema)).map_err(ScenarioError::misread)
+        read::from_json(text, Some(&SCHEMA)).map_err(ScenarioError::misread)
     }
 
     /// The JSON Schema of the file, for editors.
     pub fn json_schema() -> serde_json::Value {
-        schemars::schema_for!(GroupScenario).to_value()
+        SCHEMA.clone()
     }
 }
 

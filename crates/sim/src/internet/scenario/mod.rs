@@ -29,6 +29,7 @@ mod xtp;
 mod xunet;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::scenario::read;
 
@@ -57,30 +58,35 @@ pub use xtp::{RetransmissionName, XtpSpec};
 pub use crate::text::Text;
 pub(crate) use crate::text::{above_zero_to, up_to};
 
+static SCHEMA: LazyLock<serde_json::Value> =
+    LazyLock::new(|| schemars::schema_for!(Scenario).to_value());
+
 impl Scenario {
     /// Reads a scenario; relative paths of files start at `base_dir`.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
-            read::from_toml(text, Some(Scenario::json_schema)).map_err(ScenarioError::misread)?;
+            read::from_toml(text, Some(&SCHEMA)).map_err(ScenarioError::misread)?;
         Ok(scenario.based_at(base_dir))
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
-            read::from_json(text, Some(Scenario::json_schema)).map_err(ScenarioError::misread)?;
+            read::from_json(text, Some(&SCHEMA)).map_err(ScenarioError::misread)?;
         Ok(scenario.based_at(base_dir))
     }
 
     /// Writes it as TOML.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
-        toml::to_string(self)
+        // Each writer of TOML within it would have all fields compiled once more.
+        let fields: &dyn erased_serde::Serialize = self;
+        toml::to_string(fields)
             .map_err(|error| ScenarioError::new("", Problem::Syntax(error.to_string())))
     }
 
     /// The JSON Schema of the file, for editors.
     pub fn json_schema() -> serde_json::Value {
-        schemars::schema_for!(Scenario).to_value()
+        SCHEMA.clone()
     }
 
     fn based_at(mut self, base_dir: &Path) -> Scenario {
