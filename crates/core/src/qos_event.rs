@@ -64,8 +64,12 @@ pub enum QosTransport {
     Tcp = 2,
     /// Flows of METS.
     Mets = 3,
+    /// Partial order connections.
+    PartialOrder = 4,
     /// Sessions of reliable multicast.
     Multicast = 6,
+    /// Datagrams of UDP.
+    Udp = 7,
 }
 
 impl QosAction {

@@ -175,7 +175,9 @@ mod tests {
             (QosTransport::Xtp, &Descriptor::XTP),
             (QosTransport::Tcp, &Descriptor::TCP),
             (QosTransport::Mets, &Descriptor::METS),
+            (QosTransport::PartialOrder, &Descriptor::PARTIAL_ORDER),
             (QosTransport::Multicast, &Descriptor::RMTP),
+            (QosTransport::Udp, &Descriptor::UDP),
         ] {
             assert_eq!(Descriptor::of(transport as u32), Some(descriptor));
         }

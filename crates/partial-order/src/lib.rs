@@ -54,6 +54,7 @@
 mod config;
 mod event;
 mod explain;
+mod measure;
 mod order;
 pub mod pdu;
 mod receiver;

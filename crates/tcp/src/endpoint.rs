@@ -69,6 +69,11 @@ struct Rare {
 }
 
 impl Endpoint {
+    /// The name of its host.
+    pub fn name(&self) -> &str {
+        &self.rare.name
+    }
+
     /// The TCP of the host `name`; phases of its timers, port numbers and initial sequence numbers follow from
     /// `secret`, which must be kept secret where untrusted hosts can send (RFC 6528).
     pub fn new(

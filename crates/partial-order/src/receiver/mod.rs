@@ -7,11 +7,12 @@ mod manager;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use layercast_core::{Machine, Observer, Span, Time, earliest};
+use layercast_core::{Machine, Observer, QosAction, QosEvent, Span, Time, earliest};
 
 use crate::config::{Config, ConfigError, MAX_PDU};
 use crate::event::{ReceiverEvent, ReceiverStats};
 use crate::explain::Explanation;
+use crate::measure::Measured;
 use crate::order::Sdu;
 use crate::pdu::{Body, Pdu, Reject};
 use crate::tolerance::Tolerance;
@@ -54,6 +55,7 @@ pub struct Receiver {
     bytes: BytesMut,
     bad_pdu: u64,
     clock: Time,
+    measured: Measured,
 }
 
 impl Receiver {
@@ -67,6 +69,7 @@ impl Receiver {
             bytes: BytesMut::new(),
             bad_pdu: 0,
             clock: Time::ZERO,
+            measured: Measured::default(),
         }
     }
 
@@ -362,6 +365,28 @@ impl Receiver {
             .cloned()
     }
 
+    /// SDUs that arrived again, and SDUs declared lost.
+    fn counted(&self) -> (u64, u64) {
+        let flows = self.open.iter().flat_map(|open| &open.manager.flows);
+        flows.fold((0, 0), |(again, lost), flow| {
+            (again + flow.stats.duplicate, lost + flow.stats.lost)
+        })
+    }
+
+    /// Tells a monitor that the connection begins, or is over, and of the losses since `lost` of them were known.
+    fn measure<O: Observer>(&mut self, now: Time, lost: u64, obs: &mut O) {
+        if !obs.measures() {
+            return;
+        }
+        let more = self.counted().1.saturating_sub(lost);
+        self.measured.lost(obs, now, "receiver", more);
+        let open = self.open.as_ref();
+        let open = open.filter(|open| !open.closed || !self.out.is_empty());
+        let connection = open.map(|open| open.config.connection);
+        let connection = (connection, QosEvent::IN);
+        self.measured.follow(obs, now, "receiver", connection);
+    }
+
     /// The last delivered SDUs with what held them, oldest first: a timeline of the connection.
     pub fn timeline(&self) -> impl Iterator<Item = &Explanation> {
         self.open.iter().flat_map(|open| &open.manager.history.last)
@@ -375,16 +400,34 @@ impl Machine for Receiver {
 
     fn handle<O: Observer>(&mut self, now: Time, input: Bytes, obs: &mut O) {
         watch::packet(&input, false, "receiver", now, obs);
-        Receiver::handle(self, now, input);
+        if !obs.measures() {
+            return Receiver::handle(self, now, input);
+        }
+        let (again, lost) = self.counted();
+        let opened = self.open.is_some();
+        Receiver::handle(self, now, input.clone());
+        // OPEN is the first PDU of its connection, CLOSE belongs to it.
+        if !opened {
+            self.measure(now, lost, obs);
+        }
+        let came = (QosAction::Received, self.counted().0 > again);
+        self.measured.pdu(obs, now, "receiver", &input, came);
+        self.measure(now, lost, obs);
     }
 
-    fn on_timeout<O: Observer>(&mut self, now: Time, _: &mut O) {
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let lost = self.counted().1;
         Receiver::on_timeout(self, now);
+        self.measure(now, lost, obs);
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Bytes> {
         let datagram = Receiver::poll_transmit(self)?;
         watch::packet(&datagram, true, "receiver", now, obs);
+        let sent = (QosAction::Sent, false);
+        self.measured.pdu(obs, now, "receiver", &datagram, sent);
+        let lost = self.counted().1;
+        self.measure(now, lost, obs);
         Some(datagram)
     }
 

@@ -71,6 +71,8 @@ pub(super) struct FlowSender {
     wanted: bool,
     /// Of strict connections: the number with the Ack bit that is timed (Karn's rule).
     timed: Option<(u64, Time)>,
+    /// The last round trip, until it is taken.
+    pub(super) sampled: Option<Span>,
     stats: SenderStats,
 }
 
@@ -96,6 +98,7 @@ impl FlowSender {
             idle_since: Time::ZERO,
             wanted: false,
             timed: None,
+            sampled: None,
             stats: SenderStats::default(),
         };
         flow.resize();
@@ -305,6 +308,7 @@ impl FlowSender {
         } else {
             None
         };
+        self.sampled = sample;
         if let Some(sample) = sample {
             let sample = sample.clamp(RTT_BOUNDS.0, RTT_BOUNDS.1);
             self.rtt = self.rtt.mul_div(7, 8) + sample.mul_div(1, 8);

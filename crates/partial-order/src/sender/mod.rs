@@ -6,10 +6,11 @@ mod options;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use layercast_core::{Machine, Observer, Serial, Span, Time, earliest};
+use layercast_core::{Machine, Observer, QosAction, QosEvent, Serial, Span, Time, earliest};
 
 use crate::config::{Config, ConfigError};
 use crate::event::{SenderEvent, SenderStats};
+use crate::measure::Measured;
 use crate::order::Sdu;
 use crate::pdu::{Body, Pdu, Reject};
 use crate::watch;
@@ -59,6 +60,7 @@ pub struct Sender {
     events: VecDeque<SenderEvent>,
     bytes: BytesMut,
     bad_pdu: u64,
+    measured: Measured,
 }
 
 impl Sender {
@@ -85,6 +87,7 @@ impl Sender {
             events: VecDeque::new(),
             bytes: BytesMut::new(),
             bad_pdu: 0,
+            measured: Measured::default(),
         };
         if !strict {
             sender.retry = Some((now, RETRY));
@@ -450,6 +453,14 @@ impl Sender {
         self.phase == Phase::Open
     }
 
+    /// Tells a monitor that the connection begins, or is over.
+    fn measure_ends<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let over = self.phase == Phase::Over && self.out.is_empty();
+        let connection = (!over).then_some(self.config.connection);
+        let (machine, dir) = ("sender", QosEvent::OUT);
+        self.measured.follow(obs, now, machine, (connection, dir));
+    }
+
     fn push(&mut self, flow: usize, stamp: u32, body: Body) {
         let connection = self.config.connection;
         self.out.push_back(Pdu {
@@ -479,16 +490,30 @@ impl Machine for Sender {
 
     fn handle<O: Observer>(&mut self, now: Time, input: Bytes, obs: &mut O) {
         watch::packet(&input, false, "sender", now, obs);
+        self.measure_ends(now, obs);
+        let came = (QosAction::Received, false);
+        self.measured.pdu(obs, now, "sender", &input, came);
         Sender::handle(self, now, input);
+        let sampled = self.flows.iter_mut().find_map(|flow| flow.sampled.take());
+        if let Some(round_trip) = sampled {
+            self.measured.answered(obs, now, "sender", round_trip);
+        }
+        self.measure_ends(now, obs);
     }
 
-    fn on_timeout<O: Observer>(&mut self, now: Time, _: &mut O) {
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         Sender::on_timeout(self, now);
+        self.measure_ends(now, obs);
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Bytes> {
         let datagram = Sender::poll_transmit(self)?;
         watch::packet(&datagram, true, "sender", now, obs);
+        let connection = (Some(self.config.connection), QosEvent::OUT);
+        self.measured.follow(obs, now, "sender", connection);
+        let sent = (QosAction::Sent, false);
+        self.measured.pdu(obs, now, "sender", &datagram, sent);
+        self.measure_ends(now, obs);
         Some(datagram)
     }
 

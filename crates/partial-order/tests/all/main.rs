@@ -3,6 +3,7 @@
 mod closing;
 mod edges;
 mod extensions;
+mod monitored;
 mod order;
 mod pdu;
 mod properties;

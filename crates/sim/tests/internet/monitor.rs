@@ -123,6 +123,27 @@ fn a_monitor_sees_what_the_link_carried() {
 }
 
 #[test]
+fn a_monitor_sees_the_datagrams_that_left_and_came() {
+    let mut network = transfer(1, 0.1);
+    let traffic = Traffic::Datagrams {
+        gap: Law::Constant(Span::from_ms(10)),
+        size: SizeLaw::Constant(1_000),
+        bursts: None,
+    };
+    network.flows = vec![flow("datagrams", 0, 1, Span::ZERO, traffic)];
+    let (report, nodes) = run(&network);
+    let out = nodes["left"].direction(Direction::Out);
+    let inward = nodes["right"].direction(Direction::In);
+    let flow = &report.flows[0];
+    assert!(flow.received < flow.sent && flow.received > flow.sent * 8 / 10);
+    assert_eq!((out.packets, inward.packets), (flow.sent, flow.received));
+    // 20 octets of IP are not of UDP; 8 of UDP are not of the user.
+    assert_eq!(out.bits, 8 * 980 * flow.sent);
+    assert_eq!(inward.user_bits, 8 * 972 * flow.received);
+    assert_eq!((out.error_bits, out.delay), (0, None), "UDP tells neither");
+}
+
+#[test]
 fn reports_of_spans_tell_the_bits_that_a_link_lost() {
     let (report, nodes) = run(&transfer(2_000_000, 0.03));
     let out = nodes["left"].direction(Direction::Out);

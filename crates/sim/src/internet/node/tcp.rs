@@ -267,6 +267,11 @@ impl TcpHosts {
         &self.all[host as usize]
     }
 
+    /// The name of a host.
+    pub fn name(&self, host: u32) -> &str {
+        self.all[host as usize].endpoint.name()
+    }
+
     /// Swaps the hosts that `is_swapped` with those of another world.
     pub fn swap(&mut self, other: &mut TcpHosts, is_swapped: impl Fn(NodeIndex) -> bool) {
         for (host, others) in self.all.iter_mut().zip(&mut other.all) {

@@ -2,13 +2,17 @@
 
 use core::net::{Ipv4Addr, SocketAddr};
 
-use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, Span, Stream, Time, earliest};
+use layercast_core::{
+    AAL5_TRAILER, CELL_PAYLOAD, Observer, QosAction, QosEvent, QosTransport, Span, Stream, Subject,
+    Time, earliest,
+};
 use layercast_tcp::{ConnId, TcpCounts};
 use layercast_wire::XtpService;
 use layercast_xtp::{ContextId, XtpCounts};
 
 use super::PORT;
 use super::group::{Group, Member};
+use crate::internet::engine::Engine;
 use crate::internet::medium::Medium;
 use crate::internet::medium::ecmp::Conversation;
 use crate::internet::medium::packet::{Body, Carrier, Datagram};
@@ -229,19 +233,29 @@ impl Flows {
                 }
             }
             Traffic::Datagrams { gap, size, bursts } if !over => {
-                flow.send_datagram(n, gap, size, bursts, medium);
+                flow.send_datagram(n, (gap, size, bursts), tcp, medium);
             }
             Traffic::Datagrams { .. } => {}
         }
     }
 
     /// A datagram of a flow arrived where it goes, sent then.
-    pub fn datagram(&mut self, n: u32, now: Time, sent: Time, bytes: u32) {
+    pub fn datagram(
+        &mut self,
+        n: u32,
+        (sent, bytes): (Time, u32),
+        tcp: &TcpHosts,
+        medium: &mut Medium,
+    ) {
+        let now = medium.engine.now;
         let flow = &mut self.all[n as usize];
         flow.received += 1;
         self.bytes[n as usize] += u64::from(bytes - 28);
         flow.delay.add(now.since(sent));
         flow.last_arrival = now;
+        if medium.engine.obs.measures() {
+            flow.measure(n, QosAction::Received, bytes, tcp, medium);
+        }
     }
 
     /// All data of a flow are where they go.
@@ -414,9 +428,8 @@ impl FlowState {
     fn send_datagram(
         &mut self,
         n: u32,
-        gap: Law,
-        size: SizeLaw,
-        bursts: Option<Bursts>,
+        (gap, size, bursts): (Law, SizeLaw, Option<Bursts>),
+        tcp: &TcpHosts,
         medium: &mut Medium,
     ) {
         let now = medium.engine.now;
@@ -424,6 +437,9 @@ impl FlowState {
         let (next, bytes) = (self.next_datagram(now, gap, bursts), self.size(size));
         let (src, dst) = (self.flow.from, self.flow.to);
         medium.engine.kernel.schedule(self.source, Some(next));
+        if medium.engine.obs.measures() {
+            self.measure(n, QosAction::Sent, bytes, tcp, medium);
+        }
         let owner = Owner::Flow(n);
         let body = Body::Udp(Datagram {
             owner,
@@ -432,6 +448,37 @@ impl FlowState {
             media: None,
         });
         medium.originate((src, dst), bytes, body);
+    }
+
+    /// Tells a monitor of a datagram that left or came: sizes are all that UDP says (specs/user-to-user-qos.md 2.7).
+    #[cold]
+    fn measure(&self, n: u32, action: QosAction, bytes: u32, tcp: &TcpHosts, medium: &mut Medium) {
+        let port = datagram_port(n);
+        let (host, peer, ports, dir, count) = match action {
+            QosAction::Sent => {
+                let (host, peer) = (self.ends.0, self.flow.to);
+                (host, peer, (port, PORT), QosEvent::OUT, self.sent)
+            }
+            _ => {
+                let (host, peer) = (self.ends.1, self.flow.from);
+                (host, peer, (PORT, port), QosEvent::IN, self.received)
+            }
+        };
+        // As of a connection of TCP: its own port, that of the peer, and the address of the peer.
+        let peer = u32::from(medium.node_addresses[peer.0 as usize]);
+        let number = u64::from(ports.0) << 48 | u64::from(ports.1) << 32 | u64::from(peer);
+        let subject = Subject {
+            node: tcp.name(host),
+            machine: "udp",
+        };
+        let Engine { now, obs, .. } = &mut medium.engine;
+        let event = |action| QosEvent::new(number, action, dir, *now);
+        if count == 1 {
+            let open = event(QosAction::Open).aux(QosTransport::Udp as u32);
+            obs.probe(subject, || open);
+        }
+        let (above_ip, user) = (u64::from(bytes) - 20, u64::from(bytes) - 28);
+        obs.probe(subject, || event(action).packet(above_ip, user, 0));
     }
 
     /// No list of its members is kept: each invited host is one.

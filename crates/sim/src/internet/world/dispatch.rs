@@ -157,8 +157,8 @@ impl Internet<'_> {
         match (medium.packets.take(id), host) {
             (Body::Udp(datagram), Some(_)) => match datagram.owner {
                 Owner::Flow(n) => {
-                    let now = medium.engine.now;
-                    self.flows.datagram(n, now, datagram.sent, bytes);
+                    let arrival = (datagram.sent, bytes);
+                    self.flows.datagram(n, arrival, &self.tcp, medium);
                 }
                 Owner::Conversation(slot, number) => {
                     let sent = datagram.sent;
