@@ -203,7 +203,7 @@ class Tables:
             elif "properties" in value:
                 said.append(f"{key} = {{ {self.fields(value)} }}")
             else:
-                said.append(f"{key} = {kind(value).upper().replace(' ', '_')}")
+                said.append(f"{key} = {kind(value).partition(',')[0].upper().replace(' ', '_')}")
         return ", ".join(said)
 
 

@@ -47,7 +47,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     let failed = |error| Failure::of(path, error);
     if args.check {
         Simulation::new(group).map_err(failed)?;
-        return print(&format!("{}: nothing wrong\n", path.display()));
+        return print(&format!("{}: no errors\n", path.display()));
     }
     let stop = on_interrupt()?;
     let (summary, traced) = match &args.trace {

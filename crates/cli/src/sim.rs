@@ -105,7 +105,7 @@ pub fn run(args: &args::Sim) -> Outcome {
         eprintln!("warning: {warning}");
     }
     if args.check {
-        return print(&format!("{}: nothing wrong\n", path.display()));
+        return print(&format!("{}: no errors\n", path.display()));
     }
     let series = args.series.as_deref();
     let series = series.map(|path| (args.series_interval, path));

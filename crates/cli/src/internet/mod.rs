@@ -174,7 +174,7 @@ fn counts(path: &Path, network: &Network) -> String {
         )
     });
     format!(
-        "{}: {}, {}, {}, {}, {}, {}, {}{mets}: nothing wrong\n",
+        "{}: {}, {}, {}, {}, {}, {}, {}{mets}: no errors\n",
         path.display(),
         count(network.nodes.len(), "node"),
         count(

@@ -729,7 +729,7 @@ fn sim_traces_mets_nodes_of_an_internetwork() {
     let output = run(&["sim", &scenario, "--check"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.contains("1 peering, 1 METS flow, 1 METS receiver: nothing wrong"),
+        said.contains("1 peering, 1 METS flow, 1 METS receiver: no errors"),
         "{said}"
     );
     let seeds = ["--seeds", "1..2", "--out", "x", "--wire-check"];

@@ -207,7 +207,7 @@ fn check_and_errors_do_not_run_anything() {
             "{name}: {}",
             complaint(&output)
         );
-        assert!(String::from_utf8_lossy(&output.stdout).contains("nothing wrong"));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("no errors"));
     }
     let folder = folder("internet-wrong");
     let path = folder.join("wrong.toml");

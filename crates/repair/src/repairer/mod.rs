@@ -58,6 +58,8 @@ const UNHEARD: Span = Span::from_ms(4);
 const OVERDUE: u64 = 3;
 /// Between two markers that ask for overdue feedback.
 const ASK: Span = Span::from_ms(5);
+/// The longest pause between two of them, to a peer that may be gone.
+const ASK_SELDOM: Span = Span::from_secs(1);
 
 /// What a [`Repairer`] does about losses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -176,6 +178,8 @@ pub struct Repairer<T> {
     tail: Option<Tail>,
     /// When a marker last asked for feedback.
     asked: Time,
+    /// Markers that asked since the last feedback.
+    unanswered: u64,
     /// The way of the reports.
     back: WayBack,
     calm: Calm,
@@ -248,6 +252,7 @@ impl<T: Clone> Repairer<T> {
             there: Hearing::new(),
             tail: None,
             asked: Time::ZERO,
+            unanswered: 0,
             back: WayBack::default(),
             calm: Calm::default(),
             unheard: 0,
@@ -313,6 +318,7 @@ impl<T: Clone> Repairer<T> {
             return;
         };
         self.stats.feedback += 1;
+        self.unanswered = 0;
         self.back.hear(now, feedback.tx_us, self.there.period);
         if !feedback.missing.is_empty() {
             self.calm.on_gap(now);
@@ -528,7 +534,14 @@ impl<T: Clone> Repairer<T> {
         let oldest = self.history.sent_at(self.history.unhandled())?;
         let due = self.overdue_from(self.there.heard()?.max(oldest), 1);
         let due = due.saturating_add(self.there.line.margin());
-        Some(due.max(self.asked.saturating_add(ASK)))
+        Some(due.max(self.asked.saturating_add(self.ask_pause())))
+    }
+
+    /// Between two markers that ask. Without an answer for as long as a repair may take, the pause doubles each time.
+    fn ask_pause(&self) -> Span {
+        let within = self.there.budget.as_ps() / ASK.as_ps();
+        let doublings = self.unanswered.saturating_sub(within).min(16);
+        ASK.times(1 << doublings).min(ASK_SELDOM)
     }
 
     /// When a marker is due that tells how often reports may come.
@@ -549,6 +562,7 @@ impl<T: Clone> Repairer<T> {
         }
         if ask {
             self.asked = now;
+            self.unanswered += 1;
         }
         self.stats.markers += 1;
         let rtt_us = self.there.line.rtt().map_or(0, Span::as_us);

@@ -428,6 +428,34 @@ fn feedback_that_is_overdue_is_asked_for() {
     assert!(markers <= 80, "{markers}");
 }
 
+/// A peer that does not answer any more, while something is sent each second: markers become rare.
+#[test]
+fn a_peer_that_is_gone_is_asked_once_a_second() {
+    let mut hop = Hop::new(Impairment::loss(0.0), None, 1, "gone", Means::Auto);
+    let budget = RequesterInput::Budget(Some(Span::from_ms(500)));
+    hop.requester.handle(Time::ZERO, budget, &mut Off);
+    let mut seconds = Vec::new();
+    for ms in 0..60_000 {
+        let now = Time::ZERO + Span::from_ms(ms);
+        hop.lose(0.0, if ms < 5_000 { 0.0 } else { 1.0 });
+        let every = if ms < 5_000 { 40 } else { 1_000 };
+        if ms % every == 0 {
+            let unit = unit(Layer::Base, now.as_us() as u32, true);
+            let (frame, index, of) = (ms, 0, 1);
+            hop.send(now, unit, Packet { frame, index, of });
+        }
+        hop.run(now);
+        if ms % 1_000 == 999 {
+            seconds.push(hop.repairer.stats().markers);
+        }
+    }
+    let rates: Vec<u64> = seconds.windows(2).map(|it| it[1] - it[0]).collect();
+    let first: u64 = rates[5..15].iter().sum();
+    // As often as ever while a repair may be in time; then two behind each datagram, and one a second.
+    assert!(first <= 150, "{rates:?}");
+    assert!(rates[15..].iter().all(|&rate| rate <= 4), "{rates:?}");
+}
+
 /// A path that carries 1,100 octets for eight seconds: the base layer is whole again within one second, at the rates of streams that are small and large.
 #[test]
 fn what_is_too_long_for_the_path_leaves_in_parts_until_it_passes_again() {

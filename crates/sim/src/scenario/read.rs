@@ -37,7 +37,8 @@ pub(crate) fn from_toml<T: DeserializeOwned>(
     tree.and_then(|tree| fields(&tree))
         .map_err(|(path, message)| {
             let (field, what) = explain(path, &message, schema);
-            let line = line_of(text, &field);
+            // What is missing at the top belongs to the whole file.
+            let line = line_of(text, &field).or(Some(1));
             Misread { line, field, what }
         })
 }
