@@ -430,7 +430,7 @@ fn feedback_that_is_overdue_is_asked_for() {
 
 /// A peer that does not answer any more, while something is sent each second: markers become rare.
 #[test]
-fn a_peer_that_is_gone_is_asked_once_a_second() {
+fn a_peer_that_is_gone_is_seldom_asked() {
     let mut hop = Hop::new(Impairment::loss(0.0), None, 1, "gone", Means::Auto);
     let budget = RequesterInput::Budget(Some(Span::from_ms(500)));
     hop.requester.handle(Time::ZERO, budget, &mut Off);
@@ -451,9 +451,9 @@ fn a_peer_that_is_gone_is_asked_once_a_second() {
     }
     let rates: Vec<u64> = seconds.windows(2).map(|it| it[1] - it[0]).collect();
     let first: u64 = rates[5..15].iter().sum();
-    // As often as ever while a repair may be in time; then two behind each datagram, and one a second.
+    // As often as ever while a repair may be in time; then one a second, two behind each datagram, and two about the pace of reports.
     assert!(first <= 150, "{rates:?}");
-    assert!(rates[15..].iter().all(|&rate| rate <= 4), "{rates:?}");
+    assert!(rates[15..].iter().all(|&rate| rate <= 6), "{rates:?}");
 }
 
 /// A path that carries 1,100 octets for eight seconds: the base layer is whole again within one second, at the rates of streams that are small and large.
