@@ -24,6 +24,7 @@ mod observe;
 mod order;
 mod policy;
 mod prefetch;
+mod qos_connection;
 mod qos_event;
 pub mod quantity;
 mod ranges;
@@ -57,6 +58,7 @@ pub use policy::{
     QosPolicy,
 };
 pub use prefetch::{prefetch, prefetch_between};
+pub use qos_connection::QosConnection;
 pub use qos_event::{QosAction, QosEvent, QosInfo, QosTransport};
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};

@@ -31,18 +31,19 @@ pub(crate) fn packet<O: Observer>(
     let number = if numbered { u64::from(word(12)) } else { 0 };
     let flow = FlowId(u16::from_be_bytes([datagram[2], datagram[3]]).into());
     let bytes = datagram.len() as u32;
-    obs.on(
-        now,
-        Subject {
-            node: "partial-order",
-            machine,
-        },
-        || TraceEvent::Packet {
-            flow,
-            sent,
-            what,
-            number,
-            bytes,
-        },
-    );
+    obs.on(now, subject(machine), || TraceEvent::Packet {
+        flow,
+        sent,
+        what,
+        number,
+        bytes,
+    });
+}
+
+/// A machine of this crate.
+pub(crate) fn subject(machine: &'static str) -> Subject<'static> {
+    Subject {
+        node: "partial-order",
+        machine,
+    }
 }

@@ -9,7 +9,9 @@ mod watch;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Observer, QosAction, Span, Stream, Time, earliest};
+use layercast_core::{
+    Observer, QosAction, QosConnection, QosTransport, Span, Stream, Time, earliest,
+};
 use layercast_wire::multicast::{
     Accept, Body, Data, MemberId, Open, Packet, Poll, Reason, State, Symbol, Terms,
 };
@@ -18,7 +20,7 @@ use self::answer::Answer;
 use self::object::ObjectState;
 use self::stream::StreamState;
 use self::watch::Seen;
-use crate::measure::Measured;
+use crate::measure;
 use crate::receipt::{announcement_key, is_believed, member_key};
 use crate::{Bits, Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
@@ -171,7 +173,7 @@ pub struct Receiver<T> {
     /// Name for observers, and the state that they know, if there are any: simulations have many receivers.
     name: Box<str>,
     seen: Option<Box<Seen>>,
-    measured: Measured,
+    measured: QosConnection,
 }
 
 impl<T: Store> Receiver<T> {
@@ -199,7 +201,7 @@ impl<T: Store> Receiver<T> {
             stats: ReceiverStats::default(),
             name: Box::default(),
             seen: None,
-            measured: Measured::default(),
+            measured: QosConnection::new(QosTransport::Multicast),
         }
     }
 
@@ -282,9 +284,8 @@ impl<T: Store> Receiver<T> {
         if let Some(transmit) = &transmit {
             crate::watch::packet(obs, now, self.subject(), &transmit.packet, true);
             if obs.measures() {
-                let sent = (QosAction::Sent, false);
-                self.measured
-                    .packet(obs, now, self.subject(), &transmit.packet, sent);
+                let (subject, sent) = (self.subject(), (QosAction::Sent, false));
+                measure::packet(self.measured, obs, now, subject, &transmit.packet, sent);
             }
         }
         self.watch(now, obs);

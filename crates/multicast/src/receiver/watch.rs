@@ -3,7 +3,7 @@
 use layercast_core::{Cause, Observer, QosAction, QosEvent, Subject, TraceEvent};
 
 use super::*;
-use crate::watch;
+use crate::{measure, watch};
 
 /// The state that the observer knows.
 #[derive(Clone, Debug)]
@@ -70,9 +70,12 @@ impl<T: Store> Receiver<T> {
         let session = self.session.as_ref().filter(|_| takes_part);
         let session = session.map(|it| it.id);
         let subject = self.subject();
-        measured.opened(obs, now, subject, (session, QosEvent::IN));
+        if session.is_some() {
+            measured.follow(obs, now, subject, (session, QosEvent::IN));
+        }
         let again = self.stats.duplicates > duplicates;
-        measured.packet(obs, now, subject, packet, (QosAction::Received, again));
+        let came = (QosAction::Received, again);
+        measure::packet(measured, obs, now, subject, packet, came);
         let more = self.missing().saturating_sub(missing);
         measured.missing(obs, now, subject, more);
         self.measured = measured;
@@ -83,7 +86,7 @@ impl<T: Store> Receiver<T> {
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if obs.measures() && self.phase == Phase::Closed && self.out.is_empty() {
             let mut measured = self.measured;
-            measured.over(obs, now, self.subject(), None);
+            measured.follow(obs, now, self.subject(), (None, 0));
             self.measured = measured;
         }
         if !obs.enabled() {

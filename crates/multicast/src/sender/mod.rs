@@ -21,7 +21,7 @@ pub use self::stream::SendError;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Observer, Rate, Span, Time, earliest};
+use layercast_core::{Observer, QosConnection, QosTransport, Rate, Span, Time, earliest};
 use layercast_wire::multicast::{
     Ask, Body, Content, Data, DataFlags, MemberId, Needs, Object, Open, Packet, Poll, Reason,
     Symbol, Terms,
@@ -35,7 +35,6 @@ use self::rates::Measurement;
 use self::round::{Phase, Round, Scope};
 use self::stream::StreamWork;
 use self::watch::Seen;
-use crate::measure::Measured;
 use crate::roster::{Record, Roster, Status};
 use crate::{
     ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule, SenderConfig,
@@ -78,7 +77,7 @@ pub struct Sender<S> {
     /// Name for observers, and the state that they know.
     name: Box<str>,
     seen: Seen,
-    measured: Measured,
+    measured: QosConnection,
 }
 
 impl<S: Source> Sender<S> {
@@ -137,7 +136,7 @@ impl<S: Source> Sender<S> {
             well: None,
             name: "sender".into(),
             seen: Seen::nothing(),
-            measured: Measured::default(),
+            measured: QosConnection::new(QosTransport::Multicast),
         })
     }
 

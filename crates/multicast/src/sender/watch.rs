@@ -3,7 +3,7 @@
 use layercast_core::{Cause, Observer, QosAction, QosEvent, Subject, TraceEvent};
 
 use super::*;
-use crate::watch;
+use crate::{measure, watch};
 
 /// The state that the observer knows.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl<S: Source> Sender<S> {
         }
         let (measured, subject) = (self.measured, self.subject());
         let came = (QosAction::Received, false);
-        measured.packet(obs, now, subject, packet, came);
+        measure::packet(measured, obs, now, subject, packet, came);
         if let Body::Report(report) = &packet.body
             && answers
             && let Some(round_trip) = self.clock.round_trip(now, report.stamp)
@@ -75,8 +75,9 @@ impl<S: Source> Sender<S> {
         let again = matches!(&packet.body, Body::Data(data) if data.round > 0);
         let mut measured = self.measured;
         let session = (Some(self.session), QosEvent::OUT);
-        measured.opened(obs, now, self.subject(), session);
-        measured.packet(obs, now, self.subject(), packet, (QosAction::Sent, again));
+        measured.follow(obs, now, self.subject(), session);
+        let sent = (QosAction::Sent, again);
+        measure::packet(measured, obs, now, self.subject(), packet, sent);
         self.measured = measured;
     }
 
@@ -85,7 +86,7 @@ impl<S: Source> Sender<S> {
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if obs.measures() && self.phase == Phase::Closed && self.out.is_empty() {
             let mut measured = self.measured;
-            measured.over(obs, now, self.subject(), None);
+            measured.follow(obs, now, self.subject(), (None, 0));
             self.measured = measured;
         }
         if !obs.enabled() {

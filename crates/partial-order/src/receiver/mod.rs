@@ -7,12 +7,15 @@ mod manager;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use layercast_core::{Machine, Observer, QosAction, QosEvent, Span, Time, earliest};
+use layercast_core::{
+    Machine, Observer, QosAction, QosConnection, QosEvent, QosTransport, Span, Subject, Time,
+    earliest,
+};
 
 use crate::config::{Config, ConfigError, MAX_PDU};
 use crate::event::{ReceiverEvent, ReceiverStats};
 use crate::explain::Explanation;
-use crate::measure::Measured;
+use crate::measure;
 use crate::order::Sdu;
 use crate::pdu::{Body, Pdu, Reject};
 use crate::tolerance::Tolerance;
@@ -55,7 +58,7 @@ pub struct Receiver {
     bytes: BytesMut,
     bad_pdu: u64,
     clock: Time,
-    measured: Measured,
+    measured: QosConnection,
 }
 
 impl Receiver {
@@ -69,7 +72,7 @@ impl Receiver {
             bytes: BytesMut::new(),
             bad_pdu: 0,
             clock: Time::ZERO,
-            measured: Measured::default(),
+            measured: QosConnection::new(QosTransport::PartialOrder),
         }
     }
 
@@ -373,18 +376,23 @@ impl Receiver {
         })
     }
 
-    /// Tells a monitor that the connection begins, or is over, and of the losses since `lost` of them were known.
-    fn measure<O: Observer>(&mut self, now: Time, lost: u64, obs: &mut O) {
-        if !obs.measures() {
-            return;
-        }
-        let more = self.counted().1.saturating_sub(lost);
-        self.measured.lost(obs, now, "receiver", more);
+    fn subject() -> Subject<'static> {
+        watch::subject("receiver")
+    }
+
+    /// Tells a monitor of the SDUs that were declared lost since `before` of them were.
+    fn measure_losses<O: Observer>(&self, now: Time, before: u64, obs: &mut O) {
+        let more = self.counted().1.saturating_sub(before);
+        self.measured.missing(obs, now, Self::subject(), more);
+    }
+
+    /// Tells a monitor that the connection begins, or is over.
+    fn measure_ends<O: Observer>(&mut self, now: Time, obs: &mut O) {
         let open = self.open.as_ref();
         let open = open.filter(|open| !open.closed || !self.out.is_empty());
-        let connection = open.map(|open| open.config.connection);
-        let connection = (connection, QosEvent::IN);
-        self.measured.follow(obs, now, "receiver", connection);
+        let number = open.map(|open| open.config.connection.into());
+        let connection = (number, QosEvent::IN);
+        self.measured.follow(obs, now, Self::subject(), connection);
     }
 
     /// The last delivered SDUs with what held them, oldest first: a timeline of the connection.
@@ -408,26 +416,30 @@ impl Machine for Receiver {
         Receiver::handle(self, now, input.clone());
         // OPEN is the first PDU of its connection, CLOSE belongs to it.
         if !opened {
-            self.measure(now, lost, obs);
+            self.measure_ends(now, obs);
         }
         let came = (QosAction::Received, self.counted().0 > again);
-        self.measured.pdu(obs, now, "receiver", &input, came);
-        self.measure(now, lost, obs);
+        measure::pdu(self.measured, obs, now, Self::subject(), &input, came);
+        self.measure_losses(now, lost, obs);
+        self.measure_ends(now, obs);
     }
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if !obs.measures() {
+            return Receiver::on_timeout(self, now);
+        }
         let lost = self.counted().1;
         Receiver::on_timeout(self, now);
-        self.measure(now, lost, obs);
+        self.measure_losses(now, lost, obs);
+        self.measure_ends(now, obs);
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Bytes> {
         let datagram = Receiver::poll_transmit(self)?;
         watch::packet(&datagram, true, "receiver", now, obs);
         let sent = (QosAction::Sent, false);
-        self.measured.pdu(obs, now, "receiver", &datagram, sent);
-        let lost = self.counted().1;
-        self.measure(now, lost, obs);
+        measure::pdu(self.measured, obs, now, Self::subject(), &datagram, sent);
+        self.measure_ends(now, obs);
         Some(datagram)
     }
 

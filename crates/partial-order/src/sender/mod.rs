@@ -6,11 +6,14 @@ mod options;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use layercast_core::{Machine, Observer, QosAction, QosEvent, Serial, Span, Time, earliest};
+use layercast_core::{
+    Machine, Observer, QosAction, QosConnection, QosEvent, QosTransport, Serial, Span, Subject,
+    Time, earliest,
+};
 
 use crate::config::{Config, ConfigError};
 use crate::event::{SenderEvent, SenderStats};
-use crate::measure::Measured;
+use crate::measure;
 use crate::order::Sdu;
 use crate::pdu::{Body, Pdu, Reject};
 use crate::watch;
@@ -60,7 +63,7 @@ pub struct Sender {
     events: VecDeque<SenderEvent>,
     bytes: BytesMut,
     bad_pdu: u64,
-    measured: Measured,
+    measured: QosConnection,
 }
 
 impl Sender {
@@ -87,7 +90,7 @@ impl Sender {
             events: VecDeque::new(),
             bytes: BytesMut::new(),
             bad_pdu: 0,
-            measured: Measured::default(),
+            measured: QosConnection::new(QosTransport::PartialOrder),
         };
         if !strict {
             sender.retry = Some((now, RETRY));
@@ -456,9 +459,13 @@ impl Sender {
     /// Tells a monitor that the connection begins, or is over.
     fn measure_ends<O: Observer>(&mut self, now: Time, obs: &mut O) {
         let over = self.phase == Phase::Over && self.out.is_empty();
-        let connection = (!over).then_some(self.config.connection);
-        let (machine, dir) = ("sender", QosEvent::OUT);
-        self.measured.follow(obs, now, machine, (connection, dir));
+        let number = (!over).then_some(self.config.connection.into());
+        let connection = (number, QosEvent::OUT);
+        self.measured.follow(obs, now, Self::subject(), connection);
+    }
+
+    fn subject() -> Subject<'static> {
+        watch::subject("sender")
     }
 
     fn push(&mut self, flow: usize, stamp: u32, body: Body) {
@@ -492,11 +499,13 @@ impl Machine for Sender {
         watch::packet(&input, false, "sender", now, obs);
         self.measure_ends(now, obs);
         let came = (QosAction::Received, false);
-        self.measured.pdu(obs, now, "sender", &input, came);
+        measure::pdu(self.measured, obs, now, Self::subject(), &input, came);
         Sender::handle(self, now, input);
-        let sampled = self.flows.iter_mut().find_map(|flow| flow.sampled.take());
-        if let Some(round_trip) = sampled {
-            self.measured.answered(obs, now, "sender", round_trip);
+        if obs.measures()
+            && let Some(round_trip) = self.flows.iter_mut().find_map(|flow| flow.sampled.take())
+        {
+            let subject = Self::subject();
+            self.measured.answered(obs, now, subject, round_trip);
         }
         self.measure_ends(now, obs);
     }
@@ -509,10 +518,10 @@ impl Machine for Sender {
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Bytes> {
         let datagram = Sender::poll_transmit(self)?;
         watch::packet(&datagram, true, "sender", now, obs);
-        let connection = (Some(self.config.connection), QosEvent::OUT);
-        self.measured.follow(obs, now, "sender", connection);
+        let connection = (Some(self.config.connection.into()), QosEvent::OUT);
+        self.measured.follow(obs, now, Self::subject(), connection);
         let sent = (QosAction::Sent, false);
-        self.measured.pdu(obs, now, "sender", &datagram, sent);
+        measure::pdu(self.measured, obs, now, Self::subject(), &datagram, sent);
         self.measure_ends(now, obs);
         Some(datagram)
     }
