@@ -11,9 +11,13 @@ pub(crate) fn line_at(text: &str, at: usize) -> usize {
 
 /// The line of the field at `path`, or of the innermost table around it that is there.
 pub(crate) fn line_of(text: &str, path: &str) -> Option<usize> {
-    let root = DeTable::parse(text).ok()?;
+    line_in(DeTable::parse(text).ok()?.get_ref(), text, path)
+}
+
+/// The same of a text that was parsed already.
+pub(crate) fn line_in(root: &DeTable<'_>, text: &str, path: &str) -> Option<usize> {
     let mut found: Option<usize> = None;
-    let mut table = Some(root.get_ref());
+    let mut table = Some(root);
     for step in path.split('.') {
         let (name, indices) = step.split_once('[').unwrap_or((step, ""));
         let Some((_, mut value)) = table?.iter().find(|(key, _)| key.get_ref() == name) else {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use toml::de::DeTable;
 
 use super::tree::{self, Json, Wrong};
-use crate::line::{line_at, line_of};
+use crate::line::{line_at, line_in};
 
 /// The JSON Schema of a kind of file, which is made when the first error quotes it.
 pub(crate) type Schema = &'static LazyLock<Value>;
@@ -33,12 +33,13 @@ pub(crate) fn from_toml<T: DeserializeOwned>(
         field: String::new(),
         what: format!("this is not TOML: {}", error.message()),
     })?;
-    let tree = tree::of_table(table.get_ref());
+    let table = table.get_ref();
+    let tree = tree::of_table(table);
     tree.and_then(|tree| fields(&tree))
         .map_err(|(path, message)| {
             let (field, what) = explain(path, &message, schema);
             // What is missing at the top belongs to the whole file.
-            let line = line_of(text, &field).or(Some(1));
+            let line = line_in(table, text, &field).or(Some(1));
             Misread { line, field, what }
         })
 }
