@@ -1,5 +1,7 @@
 //! What a protocol tells a QoS monitor: fixed 40 octets, so that it travels through a ring without an allocation.
 
+use core::net::Ipv4Addr;
+
 use crate::{Contract, Parameter, Time};
 
 /// Numbers in [`QosEvent::action`] (specs/user-to-user-qos.md 2.1).
@@ -153,6 +155,11 @@ impl QosEvent {
     pub const CHECKSUM: u8 = 4;
     /// Flag: `aux` of a size counts the bits of user data; else the whole packet counts.
     pub const USER: u8 = 8;
+
+    /// The number of a connection between two ports, for a monitor of the host that has the first of them: the peer has the other and this address.
+    pub fn connection((own, other): (u16, u16), peer: Ipv4Addr) -> u64 {
+        u64::from(own) << 48 | u64::from(other) << 32 | u64::from(u32::from(peer))
+    }
 
     /// An event without values.
     #[inline]

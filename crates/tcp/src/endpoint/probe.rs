@@ -18,8 +18,8 @@ pub(super) fn subject(node: &str) -> Subject<'_> {
 
 /// A connection for a monitor of its host: both ports, and the address of the peer.
 pub(super) fn number(key: &Key) -> u64 {
-    let peer = u32::from(*key.remote.ip());
-    u64::from(key.local.port()) << 48 | u64::from(key.remote.port()) << 32 | u64::from(peer)
+    let ports = (key.local.port(), key.remote.port());
+    QosEvent::connection(ports, *key.remote.ip())
 }
 
 fn of(key: &Key, action: QosAction, dir: u8, now: Time) -> QosEvent {

@@ -464,9 +464,7 @@ impl FlowState {
                 (host, peer, (PORT, port), QosEvent::IN, self.received)
             }
         };
-        // As of a connection of TCP: its own port, that of the peer, and the address of the peer.
-        let peer = u32::from(medium.node_addresses[peer.0 as usize]);
-        let number = u64::from(ports.0) << 48 | u64::from(ports.1) << 32 | u64::from(peer);
+        let number = QosEvent::connection(ports, medium.node_addresses[peer.0 as usize]);
         let subject = Subject {
             node: tcp.name(host),
             machine: "udp",
