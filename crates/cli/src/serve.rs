@@ -489,7 +489,7 @@ pub fn node(
     let switch = SwitchConfig {
         id: node_id(&name),
         name,
-        seed: u64::from(std::process::id()),
+        seed: layercast_net::random_number(),
         clock: wall_clock(),
         ..SwitchConfig::default()
     };

@@ -4,7 +4,7 @@ use layercast_core::{AnyObserver, Observer, Span, Time, earliest};
 use layercast_media::TOO_SLOW;
 use layercast_mets::{ReceiverSummary, SinkStats};
 use layercast_qos::GUARD;
-use layercast_wire::{Signal, UdpStats};
+use layercast_wire::{Refusal, Resource, Signal, UdpStats};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -427,6 +427,15 @@ impl Runtime {
     }
 
     fn no_such_flow(&self) -> NetError {
+        if self.receiver.has_foreign() {
+            return NetError::Refused(Refusal {
+                node: self.receiver.name().to_owned(),
+                resource: Resource::Identity,
+                needed: 0,
+                available: 0,
+                measured: None,
+            });
+        }
         NetError::NoSuchFlow {
             upstream: self.limits.upstream.addr,
             flow: self.limits.flow.clone(),

@@ -127,7 +127,7 @@ pub use places::{MAX_PER_CERTIFICATE, NoPlace, Place, Places};
 pub use protection::{sink_protection, source_protection};
 pub use query::{NodeStats, await_flows, get_node_stats, get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
-pub use random::random_seed;
+pub use random::{random_number, random_seed};
 pub use relay::{Relay, RelayConfig, RelayStats};
 pub use remote::{Bearer, Remote, Renewal, Renewed};
 pub use secret_file::{MAX_SECRET_FILE, SecretFile, create_secret, read_secret};

@@ -12,7 +12,7 @@ pub fn random_seed() -> Seed {
 }
 
 /// Any number.
-pub(crate) fn random_number() -> u64 {
+pub fn random_number() -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = random_seed().0;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }

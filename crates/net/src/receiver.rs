@@ -69,7 +69,8 @@ pub(crate) struct Receiver {
     events: mpsc::Sender<JoinEvent>,
     stop_if_refused: bool,
     rejoin_at: Option<Time>,
-    known: Vec<String>,
+    /// The flows that the neighbour has advertised on this connection, by number.
+    known: Vec<(FlowId, String)>,
     /// The core of the flow that was advertised last.
     core: Option<String>,
     /// Requests of the user that the sink has not answered yet.
@@ -233,6 +234,7 @@ impl Receiver {
             session,
             ..
         } = newcomer;
+        self.known.clear();
         let data = SocketAddr::new(addr.ip(), hello.udp_port);
         self.egress.redirect(Some(data), local);
         self.egress.protect(proven.as_ref().map(|it| &it.key));
@@ -300,14 +302,25 @@ impl Receiver {
             self.key_changed(key);
             return;
         }
-        if let Signal::Advertise { flow } = &signal {
-            if flow.name == self.config.flow {
-                self.advertised(now, flow, obs);
-            } else if self.found() {
-                // What else there is matters to a user whose flow is missing.
-            } else if self.known.len() < MAX_KNOWN && !self.known.contains(&flow.name) {
-                self.known.push(flow.name.clone());
+        match &signal {
+            Signal::Advertise { flow } => {
+                self.known.retain(|(id, _)| *id != flow.id);
+                if self.known.len() < MAX_KNOWN {
+                    self.known.push((flow.id, flow.name.clone()));
+                }
+                let taken = self.station.sink(SINK).is_none_or(|it| it.takes(flow));
+                if self.config.is_asked_for(flow) && taken {
+                    self.advertised(now, flow, obs);
+                }
             }
+            Signal::Withdraw { flow, .. } => {
+                self.known.retain(|(id, _)| id != flow);
+                let sink = self.station.sink(SINK);
+                if let Some(next) = sink.and_then(|it| it.next_after(*flow)).cloned() {
+                    self.advertised(now, &next, obs);
+                }
+            }
+            _ => {}
         }
         self.input(now, StationInput::Signal { port: PORT, signal }, obs);
     }
@@ -632,12 +645,23 @@ impl Receiver {
         self.station.sink(SINK).is_some()
     }
 
-    /// The flows there are instead of the one that is missing.
+    /// The flows there are instead of the one that is missing; one of its name is of another source.
     pub fn known_flows(&self) -> String {
-        match self.known.is_empty() {
-            true => "none".into(),
-            false => self.known.join(", "),
+        if self.known.is_empty() {
+            return "none".into();
         }
+        let told = |name: &String| match self.has_foreign() && *name == self.config.flow {
+            true => format!("{name}, which is not signed by the source asked for"),
+            false => name.clone(),
+        };
+        let mut names: Vec<String> = self.known.iter().map(|it| told(&it.1)).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    /// Whether the flow is missing, and one of its name is there that another source has signed, or none.
+    pub fn has_foreign(&self) -> bool {
+        !self.found() && self.known.iter().any(|it| it.1 == self.config.flow)
     }
 
     /// The node through which all joins of the flow go, if it has one.

@@ -83,8 +83,8 @@ pub use pcapng::{Interface, PcapNg};
 pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
-    Agreed, EndToEndMs, FlowEnd, FlowInfo, Limit, LinkReport, MAX_LINE, MAX_NAME, MAX_TEXT, Member,
-    MemberReport, MemberStats, PathReport, Signal, SignalError, Silence, Via,
+    Agreed, EndToEndMs, FlowEnd, FlowInfo, Limit, LinkReport, MAX_LINE, MAX_NAME, MAX_TEXT,
+    MAX_WAY, Member, MemberReport, MemberStats, PathReport, Signal, SignalError, Silence, Via,
 };
 pub use signal_reader::SignalReader;
 pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};

@@ -28,6 +28,8 @@ const MAX_NUMBER: f64 = 1e15;
 pub const MAX_NAME: usize = 256;
 /// Longest reason or error message in bytes.
 pub const MAX_TEXT: usize = 1024;
+/// Most nodes between a source and a receiver.
+pub const MAX_WAY: usize = 64;
 
 /// A message of the session protocol: one JSON object per line on a reliable byte stream; the field `type`
 /// distinguishes them (specs/mets.md 2.10).
@@ -392,6 +394,9 @@ pub struct FlowInfo {
     /// Which way the advertisement came, where there is a core.
     #[serde(default, skip_serializing_if = "Via::is_source")]
     pub via: Via,
+    /// Numbers of the nodes that the advertisement came through, that of the source first; empty where there is a core. At most [`MAX_WAY`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub way: Vec<u32>,
 }
 
 /// Which way the advertisement of a flow with a core switch came (specs/mets.md 2.10).
@@ -467,6 +472,7 @@ impl FlowInfo {
             mediation: None,
             group_bps: None,
             path_bps: None,
+            way: Vec::new(),
         }
     }
 
@@ -490,18 +496,23 @@ impl FlowInfo {
         self.spec = spec;
     }
 
+    /// The same state of the flow as another neighbour tells it: with its way, and what it says about the state of the input.
+    pub fn heard_as(&self, told: &FlowInfo) -> FlowInfo {
+        FlowInfo {
+            path_delay_us: told.path_delay_us,
+            path_bps: told.path_bps,
+            via: told.via,
+            way: told.way.clone(),
+            media_ms_per_s: told.media_ms_per_s,
+            input_damaged: told.input_damaged,
+            input_failed: told.input_failed,
+            ..self.clone()
+        }
+    }
+
     /// Whether both tell of the same flow in the same state, wherever they were heard and whatever the state of its input.
     pub fn is_same(&self, other: &FlowInfo) -> bool {
-        let here = FlowInfo {
-            path_delay_us: self.path_delay_us,
-            path_bps: self.path_bps,
-            via: self.via,
-            media_ms_per_s: self.media_ms_per_s,
-            input_damaged: self.input_damaged,
-            input_failed: self.input_failed,
-            ..other.clone()
-        };
-        *self == here
+        *self == other.heard_as(self)
     }
 
     /// Whether `other` is the same flow in another life.
@@ -941,6 +952,7 @@ impl FlowInfo {
             ("spread_us", self.spread_us, DAY_S * 1_000_000),
             ("frame_rate", frames, DAY_S * MOST_FRAMES),
             ("input_damaged", self.input_damaged, MAX_COUNT),
+            ("way", self.way.len() as u64, MAX_WAY as u64),
         ] {
             if value > most {
                 return Err(SignalError::Bound(field, value, most));

@@ -4,8 +4,10 @@ use layercast_core::{
 };
 use layercast_protect::{Seed, SourceKey, Token, WallClock};
 use layercast_qos::{JitterConfig, Margin, ProbeMode};
-use layercast_wire::{Carriage, Mark};
+use layercast_wire::{Carriage, FlowInfo, Mark};
 use serde::{Deserialize, Serialize};
+
+use crate::identity::source_of;
 
 /// How far behind the source a [`Sink`](super::Sink) plays (specs/mets.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -201,6 +203,18 @@ impl SinkConfig {
         };
         let levels = [Level::FULL, Level::E1, Level::BASE].into_iter();
         levels.filter(|&level| level <= spec.top_level()).find(fits)
+    }
+
+    /// Whether a flow is the one that was asked for, by its name and its source, and does not lie about where it is from.
+    pub fn is_asked_for(&self, flow: &FlowInfo) -> bool {
+        let protection = self.protection.as_ref();
+        let expected = protection.and_then(|protection| protection.source);
+        let is_from_source = match (source_of(flow), expected) {
+            (Some(source), Some(expected)) => source == expected,
+            (None, Some(_)) => false,
+            (source, None) => source.is_some() || flow.identity.is_none(),
+        };
+        flow.name == self.flow && is_from_source
     }
 
     /// Whether this host can take the base layer of a flow.

@@ -188,6 +188,21 @@ impl Sink {
         )
     }
 
+    /// Whether the sink joins a flow that is asked for when it is advertised, rather than keep the one of that name that it has.
+    pub fn takes(&self, flow: &FlowInfo) -> bool {
+        let has = match self.session {
+            Session::Joining { .. } | Session::Joined => self.flow.as_ref(),
+            _ => None,
+        };
+        has.is_none_or(|has| has.id == flow.id)
+    }
+
+    /// The flow that it joins when this one is withdrawn.
+    pub fn next_after(&self, flow: FlowId) -> Option<&FlowInfo> {
+        let ours = self.flow.as_ref().is_some_and(|ours| ours.id == flow);
+        self.other.as_ref().filter(|_| ours)
+    }
+
     /// When the last packet of the flow came.
     pub fn heard(&self) -> Option<Time> {
         self.active.as_ref()?.receiver.heard()
@@ -298,7 +313,8 @@ impl Sink {
     fn take_signal<O: Observer>(&mut self, now: Time, signal: Signal, obs: &mut O) {
         let ours = |id| self.flow.as_ref().is_some_and(|flow| flow.id == id);
         match signal {
-            Signal::Advertise { flow } if flow.name == self.config.flow => {
+            // A flow of another source has the same name: it counts as little as one of another name.
+            Signal::Advertise { flow } if self.config.is_asked_for(&flow) => {
                 let changed = self.active.is_some()
                     && self.flow.as_ref().is_some_and(|known| flow.succeeds(known));
                 if changed {
@@ -445,9 +461,6 @@ impl Sink {
             available,
             measured: None,
         };
-        if !self.is_from_source(flow) {
-            return Err(refusal(Resource::Identity, 0, 0));
-        }
         self.config.takes(&flow.spec)?;
         let wish = self.config.spec.as_ref();
         own_spec(&self.config.node, flow, wish).map_err(|status| match status {

@@ -150,6 +150,9 @@ impl Switch {
         };
         let delay = self.hop_delay(&info.spec, to);
         info.path_delay_us = info.path_delay_us.saturating_add(delay.as_us());
+        if info.core.is_none() {
+            info.way.push(self.number);
+        }
         let line = self.ports.get(to).and_then(|port| port.config.rate);
         if let Some(line) = line.filter(|_| info.mediation.is_some()) {
             let line = line.as_bps();

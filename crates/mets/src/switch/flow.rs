@@ -15,6 +15,7 @@ use crate::switch::gone::Gone;
 use crate::switch::members::{Joined, Members};
 use crate::switch::passes::Passes;
 use crate::switch::selector::{Gate, Selector};
+use crate::switch::ways::Ways;
 use layercast_link::ADAPTER_LASTS;
 use layercast_link::FrameFate;
 
@@ -121,6 +122,10 @@ pub(crate) struct Ending {
 pub(crate) struct Flow {
     pub info: FlowInfo,
     pub upstream: PortId,
+    /// The ways over other neighbours.
+    pub others: Ways,
+    /// Flows that were heard of earlier have lower numbers.
+    pub order: u64,
     pub link: Upstream,
     /// Circuit on which it comes in.
     pub vci_in: Option<u16>,
@@ -362,6 +367,8 @@ pub(crate) struct FlowTable {
     slots: Vec<Option<Box<Flow>>>,
     by_id: Index,
     by_circuit: Index,
+    /// Flows inserted so far.
+    inserted: u64,
 }
 
 fn circuit(port: PortId, vci: u16) -> u32 {
@@ -408,8 +415,18 @@ impl FlowTable {
         self.slots.iter_mut().filter_map(Option::as_deref_mut)
     }
 
-    pub fn insert(&mut self, flow: Flow) {
+    /// The flows, the one that was heard of first first.
+    pub fn by_age(&self) -> impl Iterator<Item = &Flow> {
+        let mut flows: Vec<&Flow> = self.iter().collect();
+        flows.sort_unstable_by_key(|flow| flow.order);
+        flows.into_iter()
+    }
+
+    /// Adds a flow, as the latest one or with the `order` of the instance that it replaces.
+    pub fn insert(&mut self, mut flow: Flow, order: Option<u64>) {
         let id = flow.info.id;
+        flow.order = order.unwrap_or(self.inserted);
+        self.inserted += 1;
         let slot = match self.slots.iter().position(Option::is_none) {
             Some(free) => free,
             None => {

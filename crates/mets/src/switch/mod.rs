@@ -28,6 +28,7 @@ mod signalling;
 mod stats;
 mod timers;
 mod virtual_source;
+mod ways;
 
 pub use api::{SwitchEvent, SwitchInput, SwitchTransmit};
 pub use branches::MAX_MEMBERS_PER_PORT;
@@ -64,6 +65,8 @@ const MIN_INTERVAL: Span = Span::from_ms(1);
 #[derive(Debug)]
 pub struct Switch {
     config: SwitchConfig,
+    /// This process on the ways of flows.
+    number: u32,
     ports: Ports,
     flows: FlowTable,
     signals: VecDeque<(PortId, Signal)>,
@@ -96,8 +99,11 @@ impl Switch {
         config.res_interval = config.res_interval.max(MIN_INTERVAL);
         let mut stream = Stream::new(config.seed, &format!("{}/res_interval", config.name));
         let phase = Span::from_ps(stream.below(config.res_interval.as_ps()));
+        let mut way = Stream::new(config.seed, &format!("{}/{}/way", config.name, config.id.0));
+        let number = way.below(1 << 32) as u32;
         let mut switch = Switch {
             config,
+            number,
             ports: Ports::default(),
             flows: FlowTable::default(),
             signals: VecDeque::new(),
@@ -302,7 +308,10 @@ impl Machine for Switch {
                 self.on_signal(now, port, signal, obs);
             }
             SwitchInput::PortUp { port } => self.on_port_up(now, port),
-            SwitchInput::PortDown { port } => self.on_port_down(port),
+            SwitchInput::PortDown { port } => {
+                self.on_port_down(port);
+                self.take_other_ways(now, port, obs);
+            }
             SwitchInput::Stop => self.on_stop(now, obs),
             SwitchInput::PortRate { port, rate } => {
                 self.ports.set_rate(now, port, Some(rate));

@@ -12,6 +12,7 @@ use crate::switch::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
 use crate::switch::gone::Gone;
 use crate::switch::members::{Heard, Members};
 use crate::switch::selector::Selector;
+use crate::switch::ways::Ways;
 use crate::switch::{Switch, SwitchEvent, subject};
 
 /// Entries in one answer: a line of the session protocol has room for this number at any length.
@@ -32,7 +33,7 @@ impl Switch {
         }
         match signal {
             Signal::Advertise { flow } => self.on_advertise(now, from, *flow, obs),
-            Signal::Withdraw { flow, reason } => self.on_end(now, from, flow, None, Some(reason)),
+            Signal::Withdraw { flow, reason } => self.on_withdraw(now, from, flow, reason, obs),
             Signal::Close { flow, .. } => self.on_end(now, from, flow, Some(signal), None),
             Signal::Join {
                 flow,
@@ -111,7 +112,8 @@ impl Switch {
         port.up = true;
         let mut adverts = Vec::new();
         let mut rejoins = Vec::new();
-        for flow in self.flows.iter().filter(|flow| flow.ending.is_none()) {
+        // Of several flows of one name a receiver takes the one that it hears of first.
+        for flow in self.flows.by_age().filter(|flow| flow.ending.is_none()) {
             if flow.upstream == id {
                 rejoins.push(flow.info.id);
             } else if self.ports.is_up(flow.upstream) {
@@ -134,6 +136,7 @@ impl Switch {
             port.up = false;
         }
         for flow in self.flows.iter_mut() {
+            flow.others.remove(id);
             if flow.upstream == id {
                 // Data may still come in: only the channel is lost, so circuits stay.
                 flow.link = Upstream::Idle;
@@ -149,13 +152,22 @@ impl Switch {
     }
 
     fn on_advertise<O: Observer>(&mut self, now: Time, from: PortId, info: FlowInfo, obs: &mut O) {
-        let id = info.id;
-        let via = info.via;
+        let (id, via) = (info.id, info.via);
+        // Of a channel that is lost nothing would tell that the flow is gone.
+        if !self.ports.is_up(from) || !self.is_credible(&info) {
+            self.stats.rejected_signals.advertise += 1;
+            return;
+        }
+        if info.way.contains(&self.number) {
+            self.stats.rejected_signals.advertise += 1;
+            return self.lose_way(now, id, from, obs);
+        }
         let info = FlowInfo {
             via: Via::Source,
             ..info
         };
-        if let Some(flow) = self.flows.by_id(id) {
+        let slot = self.flows.slot_of(id);
+        if let Some(flow) = slot.and_then(|slot| self.flows.get_mut(slot)) {
             let same = flow.ending.is_none() && flow.info.is_same(&info);
             let changed = flow.ending.is_none() && info.succeeds(&flow.info);
             if (same || changed) && flow.upstream == from {
@@ -164,21 +176,45 @@ impl Switch {
                 flow.info.input_damaged = info.input_damaged;
                 flow.info.input_failed = info.input_failed;
             }
-            if same && via != Via::Source && !flow.rooted {
+            // A flow of this node is not taken from another one; that its node is on the way to the core counts.
+            let begins_here = flow.upstream == PortId::LOCAL;
+            if same && !flow.rooted && (via == Via::Spine || via == Via::Core && !begins_here) {
                 return self.on_rooted(now, from, info, via);
             }
             if via == Via::Spine && same {
                 return self.on_spine(now, id, from);
             }
-            // Two nodes may tell of two lives: the later one counts. The node upstream itself says its last
-            // word last, even if the clock of the source was set back.
-            let later = info.epoch > flow.info.epoch;
-            let elsewhere = flow.upstream != from && flow.ending.is_none();
-            if elsewhere && !later && self.ports.is_up(flow.upstream) {
-                self.stats.rejected_signals.advertise += 1;
-                return;
+        }
+        if let Some(flow) = slot.and_then(|slot| self.flows.get(slot))
+            && flow.upstream != from
+            && !self.supersedes(from, flow, &info)
+        {
+            self.stats.rejected_signals.advertise += 1;
+            let keeps = flow.upstream != PortId::LOCAL && info.core.is_none();
+            if let Some(flow) = self.flows.by_id(id).filter(|_| keeps) {
+                flow.others.put(from, info);
             }
+            return;
+        }
+        self.accept(now, from, info, via, obs);
+    }
+
+    /// The flow comes from this neighbour from now on.
+    pub(crate) fn accept<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        info: FlowInfo,
+        via: Via,
+        obs: &mut O,
+    ) {
+        let id = info.id;
+        let (mut others, mut order) = (Ways::default(), None);
+        if let Some(flow) = self.flows.by_id(id) {
+            let same = flow.ending.is_none() && flow.info.is_same(&info);
+            let changed = flow.ending.is_none() && info.succeeds(&flow.info);
             if same || changed {
+                flow.others.remove(from);
                 self.move_upstream(id, from);
                 match changed {
                     // It was renegotiated while the channel was lost.
@@ -206,13 +242,15 @@ impl Switch {
                 false => "replaced by a new flow",
             };
             let asked = flow.link != Upstream::Idle && flow.upstream != from;
+            others = std::mem::take(&mut flow.others).that_lead_to(&info, from);
+            order = Some(flow.order);
             if let Some(member) = flow.joined_as.take().filter(|_| asked) {
                 let upstream = flow.upstream;
                 self.signal(upstream, Signal::Leave { flow: id, member });
             }
             self.remove_flow(now, id, reason, obs);
         }
-        if via == Via::Spine || !self.make_room(now, obs) {
+        if via == Via::Spine || !self.make_room(now, from, obs) {
             self.stats.rejected_signals.advertise += 1;
             return;
         }
@@ -221,34 +259,39 @@ impl Switch {
             .core
             .as_ref()
             .is_none_or(|core| *core == self.config.name);
-        self.flows.insert(Flow {
-            rooted: is_core || via == Via::Core,
-            direct: (from, info.path_delay_us),
-            spine: false,
-            lost: None,
-            confirmed: true,
-            selector: Selector::new(&info),
-            info: info.clone(),
-            upstream: from,
-            link: Upstream::Idle,
-            vci_in: None,
-            joined_as: None,
-            joined_with: None,
-            carriage: port.map(|port| port.config.carriage),
-            branches: Vec::new(),
-            recent: Recent::default(),
-            adapted: None,
-            upstream_grant: UpstreamGrant::default(),
-            forwarded_era: Serial(0),
-            era: Serial(0),
-            res_pending: false,
-            members: Members::default(),
-            gone: Gone::default(),
-            declined: Declined::default(),
-            told: BTreeMap::new(),
-            ending: None,
-            change: None,
-        });
+        self.flows.insert(
+            Flow {
+                rooted: is_core || via == Via::Core,
+                direct: (from, info.path_delay_us),
+                spine: false,
+                lost: None,
+                confirmed: true,
+                selector: Selector::new(&info),
+                info: info.clone(),
+                upstream: from,
+                others,
+                order: 0,
+                link: Upstream::Idle,
+                vci_in: None,
+                joined_as: None,
+                joined_with: None,
+                carriage: port.map(|port| port.config.carriage),
+                branches: Vec::new(),
+                recent: Recent::default(),
+                adapted: None,
+                upstream_grant: UpstreamGrant::default(),
+                forwarded_era: Serial(0),
+                era: Serial(0),
+                res_pending: false,
+                members: Members::default(),
+                gone: Gone::default(),
+                declined: Declined::default(),
+                told: BTreeMap::new(),
+                ending: None,
+                change: None,
+            },
+            order,
+        );
         let back = via == Via::Source && self.leads_back(id);
         self.advertise(id, |port| port != from || back);
     }
@@ -287,10 +330,18 @@ impl Switch {
         };
         flow.upstream = to;
         flow.confirmed = true;
+        let is_told = flow.info.core.is_none() && to != PortId::LOCAL;
         if to != PortId::LOCAL {
             flow.carriage = carriage;
         }
         let carriage = flow.carriage;
+        if is_told {
+            let (flow, reason) = (id, "it comes from there".into());
+            self.signal(to, Signal::Withdraw { flow, reason });
+        }
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
         // The source does not lie downstream of itself, nor are cells made into datagrams.
         let ports: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
         for port in ports {
@@ -313,17 +364,24 @@ impl Switch {
         }
     }
 
-    /// Whether one more flow fits; one without upstream and receivers gives way.
-    fn make_room<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
-        if self.flows.len() < self.config.max_flows as usize {
-            return true;
+    /// A neighbour has a flow no more: it goes on over another one, unless its source has closed it.
+    fn on_withdraw<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        reason: String,
+        obs: &mut O,
+    ) {
+        let known = self.flows.by_id(id);
+        if known.is_some_and(|flow| flow.upstream != from && flow.others.remove(from)) {
+            return;
         }
-        let is_dead = |flow: &&Flow| flow.branches.is_empty() && !self.ports.is_up(flow.upstream);
-        let dead = self.flows.iter().find(is_dead).map(|flow| flow.info.id);
-        if let Some(id) = dead {
-            self.remove_flow(now, id, "gave way to a flow with a source", obs);
+        let known = self.flows.by_id(id);
+        let ours = known.is_some_and(|flow| flow.upstream == from);
+        if !ours || !self.take_other_way(now, id, obs) {
+            self.on_end(now, from, id, None, Some(reason));
         }
-        dead.is_some()
     }
 
     /// Takes note that the source ends a flow; passed on once the data before it has left.
@@ -377,7 +435,7 @@ impl Switch {
                 continue;
             };
             if ending.announced && ending.at.saturating_add(linger) <= now {
-                self.remove_flow(now, id, "ended by its source", obs);
+                self.replace_flow(now, id, "ended by its source", obs);
             } else if !ending.announced && ending.at <= now {
                 ending.announced = true;
                 let (close, reason) = (ending.close.clone(), ending.withdraw.clone());
@@ -507,8 +565,13 @@ impl Switch {
             let is_new = |new: &Flow| new.confirmed && new.info.name == old.info.name;
             !old.confirmed && live().any(is_new)
         };
-        let flows = live().filter(|flow| !replaced(flow));
-        let flows: Vec<FlowInfo> = flows.map(|flow| flow.info.clone()).collect();
+        let flows = self.flows.by_age().filter(|flow| flow.ending.is_none());
+        let flows = flows.filter(|flow| !replaced(flow));
+        let told = |flow: &Flow| FlowInfo {
+            way: Vec::new(),
+            ..flow.info.clone()
+        };
+        let flows: Vec<FlowInfo> = flows.map(told).collect();
         self.answer(to, flows, |flows| Signal::Flows { flows });
     }
 

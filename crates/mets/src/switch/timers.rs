@@ -35,7 +35,7 @@ impl Switch {
         }
     }
 
-    fn life(&self) -> Span {
+    pub(crate) fn life(&self) -> Span {
         self.config.era.times(3)
     }
 
@@ -116,28 +116,6 @@ impl Switch {
                 }
             }
             self.remove_branch(flow, port);
-        }
-    }
-
-    /// A flow is abandoned if the node upstream does not confirm it for three eras and none of its units
-    /// arrive. All members below are notified: the channel is lost, or is back at a node that does not know the
-    /// flow.
-    fn expire_ways<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        let life = self.life();
-        let mut dead = Vec::new();
-        for flow in self.flows.iter_mut() {
-            if flow.confirmed {
-                flow.lost = None;
-                continue;
-            }
-            let lost = *flow.lost.get_or_insert(now);
-            let heard = flow.adapted.map_or(lost, |(_, at)| at.max(lost));
-            if now.since(heard) >= life {
-                dead.push(flow.info.id);
-            }
-        }
-        for flow in dead {
-            self.remove_flow(now, flow, "the way to its source is lost", obs);
         }
     }
 

@@ -17,3 +17,4 @@ mod negotiation;
 mod net;
 mod random;
 mod tokens;
+mod ways;

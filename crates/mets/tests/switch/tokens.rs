@@ -1,15 +1,14 @@
 //! Tokens: which members may join, under what name, and up to which level.
 
 use crate::common::ends::{Source, message};
-use crate::common::{join_ack, link, ms};
+use crate::common::{join_ack, link, ms, seal};
 use layercast_core::{FlowId, Level, Machine, NodeId, Off, PortId, Serial, Time};
 use layercast_mets::switch::{
     MAX_MEMBERS_PER_PORT, PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit,
 };
 use layercast_protect::{Claims, PROOF_LIFE, PROOF_SKEW, Signer, Token, WallClock};
 use layercast_wire::{
-    AdapterKind, Carriage, FlowInfo, Identity, LinkPdu, Member, MemberReport, Opaque, Resource,
-    Signal,
+    AdapterKind, Carriage, FlowInfo, LinkPdu, Member, MemberReport, Opaque, Resource, Signal,
 };
 
 const UP: PortId = PortId(0);
@@ -64,11 +63,9 @@ fn bench(identity: bool) -> Bench {
         ..SwitchConfig::default()
     });
     let mut info = Source::canyon(1, Carriage::Datagrams).info;
-    info.identity = identity.then(|| Identity {
-        key: signer().public().0.to_vec().into(),
-        signature: vec![0; 64].into(),
-        tokens: true,
-    });
+    if identity {
+        seal(&mut info, 1, true);
+    }
     for port in [UP, A, B] {
         let config = PortConfig {
             name: port.0.to_string(),

@@ -19,7 +19,7 @@ use layercast_mets::SinkEvent;
 use layercast_mets::switch::{MAX_MEMBERS_PER_PORT, SwitchEvent};
 use layercast_net::{
     CancellationToken, Clock, Connect, JoinEvent, LiveFrom, LiveInput, NetError, Node, NodeConfig,
-    NodeEvent, Output, Relay, RelayConfig, flow_epoch, list_flows,
+    NodeEvent, Output, Relay, RelayConfig, flow_epoch, get_stats, list_flows,
 };
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,6 +65,55 @@ async fn a_restarted_switch_is_back_in_service_without_the_server_noticing_more(
     assert!(received.iter().any(|s| s.rate_bps > 100_000), "{told}");
     chuff.stop().await;
     server.stop().await;
+}
+
+#[real_time(tokio)]
+async fn a_flow_goes_on_over_a_second_switch_when_the_first_is_gone() {
+    for killed in [true, false] {
+        let server = start(server(DATAGRAMS, 7)).await;
+        let mut ways = BTreeMap::new();
+        for (id, name) in [(2, "left"), (3, "right")] {
+            let way = start(switch(name, id, DATAGRAMS, &[server.addr])).await;
+            ways.insert(name.to_owned(), way);
+        }
+        let upstreams = [ways["left"].addr, ways["right"].addr];
+        let last = start(switch("last", 4, DATAGRAMS, &upstreams)).await;
+        let mut guest = join(join_config(last.addr, sink("guest", 11, DATAGRAMS)));
+        guest
+            .wait_for(|event| matches!(event, JoinEvent::Second(it) if it.frames.base > 0))
+            .await;
+        let told = get_stats(last.addr, None).await.unwrap();
+        let used = told[0].upstream.clone().expect("a node upstream");
+        let used = ways.remove(&used).expect("one of both");
+        let at = Instant::now();
+        if killed {
+            used.kill().await;
+        } else {
+            used.stop().await;
+        }
+        let joined_again = timeout(LONG, async {
+            loop {
+                let told = get_stats(last.addr, None).await.unwrap();
+                let now = told.first().and_then(|it| it.upstream.clone());
+                if now.is_some_and(|now| ways.contains_key(&now)) {
+                    return at.elapsed();
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let after = joined_again.await.expect("the other way is taken");
+        assert!(after < Duration::from_secs(1), "after {after:?}");
+        let summary = guest.end().await.unwrap();
+        let receiver = &summary.receiver;
+        // Its place was kept: it has joined once.
+        assert_eq!(summary.connected, 1);
+        // Two key frames a second.
+        assert!(receiver.frames.base >= 10, "{receiver:#?}");
+        assert!(receiver.lost.base <= 2, "{receiver:#?}");
+        for node in ways.into_values().chain([last, server]) {
+            node.stop().await;
+        }
+    }
 }
 
 /// A server at `listen`, in a life of its own.

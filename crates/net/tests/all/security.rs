@@ -199,6 +199,51 @@ async fn a_leave_in_somebody_elses_name_changes_nothing() {
 }
 
 #[real_time(tokio)]
+async fn no_neighbour_takes_a_flow_away_or_its_place() {
+    let own = identity();
+    let server = start(protected(server(DATAGRAMS, 7), &own)).await;
+    let mut config = switch("chuff", 2, DATAGRAMS, &[]);
+    config.upstreams = vec![trusted(server.addr, &own)];
+    let chuff = start(protected(config, &own)).await;
+    let mut victims = Vec::new();
+    for addr in [server.addr, chuff.addr] {
+        let mut victim = join(guest(addr, &own));
+        victim.wait_for(joined).await;
+        victims.push(victim);
+    }
+    for addr in [server.addr, chuff.addr] {
+        let mut enemy = Neighbour::call(addr, &own, &identity(), "enemy").await;
+        let heard = enemy
+            .wait_for(|signal| matches!(signal, Signal::Advertise { .. }))
+            .await;
+        let Signal::Advertise { flow } = heard else {
+            unreachable!("it waited for this")
+        };
+        // The same flow as if its source had started again, and another one of the same name.
+        let (mut later, mut other) = (flow.clone(), flow.clone());
+        later.epoch.0 += 1_000_000;
+        other.id = FlowId(0);
+        for forged in [&flow, &later, &other] {
+            let flow = forged.clone();
+            enemy.say(Signal::Advertise { flow }).await;
+        }
+        sleep(Duration::from_millis(300)).await;
+        let mut config = join_config(addr, sink("late", 12, DATAGRAMS));
+        config.upstream = trusted(addr, &own);
+        let mut late = join(config);
+        late.wait_for(joined).await;
+        let (flow, reason) = (FILM, "over".into());
+        enemy.say(Signal::Withdraw { flow, reason }).await;
+        victims.push(late);
+    }
+    for victim in victims {
+        keeps_its_promise(&victim.end().await.unwrap());
+    }
+    chuff.stop().await;
+    server.stop().await;
+}
+
+#[real_time(tokio)]
 async fn a_node_with_the_wrong_certificate_is_not_talked_to() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 4), &own)).await;

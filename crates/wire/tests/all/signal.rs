@@ -2,8 +2,8 @@
 
 use layercast_core::{Contract, FlowId, Level, NodeId, Parameter, Term};
 use layercast_wire::{
-    Agreed, Bounds, Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport,
-    Refusal, Resource, Signal, SignalError, SignalReader, Upward,
+    Agreed, Bounds, Control, FlowInfo, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, MAX_WAY, Member,
+    MemberReport, Refusal, Resource, Signal, SignalError, SignalReader, Upward,
 };
 
 use proptest::option;
@@ -169,7 +169,12 @@ fn a_contract_of_a_later_version_is_read_as_far_as_it_is_known() {
 #[test]
 fn a_flow_beyond_what_viewers_wait_for_is_refused_with_its_field() {
     type Change = fn(&mut FlowInfo);
-    let changes: [(Change, Change, &str); 5] = [
+    let changes: [(Change, Change, &str); 6] = [
+        (
+            |it| it.way = vec![7; MAX_WAY],
+            |it| it.way = vec![7; MAX_WAY + 1],
+            "way",
+        ),
         (
             |it| it.spec.delay_max_ms = 86_400_000,
             |it| it.spec.delay_max_ms += 1,

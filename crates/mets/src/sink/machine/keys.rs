@@ -1,6 +1,6 @@
 use layercast_core::{Span, Time};
 use layercast_protect::{ExchangeKey, PROOF_RENEWAL, Random, SourceKey, open_grant};
-use layercast_wire::{FlowInfo, Opaque, Refusal, Signal, Upward};
+use layercast_wire::{Opaque, Refusal, Signal, Upward};
 
 use super::{Session, Sink};
 use crate::SinkEvent;
@@ -23,17 +23,6 @@ pub(super) struct SinkKeys {
 
 /// How a sink comes by the keys of a flow whose media are sealed.
 impl Sink {
-    /// Whether a flow is from the source that was asked for, and does not lie about where it is from.
-    pub(super) fn is_from_source(&self, flow: &FlowInfo) -> bool {
-        let protection = self.config.protection.as_ref();
-        let expected = protection.and_then(|protection| protection.source);
-        match (source_of(flow), expected) {
-            (Some(source), Some(expected)) => source == expected,
-            (None, Some(_)) => false,
-            (source, None) => source.is_some() || flow.identity.is_none(),
-        }
-    }
-
     /// The proof that goes with a join, if the flow takes a token and there is one. Those on the way keep it, so
     /// another is due later.
     pub(super) fn proof_to_join(&mut self, now: Time) -> Option<Opaque> {

@@ -14,7 +14,8 @@ use layercast_link::QueueConfig;
 use layercast_mets::switch::{
     PortConfig, Switch, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit,
 };
-use layercast_wire::{Carriage, FlowEnd, LinkPdu, Signal};
+use layercast_protect::Signer;
+use layercast_wire::{Carriage, FlowEnd, FlowInfo, Identity, LinkPdu, Signal};
 
 use ends::{Receiver, Source};
 
@@ -35,6 +36,19 @@ pub fn join_ack(flow: FlowId, vci: u16, level: Level) -> Signal {
         level,
         agreed: None,
     }
+}
+
+/// Signs a flow as its source does.
+pub fn seal(info: &mut FlowInfo, seed: u8, tokens: bool) {
+    let signer = Signer::from_seed(&[seed; 32]);
+    let identity = |signature: Vec<u8>| Identity {
+        key: signer.public().0.to_vec().into(),
+        signature: signature.into(),
+        tokens,
+    };
+    info.identity = Some(identity(Vec::new()));
+    let signature = signer.sign("layercast flow 1", &info.signed_part());
+    info.identity = Some(identity(signature.to_vec()));
 }
 
 pub fn ms(ms: u64) -> Time {
@@ -187,12 +201,18 @@ impl Net {
         self.at(at, Arrival::Switch(node, SwitchInput::PortUp { port }));
     }
 
-    /// Kills a node: its state is gone, its neighbours see the channel break.
+    /// Kills a node: its state is gone, its neighbours see the channel break, and what was on its way is lost with the channel.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node].switch = None;
+        self.calendar.retain(|_, arrival| {
+            !matches!(arrival, Arrival::Switch(to, SwitchInput::Signal { .. }) if *to == node)
+        });
         for (_, peer) in self.nodes[node].ports.clone() {
             match peer {
                 Peer::Node(other, port) => {
+                    self.calendar.retain(|_, arrival| {
+                        !matches!(arrival, Arrival::Switch(to, SwitchInput::Signal { port: at, .. }) if (*to, *at) == (other, port))
+                    });
                     let input = SwitchInput::PortDown { port };
                     self.at(self.now, Arrival::Switch(other, input));
                 }
@@ -393,6 +413,14 @@ impl Net {
             if let Some(input) = answer {
                 self.at(now, Arrival::Switch(node, input));
             }
+        }
+    }
+
+    /// The node at the other end of a port.
+    pub fn peer(&self, node: usize, port: PortId) -> usize {
+        match self.nodes[node].ports[usize::from(port.0)].1 {
+            Peer::Node(other, _) => other,
+            Peer::Receiver(_) => unreachable!("receivers have no flows of others"),
         }
     }
 

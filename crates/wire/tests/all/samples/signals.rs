@@ -35,6 +35,7 @@ pub fn signals() -> Vec<Signal> {
         mediation: Some(layercast_core::Mediation::SingleRate),
         group_bps: Some(600_000),
         path_bps: Some(2_000_000),
+        way: vec![7, u32::MAX],
         id: flow,
         name: "canyon".into(),
         epoch: Epoch(1_795_000_000_123_456),
