@@ -364,7 +364,7 @@ impl Switch {
         }
     }
 
-    /// A neighbour has a flow no more: it goes on over another one, unless its source has closed it.
+    /// A neighbour has a flow no more: it continues over another one, unless its source has closed it.
     fn on_withdraw<O: Observer>(
         &mut self,
         now: Time,

@@ -87,7 +87,7 @@ impl Switch {
         signed && info.way.len() < MAX_WAY
     }
 
-    /// Whether an advertisement of another neighbour than the one in use counts at once, and not only when the way in use is lost.
+    /// Whether an advertisement of another neighbour than the one in use counts immediately, and not only when the way in use is lost.
     pub(crate) fn supersedes(&self, from: PortId, flow: &Flow, info: &FlowInfo) -> bool {
         // A source of this node needs no word of a neighbour.
         if from == PortId::LOCAL {
@@ -96,7 +96,7 @@ impl Switch {
         let is_later = info.epoch > flow.info.epoch;
         let same_source = is_same_source(&flow.info, info);
         if let Some(ending) = &flow.ending {
-            // What its source closed is over, whoever repeats its advertisement.
+            // What its source closed is over, even if a neighbour repeats its advertisement.
             return ending.close.is_none() || is_later || !same_source;
         }
         if flow.upstream == PortId::LOCAL {

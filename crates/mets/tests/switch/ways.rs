@@ -29,7 +29,7 @@ fn upstream(bench: &Bench) -> Option<PortId> {
     bench.switch.upstream(bench.info.id)
 }
 
-/// Flow 1 as an attacker advertises it, who knows all of it but no secret.
+/// Flow 1 as advertised by an attacker that knows all of it but no secret.
 fn forgeries(known: &FlowInfo) -> Vec<FlowInfo> {
     let epochs = [known.epoch.0, known.epoch.0 + 1, u64::MAX].map(Epoch);
     let vias = [Via::Source, Via::Core, Via::Spine];
@@ -97,7 +97,7 @@ fn a_sealed_flow_is_taken_from_no_other_source_even_while_its_way_is_lost() {
     seal(&mut bench.info, 1, true);
     let flow = bench.info.clone();
     bench.advertise(UP, flow.clone());
-    // Signed by nobody, or by another one.
+    // Without a valid signature, or signed by another source.
     let mut unsigned = flow.clone();
     unsigned.epoch = Epoch(9);
     let mut stranger = unsigned.clone();
@@ -120,7 +120,7 @@ fn a_sealed_flow_is_taken_from_no_other_source_even_while_its_way_is_lost() {
         }
     }
     assert_eq!(bench.switch.stats().rejected_signals.advertise, 8);
-    // Of the same source a later instance counts at once, from wherever it is heard.
+    // Of the same source a later instance counts immediately, from wherever it is heard.
     bench.give(SwitchInput::PortUp { port: UP });
     bench.advertise(UP, flow.clone());
     let mut later = flow;
