@@ -573,6 +573,11 @@ pub struct FilterSpec {
 /// A fault, or its end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "properties": { "kind": { "enum": ["kill", "stop", "restart"] } } },
+    "then" = { "required": ["node"], "properties": { "link": { "type": "null" } } },
+    "else" = { "required": ["link"], "properties": { "node": { "type": "null" } } }
+))]
 pub struct FaultSpec {
     /// Its time.
     #[serde(with = "text")]

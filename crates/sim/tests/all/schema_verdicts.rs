@@ -307,9 +307,46 @@ fn both_give_the_same_verdict_on_values_in_and_out_of_range() {
         (true, json!({ "ecn": "rfc3168" })),
         (false, json!({ "ecn": "l4s" })),
         (false, json!({ "ecn": "l4s", "variant": "cubic" })),
+        (true, json!({ "variant": "dctcp" })),
+        (true, json!({ "ecn": "dctcp", "variant": "dctcp" })),
+        (false, json!({ "ecn": "rfc3168", "variant": "dctcp" })),
+        (false, json!({ "ecn": "off", "variant": "dctcp" })),
+        (true, json!({ "recovery": "rack" })),
+        (
+            true,
+            json!({ "recovery": "rack", "sack": true, "variant": "sack" }),
+        ),
+        (false, json!({ "recovery": "rack", "sack": false })),
+        (false, json!({ "recovery": "rack", "variant": "newreno" })),
+        (
+            true,
+            json!({ "slow_start": "hystart++", "variant": "reno" }),
+        ),
+        (
+            false,
+            json!({ "slow_start": "hystart++", "variant": "linux" }),
+        ),
     ] {
         let changed = with(&internet, "/tcp/default", &tcp);
         both(fine, &changed, &tcp.to_string());
+    }
+    let red = json!({ "min": 5, "max": 15 });
+    for (fine, queue) in [
+        (true, json!({ "discipline": { "codel": {} } })),
+        (true, json!({ "mark": "20 packets" })),
+        (
+            false,
+            json!({ "discipline": { "codel": {} }, "mark": "20 packets" }),
+        ),
+        (false, json!({ "discipline": { "codel": {} }, "red": red })),
+    ] {
+        for place in ["/link/1", "/link/1/back"] {
+            let mut changed = internet.clone();
+            for (name, value) in queue.as_object().unwrap() {
+                changed = with(&changed, &format!("{place}/{name}"), value);
+            }
+            both(fine, &changed, &format!("{place}: {queue}"));
+        }
     }
 }
 

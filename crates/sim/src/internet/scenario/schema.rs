@@ -226,6 +226,10 @@ impl CpuSpec {
 /// Rate, delay and queue of a link.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "required": ["discipline"], "properties": { "discipline": { "type": "object" } } },
+    "then" = { "properties": { "red": { "type": "null" }, "mark": { "type": "null" } } }
+))]
 pub struct LineSpec {
     /// Rate of IP packets, headers included.
     pub rate: Text<Rate>,
@@ -277,6 +281,10 @@ pub struct LineSpec {
 /// "right{1..10}"]`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "required": ["discipline"], "properties": { "discipline": { "type": "object" } } },
+    "then" = { "properties": { "red": { "type": "null" }, "mark": { "type": "null" } } }
+))]
 pub struct LinkSpec {
     /// Two hosts or routers.
     pub ends: [String; 2],
@@ -350,6 +358,10 @@ impl LinkSpec {
 /// Properties of the reverse direction; with `queue`, `red`, `mark` and `discipline` are not inherited.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "required": ["discipline"], "properties": { "discipline": { "type": "object" } } },
+    "then" = { "properties": { "red": { "type": "null" }, "mark": { "type": "null" } } }
+))]
 pub struct BackSpec {
     /// Rate of IP packets, headers included.
     #[serde(skip_serializing_if = "Option::is_none")]

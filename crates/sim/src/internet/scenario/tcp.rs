@@ -106,10 +106,27 @@ impl EcnName {
 /// A TCP configuration: a profile and overrides of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend(
-    "if" = { "properties": { "ecn": { "const": "l4s" } }, "required": ["ecn"] },
-    "then" = { "properties": { "variant": { "const": "dctcp" } }, "required": ["variant"] }
-))]
+#[schemars(extend("allOf" = [
+    {
+        "if": { "properties": { "ecn": { "const": "l4s" } }, "required": ["ecn"] },
+        "then": { "properties": { "variant": { "const": "dctcp" } }, "required": ["variant"] }
+    },
+    {
+        "if": { "properties": { "variant": { "const": "dctcp" } }, "required": ["variant"] },
+        "then": { "properties": { "ecn": { "not": { "enum": ["off", "rfc3168"] } } } }
+    },
+    {
+        "if": { "properties": { "recovery": { "const": "rack" } }, "required": ["recovery"] },
+        "then": { "properties": {
+            "sack": { "not": { "const": false } },
+            "variant": { "not": { "enum": ["tahoe", "reno", "newreno"] } }
+        } }
+    },
+    {
+        "if": { "properties": { "slow_start": { "const": "hystart++" } }, "required": ["slow_start"] },
+        "then": { "properties": { "variant": { "not": { "const": "linux" } } } }
+    },
+]))]
 pub struct TcpSpec {
     /// The stack to start from.
     pub profile: ProfileName,

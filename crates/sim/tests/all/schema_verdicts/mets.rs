@@ -326,6 +326,19 @@ fn both_give_the_same_verdict_on_words_and_tables_of_mets() {
         json!(["explode", 5]),
     );
     verdicts(
+        &["/fault"],
+        json!([
+            [{ "at": "5s", "kind": "stop", "node": "s" }],
+            [{ "at": "5s", "kind": "link_up", "link": ["a", "s"] }],
+        ]),
+        json!([
+            [{ "at": "5s", "kind": "stop" }],
+            [{ "at": "5s", "kind": "kill", "link": ["a", "s"] }],
+            [{ "at": "5s", "kind": "link_down", "node": "s" }],
+            [{ "at": "5s", "kind": "restart", "node": "s", "link": ["a", "s"] }],
+        ]),
+    );
+    verdicts(
         &["/fault/0/link"],
         json!([["a", "s"]]),
         json!([["a"], ["a", "s", "b"], "a", 5]),
