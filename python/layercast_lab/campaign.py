@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from layercast_lab import engine, rows
+from layercast_lab import engine, rows, scrape
 from layercast_lab.engine import Done, Failed, Job
 from layercast_lab.grid import MOST_RUNS, Axis, Grid, GridError, Point, canonical, digest, load, seeds_of
 from layercast_lab.metrics import Metric, collect, named, scan
@@ -115,16 +115,19 @@ class Campaign:
         memory: int | None = None,
         timeout: float | None = None,
         quiet: bool = False,
+        metrics: str | None = None,
     ) -> Outcome:
         """Makes all runs that have no result.
 
         `jobs` run at a time on this machine, by default as many as it has processors, each in a process that
         may have `memory` bytes (an equal part of what there is); with `scheduler`, such as
         "tcp://10.0.0.1:8786", on that Dask cluster instead. A run that takes more than `timeout` s fails.
+        `metrics` is where Prometheus reads how far it is: "9401", "127.0.0.1:9401".
         A run that fails does not stop the others; Ctrl-C does, and what is done is kept. Raises OSError
-        if another campaign is at work in the folder, or the cluster has another build.
+        if another campaign is at work in the folder, the cluster has another build, or the address of
+        `metrics` is taken; ValueError if that is no address.
         """
-        with Store(self.out) as store:
+        with scrape.serve(metrics) as figures, Store(self.out) as store:
             self._describe(store)
             labels: dict[str, list[Run]] = {}
             for run in self.runs:
@@ -134,6 +137,7 @@ class Campaign:
             outcome = Outcome(len(self.runs), damaged=len(damaged))
             outcome.kept = sum(len(labels[a]) for a in there if a not in damaged)
             missing = [same[0] for a, same in labels.items() if a not in there or a in damaged]
+            figures.begin(len(missing), outcome.kept)
             if missing:
                 # Takes a second to load, and a campaign that is done needs none of it.
                 from layercast_lab.executor import Executor
@@ -147,6 +151,7 @@ class Campaign:
                         for found in executor.run(map(job, missing), self.grid.inputs):
                             self._keep(store, labels[found.address], found, outcome)
                             meter.add(found)
+                            figures.add(found)
                     outcome.interrupted = bool(interrupted)
             outcome.partial = self._partial()
             store.write_json("outcome.json", {"left": outcome.left, **asdict(outcome)})

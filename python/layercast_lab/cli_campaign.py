@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from layercast_lab import description, scaffold, units
+from layercast_lab import description, scaffold, scrape, units
 from layercast_lab.campaign import Outcome
 from layercast_lab.description import Description, DescriptionError
 from layercast_lab.grid import GridError
@@ -60,6 +60,13 @@ def campaign(
     select: Annotated[
         list[str] | None, typer.Option(help="Only the policies like 'sp-*-*-svccache' (repeatable).")
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR",
+            help="Serve progress for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what there is to run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     schema: Annotated[
@@ -87,13 +94,18 @@ def campaign(
     try:
         if scheduler is not None and jobs is not None:
             raise DescriptionError("--jobs is for this machine; a cluster has the workers it has")
+        if metrics is not None:
+            try:
+                scrape.address(metrics)
+            except ValueError as error:
+                raise DescriptionError(str(error)) from None
         bound = bytes_of(memory) if memory is not None else None
         found = description.read(file, out, dict(map(assignment, replacements or [])), seeds, select)
         if dry_run:
             tell_plan(found, as_json)
             return
         outcome = found.campaign.run(
-            jobs=jobs, scheduler=scheduler, memory=bound, timeout=timeout, quiet=as_json
+            jobs=jobs, scheduler=scheduler, memory=bound, timeout=timeout, quiet=as_json, metrics=metrics
         )
         files, frame = write(found, outcome)
     except (DescriptionError, GridError, MetricError) as error:
