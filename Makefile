@@ -49,18 +49,34 @@ demo-parts:
 try: ## The layercast binary, built quickly: target/try/layercast
 	cargo build --profile try -p layercast-cli
 
-# The tests of both languages run beside each other, since most of the time they wait for media in real time.
+# The compilation of the tests is the pass of clippy and rustdoc, too. All that use the debug build have the same wrapper:
+# with another one cargo compiles the crates of the workspace again.
+test test-built test-rust test-python docs-commands tables test-browser gst: export RUSTC_WORKSPACE_WRAPPER := $(abspath scripts/rustc.sh)
+
+# The tools and clips come while the compiler runs. The tests of both languages run beside each other, since most of the time
+# they wait for media in real time.
 .PHONY: test
-test: tools clips lint ## Everything needed to trust a change
-	cargo test --workspace --no-run
-	cargo build --workspace --lib --bins --examples
+test: style ## Everything needed to trust a change
+	$(MAKE) --no-print-directory -j2 test-built test-media
 	$(MAKE) --no-print-directory -j2 test-rust test-python
 
+.PHONY: test-built
+test-built: venv
+	MAKEFLAGS= cargo test --workspace --no-run
+	MAKEFLAGS= cargo build --workspace --lib --bins --examples --bench '*'
+
+.PHONY: test-media
+test-media: tools
+	$(MAKE) --no-print-directory clips
+
 .PHONY: lint
-lint: venv ## Formatters and linters, Rust and Python; banned phrases
-	cargo fmt --all --check
+lint: style ## Formatters and linters, Rust and Python; banned phrases
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+.PHONY: style
+style: venv ## The part of lint that compiles nothing: formatters, the linter of Python, banned phrases
+	cargo fmt --all --check
 	ruff check python scripts examples
 	ruff format --check python scripts examples
 	$(PY) scripts/wording.py
