@@ -51,6 +51,7 @@ mod not_run;
 mod outbox;
 mod output;
 mod outward;
+mod overall;
 mod partial_order;
 mod parts;
 mod peer;
@@ -99,7 +100,7 @@ pub use identity::{Exposed, Identity, IdentityError};
 pub use join::{JoinFailure, is_source_late, run_join};
 pub use layercast_link::LinkRepairStats;
 pub use layercast_mets::ControlError;
-pub use layercast_monitor::Signal as ZoneSignal;
+pub use layercast_monitor::{Producer, Signal as ZoneSignal};
 pub use layercast_protect::{Control, Fingerprint, FingerprintError};
 pub use layercast_repair::{LayerRepairs, Means, RepairStats, RequestStats};
 pub use live::{
@@ -107,7 +108,7 @@ pub use live::{
 };
 pub use loss::Loss;
 pub use machines::media_rate;
-pub use monitors::{Monitors, Watch};
+pub use monitors::{Measured, Monitors, Watch};
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
     IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,
@@ -119,6 +120,7 @@ pub use names::{NameError, check_name, member_of};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats, StreamOut, form_of};
 pub use outward::outward;
+pub use overall::{Overall, OverallDirection};
 pub use partial_order::{
     IgnoredDatagrams, PartialOrderError, PartialOrderQueries, PartialOrderReceiver,
     PartialOrderSender,

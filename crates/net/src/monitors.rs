@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use layercast_core::{Observer, QosEvent, Record, Span, Subject, Time};
+use layercast_core::{Observer, QosAction, QosEvent, Record, Span, Subject, Time};
 use layercast_monitor::{
     ConnectionReport, Consumer, Monitor, MonitorConfig, Producer, RequestLine, RingError, Rule,
     Signal as ZoneSignal, ring,
 };
 
 use crate::clock::Clock;
+use crate::overall::Overall;
 
 /// Events of a ring: what a flow of a thousand frames a second brings in half a second.
 const CAPACITY: usize = 1_024;
@@ -53,6 +54,8 @@ struct Watched {
     capacity: usize,
     monitor: Monitor,
     signals: VecDeque<ZoneSignal>,
+    /// The connections that are over.
+    closed: Overall,
 }
 
 /// A handle of a receiver's own monitor, which ends with it.
@@ -61,9 +64,12 @@ pub struct Watch {
     number: u64,
 }
 
-/// The observer of a receiver's machines: it hands records to the one of the user, and events to the ring of a monitor as well.
-pub(crate) struct Measured<O> {
+/// An observer that hands records to another one, and events to the ring of a monitor as well.
+#[derive(Debug)]
+pub struct Measured<O> {
+    /// The other one.
     pub user: O,
+    /// The ring, if a monitor reads it.
     pub ring: Option<Producer>,
 }
 
@@ -129,6 +135,7 @@ impl Monitors {
             capacity,
             monitor,
             signals: VecDeque::new(),
+            closed: Overall::default(),
         });
         let watch = Watch {
             monitors: self.clone(),
@@ -198,6 +205,9 @@ impl Watched {
         {
             self.monitor.handle_event(now, &event);
             count += 1;
+            if [QosAction::Open as u8, QosAction::Close as u8].contains(&event.action) {
+                self.end_closed();
+            }
         }
         let ended = Time::ZERO + now.since(Time::ZERO + LAG);
         if self.monitor.next_timeout().is_some_and(|at| at <= ended) {
@@ -208,9 +218,14 @@ impl Watched {
                 self.signals.push_back(signal);
             }
         }
-        // Reports of connections that are over are not needed.
-        while self.monitor.poll_report().is_some() {}
         count
+    }
+
+    /// Counts connections that are over: the monitor keeps only some of their reports.
+    fn end_closed(&mut self) {
+        while let Some(report) = self.monitor.poll_report() {
+            self.closed.end(&report);
+        }
     }
 }
 
@@ -228,6 +243,23 @@ impl Watch {
         }
         let report = watched.monitor.snapshot(now, conn);
         (report, std::mem::take(&mut watched.signals))
+    }
+
+    /// What is known of all connections there were, now.
+    pub fn overall(&self) -> Overall {
+        let now = Clock::get().now();
+        let state = &mut *self.monitors.0.lock();
+        let place = state.place(self.number);
+        let of = place.and_then(|at| Some((state.monitors.get_mut(at)?, state.rings.get_mut(at)?)));
+        let Some((watched, ring)) = of else {
+            return Overall::default();
+        };
+        watched.drain(now, ring);
+        let overall = watched.closed.with_open(now, &mut watched.monitor);
+        Overall {
+            events_lost: ring.events_lost(),
+            ..overall
+        }
     }
 }
 
@@ -349,6 +381,39 @@ mod tests {
         drop(state);
         drop((watch, unused));
         assert_eq!((rings, monitors.0.lock().rings.len()), (2, 0));
+    }
+
+    #[test]
+    fn connections_one_after_the_other_are_counted_together() {
+        let monitors = Monitors::new();
+        let (mut ring, watch) = monitors.watch();
+        let now = Clock::get().now();
+        let mut put = |conn, action| {
+            let event = QosEvent::new(conn, action, QosEvent::IN, now);
+            let event = match action {
+                QosAction::Received => event.packet(100, 80, 0),
+                _ => event,
+            };
+            assert!(ring.put_element(&event));
+        };
+        // More than the reports that a monitor keeps of connections that are over.
+        for conn in 0..100 {
+            put(conn, QosAction::Open);
+            put(conn, QosAction::Received);
+            put(conn, QosAction::Close);
+        }
+        put(100, QosAction::Open);
+        put(100, QosAction::Received);
+        let overall = watch.overall();
+        assert_eq!((overall.open, overall.closed), (1, 100));
+        let came = overall.inbound;
+        assert_eq!(
+            (came.packets, came.bits, came.user_bits),
+            (101, 101 * 800, 101 * 640)
+        );
+        assert_eq!((overall.outbound.packets, overall.zone), (0, Zone::Grey));
+        // Asked again, it counts nothing twice.
+        assert_eq!(watch.overall().inbound.packets, 101);
     }
 
     #[test]

@@ -109,6 +109,9 @@ const SENDING: &[Step] = &[Key("send"), Key("progress")];
 const SENT: &[Step] = &[Key("send"), Key("files")];
 const RECEIVING: &[Step] = &[Key("receive"), Key("progress")];
 const RECEIVED: &[Step] = &[Key("receive"), Key("files")];
+const MONITOR: &[Step] = &[Key("monitor")];
+const OUT: &[Step] = &[Key("monitor"), Key("outbound")];
+const IN: &[Step] = &[Key("monitor"), Key("inbound")];
 const XTP: &[Step] = &[Key("xtpd")];
 const ENDPOINT: &[Step] = &[Key("xtpd"), Key("endpoint")];
 const CAMPAIGN: &[Step] = &[Key("campaign")];
@@ -310,6 +313,30 @@ pub const GROUPS: &[Group] = &[
             gauge("layercast_receive_received_bytes", &[RECEIVING, &[Key("octets")]], "Bytes received of the whole transfer"),
             gauge("layercast_receive_expected_bytes", &[RECEIVING, &[Key("of_octets")]], "Bytes of the whole transfer"),
             gauge("layercast_receive_bytes_per_second", &[RECEIVING, &[Key("rate_bps")]], "Bytes received per second since the last report").scaled(BITS),
+        ],
+    },
+    Group {
+        title: "`send`, `receive`: the QoS monitor of their sessions",
+        families: &[
+            gauge("layercast_sessions", &[MONITOR, &[Key("open")]], "Sessions that are open"),
+            counter("layercast_sessions_closed", &[MONITOR, &[Key("closed")]], "Sessions that are over"),
+            gauge("layercast_sessions_zone", &[MONITOR, &[Key("zone"), Text("zone")]], "The worst zone of the open sessions; grey: nothing was agreed, as of all files today; 1 for the one that holds"),
+            counter("layercast_sessions_lost_events", &[MONITOR, &[Key("events_lost")]], "Events that the monitor had no place for: its counts lack them"),
+            counter("layercast_sessions_bad_reports", &[MONITOR, &[Key("bad_reports")]], "Reports of peers, or parts of them, that cannot be"),
+            counter("layercast_sessions_sent_packets", &[OUT, &[Key("packets")]], "Packets sent, those of repairs and polls included"),
+            counter("layercast_sessions_sent_bytes", &[OUT, &[Key("bits")]], "Bytes of these").scaled(BITS),
+            counter("layercast_sessions_sent_content_bytes", &[OUT, &[Key("user_bits")]], "Bytes of content sent, each once").scaled(BITS),
+            gauge("layercast_sessions_sent_bytes_per_second", &[OUT, &[Key("throughput_bps")]], "Bytes of packets sent in the last second").scaled(BITS),
+            gauge("layercast_sessions_sent_content_bytes_per_second", &[OUT, &[Key("goodput_bps")]], "Bytes of content sent in the last second, each once").scaled(BITS),
+            gauge("layercast_sessions_delay_seconds", &[OUT, &[Key("delay_ns")]], "Half of the last round trip, the largest of the open sessions").scaled(NS),
+            gauge("layercast_sessions_max_delay_seconds", &[OUT, &[Key("max_delay_ns")]], "The largest of these since the start").scaled(NS),
+            counter("layercast_sessions_received_packets", &[IN, &[Key("packets")]], "Packets that came, reports included"),
+            counter("layercast_sessions_received_bytes", &[IN, &[Key("bits")]], "Bytes of these").scaled(BITS),
+            counter("layercast_sessions_received_content_bytes", &[IN, &[Key("user_bits")]], "Bytes of content that came, each once; without those that parities replace").scaled(BITS),
+            counter("layercast_sessions_missing_bytes", &[IN, &[Key("error_bits")]], "Bytes that the sender sent and that did not come").scaled(BITS),
+            gauge("layercast_sessions_received_bytes_per_second", &[IN, &[Key("throughput_bps")]], "Bytes of packets that came in the last second").scaled(BITS),
+            gauge("layercast_sessions_received_content_bytes_per_second", &[IN, &[Key("goodput_bps")]], "Bytes of content that came in the last second, each once").scaled(BITS),
+            gauge("layercast_sessions_loss_ratio", &[IN, &[Key("error_rate")]], "Share of the bits that were missing, over 10 s, the largest of the open sessions"),
         ],
     },
     Group {

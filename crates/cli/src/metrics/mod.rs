@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use layercast_net::Remote;
+use layercast_net::{Monitors, Producer, Remote, Watch};
 use layercast_snmp::MOST_COMMUNITY;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -29,6 +29,9 @@ use snmp::Snmp;
 
 /// Age of the last status above which a command that reports each second counts as stopped.
 const STALE: Duration = Duration::from_secs(5);
+
+/// Events of the ring of a transfer: a packet each, which come at up to a million a second.
+const EVENTS: usize = 1 << 15;
 
 /// `--metrics` and `--snmp`.
 #[derive(Clone, Debug, Default, Args)]
@@ -91,6 +94,8 @@ struct Kept {
     second: Option<Instant>,
     /// The process that is asked at each scrape.
     asked: Option<Asked>,
+    /// The QoS monitor of the machines of the command.
+    monitor: Option<Watch>,
 }
 
 /// A process with counters that the command does not report: each scrape requests them.
@@ -169,6 +174,15 @@ impl Metrics {
         if let Some(state) = &self.0 {
             state.lock().keep(part, key, value);
         }
+    }
+
+    /// The ring of a QoS monitor for the machines of the command, whose values are in each scrape; without `--metrics` none.
+    pub fn monitor(&self) -> Option<Producer> {
+        let state = self.0.as_ref()?;
+        let watched = Monitors::of_process().watch_more(EVENTS);
+        let (ring, watch) = watched.expect("a power of two is a capacity");
+        state.lock().monitor = Some(watch);
+        Some(ring)
     }
 
     /// The node of the command is asked for its flows, members and links at each scrape.
@@ -275,7 +289,11 @@ impl State {
     async fn values(&self) -> Result<Value, Failure> {
         let (mut values, asked) = {
             let kept = self.lock();
-            (kept.values.clone(), kept.asked.clone())
+            let mut values = kept.values.clone();
+            if let Some(monitor) = &kept.monitor {
+                values.insert("monitor".into(), json!(monitor.overall()));
+            }
+            (values, kept.asked.clone())
         };
         let _turn = self.asking.lock().await;
         match asked {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use layercast_core::Span;
 use layercast_net::{
-    Ended, FileReceiver, Folder, IDENTITY_FILE, NetError, ReceiveConfig, ReceiveEvent,
+    Ended, FileReceiver, Folder, IDENTITY_FILE, Measured, NetError, ReceiveConfig, ReceiveEvent,
     ReceivedFile, Reception, member_of, printable, receiver_identity,
 };
 use layercast_wire::multicast::Reason;
@@ -81,6 +81,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
             out: args.out.clone(),
         };
         reporter.measure();
+        let ring = reporter.say.metrics.monitor();
         let from = match args.group {
             Some(group) => format!("group {group}"),
             None => receiver.local_addr().to_string(),
@@ -103,9 +104,11 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         });
         let mut trace = Trace::open(args.trace.as_deref(), &name)?;
         let started = Instant::now();
-        let outcome = receiver
-            .run(stop.token.clone(), told, trace.observer())
-            .await;
+        let mut observer = Measured {
+            user: trace.observer(),
+            ring,
+        };
+        let outcome = receiver.run(stop.token.clone(), told, &mut observer).await;
         let traced = trace.finish();
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();

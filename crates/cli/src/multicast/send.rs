@@ -13,8 +13,8 @@ use layercast_multicast::{
     SenderConfig, Weak,
 };
 use layercast_net::{
-    Destination, InputFault, ReceiverReport, SendConfig, SendEvent, SendPlan, SendProgress,
-    SendReport, SentFile, TreeOptions, member_of, printable, send_plan,
+    Destination, InputFault, Measured, ReceiverReport, SendConfig, SendEvent, SendPlan,
+    SendProgress, SendReport, SentFile, TreeOptions, member_of, printable, send_plan,
 };
 use layercast_protect::is_host;
 use layercast_wire::multicast::MemberId;
@@ -75,6 +75,7 @@ pub fn run(args: &Send) -> Outcome {
             done: (0, plan.files()),
         };
         reporter.measure();
+        let ring = reporter.say.metrics.monitor();
         let telling = tokio::spawn(async move {
             let mut reporter = reporter;
             while let Some(event) = events.recv().await {
@@ -84,7 +85,11 @@ pub fn run(args: &Send) -> Outcome {
             reporter
         });
         let (files, folders, octets) = (plan.files(), plan.folders(), plan.octets());
-        let sent = send_plan(plan, config, stop.token.clone(), reports, trace.observer()).await;
+        let mut observer = Measured {
+            user: trace.observer(),
+            ring,
+        };
+        let sent = send_plan(plan, config, stop.token.clone(), reports, &mut observer).await;
         let traced = trace.finish();
         let reporter = telling.await.map_err(Failure::new)?;
         reporter.say.end();

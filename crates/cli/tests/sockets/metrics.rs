@@ -207,12 +207,70 @@ fn a_transfer_and_a_daemon_count_what_they_do() {
         file.to_str().unwrap(),
         "--to",
         &receiver.address,
+        "--json",
         "--metrics",
         &sends,
     ]);
     assert!(sent.status.success(), "{}", complaint(&sent));
     let complete = r#"layercast_receive_files_total{outcome="complete"}"#;
     wait_for(&gets, complete, |files| files == 1.0);
+    // The monitor of the receiver has counted what the sender says that it sent, and the list of files.
+    let closed = "layercast_sessions_closed_total";
+    let got = wait_for(&gets, closed, |sessions| sessions == 2.0);
+    let of = |name: &str| got.get(&format!("layercast_sessions_{name}")).copied();
+    let said = String::from_utf8_lossy(&sent.stdout);
+    let mut lines = said
+        .lines()
+        .map(|it| serde_json::from_str::<Value>(it).expect("JSON"));
+    let opened = lines.find(|it| it["report"] == "opened" && it["file"] == "file");
+    let size = opened.and_then(|it| it["size"].as_f64());
+    let list = of("received_content_bytes_total").zip(size);
+    let list = list.map(|(content, size)| content - size);
+    assert!(
+        list.is_some_and(|it| (1.0..200.0).contains(&it)),
+        "{size:?} {got:#?}"
+    );
+    assert_eq!(of("missing_bytes_total"), Some(0.0));
+    assert_eq!(of("lost_events_total"), Some(0.0));
+    assert_eq!(
+        got["layercast_sessions_zone{zone=\"grey\"}"], 1.0,
+        "nothing was agreed"
+    );
+    assert_eq!(of("delay_seconds"), None, "no session is open");
+    assert!(
+        of("received_bytes_total") > size && of("sent_packets_total") > Some(0.0),
+        "{got:#?}"
+    );
+
+    // While it sends, the monitor of the sender is at least as far as the last line of its progress.
+    let again = folder.join("again");
+    std::fs::write(&again, vec![8; 400_000]).unwrap();
+    let mut sending = layercast()
+        .args(["send", again.to_str().unwrap(), "--metrics", &sends])
+        .args(["--to", &receiver.address, "--rate", "1Mbit/s"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let sent = wait_for(
+        &sends,
+        "layercast_sessions_sent_content_bytes_per_second",
+        |rate| rate > 0.0,
+    );
+    let sent = match sent.get("layercast_send_file_sent_bytes") {
+        Some(_) => sent,
+        None => wait_for(&sends, "layercast_send_file_sent_bytes", |octets| {
+            octets > 0.0
+        }),
+    };
+    let told = sent["layercast_send_file_sent_bytes"];
+    let user = sent["layercast_sessions_sent_content_bytes_total"];
+    assert!(told <= user && user <= 400_000.0, "{sent:#?}");
+    assert_eq!(sent["layercast_sessions"], 1.0);
+    assert!(
+        sent["layercast_sessions_sent_bytes_total"] > user,
+        "{sent:#?}"
+    );
+    assert!(sending.wait().unwrap().success());
     drop(receiver);
 
     let path = folder.join("xtpd").display().to_string();
