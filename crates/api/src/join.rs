@@ -307,7 +307,12 @@ impl Sorter {
 
     fn sort(&mut self, event: JoinEvent) {
         let signal = match event {
+            JoinEvent::Joined(_) if self.joined.is_none() => QosSignal::Event(QosEvent::Rejoined),
             JoinEvent::Joined(_) => return self.answer(Ok(())),
+            // Before, the join itself fails or is still tried.
+            JoinEvent::Disconnected { reason } if self.joined.is_none() => {
+                QosSignal::Event(QosEvent::NodeLost { reason })
+            }
             JoinEvent::Refused(refusal) => {
                 self.answer(Err(refusal.clone()));
                 QosSignal::Event(QosEvent::AdmitFailed { refusal })

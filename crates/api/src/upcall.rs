@@ -194,6 +194,18 @@ pub enum QosEvent {
     },
     /// Sink: the way to the source is lost; it is looked for again, media continue as long as they come.
     Disconnected,
+    /// Sink: the network gave the flow up, such as when a node on the way was stopped; it is joined again when it is back.
+    Released {
+        /// Why.
+        reason: String,
+    },
+    /// Sink: its node is lost, or cannot be reached; it is called again.
+    NodeLost {
+        /// Why.
+        reason: String,
+    },
+    /// Sink: the flow is joined again after it was lost.
+    Rejoined,
 }
 
 impl QosEvent {
@@ -230,6 +242,9 @@ impl QosEvent {
             QosEvent::MemberDeclined { .. } => "MEMBER_DECLINED",
             QosEvent::Renegotiated { .. } => "RENEGOTIATED",
             QosEvent::Disconnected => "DISCONNECTED",
+            QosEvent::Released { .. } => "RELEASED",
+            QosEvent::NodeLost { .. } => "NODE_LOST",
+            QosEvent::Rejoined => "REJOINED",
         }
     }
 }
@@ -281,7 +296,11 @@ impl fmt::Display for QosEvent {
             | QosEvent::CongestionOff
             | QosEvent::AdapterSilent
             | QosEvent::Renegotiated { .. }
-            | QosEvent::Disconnected => write!(f, "{name}"),
+            | QosEvent::Disconnected
+            | QosEvent::Rejoined => write!(f, "{name}"),
+            QosEvent::Released { reason } | QosEvent::NodeLost { reason } => {
+                write!(f, "{name}: {reason}")
+            }
         }
     }
 }
@@ -307,6 +326,7 @@ pub(crate) fn of_sink(event: SinkEvent) -> Option<QosSignal> {
         SinkEvent::MayRaise(level) => QosEvent::MayRaise { level },
         SinkEvent::AdapterSilent => QosEvent::AdapterSilent,
         SinkEvent::Disconnected => QosEvent::Disconnected,
+        SinkEvent::Released { reason } => QosEvent::Released { reason },
         SinkEvent::FilterChanged(filters) => QosEvent::FilterChanged { filters },
         SinkEvent::Agreed {
             answer,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use layercast_net::{Identity, Remote, await_flows, outward};
 use layercast_protect::JoinUrl;
-use layercast_web::{Board, Flow, Web, WebConfig, WebError};
+use layercast_web::{Board, Flow, Trouble, Web, WebConfig, WebError};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -185,10 +185,12 @@ pub fn run(args: &WebArgs) -> Outcome {
         }
         tell(args, &web)?;
         let asking = ask(nodes, web.board());
+        let mut telling: JoinSet<()> = web.troubles().into_iter().map(tell_trouble).collect();
         tokio::select! {
             () = web.serve(stop.token.clone()) => {}
             () = asking => {}
         }
+        telling.abort_all();
         stop.outcome()
     })
 }
@@ -255,6 +257,17 @@ fn tell(args: &WebArgs, web: &Web) -> Outcome {
             url: Some(url.to_owned()),
         }),
         false => print(&format!("open {url}\n")),
+    }
+}
+
+/// Says when a flow does not come, why, and when it comes again.
+async fn tell_trouble(mut trouble: Trouble) {
+    while let Some(problem) = trouble.next().await {
+        let flow = trouble.flow();
+        complain(&match problem {
+            Some(problem) => format!("{flow}: {problem}"),
+            None => format!("{flow}: it comes again"),
+        });
     }
 }
 

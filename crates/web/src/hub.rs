@@ -1,5 +1,6 @@
 //! The stream of one receiver, and its viewers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
@@ -15,6 +16,8 @@ const MOST_KEPT: usize = 16 << 20;
 pub struct Hub {
     inner: Mutex<Inner>,
     state: watch::Sender<State>,
+    /// The flow is lost: pictures that were received before are still played, and end no outage.
+    is_lost: AtomicBool,
 }
 
 /// What viewers get beside the media.
@@ -39,6 +42,7 @@ impl Default for Hub {
         Hub {
             inner: Mutex::default(),
             state: watch::Sender::new(State::default()),
+            is_lost: AtomicBool::new(false),
         }
     }
 }
@@ -93,8 +97,32 @@ impl Hub {
         });
     }
 
-    /// What keeps the receiver from getting the flow; `None` if nothing does.
+    /// The flow is lost until [`back`](Hub::back), for this reason.
+    pub fn lost(&self, why: &str) {
+        self.is_lost.store(true, Ordering::Relaxed);
+        self.problem(Some(why));
+    }
+
+    /// Whether the flow is lost.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
+    /// The flow is joined again: its next key picture ends the problem.
+    pub fn back(&self) {
+        self.is_lost.store(false, Ordering::Relaxed);
+    }
+
+    /// What viewers get beside the media, as it changes.
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// What keeps the receiver from getting the flow; `None` if nothing does, unless the flow is lost.
     pub fn problem(&self, problem: Option<&str>) {
+        if problem.is_none() && self.is_lost() {
+            return;
+        }
         self.state.send_if_modified(|state| {
             let is_new = state.problem.as_deref() != problem;
             if is_new {
@@ -125,6 +153,20 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_from_before_a_loss_do_not_end_it() {
+        let hub = Hub::default();
+        let state = hub.state();
+        let problem = || state.borrow().problem.as_deref().map(str::to_owned);
+        hub.lost("the node was stopped");
+        hub.problem(None);
+        assert_eq!(problem().as_deref(), Some("the node was stopped"));
+        hub.back();
+        assert_eq!(problem().as_deref(), Some("the node was stopped"));
+        hub.problem(None);
+        assert_eq!(problem(), None);
+    }
 
     #[tokio::test]
     async fn a_viewer_who_comes_gets_the_running_group_of_pictures() {

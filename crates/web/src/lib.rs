@@ -24,5 +24,5 @@ pub use accept::{Caller, accept};
 pub use access::Access;
 pub use board::Board;
 pub use error::WebError;
-pub use feed::{Flow, Wanted};
+pub use feed::{Flow, Trouble, Wanted};
 pub use server::{Web, WebConfig};

@@ -29,7 +29,7 @@ use crate::accept::{accept, serve};
 use crate::access::{self, Access};
 use crate::board::Board;
 use crate::error::WebError;
-use crate::feed::{Feeds, Flow};
+use crate::feed::{Feeds, Flow, Trouble};
 use crate::pages;
 use crate::transport::Transport;
 use crate::watch::{Asked, PATH, Refusal, watch};
@@ -163,6 +163,11 @@ impl Web {
     /// What the dashboard shows.
     pub fn board(&self) -> Board {
         self.shared.board.clone()
+    }
+
+    /// What keeps the flows from coming, one of each flow. Their receivers start.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        self.shared.feeds.troubles()
     }
 
     /// Joins the flows and serves pages until `stop`.
