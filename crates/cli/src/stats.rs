@@ -137,7 +137,9 @@ impl<'a> NodeCounted<'a> {
     /// What a node says of itself and of its parts.
     pub fn new(whole: &'a NodeReport, parts: &'a [PartReport]) -> NodeCounted<'a> {
         let of = |kind| {
-            let parts = parts.iter().filter(|it| it.kind == kind);
+            let parts = parts
+                .iter()
+                .filter(|it| it.kind == kind && !is_question(it));
             parts.map(|it| (&*it.name, &it.counters)).collect()
         };
         NodeCounted {
@@ -150,6 +152,20 @@ impl<'a> NodeCounted<'a> {
             repairs: of(PartKind::Repair),
         }
     }
+}
+
+/// Whether a port is that of a client which asked something, such as a scrape: each has a name of its own and sends no media, so
+/// that the names would be more and more.
+fn is_question(part: &PartReport) -> bool {
+    fn is_nothing(value: &Value) -> bool {
+        match value {
+            Value::Object(fields) => fields.values().all(is_nothing),
+            Value::Array(entries) => entries.iter().all(is_nothing),
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            _ => true,
+        }
+    }
+    part.kind == PartKind::Port && part.name.starts_with("query-") && is_nothing(&part.counters)
 }
 
 /// A flow and its members.
@@ -479,6 +495,23 @@ fn is_red(member: &MemberStats) -> bool {
     judged.any(|(of, it)| of != Parameter::Throughput && it.zone == Zone::Red)
 }
 
+/// Age of a report, in milliseconds, above which it says nothing of the present, as in the dashboard.
+const OLD_MS: u64 = 8_000;
+
+/// Why a member gets nothing whose flow the node does not have.
+const FLOW_GONE: &str =
+    "its flow is not here any more: its source, or a node on the way to it, was stopped";
+
+/// The zone of a member now: grey, if what it reported is old or its flow is not here any more.
+fn zone(member: &MemberStats, flow: Option<&FlowInfo>) -> &'static str {
+    let is_old = member.report_age_ms.is_some_and(|it| it > OLD_MS);
+    match (&member.report, member.gone || is_old || flow.is_none()) {
+        (None, _) => "-",
+        (Some(_), true) => Zone::Grey.name(),
+        (Some(report), false) => report.quality.unwrap_or_default().zone.name(),
+    }
+}
+
 /// A delay that is this much above the playout delay, in milliseconds, is that of a queue that grows.
 const QUEUES_MS: f64 = 2_000.0;
 /// Lost or late frames of a member, per mille of what it was to get, that are worth a word.
@@ -677,9 +710,10 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
             member.node.clone(),
             match member.refused {
                 Some(_) => "-".to_owned(),
+                None if member.gone => "gone".to_owned(),
                 None => member.level.to_string(),
             },
-            figure(|r| r.quality.unwrap_or_default().zone.name().to_owned()),
+            zone(member, flow).to_owned(),
             // What follows is of that moment, and the level of now.
             member
                 .report_age_ms
@@ -699,7 +733,10 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats], links: &[LinkReport
         if is_live {
             row.push(end_to_end(member).map_or("-".to_owned(), |it| format!("{:.0}", it.p50)));
         }
-        row.push(whys(member, flow, members, links));
+        row.push(match flow {
+            Some(_) => whys(member, flow, members, links),
+            None => FLOW_GONE.to_owned(),
+        });
         table.row(row);
     }
     table
@@ -842,6 +879,57 @@ mod tests {
             );
             assert!(whole.contains("outage s"), "{whole}");
         }
+    }
+
+    #[test]
+    fn clients_that_ask_have_no_counters_and_others_of_such_a_name_do() {
+        let port = |name: &str, count: u64| PartReport {
+            kind: PartKind::Port,
+            name: name.to_owned(),
+            counters: serde_json::json!({ "units_in": 0, "units_out": count, "queue_full": { "BL": 0 } }),
+        };
+        let parts = [port("query-7-1", 0), port("query-ann", 3), port("bob", 0)];
+        let whole = NodeReport::default();
+        let counted = NodeCounted::new(&whole, &parts);
+        let names: Vec<&str> = counted.ports.keys().copied().collect();
+        assert_eq!(names, ["bob", "query-ann"]);
+    }
+
+    #[test]
+    fn a_member_of_whom_nothing_new_is_known_is_grey() {
+        let film = FlowInfo::new(FlowId(1), "film", "server");
+        let quality = Some(Quality {
+            zone: Zone::Green,
+            ..Quality::default()
+        });
+        let green = reporting(MemberReport {
+            quality,
+            ..MemberReport::default()
+        });
+        let flow = Some(&film);
+        assert_eq!(zone(&green, flow), "green");
+        assert_eq!(zone(&green, None), "grey", "its flow was withdrawn");
+        let old = MemberStats {
+            report_age_ms: Some(8_001),
+            ..green.clone()
+        };
+        assert_eq!(zone(&old, flow), "grey");
+        let gone = MemberStats {
+            gone: true,
+            ..green.clone()
+        };
+        assert_eq!(zone(&gone, flow), "grey");
+        let flows = std::slice::from_ref(&film);
+        let row = |flows: &[FlowInfo], member: &MemberStats| {
+            let text = member_table(flows, std::slice::from_ref(member), &[]).render();
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert!(
+            row(flows, &gone).contains(" gone "),
+            "the row of one that left is marked"
+        );
+        assert!(!row(flows, &green).contains(" gone "));
+        assert!(row(&[], &green).contains(FLOW_GONE));
     }
 
     #[test]

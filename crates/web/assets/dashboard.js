@@ -198,6 +198,7 @@ export class Dashboard {
       const row = document.createElement("tr");
       row.dataset.key = it.key;
       row.tabIndex = 0;
+      row.classList.toggle("gone", Boolean(it.raw.gone));
       row.classList.toggle("chosen", it.key === this.#chosen.member);
       const zone = document.createElement("td");
       const dot = document.createElement("span");
@@ -215,7 +216,7 @@ export class Dashboard {
       level.append(bars, it.levelName);
       const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(share && share < 0.1 ? 1 : 0)} %`;
       const delay = it.delay50 === null ? "-" : `${it.delay50.toFixed(0)} / ${it.delay99?.toFixed(0)}`;
-      const cells = [it.name, it.flow, it.at, null, delay, percent(it.lost), percent(it.late), it.outage.toFixed(1), it.reason].map((text) => {
+      const cells = [it.raw.gone ? `${it.name} (gone)` : it.name, it.flow, it.at, null, delay, percent(it.lost), percent(it.late), it.outage.toFixed(1), it.reason].map((text) => {
         if (text === null) return level;
         const cell = document.createElement("td");
         cell.textContent = text;
