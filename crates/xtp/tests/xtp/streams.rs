@@ -47,6 +47,29 @@ fn data(net: &Net, host: usize) -> Vec<&XtpPacket> {
         .collect()
 }
 
+/// Packets with data of a transfer, and packets that come back.
+fn there_and_back(config: &XtpConfig) -> (usize, usize) {
+    let mut net = Net::losing(ms(10), &[]);
+    let (near, far) = open(&mut net, config, config);
+    let before = net.sent.len();
+    transfer(&mut net, near, far, 400_000);
+    net.run(ms(200));
+    let back = net.sent[before..].iter().filter(|it| it.0 == 1).count();
+    (data(&net, 0).len(), back)
+}
+
+#[test]
+fn by_default_the_questions_do_not_double_the_packets_of_the_way_back() {
+    let (data, back) = there_and_back(&stream());
+    assert!(data > 200 && back * 2 < data, "{back} for {data}");
+    let each = XtpConfig {
+        ask: Ask::Every(1),
+        ..stream()
+    };
+    let (data, back) = there_and_back(&each);
+    assert!(back >= data, "each packet is asked for: {back} for {data}");
+}
+
 #[test]
 fn tags_messages_and_priorities_arrive_as_they_were_sent() {
     let mut net = Net::losing(ms(10), &[5, 9]);
