@@ -476,6 +476,12 @@ fn why(limit: Limit, member: &MemberStats, is_measured: bool) -> String {
             available.rate(),
             needed.rate()
         ),
+        // More comes to this node: what is missing is taken away here.
+        (Limit::Upstream { level }, _) if level > member.level => format!(
+            "{link} gets {} of the {level} that comes to this node: a filter of the flow takes the rest away (node.filters of layercast stats --json), or \
+             the rest begins with the next GOP",
+            member.level
+        ),
         (Limit::Upstream { level }, _) => match &member.upstream {
             Some(upstream) => {
                 format!("{upstream}, the node upstream, gives {level}: see layercast stats there")
@@ -1253,6 +1259,15 @@ mod tests {
                 None,
                 None,
                 ["the source of the flow gives BL", "messages of serve"],
+            ),
+            (
+                Limit::Upstream { level: Level::FULL },
+                Some("top"),
+                None,
+                [
+                    "the link gets BL of the BL+E1+E2 that comes to this node",
+                    "a filter of the flow",
+                ],
             ),
             (
                 Limit::Link { needed, available },

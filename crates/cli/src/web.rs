@@ -260,6 +260,15 @@ fn tell(args: &WebArgs, web: &Web) -> Outcome {
     }
 }
 
+/// Why a node does not answer, without the name of this command before it.
+fn in_words(failure: &Failure) -> String {
+    let text = failure.to_string();
+    match text.strip_prefix("layercast: ") {
+        Some(text) => text.to_owned(),
+        None => text,
+    }
+}
+
 /// Says when a flow does not come, why, and when it comes again.
 async fn tell_trouble(mut trouble: Trouble) {
     while let Some(problem) = trouble.next().await {
@@ -287,7 +296,7 @@ async fn ask(nodes: Vec<Node>, board: Board) {
                 let answer = timeout(ANSWER, stats::of_node(remote)).await;
                 let said = match answer {
                     Ok(Ok(value)) => Ok(value),
-                    Ok(Err(failure)) => Err(failure.to_string()),
+                    Ok(Err(failure)) => Err(in_words(&failure)),
                     Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
                 };
                 (place, said)
@@ -299,5 +308,34 @@ async fn ask(nodes: Vec<Node>, board: Board) {
             said.into_iter()
                 .map(|(place, said)| (&*nodes[place].name, said)),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_addresses_than_those_of_this_host_alone_are_served_by_https() {
+        for (listen, is_protected) in [
+            ("127.0.0.1:8400", false),
+            ("[::1]:0", false),
+            ("0.0.0.0:8400", true),
+            ("192.0.2.7:8400", true),
+        ] {
+            let identity = identity(listen.parse().expect("an address"), &[], None);
+            assert_eq!(
+                identity.expect("one is made").is_some(),
+                is_protected,
+                "{listen}"
+            );
+        }
+    }
+
+    #[test]
+    fn why_a_node_does_not_answer_is_said_without_the_name_of_the_command() {
+        let failure = Failure::new("cannot reach 192.0.2.7:7400").hint("does it run?");
+        let text = in_words(&failure);
+        assert_eq!(text, "cannot reach 192.0.2.7:7400\n  does it run?");
     }
 }

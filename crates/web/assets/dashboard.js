@@ -185,7 +185,8 @@ export class Dashboard {
     const problems = this.#state.nodes.filter((/** @type {any} */ it) => it.problem).map((/** @type {any} */ it) => `${it.name}: ${it.problem}`);
     const zones = /** @type {Zone[]} */ (["red", "yellow", "grey"]).filter((zone) => count(zone)).map((zone) => `${count(zone)} ${zone}`);
     const many = this.members.length;
-    const green = many ? ", all green" : "";
+    // Of a node that does not answer nothing is known.
+    const green = many && !problems.length ? ", all green" : "";
     const text = `${many} receiver${many === 1 ? "" : "s"}${zones.length ? `: ${zones.join(", ")}` : green}`;
     const summary = document.getElementById("summary");
     if (summary) summary.textContent = [text, ...problems].join("; ");
