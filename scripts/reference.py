@@ -449,7 +449,7 @@ four:
 | green | gets what was agreed: less than 5 % worse in throughput, delay, jitter, and lost or late data |
 | yellow | 5 to 15 % worse in two of the last three seconds, or lost or late data in the last 10 s; the reason says in what |
 | red | more than 15 % worse |
-| grey | nothing came for 2 s, no report for 8 s, its session ended without a farewell, or its program has no monitor |
+| grey | nothing came for 2 s, no report for 8 s, its flow was withdrawn, its session ended without a farewell, or its program has no monitor |
 
 What was agreed comes with the flow: from [`serve --profile`](profiles.md), or else the delay bound (`--delay-max`) and 1 % of lost or late data. Fewer layers are no deviation: only the base layer is promised.
 A receiver that has or chose fewer layers (`join --level`), as on a squeezed line, is not held to the rate of the profile.
