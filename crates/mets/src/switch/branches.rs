@@ -489,6 +489,11 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
+        let gone = flow.branches.iter().find(|branch| branch.port == port);
+        if let Some(point) = gone.and_then(|branch| branch.filter.as_ref()) {
+            let to = self.ports.get(port).map_or("", |port| &port.config.name);
+            self.stats.filtered(&flow.info.name, to, point.stats());
+        }
         flow.branches.retain(|branch| branch.port != port);
         let last = flow.branches.is_empty();
         self.excuse(id, |other, _| other == port);

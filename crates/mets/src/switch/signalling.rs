@@ -518,6 +518,10 @@ impl Switch {
         for branch in &flow.branches {
             if let Some(port) = self.ports.get_mut(branch.port) {
                 port.regrant = true;
+                if let Some(point) = &branch.filter {
+                    let to = &port.config.name;
+                    self.stats.filtered(&flow.info.name, to, point.stats());
+                }
             }
         }
         self.stats.unknown_types += flow.selector.unknown_types;

@@ -65,6 +65,29 @@ pub struct FilterStats {
     pub broken: u64,
 }
 
+impl FilterStats {
+    /// The sums of both, and the later rule.
+    fn followed_by(self, later: FilterStats) -> FilterStats {
+        let (a, b) = (self.filter, later.filter);
+        FilterStats {
+            rule: later.rule,
+            filter: FlowFilterStats {
+                frames: a.frames + b.frames,
+                bytes_in: a.bytes_in + b.bytes_in,
+                bytes_out: a.bytes_out + b.bytes_out,
+                passed: a.passed + b.passed,
+                over_budget: a.over_budget + b.over_budget,
+            },
+            dropped: PerLayer {
+                base: self.dropped.base + later.dropped.base,
+                e1: self.dropped.e1 + later.dropped.e1,
+                e2: self.dropped.e2 + later.dropped.e2,
+            },
+            broken: self.broken + later.broken,
+        }
+    }
+}
+
 impl SwitchStats {
     /// What it counted, without what is counted for each port, filter and measured link.
     pub fn report(&self) -> SwitchReport {
@@ -83,10 +106,12 @@ impl SwitchStats {
         }
     }
 
-    /// Takes note of what a filter did that is gone, or is asked.
+    /// Adds what a filter did to what those before it on the same branch did: counters do not fall.
     pub(crate) fn filtered(&mut self, flow: &str, to: &str, stats: FilterStats) {
         let name = format!("{flow}/{to}");
-        if self.filters.len() < MAX_FILTERS || self.filters.contains_key(&name) {
+        if let Some(before) = self.filters.get_mut(&name) {
+            *before = before.followed_by(stats);
+        } else if self.filters.len() < MAX_FILTERS {
             self.filters.insert(name, stats);
         }
     }

@@ -124,6 +124,54 @@ fn a_filter_that_a_sealed_flow_cannot_have_is_reported() {
 }
 
 #[test]
+fn what_a_filter_counted_stays_when_its_branch_or_its_flow_is_gone() {
+    let place = FilterPlace {
+        flow: plain_bench().info.name,
+        to: None,
+        rule: FilterRule::LowPass(10),
+    };
+    let config = SwitchConfig {
+        filters: vec![place],
+        ..SwitchConfig::default()
+    };
+    let mut bench = bench(plain(Carriage::Datagrams), config);
+    let play = |bench: &mut Bench| {
+        for _ in 0..24 {
+            let due = bench.source.next_frame().unwrap();
+            bench.run(due);
+            for (_, pdu) in bench.source.emit(due) {
+                bench.give(SwitchInput::Pdu { port: UP, pdu });
+            }
+        }
+    };
+    let counted = |bench: &Bench| -> Vec<u64> {
+        let filters = bench.switch.stats().filters;
+        filters.values().map(|it| it.filter.frames).collect()
+    };
+    let leave = |bench: &mut Bench| {
+        let (flow, member) = (bench.info.id, member(1));
+        bench.signal(A, Signal::Leave { flow, member });
+    };
+    let mut before = 0;
+    for end in [leave, |bench: &mut Bench| {
+        let flow = FlowInfo {
+            epoch: Epoch(9),
+            ..bench.info.clone()
+        };
+        bench.advertise(UP, flow);
+    }] {
+        bench.join(A, 1);
+        play(&mut bench);
+        let during = counted(&bench);
+        assert!(during[0] > before, "{before} {during:?}");
+        end(&mut bench);
+        assert_eq!(bench.switch.branches_on(A), 0);
+        assert_eq!(counted(&bench), during);
+        before = during[0];
+    }
+}
+
+#[test]
 fn a_flow_that_comes_back_changed_over_the_same_channel_stays() {
     let mut bench = plain_bench();
     bench.reconnect(UP);
