@@ -7,7 +7,7 @@ use layercast_sim::internet::scenario::{self as internet, is_internet};
 use layercast_sim::scenario::Scenario;
 
 use crate::failure::{Failure, Outcome};
-use crate::scenario;
+use crate::{output, scenario};
 
 /// Errors that are looked for at most: the later ones are often consequences of the first.
 const MOST: usize = 20;
@@ -70,10 +70,13 @@ pub fn check(path: &Path, text: &str) -> Outcome {
         let line = finding
             .line
             .map_or(String::new(), |line| format!(":{line}"));
-        eprintln!("layercast: {}{line}: {}", path.display(), finding.message);
-        if let Some(hint) = &finding.hint {
-            eprintln!("  {hint}");
-        }
+        let path = path.display();
+        let hint = finding.hint.iter().map(|hint| format!("\n  {hint}"));
+        let hint: String = hint.collect();
+        output::complain(&format!(
+            "layercast: {path}{line}: {}{hint}",
+            finding.message
+        ));
     }
     match found.is_empty() {
         true => Ok(()),

@@ -3,7 +3,7 @@
 use layercast_fec::model::{Effect, Plan, Ranked, TreeFile, plan};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, count, print, print_json};
+use crate::output::{Table, complain, count, print, print_json};
 use crate::{args, edge, scenario};
 
 /// Runs the command.
@@ -24,7 +24,7 @@ fn rank(args: &args::FecPlan) -> Outcome {
     let file: TreeFile = toml::from_str(&text).map_err(|error| of_file(&error))?;
     let (tree, warnings) = file.tree().map_err(|error| of_file(&error))?;
     for warning in warnings {
-        eprintln!("warning: {warning}");
+        complain(&format!("warning: {warning}"));
     }
     let effect = match (args.factor, args.code) {
         (Some(by), _) => Effect::Factor(by),

@@ -102,7 +102,7 @@ pub fn run(args: &args::Sim) -> Outcome {
     scenario.wire_check |= args.wire_check;
     let network = scenario::resolve(named, &scenario)?;
     for warning in network.warnings() {
-        eprintln!("warning: {warning}");
+        output::complain(&format!("warning: {warning}"));
     }
     if args.check {
         return print(&format!("{}: no errors\n", path.display()));

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::string::FromUtf8Error;
 
 /// Largest text file that is read: a scenario, a tree, a workload, addresses of nodes. In bytes.
-pub const MAX_TEXT_FILE: u64 = 16 << 20;
+/// Read, a list of numbers takes a hundred times that.
+pub const MAX_TEXT_FILE: u64 = 8 << 20;
 /// Largest trace of frame sizes, list of samples or summary that is read, in bytes.
 pub const MAX_DATA_FILE: u64 = 1 << 30;
 /// Largest clip of a simulated flow, in bytes.

@@ -35,6 +35,7 @@ pub mod internet;
 mod kernel;
 mod line;
 pub mod overload;
+mod place;
 pub mod scenario;
 mod summary;
 #[cfg(test)]

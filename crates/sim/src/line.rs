@@ -3,6 +3,8 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::place::{Place, Step};
+
 /// The line of byte `at`, from 1.
 pub(crate) fn line_at(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
@@ -11,42 +13,34 @@ pub(crate) fn line_at(text: &str, at: usize) -> usize {
 
 /// The line of the field at `path`, or of the innermost table around it that is there.
 pub(crate) fn line_of(text: &str, path: &str) -> Option<usize> {
-    line_in(DeTable::parse(text).ok()?.get_ref(), text, path)
+    let table = DeTable::parse(text).ok()?;
+    line_in(table.get_ref(), text, &Place::parse(path))
 }
 
 /// The same of a text that was parsed already.
-pub(crate) fn line_in(root: &DeTable<'_>, text: &str, path: &str) -> Option<usize> {
-    let mut found: Option<usize> = None;
-    let mut table = Some(root);
-    for step in path.split('.') {
-        let (name, indices) = step.split_once('[').unwrap_or((step, ""));
-        let Some((_, mut value)) = table?.iter().find(|(key, _)| key.get_ref() == name) else {
-            break;
+pub(crate) fn line_in(root: &DeTable<'_>, text: &str, place: &Place) -> Option<usize> {
+    let (first, rest) = place.0.split_first()?;
+    let mut value = in_table(root, first)?;
+    for step in rest {
+        let inner = match (value.get_ref(), step) {
+            (DeValue::Table(table), step) => in_table(table, step),
+            (DeValue::Array(values), Step::Index(index)) => values.get(*index),
+            _ => None,
         };
-        found = Some(value.span().start);
-        for index in indices.split(['[', ']']).filter(|index| !index.is_empty()) {
-            let Some(element) = element(value, index) else {
-                break;
-            };
-            value = element;
-            found = Some(value.span().start);
-        }
-        table = value.get_ref().as_table();
-        if table.is_none() {
-            break;
-        }
+        let Some(inner) = inner else { break };
+        value = inner;
     }
-    found.map(|at| line_at(text, at))
+    Some(line_at(text, value.span().start))
 }
 
-fn element<'a, 'text>(
-    value: &'a Spanned<DeValue<'text>>,
-    index: &str,
+fn in_table<'a, 'text>(
+    table: &'a DeTable<'text>,
+    step: &Step,
 ) -> Option<&'a Spanned<DeValue<'text>>> {
-    value
-        .get_ref()
-        .as_array()?
-        .get(index.parse::<usize>().ok()?)
+    let mut fields = table.iter();
+    fields
+        .find(|(key, _)| step.is_key(key.get_ref()))
+        .map(|it| it.1)
 }
 
 #[cfg(test)]

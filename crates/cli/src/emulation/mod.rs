@@ -29,7 +29,7 @@ use crate::internet::capture::Capture;
 use crate::internet::{Override, load, table};
 use crate::line::Line;
 use crate::metrics::Metrics;
-use crate::output::{Lines, Table, count};
+use crate::output::{self, Lines, Table, count};
 use crate::reporter::Reporter;
 use crate::scenario;
 use crate::sim::on_interrupt;
@@ -94,7 +94,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
         return Err(Failure::new(what).hint(hint));
     }
     for warning in network.warnings() {
-        eprintln!("warning: {warning}");
+        output::complain(&format!("warning: {warning}"));
     }
     let mut internet = Internet::new(&network)
         .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;

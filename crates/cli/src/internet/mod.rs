@@ -18,7 +18,7 @@ use layercast_sim::internet::{Internet, Network, Stopped};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::output::{count, print, print_json};
+use crate::output::{self, count, print, print_json};
 use crate::progress;
 pub use crate::scenario::Override;
 use crate::scenario::explain_located;
@@ -74,7 +74,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     let summary = summary?;
     let traced = trace.map_or(Ok(()), SharedTrace::finish);
     if let Some(what) = table::failures(&summary.report) {
-        eprintln!("warning: {what}");
+        output::complain(&format!("warning: {what}"));
     }
     match args.json {
         true => print_json(&summary)?,
@@ -130,11 +130,11 @@ fn ready(
         );
     }
     for warning in network.warnings() {
-        eprintln!("warning: {warning}");
+        output::complain(&format!("warning: {warning}"));
     }
     let mets = network.mets.iter();
     for warning in mets.flat_map(|mets| mets.machines.warnings()) {
-        eprintln!("warning: {warning}");
+        output::complain(&format!("warning: {warning}"));
     }
     Ok((scenario.name, network))
 }

@@ -163,7 +163,7 @@ fn wrong_use_names_all_that_is_missing_and_the_help_of_the_command() {
             1,
             &["sim", &big],
             &[
-                "larger than 16 MiB",
+                "larger than 8 MiB",
                 "a short text in TOML",
                 "check that this is the file",
             ],
@@ -664,7 +664,7 @@ fn a_scenario_comes_from_standard_input() {
     let output = layercast().args(["sim", "-"]).stdin(endless).output();
     let complaint = complaint(&output.unwrap());
     assert!(
-        complaint.contains("more than 16 MiB") && complaint.contains("scenario"),
+        complaint.contains("more than 8 MiB") && complaint.contains("scenario"),
         "{complaint}"
     );
 }

@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::tree::{self, Json, Wrong};
 use crate::line::{line_at, line_in};
+use crate::place::{Place, Step, printable};
 
 /// The JSON Schema of a kind of file, which is made when the first error quotes it.
 pub(crate) type Schema = &'static LazyLock<Value>;
@@ -23,25 +24,62 @@ pub(crate) struct Misread {
     pub what: String,
 }
 
+impl Misread {
+    fn new(line: Option<usize>, place: &Place, what: &str) -> Misread {
+        let (field, what) = (place.to_string(), printable(what));
+        Misread { line, field, what }
+    }
+}
+
 /// Reads TOML; `schema` is the JSON Schema of the file, if there is one: errors quote its ranges and descriptions.
 pub(crate) fn from_toml<T: DeserializeOwned>(
     text: &str,
     schema: Option<Schema>,
 ) -> Result<T, Misread> {
-    let table = DeTable::parse(text).map_err(|error| Misread {
-        line: error.span().map(|span| line_at(text, span.start)),
-        field: String::new(),
-        what: format!("this is not TOML: {}", error.message()),
-    })?;
+    let table = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
     let table = table.get_ref();
-    let tree = tree::of_table(table);
-    tree.and_then(|tree| fields(&tree))
-        .map_err(|(path, message)| {
-            let (field, what) = explain(path, &message, schema);
-            // What is missing at the top belongs to the whole file.
-            let line = line_in(table, text, &field).or(Some(1));
-            Misread { line, field, what }
-        })
+    let (tree, untaken) = tree::of_table(table);
+    let read = fields(&tree);
+    let told = |(place, message): Wrong| explain(place, &message, schema);
+    let (place, what) = match (read, untaken) {
+        (Ok(read), None) => return Ok(read),
+        (Err(wrong), None) => told(wrong),
+        // Of a date under an unknown key the key is wrong.
+        (Err(wrong), Some(untaken)) if wrong.1.starts_with(UNKNOWN_FIELD) => {
+            let (place, what) = told(wrong);
+            match untaken.0.is_within(&place) {
+                true => (place, what),
+                false => told(untaken),
+            }
+        }
+        (_, Some(untaken)) => told(untaken),
+    };
+    // What is missing at the top belongs to the whole file.
+    let line = line_in(table, text, &place).or(Some(1));
+    Err(Misread::new(line, &place, &what))
+}
+
+fn not_toml(text: &str, error: &toml::de::Error) -> Misread {
+    // Only a key of too many parts has no place.
+    let line = error
+        .span()
+        .map_or_else(|| longest_key(text), |span| line_at(text, span.start));
+    let is_json = text.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    let what = match is_json {
+        true => "this is JSON; a scenario file is TOML, such as name = \"film\"".to_owned(),
+        false => format!("this is not TOML: {}", error.message()),
+    };
+    Misread::new(Some(line), &Place::default(), &what)
+}
+
+/// The line of the key with the most parts.
+fn longest_key(text: &str) -> usize {
+    let parts = |line: &str| line.split('=').next().unwrap_or(line).matches('.').count();
+    let lines = text.lines().zip(1..);
+    // The first of several.
+    let longest = lines.max_by_key(|(line, number)| (parts(line), std::cmp::Reverse(*number)));
+    longest.map_or(1, |it| it.1)
 }
 
 /// Reads JSON of the same schema.
@@ -60,106 +98,96 @@ pub(crate) fn from_json<T: DeserializeOwned>(
         let message = said
             .rsplit_once(" at line ")
             .map_or(said.as_str(), |it| it.0);
-        let (field, what) = match error.is_data() {
-            true => explain(track.path().to_string(), message, schema),
-            false => (String::new(), format!("this is not JSON: {message}")),
+        let (place, what) = match error.is_data() {
+            true => explain(Place::from(&track.path()), message, schema),
+            false => (Place::default(), format!("this is not JSON: {message}")),
         };
-        let line = Some(error.line());
-        Misread { line, field, what }
+        Misread::new(Some(error.line()), &place, &what)
     })?;
-    fields(&tree).map_err(|(path, message)| {
-        let (field, what) = explain(path, &message, schema);
-        let line = tree::line_in_json(text, &field);
-        Misread { line, field, what }
+    fields(&tree).map_err(|(place, message)| {
+        let (place, what) = explain(place, &message, schema);
+        Misread::new(tree::line_in_json(text, &place), &place, &what)
     })
 }
 
 fn fields<T: DeserializeOwned>(tree: &Value) -> Result<T, Wrong> {
     serde_path_to_error::deserialize(tree)
-        .map_err(|error| (error.path().to_string(), error.into_inner().to_string()))
+        .map_err(|error| (Place::from(error.path()), error.into_inner().to_string()))
 }
 
-/// The field and the explanation of an error of serde at `path`.
-fn explain(path: String, message: &str, schema: Option<Schema>) -> (String, String) {
-    let path = if path == "." { String::new() } else { path };
+const UNKNOWN_FIELD: &str = "unknown field ";
+
+/// The field and the explanation of an error of serde at `place`.
+fn explain(place: Place, message: &str, schema: Option<Schema>) -> (Place, String) {
     let schema = schema.map(|schema| &**schema);
-    if let Some((name, known)) = parts(message, "unknown field ") {
-        let parent = match path.strip_suffix(name.as_str()) {
-            Some(parent) => parent.trim_end_matches('.').to_owned(),
-            None => path,
-        };
+    if let Some((name, known)) = parts(message, UNKNOWN_FIELD) {
         let known = names(known);
-        let field = join(&parent, &name);
-        if field == "schema" {
+        let field = place.without(&name).key(&name);
+        if matches!(field.0.as_slice(), [only] if only.is_key("schema")) {
             let what = "a scenario of layered flows has none; an internetwork has \"internet/1\", a multicast group \"group/1\"";
             return (field, what.to_owned());
         }
         return (field, no_such("field", &name, &known));
     }
     if let Some(name) = message.strip_prefix("missing field ").and_then(quoted) {
-        let field = join(&path, name);
-        let about = schema.and_then(|schema| about(schema, &field));
+        let field = place.key(name);
+        let about = schema.and_then(|schema| about(schema, &field.0));
         let about = about.and_then(|it| it.description);
         let about = about.map_or(String::new(), |it| format!(": {it}"));
         return (field, format!("it is missing{about}"));
     }
-    if let Some(table) = schema.and_then(|it| listed(it, &path)) {
+    if let Some(table) = schema.and_then(|it| listed(it, &place)) {
         let what = format!(
             "it is a list of tables; expected one table: [{table}] in place of [[{table}]]"
         );
-        return (table.to_owned(), what);
+        return (table, what);
     }
-    let forms = schema.map(|schema| forms(schema, &path));
+    let forms = schema.map(|schema| forms(schema, &place.0));
     let forms = forms.filter(|it| !it.is_empty());
     if let Some((name, known)) = parts(message, "unknown variant ") {
         let what = match forms {
             Some(forms) => format!("it is {name:?}; expected {forms}"),
             None => format!("it is {}", no_such("", &name, &names(known))),
         };
-        return (path, what);
+        return (place, what);
     }
     // An enum with a wrong number of keys, or of the wrong type.
     let ends = ["expected string or map", "expected map with a single key"];
     let is_enum = ends.iter().any(|end| message.ends_with(end));
     if let (true, Some(forms)) = (is_enum, forms) {
-        return (path, format!("expected {forms}"));
+        return (place, format!("expected {forms}"));
     }
-    let words = schema.and_then(|schema| words(schema, &path));
+    let words = schema.and_then(|schema| words(schema, &place.0));
     if let (true, Some(words)) = (is_enum, words) {
-        return (path, format!("it is no text in quotes; expected {words}"));
+        return (place, format!("it is no text in quotes; expected {words}"));
     }
     let wrong = ["invalid type: ", "invalid value: ", "invalid length "];
     let found = wrong.iter().find_map(|start| message.strip_prefix(start));
     let Some((found, expected)) = found.and_then(|rest| rest.split_once(", expected ")) else {
-        return (path, message.to_owned());
+        return (place, message.to_owned());
     };
     // An enum has the name of a form without its table.
-    if let ("unit variant", Some((parent, form))) = (found, path.rsplit_once('.')) {
+    if let ("unit variant", [outer @ .., Step::Key(form)]) = (found, place.0.as_slice()) {
         let what = format!("it is a name alone; expected a table: {{ {form} = {{}} }}");
-        return (parent.to_owned(), what);
+        return (Place(outer.to_vec()), what);
     }
-    let about = schema.and_then(|schema| about(schema, &path));
+    let about = schema.and_then(|schema| about(schema, &place.0));
     let about = about.unwrap_or_default();
     let expected = about.range.unwrap_or_else(|| plain(expected));
     let description = about
         .description
         .map_or(String::new(), |it| format!(" ({it})"));
     let what = format!("it is {}; expected {expected}{description}", value(found));
-    (path, what)
-}
-
-fn join(parent: &str, name: &str) -> String {
-    match parent {
-        "" => name.to_owned(),
-        parent => format!("{parent}.{name}"),
-    }
+    (place, what)
 }
 
 /// `` `name`, expected ... `` behind `start`: the name and the rest.
 fn parts<'m>(message: &'m str, start: &str) -> Option<(String, &'m str)> {
     let rest = message.strip_prefix(start)?.strip_prefix('`')?;
-    let (name, rest) = rest.split_once("`, ")?;
-    Some((name.to_owned(), rest))
+    // The name is of the file and may have any signs; the accepted ones have none of these.
+    let ends = ["`, expected ", "`, there are no "];
+    let end = ends.iter().filter_map(|end| rest.rfind(end)).max()?;
+    Some((rest[..end].to_owned(), &rest[end + "`, ".len()..]))
 }
 
 fn quoted(text: &str) -> Option<&str> {
@@ -249,12 +277,15 @@ struct About {
     range: Option<String>,
 }
 
-/// The node of the field at `path`, and the nearest description on the way to it.
-fn node<'s>(schema: &'s Value, path: &str) -> Option<(&'s Value, Option<&'s str>)> {
+/// The node of the field at this place, and the nearest description on the way to it.
+fn node<'s>(schema: &'s Value, steps: &[Step]) -> Option<(&'s Value, Option<&'s str>)> {
     let mut node = dereference(schema, schema)?;
     let mut description = None;
-    for step in path.split('.').filter(|step| !step.is_empty()) {
-        let (name, index) = step.split_once('[').unwrap_or((step, ""));
+    for step in steps {
+        let Step::Key(name) = step else {
+            node = dereference(schema, node.get("items")?)?;
+            continue;
+        };
         let next = node["properties"].get(name);
         let next = next.or_else(|| node.get("additionalProperties").filter(|it| it.is_object()));
         // A table of one key, whose name says which form it has.
@@ -266,16 +297,13 @@ fn node<'s>(schema: &'s Value, path: &str) -> Option<(&'s Value, Option<&'s str>
         node = next.or_else(form)?;
         description = node["description"].as_str().or(description);
         node = dereference(schema, node)?;
-        if !index.is_empty() {
-            node = dereference(schema, node.get("items")?)?;
-        }
     }
     Some((node, description))
 }
 
-/// What the schema says about the field at `path`.
-fn about(schema: &Value, path: &str) -> Option<About> {
-    let (node, description) = node(schema, path)?;
+/// What the schema says about the field at this place.
+fn about(schema: &Value, steps: &[Step]) -> Option<About> {
+    let (node, description) = node(schema, steps)?;
     let description = description.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let kinds: Vec<&Value> = match &node["type"] {
         Value::Array(kinds) => kinds.iter().filter(|kind| *kind != "null").collect(),
@@ -310,9 +338,9 @@ fn about(schema: &Value, path: &str) -> Option<About> {
     })
 }
 
-/// The tables of one key that the field at `path` may be, such as `{ uniform = .. } or { normal = .. }`; empty if it is none.
-fn forms(schema: &Value, path: &str) -> String {
-    let Some(tables) = node(schema, path).and_then(|(node, _)| node["oneOf"].as_array()) else {
+/// The tables of one key that the field at this place may be, such as `{ uniform = .. } or { normal = .. }`; empty if it is none.
+fn forms(schema: &Value, steps: &[Step]) -> String {
+    let Some(tables) = node(schema, steps).and_then(|(node, _)| node["oneOf"].as_array()) else {
         return String::new();
     };
     let form = |form: &Value| match form["required"].as_array()?.as_slice() {
@@ -325,9 +353,9 @@ fn forms(schema: &Value, path: &str) -> String {
     either(&forms)
 }
 
-/// The words that the field at `path` may be; `None` if it is something else.
-fn words(schema: &Value, path: &str) -> Option<String> {
-    let (node, _) = node(schema, path)?;
+/// The words that the field at this place may be; `None` if it is something else.
+fn words(schema: &Value, steps: &[Step]) -> Option<String> {
+    let (node, _) = node(schema, steps)?;
     let quoted = |value: &Value| value.as_str().map(|word| format!("{word:?}"));
     let of_form = |form: &Value| quoted(form.get("const")?);
     let words: Option<Vec<String>> = match (node["enum"].as_array(), node["oneOf"].as_array()) {
@@ -340,13 +368,15 @@ fn words(schema: &Value, path: &str) -> Option<String> {
     Some(either(&words))
 }
 
-/// The part of `path` that has an index and is a single table by the schema.
-fn listed<'p>(schema: &Value, path: &'p str) -> Option<&'p str> {
-    let mut ends = path.match_indices('[').map(|(at, _)| &path[..at]);
-    ends.find(|table| {
-        let found = node(schema, table);
+/// The part of `place` that has an index and is a single table by the schema.
+fn listed(schema: &Value, place: &Place) -> Option<Place> {
+    let indices = place.0.iter().enumerate();
+    let mut tables = indices.filter(|(_, step)| matches!(step, Step::Index(_)));
+    let (end, _) = tables.find(|&(end, _)| {
+        let found = node(schema, &place.0[..end]);
         found.is_some_and(|(node, _)| node["type"] == "object" && node.get("items").is_none())
-    })
+    })?;
+    Some(Place(place.0[..end].to_vec()))
 }
 
 /// The node itself, or the definition that it refers to.
@@ -367,7 +397,8 @@ mod tests {
     use super::*;
 
     fn said(path: &str, message: &str) -> (String, String) {
-        explain(path.to_owned(), message, None)
+        let (place, what) = explain(Place::parse(path), message, None);
+        (place.to_string(), what)
     }
 
     #[test]
@@ -385,7 +416,7 @@ mod tests {
                 "link[2].rat",
                 "there is no field \"rat\"; did you mean \"rate\"? expected rate",
             ),
-            (".", "missing field `name`", "name", "it is missing"),
+            ("", "missing field `name`", "name", "it is missing"),
             (
                 "run.ties",
                 "unknown variant `orderd`, expected `random` or `ordered`",

@@ -7,64 +7,86 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::{Map, Number, Value};
 use toml::de::{DeTable, DeValue};
 
-/// A path, and what is wrong there in the words of serde.
-pub(super) type Wrong = (String, String);
+use crate::place::{Place, Step};
 
-/// The values of a TOML document.
-///
-/// # Errors
-/// A value that no field takes: a date, infinity or no number.
-pub(super) fn of_table(table: &DeTable<'_>) -> Result<Value, Wrong> {
-    let mut map = Map::new();
-    for (key, value) in table.iter() {
-        let key = key.get_ref().as_ref();
-        let value = of_value(value.get_ref()).map_err(|wrong| within(key, wrong))?;
-        map.insert(key.to_owned(), value);
+/// A place, and what is wrong there in the words of serde.
+pub(super) type Wrong = (Place, String);
+
+/// The values of a TOML document, and the first of them that no field takes: a date, infinity or no number. Nothing is in
+/// its place, so what is wrong around it shows, too.
+pub(super) fn of_table(table: &DeTable<'_>) -> (Value, Option<Wrong>) {
+    let mut wrong = None;
+    let map = Reading(None).table(table, &mut wrong);
+    (Value::Object(map), wrong)
+}
+
+/// The steps to a value, the last one first.
+#[derive(Clone, Copy)]
+struct Reading<'a>(Option<(&'a Reading<'a>, Name<'a>)>);
+
+#[derive(Clone, Copy)]
+enum Name<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+impl Reading<'_> {
+    fn table(&self, table: &DeTable<'_>, wrong: &mut Option<Wrong>) -> Map<String, Value> {
+        let fields = table.iter().map(|(key, value)| {
+            let key = key.get_ref().as_ref();
+            let value = Reading(Some((self, Name::Key(key)))).value(value.get_ref(), wrong);
+            (key.to_owned(), value)
+        });
+        fields.collect()
     }
-    Ok(Value::Object(map))
-}
 
-fn of_value(value: &DeValue<'_>) -> Result<Value, Wrong> {
-    let wrong = |what: String| (String::new(), what);
-    Ok(match value {
-        DeValue::String(text) => Value::String(text.as_ref().to_owned()),
-        DeValue::Boolean(value) => Value::Bool(*value),
-        DeValue::Integer(number) => {
-            let (digits, radix) = (number.as_str(), number.radix());
-            let number = i64::from_str_radix(digits, radix).map(Number::from);
-            let number = number.or_else(|_| u64::from_str_radix(digits, radix).map(Number::from));
-            Value::Number(number.map_err(|_| wrong("integer number overflowed".to_owned()))?)
-        }
-        DeValue::Float(number) => {
-            let number: f64 = number.as_str().parse().unwrap_or(f64::INFINITY);
-            Value::Number(Number::from_f64(number).ok_or_else(|| {
-                wrong(format!(
-                    "invalid value: floating point `{number}`, expected f64"
-                ))
-            })?)
-        }
-        DeValue::Datetime(time) => {
-            return Err(wrong(format!(
-                "invalid type: date {time}, expected a string"
-            )));
-        }
-        DeValue::Array(values) => {
-            let values = values.iter().enumerate();
-            let values = values.map(|(n, value)| {
-                of_value(value.get_ref()).map_err(|wrong| within(&format!("[{n}]"), wrong))
+    fn value(&self, value: &DeValue<'_>, wrong: &mut Option<Wrong>) -> Value {
+        let what = match value {
+            DeValue::String(text) => return Value::String(text.as_ref().to_owned()),
+            DeValue::Boolean(value) => return Value::Bool(*value),
+            DeValue::Integer(number) => {
+                let (digits, radix) = (number.as_str(), number.radix());
+                let number = i64::from_str_radix(digits, radix).map(Number::from);
+                match number.or_else(|_| u64::from_str_radix(digits, radix).map(Number::from)) {
+                    Ok(number) => return Value::Number(number),
+                    Err(_) => "integer number overflowed".to_owned(),
+                }
+            }
+            DeValue::Float(number) => {
+                let number: f64 = number.as_str().parse().unwrap_or(f64::INFINITY);
+                match Number::from_f64(number) {
+                    Some(number) => return Value::Number(number),
+                    None => {
+                        format!("invalid value: floating point `{number}`, expected f64")
+                    }
+                }
+            }
+            DeValue::Datetime(time) => format!("invalid type: date {time}, expected a string"),
+            DeValue::Array(values) => {
+                let values = values.iter().enumerate().map(|(n, value)| {
+                    Reading(Some((self, Name::Index(n)))).value(value.get_ref(), wrong)
+                });
+                return Value::Array(values.collect());
+            }
+            DeValue::Table(table) => return Value::Object(self.table(table, wrong)),
+        };
+        wrong.get_or_insert_with(|| (self.place(), what));
+        Value::Null
+    }
+
+    fn place(&self) -> Place {
+        let mut steps = Vec::new();
+        let mut at = self;
+        while let Some((outer, name)) = &at.0 {
+            steps.push(match name {
+                Name::Key(key) => Step::Key((*key).to_owned()),
+                Name::Index(n) => Step::Index(*n),
             });
-            Value::Array(values.collect::<Result<_, _>>()?)
+            at = outer;
         }
-        DeValue::Table(table) => of_table(table)?,
-    })
-}
-
-fn within(outer: &str, (path, what): Wrong) -> Wrong {
-    let dot = match path.starts_with('[') || path.is_empty() {
-        true => "",
-        false => ".",
-    };
-    (format!("{outer}{dot}{path}"), what)
+        steps.reverse();
+        Place(steps)
+    }
 }
 
 /// The values of a JSON document, each key once in its object.
@@ -130,16 +152,14 @@ impl<'de> Visitor<'de> for Json {
     }
 }
 
-/// The line of the field at `path` of a JSON document, or of the end of the innermost object or list that is there.
-pub(super) fn line_in_json(text: &str, path: &str) -> Option<usize> {
-    let steps = path.split(['.', '[', ']']).filter(|step| !step.is_empty());
-    let steps: Vec<&str> = steps.collect();
-    let found = Search(&steps).deserialize(&mut serde_json::Deserializer::from_str(text));
+/// The line of the field at `place` of a JSON document, or of the end of the innermost object or list that is there.
+pub(super) fn line_in_json(text: &str, place: &Place) -> Option<usize> {
+    let found = Search(&place.0).deserialize(&mut serde_json::Deserializer::from_str(text));
     found.err().map(|error| error.line())
 }
 
 /// Fails at the value to which these steps lead: errors of the parser have a line.
-struct Search<'p>(&'p [&'p str]);
+struct Search<'p>(&'p [Step]);
 
 impl<'de> DeserializeSeed<'de> for Search<'_> {
     type Value = ();
@@ -157,10 +177,9 @@ impl<'de> Visitor<'de> for Search<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        if let [step, rest @ ..] = self.0 {
-            let before = step.parse().unwrap_or(usize::MAX);
+        if let [Step::Index(before), rest @ ..] = self.0 {
             let mut at = 0;
-            while at < before && seq.next_element::<IgnoredAny>()?.is_some() {
+            while at < *before && seq.next_element::<IgnoredAny>()?.is_some() {
                 at += 1;
             }
             seq.next_element_seed(Search(rest))?;
@@ -171,7 +190,7 @@ impl<'de> Visitor<'de> for Search<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         if let [step, rest @ ..] = self.0 {
             while let Some(key) = map.next_key::<String>()? {
-                match key == *step {
+                match step.is_key(&key) {
                     true => map.next_value_seed(Search(rest))?,
                     false => drop(map.next_value::<IgnoredAny>()?),
                 }
@@ -185,7 +204,7 @@ impl<'de> Visitor<'de> for Search<'_> {
 mod tests {
     use super::*;
 
-    fn of_toml(text: &str) -> Result<Value, Wrong> {
+    fn of_toml(text: &str) -> (Value, Option<Wrong>) {
         of_table(DeTable::parse(text).expect("TOML").get_ref())
     }
 
@@ -194,7 +213,7 @@ mod tests {
         let text = "a = 0xff\nb = -1.5\nc = [true, { d = 'x' }]\n[e.f]\ng = 18446744073709551615\n";
         let same = r#"{"a": 255, "b": -1.5, "c": [true, {"d": "x"}], "e": {"f": {"g": 18446744073709551615}}}"#;
         let json = Json.deserialize(&mut serde_json::Deserializer::from_str(same));
-        assert_eq!(of_toml(text), Ok(json.expect("JSON")));
+        assert_eq!(of_toml(text), (json.expect("JSON"), None));
     }
 
     #[test]
@@ -206,11 +225,9 @@ mod tests {
             ("a = 2026-01-01", "a"),
             ("a = 18446744073709551616", "a"),
         ] {
-            assert_eq!(
-                of_toml(text).map_err(|(path, _)| path),
-                Err(path.to_owned()),
-                "{text}"
-            );
+            let (_, wrong) = of_toml(text);
+            let (place, _) = wrong.unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(place.to_string(), path, "{text}");
         }
     }
 
@@ -225,7 +242,11 @@ mod tests {
             ("d", 7),
             ("e", 8),
         ] {
-            assert_eq!(line_in_json(text, path), Some(line), "{path}");
+            assert_eq!(
+                line_in_json(text, &Place::parse(path)),
+                Some(line),
+                "{path}"
+            );
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     // How files are read and written.
     "file",
+    "place",
     "line",
     "text",
     // The order of events, and what is due next.

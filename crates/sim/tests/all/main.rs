@@ -27,6 +27,7 @@ mod replay;
 mod reservations;
 mod restarts;
 mod scenario_errors;
+mod scenario_places;
 mod schema_verdicts;
 mod security;
 mod stranger;

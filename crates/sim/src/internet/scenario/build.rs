@@ -76,7 +76,10 @@ impl<'a> Builder<'a> {
     pub fn new(scenario: &'a Scenario) -> Result<Builder<'a>, ScenarioError> {
         let mut tcp = BTreeMap::new();
         for (name, spec) in &scenario.tcp {
-            let field = format!("tcp.{name}");
+            let field = crate::place::Place::default()
+                .key("tcp")
+                .key(name)
+                .to_string();
             check_name(&field, name)?;
             if PROFILES.iter().any(|(profile, _)| profile == name) {
                 let accepted = "a name that is no profile, or \"default\"";

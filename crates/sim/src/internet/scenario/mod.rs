@@ -102,16 +102,10 @@ pub fn is_internet(text: &str) -> bool {
 
 /// Whether the text says that it follows a schema of this kind.
 pub(crate) fn says_schema(text: &str, kind: &str) -> bool {
-    // A byte order mark, which TOML permits, hides the first key.
-    let keys = text
-        .trim_start_matches('\u{feff}')
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with('['));
-    let mut values =
-        keys.filter_map(|line| line.strip_prefix("schema")?.trim_start().strip_prefix('='));
-    values.any(|value| {
-        let name = value.trim_start().strip_prefix('"');
-        name.is_some_and(|name| name.starts_with(kind))
-    })
+    // A byte order mark is no part of the first key.
+    let text = text.trim_start_matches('\u{feff}');
+    let (table, _) = toml::de::DeTable::parse_recoverable(text);
+    let schema = table.get_ref().get("schema");
+    let name = schema.and_then(|schema| schema.get_ref().as_str());
+    name.is_some_and(|name| name.starts_with(kind))
 }
