@@ -103,6 +103,18 @@ pub fn names_its_schema(path: &Path, text: &str) -> Outcome {
     if internet::is_internet(text) || is_group(text) {
         return Ok(());
     }
+    // A byte order mark is no part of the first key.
+    let text = text.trim_start_matches('\u{feff}');
+    let (tables, _) = toml::de::DeTable::parse_recoverable(text);
+    if let Some((key, value)) = tables.get_ref().get_key_value("schema") {
+        let before = text[..key.span().start].matches('\n').count();
+        let word = text[value.span()].lines().next().unwrap_or_default();
+        let word: String = word.chars().take(60).collect();
+        let message = format!(
+            "schema: it is {word}; expected \"internet/1\" or \"group/1\"; a scenario of layered flows has none"
+        );
+        return Err(at_line(path, Some(before + 1), &message));
+    }
     let mut is_inside = false;
     for (number, line) in text.lines().enumerate() {
         // Keys after the first header belong to a table.

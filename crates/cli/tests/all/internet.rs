@@ -47,6 +47,30 @@ fn a_run_prints_what_scripts_rely_on_and_the_same_twice() {
 }
 
 #[test]
+fn a_schema_that_is_none_is_named_with_its_line() {
+    let dumbbell = std::fs::read_to_string(ready_made("dumbbell")).unwrap();
+    let folder = folder("schema");
+    let file = folder.join("s.toml");
+    let path = file.to_str().unwrap();
+    let say = |schema: &str, line: &str| {
+        let text = dumbbell.replace("schema = \"internet/1\"", line);
+        std::fs::write(&file, text).unwrap();
+        let said = complaint(&run(&["sim", "--check", path]));
+        let expected = format!("s.toml:3: schema: it is {schema}; expected \"internet/1\" or");
+        assert!(said.contains(&expected), "{said}");
+    };
+    say("\"internet\"", "schema = \"internet\"");
+    say("\"Internet/1\"", "\"schema\" = \"Internet/1\"");
+    say("'mets/1'", "schema = 'mets/1'");
+    say("1", "schema = 1");
+    // As TOML has it, in whatever quotes.
+    let text = dumbbell.replace("schema = \"internet/1\"", "'schema' = 'internet/1'");
+    std::fs::write(&file, text).unwrap();
+    let checked = run(&["sim", "--check", path]);
+    assert!(checked.status.success(), "{}", complaint(&checked));
+}
+
+#[test]
 fn cells_one_by_one_give_the_same_as_trains() {
     let xunet = ready_made("xunet");
     let result = |more: &[&str]| {
